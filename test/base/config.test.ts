@@ -1,5 +1,5 @@
 /**
- * Settings: where values come from, what is refused and how, and that the document tells the truth.
+ * Tests settings: the sources of values, the refusal of invalid values, and the table in the documentation.
  *
  * @lane quick
  */
@@ -126,7 +126,7 @@ t.test('a flag wins over the environment, that over the file, that over the defa
   t.equal(settings.origins.bodyBytesMax.kind, 'default', 'an empty variable is not set')
 })
 
-t.test('the environment may name the file, the flag wins', async (t) => {
+t.test('the environment may name the file, and the flag wins', async (t) => {
   const dir = t.testdir({ 'a.toml': 'port = 1', 'b.toml': 'port = 2' })
   const environment = { TENREC_CONFIG: join(dir, 'a.toml') }
   t.equal(load({ environment }).port, 1)
@@ -149,7 +149,7 @@ public_url = "https://events.example.com/"
   t.equal(settings.publicUrl, 'https://events.example.com')
 })
 
-t.test('a value that is not allowed is named with its origin and what is allowed', async (t) => {
+t.test('an invalid value is reported with its origin and the allowed values', async (t) => {
   const messages: readonly (readonly [Sources, RegExp])[] = [
     [
       { flags: { port: '80000' } },
@@ -194,14 +194,14 @@ t.test('a value that is not allowed is named with its origin and what is allowed
   t.strictSame(differences.list(), [], 'every message names the origin and what is allowed')
 })
 
-t.test('a public address may have a path when the console is off', async (t) => {
+t.test('a public address may have a path if the console is off', async (t) => {
   const settings = load({
     flags: { 'public-url': 'https://example.com/analytics/', console: 'false' },
   })
   t.equal(settings.publicUrl, 'https://example.com/analytics')
 })
 
-t.test('the path of the console ends with one slash, however it is given', async (t) => {
+t.test('the path of the console ends with one slash, however it is written', async (t) => {
   for (const [given, read] of [
     ['/', '/'],
     ['/see', '/see/'],
@@ -211,13 +211,13 @@ t.test('the path of the console ends with one slash, however it is given', async
   }
 })
 
-t.test('a value of a secret is never in a message', async (t) => {
+t.test('the value of a secret never appears in a message', async (t) => {
   const message = refusalOf({ environment: { TENREC_BOOTSTRAP_PERSONAL_KEY: 'se cret' } })
   t.match(message, /\(hidden\) from TENREC_BOOTSTRAP_PERSONAL_KEY/)
   t.notMatch(message, 'se cret')
 })
 
-t.test('an unknown setting is named with a suggestion', async (t) => {
+t.test('an unknown setting is reported with a suggestion', async (t) => {
   t.match(
     refusalOf({ environment: { TENREC_PROT: '1' } }),
     /unknown setting TENREC_PROT in the environment; did you mean TENREC_PORT\?/,
@@ -233,7 +233,7 @@ t.test('an unknown setting is named with a suggestion', async (t) => {
   t.doesNotThrow(() => load({ environment: { PATH: '/bin', TENREC_CONFIG: '', TENREC_X: '' } }))
 })
 
-t.test('a file that is no TOML is named with line and column', async (t) => {
+t.test('an invalid TOML file is reported with line and column', async (t) => {
   const configPath = join(t.testdir({ 'a.toml': 'port = 1\nhost = \n' }), 'a.toml')
   t.match(refusalOf({ configPath }), `${configPath} is not valid TOML: line 2, column `)
   t.match(refusalOf({ configPath: `${configPath}.none` }), /cannot be read: ENOENT/)
@@ -241,7 +241,7 @@ t.test('a file that is no TOML is named with line and column', async (t) => {
   t.match(refusalOf({ configPath: wrongType }), /"http" from .*a.toml line 1, column 1/)
 })
 
-t.test('secrets come from credentials of the service manager too', async (t) => {
+t.test('secrets are read from credentials of the service manager, too', async (t) => {
   const dir = t.testdir({ 'bootstrap-project-key': 'phc_file\n', 'bootstrap-personal-key': '' })
   const environment = { CREDENTIALS_DIRECTORY: dir }
   t.match(refusalOf({ environment }), /\(hidden\) from .*bootstrap-personal-key/)
@@ -287,7 +287,7 @@ t.test('bytes have units', async (t) => {
     differences.equal(parseBytes(raw), bytes, JSON.stringify(raw))
   }
   for (const bytes of [0, 1, 512, 1000, 1024, 1_500_000, 20_971_520, 2 ** 40]) {
-    differences.equal(parseBytes(formatBytes(bytes)), bytes, `${bytes} written and read`)
+    differences.equal(parseBytes(formatBytes(bytes)), bytes, `${bytes} is written and read back`)
   }
   t.strictSame(differences.list(), [], 'every size is read')
   t.equal(formatBytes(20_971_520), '20MiB')
@@ -315,7 +315,7 @@ t.test('address ranges and base addresses', async (t) => {
   }
 })
 
-t.test('only close words are suggested', async (t) => {
+t.test('only similar words are suggested', async (t) => {
   const words = ['serve', 'project list', 'version']
   t.equal(closestWord('sevre', words), 'serve')
   t.equal(closestWord('versoin', words), 'version')
@@ -328,7 +328,7 @@ t.test('flags, variables and keys follow one pattern and are unique', async (t) 
   const differences = new Differences()
   for (const { flag, variable, fileKey, isSecret, sentence } of rows) {
     differences.equal(variable, `TENREC_${fileKey.toUpperCase()}`, fileKey)
-    // The address of a warehouse need not have a password in it.
+    // The address of a warehouse need not contain a password.
     const hasFlag = !isSecret || fileKey === 'warehouse'
     differences.equal(flag, hasFlag ? fileKey.replaceAll('_', '-') : null, fileKey)
     differences.match(sentence, /^[A-Z].*\.$/, fileKey)
@@ -350,7 +350,7 @@ t.test('the default of every setting is allowed, and is read back from its text'
   t.strictSame(differences.list(), [], 'every default is read back')
 })
 
-/** The rows of the table of settings in the document, cell by cell. */
+/** Returns the rows of the settings table in the document, cell by cell. */
 function documentedRows(): readonly (readonly string[])[] {
   const text = readFileSync('docs/CONFIGURATION.md', 'utf8')
   const section = text.split('\n## ').find((part) => part.startsWith('Settings\n')) ?? ''
@@ -380,7 +380,7 @@ t.test('docs/CONFIGURATION.md holds exactly the table of settings', async (t) =>
   t.strictSame(documentedRows(), expected)
 })
 
-t.test('the address of a warehouse', async (t) => {
+t.test('the address of a warehouse is checked', async (t) => {
   const authorization = `Basic ${Buffer.from('me:p@ss %').toString('base64')}`
   t.strictSame(parseWarehouse('http://me:p%40ss%20%25@ch.example:8123/events'), {
     origin: 'http://ch.example:8123',
@@ -442,7 +442,7 @@ t.test('a process stores some partitions of a cluster, or none', async (t) => {
   t.match(refusalOf({ flags: { partitions: '0-1' } }), /allowed in a cluster only/)
 })
 
-t.test('each partition of a process has a daemon, the first of which serves', async (t) => {
+t.test('each partition of a process has a daemon, and the first one serves', async (t) => {
   const warehouse = 'http://clickhouse:8123/tenrec'
   const flags = { cluster: 'nats://a:4222', partitions: '3,0,5', warehouse, port: '8000' }
   const all = daemonSettings(load({ flags: { ...flags, 'data-dir': '/srv/tenrec' } }))

@@ -1,5 +1,5 @@
 /**
- * Bytes of JSON: whatever is written when the memory grows is there afterwards.
+ * Tests JSON bytes: a byte that is written while the memory grows is not lost.
  *
  * @lane quick
  */

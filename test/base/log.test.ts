@@ -1,5 +1,5 @@
 /**
- * Lines of the log, as the journal of systemd and everybody else get them.
+ * Tests the lines of the program log, in the systemd journal and elsewhere.
  *
  * @lane quick
  */
@@ -10,13 +10,13 @@ import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 const PROGRAM = `
   for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'fatal']) log[level](level)
 `
-/** Texts that would steer a terminal, or look like a line of the log. */
+/** Texts that contain terminal control sequences, or look like a line of the log. */
 const INJECTION = `
   const text = 'a\\n[00:00:00.000] INFO: forged\\r\\u001b[2J\\u009b1A\\u2028b'
   log.warn({ name: text, event: text, err: new Error(text) }, text)
 `
 
-/** What a program writes when `JOURNAL_STREAM` names its stdout, or something else. */
+/** Returns the output of a program with `JOURNAL_STREAM` set to its stdout, or to something else. */
 function linesOf(journalStream: string, program = PROGRAM, format = 'json'): readonly string[] {
   const text = `
     import { createLogger } from ${sourceText('base/log')}
@@ -45,19 +45,19 @@ t.test('in the journal each line begins with the priority of its level', async (
   ])
 })
 
-t.test('anywhere else a line is JSON from its first byte', async (t) => {
+t.test('elsewhere a line is JSON from its first byte', async (t) => {
   const lines = linesOf('1:1')
   t.equal(lines.length, 6)
   for (const line of lines) t.ok(messageOf(line))
 })
 
-t.test('texts in a line neither begin another one nor steer a terminal', async (t) => {
+t.test('texts in a line neither begin a new line nor control a terminal', async (t) => {
   const [line = '', ...others] = linesOf('1:1', INJECTION)
   t.strictSame(others, [], 'JSON has one line')
   t.match(messageOf(line), /^a\n.*forged/)
   const pretty = linesOf('1:1', INJECTION, 'pretty')
   t.match(pretty[0], /WARN.*: a\\u000a\[00:00:00.000\] INFO: forged\\u000d\\u001b\[2J/)
   for (const shown of pretty.slice(1))
-    t.match(shown, /^ /, 'only the first line begins at the left')
+    t.match(shown, /^ /, 'only the first line starts in the first column')
   t.notMatch(pretty.join(''), /[\p{Cc}\u2028]/u)
 })

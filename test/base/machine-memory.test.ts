@@ -1,5 +1,6 @@
 /**
- * How much memory the process may use: the machine, and control groups of both versions with all groups above.
+ * Tests how much memory the process may use: that of the machine, and the limits of control groups of both versions
+ * with all parent groups.
  *
  * @lane quick
  */
@@ -8,7 +9,7 @@ import { groupLimit, machineMemoryBytes } from '../../src/base/memory/machine-me
 
 const GIB = 1024 ** 3
 const MIB = 1024 ** 2
-/** What version 1 says when there is no limit. */
+/** The value of version 1 without a limit. */
 const NONE = '9223372036854771712\n'
 
 const MOUNTS_1 = [
@@ -22,12 +23,12 @@ function memoryOf(files: Readonly<Record<string, string>>): number {
   return machineMemoryBytes({ totalBytes: 24 * GIB, read: (path) => files[path] ?? null })
 }
 
-t.test('without control groups it is that of the machine', async (t) => {
+t.test('without control groups it is the memory of the machine', async (t) => {
   t.equal(memoryOf({}), 24 * GIB)
   t.equal(groupLimit('self', { totalBytes: GIB, read: () => null }), Number.POSITIVE_INFINITY)
 })
 
-t.test('version 1: the own group and those above it', async (t) => {
+t.test('version 1: the own group and its parents count', async (t) => {
   const files = {
     '/proc/self/cgroup': '9:name=systemd:/\n4:memory:/outer/inner\n0::/\n',
     '/proc/self/mountinfo': MOUNTS_1,
@@ -37,7 +38,7 @@ t.test('version 1: the own group and those above it', async (t) => {
   }
   t.equal(memoryOf(files), 512 * MIB)
   const outer = { ...files, '/sys/fs/cgroup/memory/outer/inner/memory.limit_in_bytes': NONE }
-  t.equal(memoryOf(outer), GIB, 'the outer one holds where the inner one has none')
+  t.equal(memoryOf(outer), GIB, 'the outer limit applies where the inner group has none')
   const none = { ...outer, '/sys/fs/cgroup/memory/outer/memory.limit_in_bytes': NONE }
   t.equal(memoryOf(none), 24 * GIB)
 })
@@ -63,7 +64,7 @@ t.test('version 2: memory.max and memory.high up the tree', async (t) => {
   t.equal(memoryOf({ ...files, '/sys/fs/cgroup/system.slice/memory.high': `${GIB}` }), GIB)
 })
 
-t.test('in a container the group of the process is what is mounted', async (t) => {
+t.test('in a container the mounted group is that of the process', async (t) => {
   const files = {
     '/proc/self/cgroup': '4:memory:/docker/abc\n',
     '/proc/self/mountinfo':

@@ -1,5 +1,5 @@
 /**
- * One budget of working memory: where it comes from, and what follows from it.
+ * Tests the budget of working memory: its source, and the limits derived from it.
  *
  * @lane quick
  */
@@ -19,7 +19,7 @@ function load(flags: Readonly<Record<string, string>>, memoryBytes = 24 * GIB, c
   })
 }
 
-t.test('a large machine gets as much as is worth having, a small one three quarters', async (t) => {
+t.test('a large machine gets the useful maximum, a small one three quarters', async (t) => {
   t.equal(load({}).memoryBytesMax, 640 * MIB)
   t.equal(load({}, 24 * GIB, 4).memoryBytesMax, 768 * MIB)
   t.equal(load({}, 512 * MIB).memoryBytesMax, 384 * MIB)
@@ -27,7 +27,7 @@ t.test('a large machine gets as much as is worth having, a small one three quart
   t.equal(load({ 'memory-max': '400MB' }).memoryBytesMax, 400_000_000)
 })
 
-t.test('threads and caches follow from it, unless a setting says otherwise', async (t) => {
+t.test('threads and caches are derived from the budget unless a setting overrides them', async (t) => {
   const usual = load({}, 24 * GIB, 8)
   t.match(usual, { workerThreads: 7, analyticsThreads: 8, queryCacheBytes: 160 * MIB })
   const small = load({}, 512 * MIB, 8)
@@ -37,7 +37,7 @@ t.test('threads and caches follow from it, unless a setting says otherwise', asy
   const chosen = load({ workers: '3', 'query-cache': '99MiB' }, 512 * MIB, 8)
   t.match(chosen, { workerThreads: 3, queryCacheBytes: 99 * MIB })
   const large = load({ 'memory-max': '4GiB' })
-  t.ok(large.queryCacheBytes > GIB, 'what is left over is for analytic queries')
+  t.ok(large.queryCacheBytes > GIB, 'the rest is for analytics queries')
 })
 
 t.test('no part grows when the budget shrinks', async (t) => {
@@ -65,6 +65,6 @@ t.test('daemons of one process share the budget', async (t) => {
   t.strictSame(budgets, [320 * MIB, 320 * MIB])
 })
 
-t.test('more than there are addresses for is still a number', async (t) => {
+t.test('a budget beyond the address space is still a number', async (t) => {
   t.equal(automaticBudget(Number.MAX_SAFE_INTEGER, 1), 640 * MIB)
 })

@@ -1,5 +1,5 @@
 /**
- * The text that Prometheus reads.
+ * Tests the text that Prometheus reads.
  *
  * @lane quick
  */
@@ -10,7 +10,7 @@ import { Gauge, MetricPage } from '../../src/base/metrics.ts'
 import { ServiceMetrics } from '../../src/engine/front/service-metrics.ts'
 import { until } from '../fixtures/http-client.ts'
 
-/** Every line is a comment or `name{labels} number`, every name has help and a type before it. */
+/** Checks that every line is a comment or `name{labels} number`, and that every name has help and a type before it. */
 function problemsOf(page: string): readonly string[] {
   const typed = new Set<string>()
   const problems: string[] = []
@@ -27,7 +27,7 @@ function problemsOf(page: string): readonly string[] {
   return problems
 }
 
-t.test('counters, gauges and labels', async (t) => {
+t.test('counters, gauges and labels are written', async (t) => {
   const page = new MetricPage()
   const family = page.counters('things_total', 'Things\\seen\nso far.', ['kind', 'fate'])
   family.with('a', 'b').value++
@@ -50,7 +50,7 @@ t.test('counters, gauges and labels', async (t) => {
   t.same(problemsOf(page.render()), [])
 })
 
-t.test('a histogram counts what is at most each bound', async (t) => {
+t.test('a histogram bucket counts values up to its bound, inclusive', async (t) => {
   const page = new MetricPage()
   const histogram = page.histograms('wait_seconds', 'Wait.', ['of'], [0.1, 1]).with('x')
   for (const value of [0.05, 0.1, 0.5, 7]) histogram.observe(value)
@@ -66,7 +66,7 @@ t.test('a histogram counts what is at most each bound', async (t) => {
   )
 })
 
-t.test('label sets are bounded; the surplus shares one', async (t) => {
+t.test('the number of label sets is bounded; further ones share one', async (t) => {
   const page = new MetricPage()
   const family = page.counters('x_total', 'X.', ['id'])
   for (let id = 0; id < 5000; id++) family.with(String(id)).value++
@@ -76,13 +76,13 @@ t.test('label sets are bounded; the surplus shares one', async (t) => {
   t.match(page.render(), 'x_total{id="7"} 1\n')
 })
 
-t.test('a name can be used once', async (t) => {
+t.test('a name can be registered once', async (t) => {
   const page = new MetricPage()
   page.gauges('level', '', [])
   t.throws(() => page.gauges('level', '', []), /registered twice/)
 })
 
-t.test('the page of the service is well-formed and has the promised names', async (t) => {
+t.test('the page of the service is well-formed and has the documented names', async (t) => {
   const metrics = new ServiceMetrics({ version: '1.2.3', clock: SYSTEM_CLOCK })
   metrics.httpRequests.with('/capture', '200').value++
   metrics.httpRequestSeconds.with('/capture').observe(0.01)
@@ -114,7 +114,7 @@ t.test('the page of the service is well-formed and has the promised names', asyn
   t.ok(value('process_resident_memory_bytes') > 1e6)
   t.ok(value('process_cpu_seconds_total') > 0)
   const startedAt = value('process_start_time_seconds')
-  t.ok(Math.abs(startedAt - performance.timeOrigin / 1000) < 60, `${startedAt} is when it started`)
+  t.ok(Math.abs(startedAt - performance.timeOrigin / 1000) < 60, `${startedAt} is the start time`)
 })
 
 t.test('the event loop lag is the worst delay of the last windows', async (t) => {
@@ -126,5 +126,5 @@ t.test('the event loop lag is the worst delay of the last windows', async (t) =>
   nowMs = 400
   t.ok(await until(() => gauge.value === 0.3), '300 ms later than due')
   nowMs = 500
-  t.ok(await until(() => gauge.value === 0.3), 'kept for a while')
+  t.ok(await until(() => gauge.value === 0.3), 'the value is kept for a while')
 })

@@ -1,5 +1,5 @@
 /**
- * Which releases of Node are supported, and what an old one is told.
+ * Tests which releases of Node are supported, and the message on an old one.
  *
  * @lane quick
  */
@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { nodeObstacle, nodeRange } from '../../src/base/node-versions.ts'
 
-t.test('the supported release lines of Node are accepted, and others are named', async (t) => {
+t.test('supported release lines of Node are accepted, others are named', async (t) => {
   for (const version of ['20.19.0', '20.20.2', '22.0.0', '22.23.5', '24.0.0', '26.12.1']) {
     t.equal(nodeObstacle(version), null, version)
   }
@@ -25,7 +25,7 @@ t.test('package.json names the same releases', async (t) => {
   t.equal(engines.node, nodeRange())
 })
 
-t.test('on another Node nothing is loaded or written', async (t) => {
+t.test('on an unsupported Node nothing is loaded or written', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const preload = "Object.defineProperty(process.versions, 'node', { value: '18.20.4' })"
   for (const script of ['dist/main.js', '.ci/prepare.mjs']) {

@@ -1,12 +1,12 @@
 /**
- * The memory of the process can be read when no file can be opened: the figures are then those of before.
+ * Tests that memory figures of the process are available when no file can be opened: they are the previous ones.
  *
  * @lane quick
  */
 import t from 'tap'
 import { memoryUsage, processMemory } from '../../src/base/memory/process-memory.ts'
 
-t.test('without file descriptors the figures are those of before', async (t) => {
+t.test('without file descriptors the previous figures are returned', async (t) => {
   const usage = memoryUsage()
   t.ok(usage.rss > 0 && usage.arrayBuffers > 0)
   t.ok(processMemory().residentBytes > 0)

@@ -1,5 +1,5 @@
 /**
- * The table of reasons for 503 and 429: what is answered, where it is used, and what the operator reads.
+ * Tests the table of reasons for 503 and 429: the answer, its use in the code, and the text for the operator.
  *
  * @lane quick
  */
@@ -26,7 +26,7 @@ const SOURCES = new Map(
     .map((path) => [join('src', path), readFileSync(join('src', path), 'utf8')] as const),
 )
 
-t.test('a reason is thrown as the table says', async (t) => {
+t.test('a reason is thrown as the table defines it', async (t) => {
   const differences = new Differences()
   for (const [reason, { code, retryAfterSeconds }] of REASONS) {
     const error = refusal(reason as RefusalReason, { limit: 7, retryAfterSeconds: 9 })
@@ -34,7 +34,7 @@ t.test('a reason is thrown as the table says', async (t) => {
     const status = code === 'throttled' ? 429 : 503
     const seconds = retryAfterSeconds === 'given' ? 9 : retryAfterSeconds
     differences.same(found, [code, status, seconds], reason)
-    differences.equal(/[{}]/.exec(error.message)?.[0], undefined, `${reason}: an unfilled name`)
+    differences.equal(/[{}]/.exec(error.message)?.[0], undefined, `${reason} has no unfilled placeholder`)
   }
   t.strictSame(differences.list(), [], 'every reason has its code, status and time')
   const cause = new Error('no')
@@ -43,12 +43,12 @@ t.test('a reason is thrown as the table says', async (t) => {
   t.match(refusal('project_events', { retryAfterSeconds: 9 }).message, /after 9 seconds\.$/)
 })
 
-t.test('those who watch see what is wrong, not what to do', async (t) => {
+t.test('public health shows the fault without the remedy', async (t) => {
   t.equal(reasonText('disk_full'), 'The disk is nearly full.')
   t.equal(reasonText('log_backlog'), 'Too many events wait to be processed.')
 })
 
-t.test('every reason is used, and nobody answers 503 or 429 past the table', async (t) => {
+t.test('every reason is used, and 503 or 429 is only answered through the table', async (t) => {
   const sources = [...SOURCES].filter(([path]) => path !== TABLE)
   const past = /new ServiceError\(\s*'(server_error|throttled)'/
   t.strictSame(
@@ -57,12 +57,12 @@ t.test('every reason is used, and nobody answers 503 or 429 past the table', asy
     'every source takes its refusals from the table',
   )
   const others = sources.map(([, text]) => text)
-  t.ok(others.length > 100, `${others.length} sources`)
+  t.ok(others.length > 100, `there are ${others.length} sources`)
   const unused = REASONS.filter(([reason]) => !others.some((text) => text.includes(`'${reason}'`)))
   t.strictSame(unused, [])
 })
 
-t.test('the metrics that it names are exposed', async (t) => {
+t.test('the metrics named in the table are exposed', async (t) => {
   const page = clusterMetricPage()
   const waiting = { waitingEvents: 0, waitingErasures: 0, lagSeconds: 0 }
   const sent = { rows: 0, bytes: 0, inserts: 0, failures: 0, segments: 0 }
@@ -70,7 +70,7 @@ t.test('the metrics that it names are exposed', async (t) => {
   const text = page.render()
   const differences = new Differences()
   for (const [reason, { metric }] of REASONS) {
-    if (metric !== null) differences.ok(text.includes(`# HELP ${metric} `), `${reason}: ${metric}`)
+    if (metric !== null) differences.ok(text.includes(`# HELP ${metric} `), `${reason} names the metric ${metric}`)
   }
   t.strictSame(differences.list(), [], 'every metric is on the page')
 })

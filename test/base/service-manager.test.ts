@@ -1,5 +1,5 @@
 /**
- * The sd_notify protocol, seen from the other end: a datagram socket bound by the test.
+ * Tests the sd_notify protocol from the other end, with a datagram socket bound by the test.
  *
  * @lane quick
  */
@@ -37,15 +37,15 @@ function loadDatagramModule(): DatagramModule | null {
 const datagram = loadDatagramModule()
 const noDatagram = datagram === null && 'the optional package unix-dgram is not installed'
 
-/** Waits until a condition holds, a minute at most. */
+/** Waits until a condition holds, at most a minute. */
 async function until(isMet: () => boolean): Promise<void> {
   const end = performance.now() + WAIT_MS_MAX
   while (!isMet() && performance.now() < end) await sleep(5)
 }
 
-/** Binds a socket and gives its path, what arrived, and a wait for the next `count` messages. */
+/** Binds a socket. Returns its path, the received messages, and a function that waits for the next `count` messages. */
 function listen(t: Test) {
-  // A socket's path has at most 107 bytes, which a folder named after the test would exceed.
+  // The path of a socket has at most 107 bytes, and a folder named after the test would be longer.
   const folder = mkdtempSync(join(tmpdir(), 'tenrec-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   const path = join(folder, 's')
@@ -80,7 +80,7 @@ t.test('without NOTIFY_SOCKET every call does nothing', async (t) => {
 })
 
 t.test(
-  'readiness, status, more time and the stop arrive in order',
+  'readiness, status, extended timeout and stop arrive in order',
   { skip: noDatagram },
   async (t) => {
     const { path, receive } = listen(t)
@@ -99,7 +99,7 @@ t.test(
   },
 )
 
-t.test('the watchdog is fed twice a period, only while alive', { skip: noDatagram }, async (t) => {
+t.test('the watchdog is notified twice a period, only while alive', { skip: noDatagram }, async (t) => {
   const { path, messages } = listen(t)
   const manager = create(t, {
     NOTIFY_SOCKET: path,
@@ -107,7 +107,7 @@ t.test('the watchdog is fed twice a period, only while alive', { skip: noDatagra
     WATCHDOG_PID: String(process.pid),
   })
   t.equal(manager.watchdogMs, 100)
-  /** What the watchdog sends while so much time passes: messages arrive in the order in which they are sent. */
+  /** Returns the watchdog messages sent during a given time. Messages arrive in the order in which they are sent. */
   const sentWithin = async (durationMs: number): Promise<readonly string[]> => {
     mock.timers.tick(durationMs)
     manager.status('end')
@@ -130,7 +130,7 @@ t.test('the watchdog is fed twice a period, only while alive', { skip: noDatagra
   t.strictSame(await sentWithin(250), [], 'silent once closed')
 })
 
-t.test('a watchdog of another process is not ours', { skip: noDatagram }, async (t) => {
+t.test('the watchdog of another process is ignored', { skip: noDatagram }, async (t) => {
   const { path, messages } = listen(t)
   const manager = create(t, { NOTIFY_SOCKET: path, WATCHDOG_USEC: '20000', WATCHDOG_PID: '1' })
   t.equal(manager.watchdogMs, null)
@@ -139,7 +139,7 @@ t.test('a watchdog of another process is not ours', { skip: noDatagram }, async 
   t.strictSame(messages, [])
 })
 
-t.test('an odd watchdog period counts as none', { skip: noDatagram }, async (t) => {
+t.test('an invalid watchdog period counts as none', { skip: noDatagram }, async (t) => {
   const { path } = listen(t)
   for (const period of ['0', '-5', 'soon', '']) {
     t.equal(create(t, { NOTIFY_SOCKET: path, WATCHDOG_USEC: period }).watchdogMs, null, period)
@@ -166,19 +166,19 @@ t.test('abstract sockets are reached through systemd-notify, in order', async (t
   )
 })
 
-t.test('a socket that is gone is survived', { skip: noDatagram }, async (t) => {
+t.test('a missing socket does not stop the daemon', { skip: noDatagram }, async (t) => {
   const manager = create(t, { NOTIFY_SOCKET: join(tmpdir(), 'tenrec-gone') })
   manager.ready()
   manager.stopping()
 })
 
-t.test('a watchdog that cannot be fed stops the start', async (t) => {
+t.test('a watchdog that cannot be notified stops the start', async (t) => {
   const environment = { NOTIFY_SOCKET: '@tenrec', WATCHDOG_USEC: '30000000', PATH: t.testdir() }
   t.throws(() => createServiceManager({ environment, log }), OperatorError)
   t.throws(() => createServiceManager({ environment, log }), { message: /systemd-notify/ })
 })
 
-t.test('without a watchdog the daemon starts, only unheard', async (t) => {
+t.test('without a watchdog the daemon starts, but cannot send notifications', async (t) => {
   const manager = create(t, { NOTIFY_SOCKET: '@tenrec', PATH: t.testdir() })
   t.equal(manager.isManaged, false)
 })

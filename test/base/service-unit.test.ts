@@ -1,6 +1,6 @@
 /**
- * The files of systemd/: the unit keeps its promises, the example names every setting; and the way of
- * docs/OPERATIONS.md is the one that .ci/try-systemd goes, that of docs/CLUSTER.md the one of .ci/try-cluster.
+ * Tests the files of systemd/: the unit has the documented properties, and the example names every setting. The steps
+ * of docs/OPERATIONS.md are the ones that .ci/try-systemd runs, those of docs/CLUSTER.md the ones of .ci/try-cluster.
  *
  * @lane quick
  */
@@ -16,7 +16,7 @@ interface Entry {
   readonly value: string
 }
 
-/** The paragraphs of the example that end in a commented assignment. */
+/** The paragraphs of the example that end with a commented assignment. */
 function readExample(): readonly Entry[] {
   const entries: Entry[] = []
   for (const paragraph of readFileSync('systemd/tenrec.env.example', 'utf8').split(/\n\n+/)) {
@@ -33,7 +33,7 @@ function readExample(): readonly Entry[] {
   return entries
 }
 
-/** Directive -> its values, over all sections of the unit. */
+/** Maps each directive to its values, over all sections of the unit. */
 function readUnit(): ReadonlyMap<string, readonly string[]> {
   const directives = new Map<string, string[]>()
   for (const line of readFileSync('systemd/tenrec.service', 'utf8').split('\n')) {
@@ -52,7 +52,7 @@ t.test('the example names every setting once, in the order of the table', async 
   )
 })
 
-t.test('the example says of each setting what the table says', async (t) => {
+t.test('the example describes each setting as the table does', async (t) => {
   const byVariable = new Map(readExample().map((entry) => [entry.variable, entry]))
   for (const name of SETTING_NAMES) {
     const { variable, sentence } = SETTINGS[name]
@@ -77,23 +77,23 @@ t.test('every setting is commented out', async (t) => {
   )
 })
 
-t.test('the unit waits for readiness, watches, and does not repeat what cannot help', async (t) => {
+t.test('the unit waits for readiness, has a watchdog, and does not restart in vain', async (t) => {
   const unit = readUnit()
   t.strictSame(unit.get('Type'), ['notify'])
   t.strictSame(unit.get('WatchdogSignal'), ['SIGKILL'])
   t.strictSame(unit.get('RestartPreventExitStatus'), ['2 78'])
   const seconds = (name: string) => Number(unit.get(name)?.[0])
-  t.ok(seconds('WatchdogSec') >= 20, 'longer than a stall that passes')
+  t.ok(seconds('WatchdogSec') >= 20, 'longer than a temporary stall')
   t.ok(seconds('TimeoutStopSec') > 10, 'longer than the stop, which takes at most 10 s')
 })
 
-t.test('the unit lets headers be large and the engine compile', async (t) => {
+t.test('the unit allows large headers and the code generation of the engine', async (t) => {
   const unit = readUnit()
   t.ok(unit.get('Environment')?.includes('UWS_HTTP_MAX_HEADERS_SIZE=65536'))
   t.notOk(unit.has('MemoryDenyWriteExecute'), 'V8 writes the code that it runs')
 })
 
-t.test('the keys for the first start are found where the settings look', async (t) => {
+t.test('the keys for the first start are where the settings look for them', async (t) => {
   const names = SETTING_NAMES.map((name) => SETTINGS[name]).filter(({ isSecret }) => isSecret)
   const expected = names.map(({ fileKey }) => fileKey.replaceAll('_', '-'))
   const loaded = (readUnit().get('LoadCredential') ?? []).map((value) => value.split(':')[0])
@@ -142,12 +142,12 @@ t.test('the command of the Debian package has the settings of the service', asyn
   t.match(built, 'install -m 0755 .ci/debian-tenrec "$root/usr/bin/tenrec"')
 })
 
-/** The parts of docs/OPERATIONS.md that are looked up; what comes before them is the way. */
+/** The reference sections of docs/OPERATIONS.md. The sections before them are the installation steps. */
 const FIRST_REFERENCE = 'Exit codes'
-/** Other ways to install, which the trial does not go: `.ci/try-image` tries the image, `.ci/run` the file. */
+/** Other ways to install, which this trial does not run: `.ci/try-image` tests the image, `.ci/run` the file. */
 const OTHER_WAYS = ['Install as one file', 'Install as an image']
 
-/** `[heading, language, number below the heading]` of every block of the way that can be run. */
+/** `[heading, language, number below the heading]` of every code block of the steps that can be run. */
 function readWay(): readonly string[] {
   const blocks: string[] = []
   const counts = new Map<string, number>()
@@ -167,7 +167,7 @@ function readWay(): readonly string[] {
   return blocks
 }
 
-t.test('the trial of the way runs each of its blocks', async (t) => {
+t.test('the trial of the installation runs each of its blocks', async (t) => {
   const script = readFileSync('.ci/try-systemd', 'utf8')
   const named = new Set<string>()
   for (const [, heading = '', number = '1'] of script.matchAll(

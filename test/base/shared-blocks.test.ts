@@ -1,5 +1,5 @@
 /**
- * Blocks that several threads keep together.
+ * Tests blocks of memory that several threads share.
  *
  * @lane quick
  */
@@ -27,12 +27,12 @@ function open(memory: BlockMemory, index: number): SharedBlocks {
   return blocks
 }
 
-/** Begins a new spell and puts a block of one byte value. */
+/** Begins a new spell and puts a block of one repeated byte. */
 function put(blocks: SharedBlocks, name: number, length = UNIT): Block | null {
   return blocks.put(nameOf(name), [bytesOf(name, length)])
 }
 
-t.test('what one thread has put, the other finds, and neither has it twice', async (t) => {
+t.test('a block put by one thread is found by the other, and exists once', async (t) => {
   const memory = blockMemory(16 * UNIT, 2)
   const first = open(memory, 0)
   const second = open(memory, 1)
@@ -41,14 +41,14 @@ t.test('what one thread has put, the other finds, and neither has it twice', asy
   t.strictSame([...(block?.bytes ?? [])], [1, 2, 3])
   const found = second.find(nameOf(5))
   t.strictSame([...(found?.bytes ?? [])], [1, 2, 3])
-  t.equal(found?.bytes.buffer, block?.bytes.buffer, 'in the same memory')
-  t.equal(second.find(nameOf(7)), null, 'a name that shares a head is another name')
+  t.equal(found?.bytes.buffer, block?.bytes.buffer, 'it is in the same memory')
+  t.equal(second.find(nameOf(7)), null, 'a name with an equal prefix is another name')
   t.strictSame([...(put(second, 5)?.bytes ?? [])], [1, 2, 3], 'putting it again finds it')
   t.equal(first.usedBytes, UNIT)
   t.equal(second.usedBytes, UNIT)
 })
 
-t.test('a block is valid from spell to spell as long as it is there', async (t) => {
+t.test('a block stays valid between spells as long as it exists', async (t) => {
   const blocks = open(blockMemory(4 * UNIT, 1), 0)
   const block = put(blocks, 1)
   if (block === null) throw new Error('there is room')
@@ -63,15 +63,15 @@ t.test('a block is valid from spell to spell as long as it is there', async (t) 
   t.equal(blocks.find(nameOf(1)), null)
 })
 
-t.test('what was used longest ago makes room, and nothing that a spell has used', async (t) => {
+t.test('the least recently used block is evicted, and no block of a current spell', async (t) => {
   const memory = blockMemory(4 * UNIT, 2)
   const first = open(memory, 0)
   for (let name = 1; name <= 4; name++) t.ok(put(first, name))
-  t.equal(put(first, 5), null, 'all are of this spell')
+  t.equal(put(first, 5), null, 'all blocks belong to this spell')
   first.begin()
-  t.ok(first.find(nameOf(1)), 'the oldest is used again')
+  t.ok(first.find(nameOf(1)), 'the oldest block is used again')
   t.ok(put(first, 5))
-  t.equal(first.find(nameOf(2)), null, 'now the next one was the oldest')
+  t.equal(first.find(nameOf(2)), null, 'now the next block was the oldest')
   first.end()
   const second = open(memory, 1)
   const held = second.find(nameOf(3))
@@ -82,7 +82,7 @@ t.test('what was used longest ago makes room, and nothing that a spell has used'
     others.map((block) => block !== null),
     [true, true, true],
   )
-  t.equal(put(first, 9), null, 'the other thread still uses one')
+  t.equal(put(first, 9), null, 'the other thread still uses one block')
   t.ok(held.bytes.every((byte) => byte === 3))
   t.ok(second.use(held))
   second.end()
@@ -90,7 +90,7 @@ t.test('what was used longest ago makes room, and nothing that a spell has used'
   t.ok(put(first, 9), 'now it does not')
 })
 
-t.test('a long spell keeps what it has found, however many short ones go by', async (t) => {
+t.test('a long spell keeps its blocks, however many short spells pass', async (t) => {
   const memory = blockMemory(4 * UNIT, 2)
   const long = open(memory, 0)
   const held = put(long, 1)
@@ -108,7 +108,7 @@ t.test('a long spell keeps what it has found, however many short ones go by', as
   t.ok(put(short, 200))
 })
 
-t.test('blocks of any size find room, side by side, until there is none', async (t) => {
+t.test('blocks of any size are placed side by side until memory is full', async (t) => {
   const memory = blockMemory(64 * UNIT, 1)
   const blocks = new SharedBlocks(memory, 0)
   let random = 1
@@ -127,17 +127,17 @@ t.test('blocks of any size find room, side by side, until there is none', async 
     )
   }
   t.strictSame(differences.list(), [], 'every block finds room within the limit')
-  t.equal(put(blocks, 300, 65 * UNIT), null, 'more than there is')
+  t.equal(put(blocks, 300, 65 * UNIT), null, 'this is more than there is')
   blocks.begin()
-  t.ok(put(blocks, 301, 64 * UNIT), 'all there is')
+  t.ok(put(blocks, 301, 64 * UNIT), 'this is all there is')
   const none = open(blockMemory(100, 1), 0)
   t.equal(put(none, 1), null)
   t.equal(none.find(nameOf(1)), null)
 })
 
-t.test('numbers of spells begin anew, and nothing is taken for older than it is', async (t) => {
+t.test('spell numbers wrap around, and no block is taken for older than it is', async (t) => {
   const memory = blockMemory(2 * UNIT, 2)
-  // The number of the newest spell, as it is after half a million questions a day for ten years.
+  // The number of the newest spell after half a million queries a day for ten years.
   memory.state[2] = 0x7fff_fffe
   const first = open(memory, 0)
   const held = put(first, 1)
@@ -153,11 +153,11 @@ t.test('numbers of spells begin anew, and nothing is taken for older than it is'
   t.equal(put(second, 30), null)
   second.begin()
   second.begin()
-  t.equal(put(second, 30), null, 'the first spell goes on through all of that')
+  t.equal(put(second, 30), null, 'the first spell continues through all of that')
 })
 
 t.test(
-  'a thread that ends in the midst of a change costs what was kept, and no more',
+  'a thread that ends during a change costs only the cached blocks',
   async (t) => {
     const memory = blockMemory(8 * UNIT, 2)
     const first = open(memory, 0)
@@ -165,11 +165,11 @@ t.test(
     const block = put(first, 1)
     t.ok(block !== null)
     second.end()
-    // Thread 1 has the lock, and is gone. Another one gets its number.
+    // Thread 1 has the lock and is gone. Another thread gets its number.
     memory.state[0] = 2
     const next = new SharedBlocks(memory, 1)
     next.begin()
-    t.equal(put(next, 2), null, 'the first is in a spell, and may look at what is there')
+    t.equal(put(next, 2), null, 'the first thread is in a spell and may read its blocks')
     t.equal(next.find(nameOf(1)), null)
     t.ok(block?.bytes.every((byte) => byte === 1))
     next.end()
@@ -180,23 +180,23 @@ t.test(
     next.begin()
     t.ok(next.find(nameOf(3)))
     t.equal(first.usedBytes, UNIT)
-    for (let name = 10; name < 17; name++) t.ok(put(next, name), 'there is all the room')
+    for (let name = 10; name < 17; name++) t.ok(put(next, name), 'the whole memory is free')
   },
 )
 
-t.test('nobody waits for ever for a change of somebody else', async (t) => {
+t.test('no thread waits for ever for a change of another thread', async (t) => {
   const memory = blockMemory(8 * UNIT, 2)
   const first = open(memory, 0)
   t.ok(put(first, 1))
-  // As if a thread had stopped in the midst of a change.
+  // As if a thread had stopped in the middle of a change.
   memory.state[0] = 2
-  t.equal(first.find(nameOf(1)), null, 'it gives up')
-  t.equal(put(first, 2), null, 'and does not try again')
+  t.equal(first.find(nameOf(1)), null, 'the thread gives up')
+  t.equal(put(first, 2), null, 'it does not try again')
   first.begin()
-  t.ok(put(first, 2), 'nobody is in a spell, so that it begins anew')
+  t.ok(put(first, 2), 'no thread is in a spell, so the memory starts empty')
 })
 
-t.test('threads that push each other out of the memory never see a block change', async (t) => {
+t.test("threads that evict each other's blocks never see a block change", async (t) => {
   const memory = blockMemory(40 * UNIT, 3)
   const words = new Int32Array(new SharedArrayBuffer(16))
   const meeting = { words, threads: 3, countMin: 300 }

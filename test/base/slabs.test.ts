@@ -1,5 +1,5 @@
 /**
- * Slabs: a fixed number of each size, each of one taker at a time, and of nobody who gave it back.
+ * Tests slabs: a fixed number of each size, with one holder at a time and no access after release.
  *
  * @lane quick
  */
@@ -25,7 +25,7 @@ for (const [name, bytes, count] of [
   ['small', SMALL, SMALL_SLABS_MAX],
   ['large', SMALL + 1, SLABS_MAX],
 ] as const) {
-  t.test(`as many ${name} ones as there may be, each with memory of its own`, async (t) => {
+  t.test(`the maximum number of ${name} slabs exists, each with its own memory`, async (t) => {
     const slabs = new Slabs(NO_LIMIT)
     const taken = takeAll(slabs, bytes)
     t.equal(taken.length, count)
@@ -37,7 +37,7 @@ for (const [name, bytes, count] of [
 }
 
 t.test(
-  'a body has the smallest that holds it, with room for its block in a small one',
+  'a body gets the smallest slab that holds it, with room for its block in a small one',
   async (t) => {
     const slabs = new Slabs(NO_LIMIT)
     t.equal(slabs.take(1)?.memory.byteLength, SMALL * 1.25)
@@ -48,23 +48,23 @@ t.test(
   },
 )
 
-t.test('no more than the budget has room for: small ones beside large ones', async (t) => {
+t.test('the budget limits the number: small slabs beside large ones', async (t) => {
   t.equal(takeAll(new Slabs(3 * SLAB_BYTES_MAX - 1), SLAB_BYTES_MAX).length, 2)
   t.equal(takeAll(new Slabs(SLAB_BYTES_MAX - 1), SLAB_BYTES_MAX).length, 0)
   const slabs = new Slabs(SLAB_BYTES_MAX)
   t.equal(takeAll(slabs, SMALL).length, 3, 'a sixth of 24 MiB')
-  t.ok(slabs.take(SLAB_BYTES_MAX), 'which leave the large ones alone')
+  t.ok(slabs.take(SLAB_BYTES_MAX), 'small slabs do not take room from large ones')
   t.equal(takeAll(new Slabs(7 * SMALL), SMALL).length, 0)
 })
 
 t.test(
-  'what nobody needed since the last look is given up, and made again when needed',
+  'slabs unused since the last check are released, and allocated again on demand',
   async (t) => {
     const slabs = new Slabs(NO_LIMIT)
     const crowd = Array.from({ length: 5 }, () => slabs.take(SLAB_BYTES_MAX))
-    t.equal(slabs.release(), 0, 'all are in use')
+    t.equal(slabs.release(), 0, 'all slabs are in use')
     for (const slab of crowd) slab?.give()
-    t.equal(slabs.release(), 0, 'they were in use since')
+    t.equal(slabs.release(), 0, 'the slabs were in use since')
     const busy = slabs.take(SLAB_BYTES_MAX)
     t.equal(slabs.release(), 4 * SLAB_BYTES_MAX)
     t.strictSame(slabs.held.bytes, SLAB_BYTES_MAX)
@@ -73,7 +73,7 @@ t.test(
   },
 )
 
-t.test('who gave a slab back has no right to it, also when somebody else has it', async (t) => {
+t.test('after its release a slab cannot be released again by the same holder', async (t) => {
   const slabs = new Slabs(SLAB_BYTES_MAX)
   const first = slabs.take(SLAB_BYTES_MAX)
   const memory = first?.memory
@@ -81,14 +81,14 @@ t.test('who gave a slab back has no right to it, also when somebody else has it'
   t.throws(() => first?.memory, RangeError)
   t.throws(() => first?.give(), RangeError)
   const second = slabs.take(SLAB_BYTES_MAX)
-  t.equal(second?.memory, memory, 'the memory is used again')
+  t.equal(second?.memory, memory, 'the memory is reused')
   t.throws(() => first?.memory, RangeError)
-  t.throws(() => first?.give(), RangeError, 'nobody gives back what another one has')
+  t.throws(() => first?.give(), RangeError, 'a slab of another holder cannot be released')
   t.equal(slabs.inUse, 1)
   t.equal(slabs.take(SLAB_BYTES_MAX), null)
 })
 
-t.test('memory that may still be in use is not used again', async (t) => {
+t.test('memory that may still be in use is not reused', async (t) => {
   const slabs = new Slabs(SLAB_BYTES_MAX)
   const first = slabs.take(SLAB_BYTES_MAX)
   const memory = first?.memory
@@ -99,7 +99,7 @@ t.test('memory that may still be in use is not used again', async (t) => {
   t.not(second?.memory, memory)
 })
 
-t.test('shared memory does not change hands', async (t) => {
+t.test('shared memory is not transferred', async (t) => {
   const own = new ArrayBuffer(8)
   t.strictSame(transferable([new SharedArrayBuffer(8), own]), [own])
 })

@@ -1,5 +1,5 @@
 /**
- * Schemas are compiled when the first value comes, without the schema of schemas: so it is asked here.
+ * Schemas are compiled for the first value, without a check against the schema of schemas. This test makes that check.
  *
  * @lane quick
  */
@@ -8,7 +8,7 @@ import t from 'tap'
 import { compileInput, compileShape } from '../../src/base/validator.ts'
 import { captureEventShape } from '../../src/rules/capture/capture-schema.ts'
 
-t.test('what shapes are made of are JSON schemas', async (t) => {
+t.test('the parts of shapes are valid JSON schemas', async (t) => {
   const ajv = new Ajv({ strict: true, allowUnionTypes: true })
   ajv.addKeyword({ keyword: 'clientUuid', schemaType: 'boolean' })
   const { schema } = captureEventShape
@@ -16,13 +16,13 @@ t.test('what shapes are made of are JSON schemas', async (t) => {
   t.doesNotThrow(() => ajv.compile(schema))
 })
 
-t.test('a schema that says what no validator knows throws at the first value', async (t) => {
+t.test('a schema with an unknown keyword throws at the first value', async (t) => {
   const shape = compileShape({ type: 'object', propertys: {} })
   t.throws(() => shape.matches({}), /propertys/)
   t.throws(() => compileInput({ type: 'text' }), /text/)
 })
 
-t.test('a shape tells what is wrong first, and where', async (t) => {
+t.test('a shape reports the first error and its position', async (t) => {
   const shape = compileShape<{ readonly name: string }>({
     type: 'object',
     properties: { name: { type: 'string' }, uuid: { clientUuid: true } },

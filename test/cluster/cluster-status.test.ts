@@ -1,5 +1,5 @@
 /**
- * What is told of a cluster, and what would be lost with one more machine or broker.
+ * Tests the status of a cluster, and the reported risk of losing one more machine or broker.
  *
  * @lane quick
  */
@@ -15,7 +15,7 @@ function stream(current: readonly boolean[]): StreamState {
   return { incarnation: 'a', first: 1, last: 100, bytes: 5000, oldestMs: NOW_MS - 60_000, brokers }
 }
 
-/** Of partition 0, and of others. */
+/** Of partition 0, and of other partitions. */
 function events(...states: readonly (StreamState | null)[]): ClusterView['events'] {
   return new Map(states.entries())
 }
@@ -42,7 +42,7 @@ function risksOf(changes: Partial<ClusterView>): readonly string[] {
   return clusterStatus({ ...healthy, ...changes }, 2, NOW_MS).risks
 }
 
-t.test('a healthy cluster may lose one of anything', async (t) => {
+t.test('a healthy cluster may lose one machine or broker of any kind', async (t) => {
   const nodes = [node('one'), node('two', { position: { incarnation: 'a', sequence: 90 } })]
   const view = { events: events(stream(ALL)), control: stream(ALL), nodes, serverVersion: null }
   const { risks, brokers, partitions, ...rest } = clusterStatus(view, 2, NOW_MS)
@@ -59,13 +59,13 @@ t.test('a healthy cluster may lose one of anything', async (t) => {
   )
 })
 
-t.test('who follows another incarnation has all of it before him', async (t) => {
+t.test('a follower of another incarnation has all of its data ahead', async (t) => {
   const nodes = [node('one', { position: { incarnation: 'b', sequence: 500 } })]
   const view = { events: events(stream(ALL)), control: stream(ALL), nodes, serverVersion: null }
   t.equal(clusterStatus(view, 1, NOW_MS).nodes[0]?.behind, 100)
 })
 
-t.test('what would be lost', async (t) => {
+t.test('the status names the data at risk', async (t) => {
   t.match(risksOf({ events: events(null) }), [/No majority of brokers answers/])
   t.match(risksOf({ events: events(stream([true, false, false])) }), [
     /No majority of brokers answers/,
@@ -95,7 +95,7 @@ t.test('what would be lost', async (t) => {
   ])
 })
 
-t.test('brokers that keep less than newer ones', async (t) => {
+t.test('an update is advised for brokers of older versions', async (t) => {
   for (const serverVersion of ['2.9.10', '2.10.22']) {
     t.match(serverAdvice({ serverVersion }), [/Use 2\.10\.23 or newer/], serverVersion)
   }
@@ -104,7 +104,7 @@ t.test('brokers that keep less than newer ones', async (t) => {
   }
 })
 
-t.test('each partition has machines, a stream and a place of its own', async (t) => {
+t.test('each partition has its own machines, stream and position', async (t) => {
   const other = { ...stream(ALL), incarnation: 'b', last: 30 }
   const both = { partitions: [0, 1] }
   const place = { incarnation: 'b', sequence: 20 }

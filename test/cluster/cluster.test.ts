@@ -1,6 +1,6 @@
 /**
- * Three brokers and two nodes: whatever is killed, every acknowledged event is stored once on each of them, and
- * their tables are the same.
+ * Tests three brokers and two nodes: whatever is killed, every acknowledged event is stored once on each node, and
+ * their tables are equal.
  *
  * @lane cluster
  */
@@ -14,7 +14,7 @@ import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 const SETTLED_MS = 60_000
 
 t.setTimeout(300_000)
-// Each test has brokers and machines of its own, and waits most of its time.
+// Each test has its own brokers and machines, and waits most of its time.
 t.jobs = 2
 
 interface Cluster {
@@ -31,7 +31,7 @@ async function startCluster(t: Test, args: readonly string[] = []): Promise<Clus
   return { brokers, nodes: [one, two] }
 }
 
-/** Waits until both have the same events, at least as many as were acknowledged. */
+/** Waits until both nodes have the same events, at least as many as were acknowledged. */
 async function settled({ nodes: [one, two] }: Cluster, sender: Sender): Promise<boolean> {
   const deadline = performance.now() + SETTLED_MS
   while (performance.now() < deadline) {
@@ -45,13 +45,13 @@ async function settled({ nodes: [one, two] }: Cluster, sender: Sender): Promise<
   return false
 }
 
-/** Nothing acknowledged is lost, nothing is there twice, and both copies are the same. */
+/** Checks that no acknowledged event is lost or duplicated, and that both copies are equal. */
 async function check(
   t: Test,
   cluster: Cluster,
   sender: Sender,
 ): Promise<Readonly<Record<string, string>>> {
-  t.ok(await settled(cluster, sender), 'both copies have come to the end')
+  t.ok(await settled(cluster, sender), 'both copies have reached the end')
   for (const node of cluster.nodes) {
     const uuids = await node.uuids()
     const lost = [...sender.acknowledged].filter((uuid) => !uuids.has(uuid))
@@ -93,7 +93,7 @@ t.test('nodes, brokers and the majority are killed', { skip: areBrokersMissing }
   await sender.more(500)
   await brokers.killAll()
   await sender.more(500)
-  t.equal(await one.metric('cluster_alone'), 1, 'one says that it is alone')
+  t.equal(await one.metric('cluster_alone'), 1, 'a node reports that it is alone')
   t.match(JSON.parse(await one.text('/_health')), { status: 'degraded' })
   await one.kill()
   await one.start()
@@ -101,7 +101,7 @@ t.test('nodes, brokers and the majority are killed', { skip: areBrokersMissing }
   brokers.beginAll()
   t.ok(
     await eventually(async () => (await two.metric('cluster_alone')) === 0),
-    'and that it is not',
+    'the node reports that it is not alone any more',
   )
   await sender.more(300)
   await sender.stop()
@@ -113,7 +113,7 @@ t.test('nodes, brokers and the majority are killed', { skip: areBrokersMissing }
   t.strictSame(ofBox, tables, 'and those of one box with the same log')
 })
 
-t.test('brokers that forget everything lose nothing', { skip: areBrokersMissing }, async (t) => {
+t.test('brokers that lose everything lose no event', { skip: areBrokersMissing }, async (t) => {
   const cluster = await startCluster(t)
   const { brokers, nodes } = cluster
   const sender = new Sender(nodes, 2)
@@ -122,7 +122,7 @@ t.test('brokers that forget everything lose nothing', { skip: areBrokersMissing 
   t.ok(await settled(cluster, sender))
   const [one, two] = nodes
   await two.kill()
-  // What comes now has one copy only: the brokers forget it, and the outbox must not.
+  // New events have one copy only. The brokers lose it, and the outbox must keep it.
   const alone = new Sender([one], 2, sender)
   await alone.more(300)
   await alone.stop()
@@ -132,14 +132,14 @@ t.test('brokers that forget everything lose nothing', { skip: areBrokersMissing 
   await check(t, cluster, alone)
 })
 
-t.test('who wants a majority gets 503 without one', { skip: areBrokersMissing }, async (t) => {
+t.test('a client that requires a majority gets 503 without one', { skip: areBrokersMissing }, async (t) => {
   const { brokers, nodes } = await startCluster(t, ['--durability', 'replicated'])
   const sender = new Sender(nodes, 2)
   await sender.more(100)
   await brokers.killAll()
   const before = sender.acknowledged.size
   await new Promise((resolve) => setTimeout(resolve, 3000))
-  t.ok(sender.acknowledged.size <= before + 40, 'nothing is acknowledged')
+  t.ok(sender.acknowledged.size <= before + 40, 'no event is acknowledged')
   brokers.beginAll()
   await sender.more(100)
   await sender.stop()

@@ -1,6 +1,6 @@
 /**
- * The worked examples of questions against three machines with a warehouse, each request at another machine: answers,
- * and what each of them and ClickHouse have in the end.
+ * Runs the worked examples of queries against three machines with a warehouse, each request at another machine. Checks
+ * the answers and the final state of each machine and of ClickHouse.
  *
  * @lane cluster
  */
@@ -21,14 +21,14 @@ import { frozenAt } from '../fixtures/conformance/frozen-daemon.ts'
 import { createProjects, DecisionClient, PERSONAL_KEY } from '../fixtures/flags/decision-daemon.ts'
 import { caseFaults, casesOf, QueryCases, requestOf } from '../fixtures/queries/query-cases.ts'
 
-/** Contradicted by ingestion: test/http/queries/question-cases.test.ts. */
+/** These contradict ingestion. See test/http/queries/question-cases.test.ts. */
 const LEFT_OUT = ['tr-016']
 
 t.setTimeout(600_000)
 
 const OF_DECISIONS = { projectKey: 'phc_project_1', personalKey: PERSONAL_KEY }
 
-t.test('analytics', { skip }, async (t) => {
+t.test('analytics cases hold on a cluster', { skip }, async (t) => {
   const options = {
     prepare: createAnalyticProjects,
     clock: frozenAt(ANALYTICS_NOW_MS),
@@ -41,7 +41,7 @@ t.test('analytics', { skip }, async (t) => {
   })
 })
 
-t.test('questions, and those of the web', { skip }, async (t) => {
+t.test('query and web analytics cases hold on a cluster', { skip }, async (t) => {
   const cases = ['question-cases.json', 'web-cases.json'].flatMap((file) => casesOf(file))
   const shifted: { nowMs: number | null } = { nowMs: null }
   const options = {

@@ -1,6 +1,7 @@
 /**
- * The worked examples of ingestion, persons and flags against three machines with a warehouse, each request at another
- * machine: answers, and what each of them has in the end. Questions: conformance-questions.test.ts.
+ * Runs the worked examples of ingestion, persons and flags against three machines with a warehouse, each request at
+ * another machine. Checks the answers and the final state of each machine. For queries see
+ * conformance-questions.test.ts.
  *
  * @lane cluster
  */
@@ -35,7 +36,7 @@ t.setTimeout(600_000)
 
 const OF_DECISIONS = { projectKey: 'phc_project_1', personalKey: PERSONAL_KEY }
 
-t.test('ingestion', { skip }, async (t) => {
+t.test('ingestion cases hold on a cluster', { skip }, async (t) => {
   let worlds: readonly World[] = []
   const options = {
     prepare: async (dataDir: string) => {
@@ -50,7 +51,7 @@ t.test('ingestion', { skip }, async (t) => {
   })
 })
 
-t.test('persons, and flags', { skip }, async (t) => {
+t.test('person and flag cases hold on a cluster', { skip }, async (t) => {
   const cases = personCases(FLAG_CASES.length + 1)
   const shifted: { nowMs: number | null } = { nowMs: PERSONS_NOW_MS }
   const options = {

@@ -1,6 +1,6 @@
 /**
- * The catalogue of a cluster over a stream in memory that loses answers, is late, is cut and forgets: every change
- * that was acknowledged is made once, none that was refused for good, and all copies are the same.
+ * Tests the catalogue of a cluster over a stream in memory that loses answers, is late, is truncated and loses data.
+ * Every acknowledged change is made once, no refused change is made, and all copies are equal.
  *
  * @lane quick
  */
@@ -29,13 +29,13 @@ t.setTimeout(300_000)
 const COUNTERS = 5
 const logger = createLogger({ level: 'silent', format: 'json' })
 
-/** What the brokers have. */
+/** The data of the brokers. */
 class MemoryBrokers {
   readonly roll: () => number
   messages: { readonly id: string; readonly data: Buffer }[] = []
   before = 0
   life = 1
-  /** How often an answer gets lost, behind the message or before it. */
+  /** How often an answer gets lost, after the message or before it. */
   faults = 0
   isDown = false
   readonly ends: MemoryStream[] = []
@@ -56,7 +56,7 @@ class MemoryBrokers {
   }
 }
 
-/** One process's end. */
+/** The end of the stream in one process. */
 class MemoryStream implements SharedStream {
   readonly #brokers: MemoryBrokers
   readonly #listeners: (() => void)[] = []
@@ -129,7 +129,7 @@ class MemoryStream implements SharedStream {
         next = position.incarnation === incarnation ? position.sequence + 1 : 1
       }
       while (next <= brokers.last && incarnation === this.incarnation && !this.isOff) {
-        // What is cut off while somebody takes a message does not come.
+        // Data truncated while a message is taken does not arrive.
         next = Math.max(next, brokers.before + 1)
         const data = brokers.messages[next - 1 - brokers.before]?.data ?? Buffer.alloc(0)
         await listener.take({ sequence: next, data }, incarnation)
@@ -188,7 +188,7 @@ class Member {
     return this.copy.place?.number ?? -1
   }
 
-  /** Forgets what only memory has. */
+  /** Drops everything that is only in memory. */
   restart(): void {
     this.close()
     this.#stream = new MemoryStream(this.#brokers)
@@ -220,7 +220,7 @@ class Member {
     const stream = this.#stream
     const later = async (action: () => void): Promise<void> => {
       await tick()
-      // Like a process that was killed: the next one begins with what there was.
+      // Like a killed process: the next one begins with the stored data.
       if (stream.isOff) throw new RangeError('it has ended')
       action()
     }
@@ -240,13 +240,13 @@ async function begin(t: Test, seed: number): Promise<[MemoryBrokers, Member[]]> 
   const brokers = new MemoryBrokers(randomNumbers(seed))
   const members = [0, 1, 2].map(() => new Member(t, brokers))
   const isBegun = () => members.every(({ state, place }) => state.isSettled && place >= 0)
-  t.ok(await eventually(async () => isBegun()), 'one of them begins it')
+  t.ok(await eventually(async () => isBegun()), 'one of the processes begins the stream')
   return [brokers, members]
 }
 
 async function areEqual(t: Test, members: readonly Member[]): Promise<void> {
   const isSame = () => new Set(members.map(({ place }) => place)).size === 1
-  t.ok(await eventually(async () => isSame()), 'all have come to the end')
+  t.ok(await eventually(async () => isSame()), 'all have reached the end')
   for (const { copy, state } of members) {
     t.strictSame(copy.values, members[0]?.copy.values)
     t.equal(state.trouble, null)
@@ -258,7 +258,7 @@ function sum(members: readonly Member[], of: 'acknowledged' | 'refused', key: st
 }
 
 for (const seed of [1, 2, 3]) {
-  t.test(`three write at the same time, and answers are lost: ${seed}`, async (t) => {
+  t.test(`three processes write at the same time, and answers are lost: ${seed}`, async (t) => {
     const [brokers, members] = await begin(t, seed)
     brokers.faults = 0.1
     const write = async (member: Member): Promise<void> => {
@@ -274,21 +274,21 @@ for (const seed of [1, 2, 3]) {
       const key = `counter ${counter}`
       const made = members[0]?.copy.values[key] ?? 0
       const acknowledged = sum(members, 'acknowledged', key)
-      t.ok(made >= acknowledged, `nothing of ${acknowledged} is lost`)
-      t.ok(made <= acknowledged + sum(members, 'refused', key), 'nothing is made twice')
+      t.ok(made >= acknowledged, `none of ${acknowledged} changes is lost`)
+      t.ok(made <= acknowledged + sum(members, 'refused', key), 'no change is made twice')
     }
     const again = members.reduce((total, { state }) => total + state.counts.again, 0)
-    t.ok(again > 0, 'somebody had to decide again')
+    t.ok(again > 0, 'some process had to decide again')
   })
 }
 
-t.test('the stream is cut, and who comes new or late begins with the whole', async (t) => {
+t.test('the stream is truncated, and a new or late copy begins with a snapshot', async (t) => {
   const [brokers, members] = await begin(t, 4)
   const [one, two, late] = members
   if (one === undefined || two === undefined || late === undefined) throw new Error('three')
   late.close()
   for (let count = 0; count < CONTROL_MESSAGES_MAX + 200; count++) await one.add(`key ${count % 9}`)
-  t.ok(await eventually(async () => brokers.before > CONTROL_MESSAGES_MAX / 2), 'it is cut')
+  t.ok(await eventually(async () => brokers.before > CONTROL_MESSAGES_MAX / 2), 'the stream is truncated')
   t.ok(brokers.messages.length < CONTROL_MESSAGES_MAX)
   late.restart()
   const fresh = new Member(t, brokers)
@@ -296,7 +296,7 @@ t.test('the stream is cut, and who comes new or late begins with the whole', asy
   await areEqual(t, [one, two, late, fresh])
 })
 
-t.test('brokers that forget everything get the newest copy', async (t) => {
+t.test('brokers that lose everything get the newest copy', async (t) => {
   const [brokers, members] = await begin(t, 5)
   const [one, two, away] = members
   if (one === undefined || two === undefined || away === undefined) throw new Error('three')
@@ -308,19 +308,19 @@ t.test('brokers that forget everything get the newest copy', async (t) => {
   two.close()
   brokers.forget()
   brokers.isDown = false
-  // Who is behind begins, and those who know more come.
+  // A copy that is behind starts the stream, and copies with more data join.
   away.restart()
   t.ok(await eventually(async () => brokers.last > 0 && away.state.isSettled))
   t.equal(away.copy.values['a'], undefined)
   one.restart()
   two.restart()
-  t.ok(await eventually(async () => away.copy.values['a'] === 20), 'the newer one counts')
+  t.ok(await eventually(async () => away.copy.values['a'] === 20), 'the newer copy wins')
   await two.add('a')
   await areEqual(t, members)
   t.equal(one.copy.values['a'], 21)
 })
 
-t.test('who knows more than what others went on with stops and says so', async (t) => {
+t.test('a copy with more data than the others continued from stops and reports it', async (t) => {
   const [brokers, members] = await begin(t, 6)
   const [one, two, away] = members
   if (one === undefined || two === undefined || away === undefined) throw new Error('three')

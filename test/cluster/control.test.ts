@@ -1,6 +1,6 @@
 /**
- * The catalogue of three machines: what is changed on one is on the others at once, whoever writes at the same
- * time and whatever is killed, and a machine that comes new has all of it.
+ * Tests the catalogue of three machines: a change on one is on the others immediately, with concurrent writers and
+ * after any kill, and a new machine gets all of it.
  *
  * @lane cluster
  */
@@ -19,12 +19,12 @@ import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 const run = promisify(execFile)
 
 t.setTimeout(300_000)
-// Each test has brokers and machines of its own, and waits most of its time.
+// Each test has its own brokers and machines, and waits most of its time.
 t.jobs = 2
 
 const FLAGS = '/api/projects/1/feature_flags/'
 const EVERYBODY = { groups: [{ rollout_percentage: 100 }] }
-/** Between two changes of one maker: a load that leaves the machine to what is tested. */
+/** The pause between two changes of one writer, which leaves the machine free for the test. */
 const PAUSE_MS = 100
 
 interface Cluster {
@@ -42,7 +42,7 @@ async function startCluster(t: Test): Promise<Cluster> {
   return { folder, brokers, nodes: [one, two] }
 }
 
-/** Makes a flag for everybody; its answer's status. */
+/** Creates a flag for everybody, and returns the status. */
 async function make(node: Node, key: string): Promise<number> {
   return (await makeFlag(node, key, EVERYBODY)).status
 }
@@ -51,7 +51,7 @@ async function makeAtLast(node: Node, key: string): Promise<number> {
   return (await makeFlagAtLast(node, key, EVERYBODY)).status
 }
 
-/** The flags that are decided to be on. */
+/** Returns the flags that are decided to be on. */
 async function decided({ url }: Node): Promise<readonly string[]> {
   const answer = await fetch(`${url}/flags/?v=2`, {
     method: 'POST',
@@ -66,7 +66,7 @@ async function command(...args: readonly string[]): Promise<string> {
   return stdout
 }
 
-/** The secrets of days for visitors without cookies. */
+/** The daily secrets for visitors without cookies. */
 function secretsOf({ dataDir }: Node): readonly string[] {
   const folder = join(dataDir, 'cookieless')
   return readdirSync(folder).map((day) => `${day} ${readFileSync(join(folder, day), 'utf8')}`)
@@ -93,7 +93,7 @@ t.test('a change is on every machine', { skip: areBrokersMissing }, async (t) =>
   const made = await Promise.all(keys.map((key, index) => makeAtLast(nodes[index % 2] ?? one, key)))
   t.ok(
     made.every((status) => status === 201),
-    'those who write at the same time do not lose anything',
+    'concurrent writers lose no change',
   )
   const both = async () => (await keysOf(one)).filter((key) => key.startsWith('both-'))
   await eventually(async () => (await both()).length >= keys.length)
@@ -107,24 +107,24 @@ t.test('a change is on every machine', { skip: areBrokersMissing }, async (t) =>
   t.match(await command('project', 'create', '--name', 'Shop', '--data-dir', one.dataDir), /Shop/)
   const names = async (node: Node) => await node.text('/api/projects/')
   for (const node of [one, two]) {
-    t.ok(await eventually(async () => (await names(node)).includes('Shop')), 'commands share, too')
+    t.ok(await eventually(async () => (await names(node)).includes('Shop')), 'commands share their changes, too')
   }
   const secrets = secretsOf(one)
-  t.ok(secrets.length > 4, 'secrets of days that are open')
+  t.ok(secrets.length > 4, 'open secrets of days are equal')
   for (const node of [two, three]) t.strictSame(secretsOf(node), secrets, 'are the same')
   await three.stop()
   t.match(
     await command('project', 'create', '--name', 'Spare', '--data-dir', three.dataDir),
     /Spare/,
   )
-  t.ok(await eventually(async () => (await names(one)).includes('Spare')), 'without a daemon')
+  t.ok(await eventually(async () => (await names(one)).includes('Spare')), 'a command works without a daemon')
   for (const node of [one, two]) await node.stop()
   const lines = await catalogueLines(one.dataDir)
   t.strictSame(await catalogueLines(two.dataDir), lines)
   t.strictSame(await catalogueLines(three.dataDir), lines)
 })
 
-/** Makes flags on all nodes until it is stopped; what is refused is given up. */
+/** Creates flags on all nodes until it is stopped. Refused changes are not retried. */
 class FlagMaker {
   readonly made = new Set<string>()
   readonly refused = new Set<string>()
@@ -176,9 +176,9 @@ t.test('brokers and machines are killed', { skip: areBrokersMissing }, async (t)
     const known = new Set(await keysOf(node))
     return [...maker.made].every((key) => known.has(key))
   }
-  for (const node of nodes) t.ok(await eventually(() => hasAll(node)), 'nothing is lost')
+  for (const node of nodes) t.ok(await eventually(() => hasAll(node)), 'no change is lost')
   const keys = await keysOf(one)
-  t.equal(new Set(keys).size, keys.length, 'nothing is there twice')
+  t.equal(new Set(keys).size, keys.length, 'no change is made twice')
   const strange = keys.filter((key) => !maker.made.has(key) && !maker.refused.has(key))
   t.strictSame(strange, [])
   for (const node of nodes) await node.stop()
@@ -186,7 +186,7 @@ t.test('brokers and machines are killed', { skip: areBrokersMissing }, async (t)
 })
 
 t.test(
-  'without a majority nothing changes, and all goes on',
+  'without a majority nothing changes, and everything else works',
   { skip: areBrokersMissing },
   async (t) => {
     const { folder, brokers, nodes } = await startCluster(t)
@@ -213,7 +213,7 @@ t.test(
     await brokers.killAll({ forget: true })
     await one.kill()
     brokers.beginAll()
-    t.equal(await makeAtLast(two, 'anew'), 201, 'the others go on')
+    t.equal(await makeAtLast(two, 'anew'), 201, 'the other machines continue')
     await one.start()
     t.ok(await eventually(async () => (await decided(one)).includes('anew')))
     const three = new Node(t, folder, 'three', brokers.addresses)
@@ -225,9 +225,9 @@ t.test(
   },
 )
 
-t.test('a body that no message can hold', { skip: areBrokersMissing }, async (t) => {
+t.test('a body too large for a message is refused', { skip: areBrokersMissing }, async (t) => {
   const folder = t.testdir({})
   const brokers = await Brokers.start(t, folder)
   const node = new Node(t, folder, 'one', brokers.addresses, ['--body-limit', '32MiB'])
-  await t.rejects(node.start(), /max_payload of the brokers is 33554432/, 'is said at the start')
+  await t.rejects(node.start(), /max_payload of the brokers is 33554432/, 'the start is refused and names the limit')
 })

@@ -1,6 +1,7 @@
 /**
- * A machine that stores no events beside two that do: it accepts, answers everything, changes persons and decides
- * flags, also while one of the others is killed; without them it accepts, and says what it cannot do.
+ * Tests a machine that stores no events beside two that do. It accepts events, answers all requests, changes persons
+ * and decides flags, also while one of the others is killed. Without them it accepts events, and reports which requests
+ * it cannot answer.
  *
  * @lane cluster
  */
@@ -13,13 +14,13 @@ import { tableDigests } from '../fixtures/table-digests.ts'
 import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 
 t.setTimeout(300_000)
-// Each test has brokers and machines of its own, and waits most of its time.
+// Each test has its own brokers and machines, and waits most of its time.
 t.jobs = 2
 
 const PERSONS = '/api/projects/1/persons/'
 const FLAGS = '/api/projects/1/feature_flags/'
 const COHORTS = '/api/projects/1/cohorts/'
-/** Answers of these are the same on all machines. */
+/** Requests with the same answer on all machines. */
 const READS = [
   '/api/projects/1/events/?limit=50',
   '/api/projects/1/events/export/?format=ndjson',
@@ -64,7 +65,7 @@ interface Decided {
   readonly featureFlags: Readonly<Record<string, unknown>>
 }
 
-/** Decides once, also when what is stored does not come in time. */
+/** Decides once, also if stored data does not arrive in time. */
 async function decideOnce({ url }: Node, distinctId: string, more: object = {}): Promise<Decided> {
   const answer = await fetch(`${url}/decide/?v=3`, {
     method: 'POST',
@@ -73,7 +74,7 @@ async function decideOnce({ url }: Node, distinctId: string, more: object = {}):
   return (await answer.json()) as Decided
 }
 
-/** As clients do: on a machine that is busy with other tests an answer may lack what was not there in time. */
+/** Decides as clients do. On a busy machine an answer may lack data that did not arrive in time. */
 async function decide(node: Node, distinctId: string, more: object = {}): Promise<Decided> {
   let decided = await decideOnce(node, distinctId, more)
   for (let again = 0; again < 600 && decided.errorsWhileComputingFlags; again++) {
@@ -100,19 +101,19 @@ async function personOf(node: Node, distinctId: string): Promise<{ readonly uuid
   return results[0] ?? null
 }
 
-/** Both copies hold the same. */
+/** Checks that both copies are equal. */
 async function checkCopies(t: Test, { one, two, edge }: Machines): Promise<void> {
   const isSettled = async (): Promise<boolean> => {
     const [left, right] = await Promise.all([one.uuids(), two.uuids()])
     return left.size === right.size && (await edge.metric('cluster_outbox_blocks')) === 0
   }
-  t.ok(await eventually(isSettled), 'both copies have come to the end')
+  t.ok(await eventually(isSettled), 'both copies have reached the end')
   for (const node of [edge, one, two]) await node.stop()
   const [left, right] = await Promise.all([tableDigests(one.dataDir), tableDigests(two.dataDir)])
   t.strictSame({ ...right, shared_log: '' }, { ...left, shared_log: '' }, 'the tables are the same')
 }
 
-t.test('an edge answers everything', { skip: areBrokersMissing }, async (t) => {
+t.test('an edge answers all requests', { skip: areBrokersMissing }, async (t) => {
   const machines = await startMachines(t)
   const { one, edge } = machines
   const sender = new Sender([edge], 2)
@@ -127,7 +128,7 @@ t.test('an edge answers everything', { skip: areBrokersMissing }, async (t) => {
     t.ok(await eventually(isShown))
   }
 
-  await t.test('reads are those of the machines that store events', async (t) => {
+  await t.test('reads equal those of the machines that store events', async (t) => {
     for (const path of READS) {
       const [here, there] = [await ask(edge, 'GET', path), await ask(one, 'GET', path)]
       const hereText = here.text.replaceAll(edge.url, '')
@@ -140,12 +141,12 @@ t.test('an edge answers everything', { skip: areBrokersMissing }, async (t) => {
     t.equal(here.status, 200)
     t.strictSame(resultsOf(here), resultsOf(there), 'a query')
     const missing = await ask(edge, 'GET', `${PERSONS}00000000-0000-4000-8000-000000000000/`)
-    t.equal(missing.status, 404, 'what is refused there is refused here')
+    t.equal(missing.status, 404, 'a request refused there is refused here')
     const stream = await ask(edge, 'GET', '/api/projects/1/events/stream/')
     t.match(stream, { status: 503, retryAfter: '30', text: /does not store the events/ })
   })
 
-  await t.test('who writes reads what was written', async (t) => {
+  await t.test('a writer reads its own writes', async (t) => {
     const { uuid: id = '' } = (await personOf(edge, 'ann')) ?? {}
     t.match(await makeFlag(edge, 'pro', personIs('plan', 'pro 19')), { status: 201 })
     for (let time = 0; time < 20; time++) {
@@ -162,7 +163,7 @@ t.test('an edge answers everything', { skip: areBrokersMissing }, async (t) => {
     }
   })
 
-  await t.test('flags of persons, lists and groups', async (t) => {
+  await t.test('flags of persons, lists and groups are decided', async (t) => {
     const fixed = await ask(edge, 'POST', COHORTS, { name: 'chosen', is_static: true })
     const { id: cohort } = JSON.parse(fixed.text) as { readonly id: number }
     const inList = [{ key: 'id', type: 'cohort', value: cohort }]
@@ -180,8 +181,8 @@ t.test('an edge answers everything', { skip: areBrokersMissing }, async (t) => {
     const { uuid: person = '' } = (await personOf(edge, 'ann')) ?? {}
     const added = await ask(edge, 'PATCH', `${COHORTS}${cohort}/`, { person_uuids: [person] })
     t.equal(added.status, 200)
-    t.equal((await decide(edge, 'ann')).featureFlags['listed'], true, 'at once')
-    // Whoever was hashed by another id stays what that was.
+    t.equal((await decide(edge, 'ann')).featureFlags['listed'], true, 'the change is visible immediately')
+    // A person that was hashed by another id keeps its result.
     const guests = Array.from({ length: 12 }, (_, index) => `visitor ${index}`)
     for (const guest of guests) {
       const { featureFlags } = await decide(edge, guest)
@@ -196,7 +197,7 @@ t.test('an edge answers everything', { skip: areBrokersMissing }, async (t) => {
       const isKept = async (): Promise<boolean> =>
         (await decide(one, member)).featureFlags['kept'] === featureFlags['kept'] &&
         (await decide(edge, member)).featureFlags['kept'] === featureFlags['kept']
-      t.ok(await eventually(isKept), 'and on all machines')
+      t.ok(await eventually(isKept), 'the result is the same on all machines')
     }
   })
 
@@ -208,10 +209,10 @@ t.test('an edge answers everything', { skip: areBrokersMissing }, async (t) => {
     string
   >
   t.equal(none, undefined)
-  t.match(tables['persons'], /^0 /, 'nothing is stored on the edge')
+  t.match(tables['persons'], /^0 /, 'the edge stores nothing')
 })
 
-t.test('one after the other is killed', { skip: areBrokersMissing }, async (t) => {
+t.test('the storing machines are killed one after another', { skip: areBrokersMissing }, async (t) => {
   const machines = await startMachines(t)
   const { one, two, edge } = machines
   const before = new Sender([edge], 1)
@@ -230,7 +231,7 @@ t.test('one after the other is killed', { skip: areBrokersMissing }, async (t) =
   let isOver = false
   let number = 0
   const wrong: unknown[] = []
-  /** Changes, reads and decides, again and again. */
+  /** Changes, reads and decides repeatedly. */
   const use = async (): Promise<void> => {
     while (!isOver) {
       number++
@@ -249,7 +250,7 @@ t.test('one after the other is killed', { skip: areBrokersMissing }, async (t) =
   const used = use()
   const rounds = async (count: number): Promise<void> => {
     const wanted = number + count
-    t.ok(await eventually(async () => number >= wanted), 'it goes on')
+    t.ok(await eventually(async () => number >= wanted), 'the edge continues')
   }
   await rounds(5)
   await two.kill()
@@ -275,7 +276,7 @@ t.test('one after the other is killed', { skip: areBrokersMissing }, async (t) =
   t.strictSame(answered, ['decision', 'read'], 'a decision does not wait as a read does')
   const isDegraded = async (): Promise<boolean> =>
     (await edge.text('/_health')).includes('degraded')
-  t.ok(await eventually(isDegraded), 'it says that nobody is there')
+  t.ok(await eventually(isDegraded), 'the edge reports that no machine is available')
   const sender = new Sender([edge], 1, before)
   await sender.more(100)
   await sender.stop()
@@ -287,7 +288,7 @@ t.test('one after the other is killed', { skip: areBrokersMissing }, async (t) =
     const stored = await edge.uuids()
     return [...sender.acknowledged].filter((uuid) => !stored.has(uuid))
   }
-  t.ok(await eventually(async () => (await lost()).length === 0), 'what was accepted is there')
+  t.ok(await eventually(async () => (await lost()).length === 0), 'all accepted events are stored')
   t.ok(await eventually(async () => (await decide(edge, 'ann')).featureFlags['pro'] === true))
   await checkCopies(t, machines)
 })

@@ -1,6 +1,6 @@
 /**
- * Erasures on machines of which one copies events to ClickHouse: a receipt says that it is done when nothing is left
- * there either, whoever is killed or away meanwhile, and nothing that was erased stays.
+ * Tests erasures on machines of which one copies events to ClickHouse. A receipt is complete only when the copies are
+ * erased, too, whichever machine is killed or away meanwhile, and no erased event stays.
  *
  * @lane cluster
  */
@@ -17,7 +17,7 @@ import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/cli
 const skip = areBrokersMissing === false ? isClickHouseMissing : areBrokersMissing
 const run = promisify(execFile)
 const ERASURES = '/api/projects/1/erasures/'
-/** Longer than machines need to say that something is done: they look each second at the latest. */
+/** Longer than machines need to report that a job is done. They check every second at the latest. */
 const STILL_MS = 2500
 
 t.setTimeout(240_000)
@@ -49,7 +49,7 @@ async function erase(node: Node, name: string): Promise<number> {
   return ((await post(node, ERASURES, { distinct_id: name })) as Receipt).id
 }
 
-/** Null: this machine has not heard of it. */
+/** Null means that this machine has not received the job. */
 async function receipt(node: Node, id: number): Promise<Receipt | null> {
   const lines = await node.text(ERASURES)
   const { results } = JSON.parse(lines) as { readonly results: readonly Receipt[] }
@@ -63,7 +63,7 @@ const erasedHere = (node: Node, id: number): Promise<boolean> =>
 const isDone = (node: Node, id: number): Promise<boolean> =>
   eventually(async () => (await receipt(node, id))?.status === 'done')
 
-/** Whose events ClickHouse has. */
+/** The people with events in ClickHouse. */
 async function namesIn(server: ClickHouseServer): Promise<string> {
   const sql = 'SELECT DISTINCT distinct_id FROM events.tenrec_events ORDER BY distinct_id'
   return (await server.ask(sql).catch(() => '')).replaceAll('\n', ' ')
@@ -88,22 +88,22 @@ t.test('receipts wait for the one machine that has a warehouse', { skip }, async
   await copying.start()
   await send(plain, ['ann', 'bob', 'cy', 'di', 'eve'])
   const isCopied = () => eventually(async () => (await namesIn(clickhouse)) === 'ann bob cy di eve')
-  t.ok(await isCopied(), 'everything is copied')
+  t.ok(await isCopied(), 'all events are copied')
 
   await clickhouse.kill()
   const bob = await erase(plain, 'bob')
   for (const node of [plain, copying]) t.ok(await erasedHere(node, bob))
   await sleep(STILL_MS)
-  t.match(await receipt(plain, bob), { status: 'running' }, 'the stores have erased, the copy not')
+  t.match(await receipt(plain, bob), { status: 'running' }, 'the stores have erased the events, the copy has not')
   await copying.kill()
   await copying.start()
   await plain.kill()
   await plain.start()
   await sleep(STILL_MS)
-  t.match(await receipt(plain, bob), { status: 'running' }, 'which no restart forgets')
+  t.match(await receipt(plain, bob), { status: 'running' }, 'a restart does not lose this state')
   clickhouse.begin()
   for (const node of [plain, copying]) t.ok(await isDone(node, bob))
-  t.equal(await namesIn(clickhouse), 'ann cy di eve', 'nothing is left when it is done')
+  t.equal(await namesIn(clickhouse), 'ann cy di eve', 'nothing is left when the job is done')
 
   await copying.kill()
   const cy = await erase(plain, 'cy')
@@ -116,7 +116,7 @@ t.test('receipts wait for the one machine that has a warehouse', { skip }, async
   t.ok(await isDone(plain, cy))
   t.equal(await namesIn(clickhouse), 'ann di eve')
 
-  // Whoever had taken no note of a warehouse was first: no receipt shows what is to be erased.
+  // The machine that recorded no warehouse was first, so no receipt shows the pending erasure.
   await clickhouse.kill()
   const di = await erase(plain, 'di')
   t.ok(await erasedHere(copying, di))
@@ -124,7 +124,7 @@ t.test('receipts wait for the one machine that has a warehouse', { skip }, async
   t.match(await command(...forget), /restart it without the setting warehouse/)
   await copying.kill()
   t.match(await command(...forget), /forgotten/)
-  t.ok(await isDone(plain, di), 'an operator ends the waiting')
+  t.ok(await isDone(plain, di), 'an operator ends the wait')
   await copying.start()
   t.ok(await isDone(copying, di))
   await copying.kill()
@@ -132,7 +132,7 @@ t.test('receipts wait for the one machine that has a warehouse', { skip }, async
   await copying.start()
   t.ok(
     await eventually(async () => (await namesIn(clickhouse)) === 'ann eve'),
-    'and the copies are erased nevertheless',
+    'the copies are erased nevertheless',
   )
   const other = ['--warehouse', clickhouse.address.replace(/events$/, 'others')]
   await copying.stop()

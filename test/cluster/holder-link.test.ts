@@ -1,5 +1,5 @@
 /**
- * Questions between machines: whatever comes back, or does not, who asks gets an answer or a refusal in time.
+ * Tests queries between machines: whatever arrives or does not arrive, the caller gets an answer or a refusal in time.
  *
  * @lane quick
  */
@@ -24,12 +24,12 @@ import { MemoryMessages } from '../fixtures/cluster/memory-messages.ts'
 const PARTITION = 5
 const ASKED = { ask: 'outcome', uuid: 'a' } as const
 const SOON = { silenceMs: 60, nobodyMs: 0, msMax: 400 }
-/** For who is answered, however busy the machine is. */
+/** A timeout for callers that are answered, however busy the machine is. */
 const PATIENT = { ...SOON, silenceMs: 10_000, msMax: 20_000 }
 
 type Reply = (frame: Buffer) => void
 
-/** A link, and somebody who answers its questions. */
+/** A link, and a machine that answers its queries. */
 function linked(t: Test, answer: (reply: Reply, time: number) => void) {
   const messages = new MemoryMessages()
   const link = new HolderLink(messages)
@@ -45,7 +45,7 @@ function whole(result: unknown): Buffer {
   return encodeData({ result, control: 7 })
 }
 
-t.test('an answer of any size comes as it was', async (t) => {
+t.test('an answer of any size arrives unchanged', async (t) => {
   const sizes = [0, 1, 100, 999, 1000, 1001, 5000]
   const { link } = linked(t, (reply, time) => {
     for (const frame of framesOf(whole(Buffer.alloc(sizes[time] ?? 0, 7)), 1000)) reply(frame)
@@ -53,24 +53,24 @@ t.test('an answer of any size comes as it was', async (t) => {
   for (const size of sizes) {
     const { result, control } = await link.ask(PARTITION, { asked: ASKED }, PATIENT)
     t.strictSame([Buffer.from(result as Buffer).equals(Buffer.alloc(size, 7)), control], [true, 7])
-    t.equal((result as Buffer).buffer.byteLength, size, 'in memory of its own')
+    t.equal((result as Buffer).buffer.byteLength, size, 'it is in its own memory')
   }
   const value = { map: new Map([[1, 'a']]), none: undefined, bytes: new Uint8Array([1, 2]) }
   t.strictSame(decodeData(whole(value)), { result: value, control: 7 })
 })
 
-t.test('who never answers', async (t) => {
+t.test('a machine that never answers is given up', async (t) => {
   const { link, times } = linked(t, () => {})
   await t.rejects(link.ask(PARTITION, { asked: ASKED }, { ...SOON, attempts: 2 }), {
     status: 503,
     retryAfterSeconds: 5,
     message: /has not answered/,
   })
-  t.equal(times(), 2, 'another one was asked')
+  t.equal(times(), 2, 'another machine was asked')
   t.strictSame([...link.nobodySinceMs.keys()], [PARTITION])
 })
 
-t.test('who says for ever that it works', async (t) => {
+t.test('a machine that reports progress for ever is given up', async (t) => {
   let isOver = false
   const { link, messages } = linked(t, (reply) => {
     const timer = setInterval(() => reply(encodeFrame({ kind: 'working' })), 10)
@@ -81,10 +81,10 @@ t.test('who says for ever that it works', async (t) => {
   })
   await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), { message: /has not answered/ })
   await new Promise((resolve) => setTimeout(resolve, 20))
-  t.equal(isOver, true, 'it is told that nobody waits')
+  t.equal(isOver, true, 'the machine is told that the call was cancelled')
 })
 
-t.test('an answer that has no end', async (t) => {
+t.test('an endless answer is given up', async (t) => {
   let sent = 0
   const { link } = linked(t, (reply) => {
     const bytes = Buffer.alloc(ANSWER_PART_BYTES_MAX)
@@ -99,10 +99,10 @@ t.test('an answer that has no end', async (t) => {
     status: 503,
     message: /larger than/,
   })
-  t.ok(sent * ANSWER_PART_BYTES_MAX < 2 * DISTANT_ANSWER_BYTES_MAX, 'it was given up on the way')
+  t.ok(sent * ANSWER_PART_BYTES_MAX < 2 * DISTANT_ANSWER_BYTES_MAX, 'the answer was cancelled while it arrived')
 })
 
-t.test('what is no answer', async (t) => {
+t.test('an invalid answer is refused', async (t) => {
   const bad = [
     Buffer.alloc(0),
     Buffer.of(99),
@@ -120,11 +120,11 @@ t.test('what is no answer', async (t) => {
     const asking = link.ask(PARTITION, { asked: ASKED }, { ...SOON, attempts: 2 })
     await t.rejects(asking, { status: 503, message: /has not answered/ }, frame.toString('hex'))
   }
-  t.equal(times(), 2 * bad.length, 'each was asked twice')
+  t.equal(times(), 2 * bad.length, 'each machine was asked twice')
   t.throws(() => decodeFrame(Buffer.of(2)), RangeError)
 })
 
-t.test('another one answers for who is late, and a refusal is final', async (t) => {
+t.test('another machine answers for a late one, and a refusal is final', async (t) => {
   const refused = { type: 'x', code: 'not_found', detail: 'no', attr: null }
   const { link, times } = linked(t, (reply, time) => {
     if (time === 0) reply(encodeFrame({ kind: 'behind' }))
@@ -142,13 +142,13 @@ t.test('another one answers for who is late, and a refusal is final', async (t) 
   t.equal(times(), 3)
 })
 
-t.test('nobody, too many, too large, and the end', async (t) => {
+t.test('no machine, too many calls, too large calls, and the end', async (t) => {
   const messages = new MemoryMessages()
   const link = new HolderLink(messages)
   const nobody = { status: 503, retryAfterSeconds: 5, message: /No machine that holds/ }
   await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), nobody)
   messages.isConnected = false
-  await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), nobody, 'without a broker')
+  await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), nobody, 'without a broker the call is refused')
   messages.isConnected = true
   const uuid = 'x'.repeat(2 * 1024 * 1024)
   await t.rejects(link.ask(PARTITION, { asked: { ask: 'outcome', uuid } }, SOON), {

@@ -1,6 +1,6 @@
 /**
- * Brokers that lose what they had acknowledged, and remember its ids: the edge sends it again, and a copy that lacks
- * it takes it then; what cannot be sent again stops the copy.
+ * Tests brokers that lose acknowledged messages but remember their ids. The edge sends them again, and a copy that
+ * lacks them takes them. A message that cannot be sent again stops the copy.
  *
  * @lane cluster
  */
@@ -21,7 +21,7 @@ import { eventually } from '../fixtures/timed-command.ts'
 
 t.setTimeout(300_000)
 
-t.test('what the brokers lose is sent again, and nobody stops', async (t) => {
+t.test('messages lost by the brokers are sent again, and no copy stops', async (t) => {
   const stream = new LosingStream()
   const edge = openEdge(t, t.testdir({}), stream)
   const [one, two, late] = [openFeed(t, stream), openFeed(t, stream), openFeed(t, stream)]
@@ -31,8 +31,8 @@ t.test('what the brokers lose is sent again, and nobody stops', async (t) => {
   for (const [name, { feed }] of Object.entries({ one, two, late })) {
     stream.announce(reportOf(name, feed))
   }
-  t.equal(edge.trimmed(), 3, 'all have it')
-  // The third copy does not get what comes, and then the brokers do not have it any more.
+  t.equal(edge.trimmed(), 3, 'all copies have them')
+  // The third copy does not receive the next messages, and then the brokers lose them.
   const third = late.feed.position
   const lost = new LosingStream()
   for (const message of stream.messages) lost.messages.push(message)
@@ -46,7 +46,7 @@ t.test('what the brokers lose is sent again, and nobody stops', async (t) => {
     places: { [edge.identity.name]: edge.identity.placeOf(3) },
   })
   stream.announce(reportOf('two', two.feed))
-  t.equal(edge.trimmed(), 3, 'what one copy is about to get is kept')
+  t.equal(edge.trimmed(), 3, 'a message that a copy still needs is kept')
   const behind = openFeed(t, lost)
   await lost.deliver()
   stream.loseNewest(2)
@@ -55,12 +55,12 @@ t.test('what the brokers lose is sent again, and nobody stops', async (t) => {
   const sixth = stream.messages[3] ?? Buffer.alloc(0)
   lost.messages.push(sixth)
   await lost.deliver()
-  t.match(behind.feed.trouble, /lacks blocks 4 to 5/, 'a copy says what it lacks')
-  t.equal(behind.feed.position.sequence, 4, 'and goes on')
+  t.match(behind.feed.trouble, /lacks blocks 4 to 5/, 'a copy reports its missing messages')
+  t.equal(behind.feed.position.sequence, 4, 'the copy continues')
   await eventually(async () => behind.feed.waitingCount === 0)
   stream.announce(reportOf('behind', behind.feed))
   t.ok(await eventually(async () => edge.outbox.unsentBlocks === 0))
-  t.ok(stream.messages.length > 4, 'the edge sends it again')
+  t.ok(stream.messages.length > 4, 'the edge sends them again')
   for (const message of stream.messages.slice(4)) lost.messages.push(message)
   await lost.deliver()
   t.equal(behind.feed.trouble, null)
@@ -69,7 +69,7 @@ t.test('what the brokers lose is sent again, and nobody stops', async (t) => {
   t.equal(behind.stored.at(-1), 6)
 })
 
-t.test('who was beyond the end of the stream gets what comes', { skip }, async (t) => {
+t.test('a copy beyond the end of the stream receives new messages', { skip }, async (t) => {
   const brokers = await Brokers.start(t, t.testdir({}))
   const client = new NatsBrokers(brokers.addresses.split(','), logger)
   t.teardown(() => client.close())
@@ -100,18 +100,18 @@ t.test('who was beyond the end of the stream gets what comes', { skip }, async (
   brokers.beginAll()
   const answers = async () => (await client.look(eventStream(0)).catch(() => null)) !== null
   t.ok(await eventually(answers))
-  t.equal((await client.look(eventStream(0)))?.last, 3, 'the end is lost')
+  t.equal((await client.look(eventStream(0)))?.last, 3, 'the end of the stream is lost')
   await publish(11)
 })
 
-t.test('numbers that an earlier life had only published are no blocks', async (t) => {
+t.test('numbers that an earlier process only published are not blocks', async (t) => {
   const stream = new LosingStream()
   const folder = t.testdir({})
   const before = openEdge(t, folder, stream)
   for (let count = 0; count < 5; count++) await before.send()
   const { feed } = openFeed(t, stream)
   const { name } = before.identity
-  // It was killed with two blocks on their way, which a copy has got.
+  // The process was killed with two blocks in flight, which a copy has received.
   const published = placeOf(1, 7)
   const edge = openEdge(t, folder, stream, 5)
   for (let count = 0; count < 4; count++) await edge.send()
@@ -124,13 +124,13 @@ t.test('numbers that an earlier life had only published are no blocks', async (t
     position: { incarnation: 'one', sequence: sent },
     ...{ waiting: 0, places: { [name]: published } },
   })
-  t.equal(edge.trimmed(), 5, 'what has their numbers now is kept')
+  t.equal(edge.trimmed(), 5, 'the blocks that have these numbers now are kept')
   t.ok(await eventually(async () => stream.messages.length > sent))
   const { blocks } = readHead(stream.messages[sent] ?? Buffer.alloc(0))
-  t.equal(blocks[0]?.place, placeOf(2, 6), 'and sent again from the first of them')
+  t.equal(blocks[0]?.place, placeOf(2, 6), 'all are sent again from the first of them')
 })
 
-t.test('what is cut off stops a copy', async (t) => {
+t.test('a truncated stream stops a copy', async (t) => {
   const stream = new LosingStream()
   const edge = openEdge(t, t.testdir({}), stream)
   for (let count = 0; count < 4; count++) await edge.send()
@@ -142,10 +142,10 @@ t.test('what is cut off stops a copy', async (t) => {
   // The second message is not in the stream any more.
   await late.take(3, third)
   t.match(late.feed.trouble, /lacks blocks 2 to 2/)
-  t.equal(late.feed.position.sequence, 1, 'it goes no further')
+  t.equal(late.feed.position.sequence, 1, 'the copy does not continue')
 })
 
-t.test('a thread that begins while messages come reads each of them, in order', async (t) => {
+t.test('a thread that starts while messages arrive reads each of them, in order', async (t) => {
   const stream = new LosingStream()
   const edge = openEdge(t, t.testdir({}), stream)
   for (let count = 0; count < 4; count++) await edge.send()
@@ -165,7 +165,7 @@ t.test('a thread that begins while messages come reads each of them, in order', 
   take(2)
   const log = new HandedLog(channel)
   t.teardown(() => log.close())
-  // Before the feed has heard of the thread.
+  // Before the feed knows of the thread.
   take(3)
   t.ok(
     await eventually(async () => {

@@ -1,6 +1,6 @@
 /**
- * From one box to three machines and back, with load meanwhile: nothing that was acknowledged is lost or there twice,
- * and the machines are the same.
+ * Tests the change from one machine to three and back under load: no acknowledged event is lost or duplicated, and the
+ * machines are equal.
  *
  * @lane cluster
  */
@@ -19,7 +19,7 @@ import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 const run = promisify(execFile)
 
 t.setTimeout(300_000)
-// Each test has brokers and machines of its own, and waits most of its time.
+// Each test has its own brokers and machines, and waits most of its time.
 t.jobs = 2
 
 async function command(...args: readonly string[]): Promise<string> {
@@ -27,7 +27,7 @@ async function command(...args: readonly string[]): Promise<string> {
   return stdout
 }
 
-/** What of the acknowledged events a node lacks, and what it has twice. */
+/** Returns the acknowledged events that a node lacks, and those it has twice. */
 async function wrongOf(node: Node, sender: Sender): Promise<readonly string[]> {
   const uuids = await node.uuids()
   const lost = [...sender.acknowledged].filter((uuid) => !uuids.has(uuid))
@@ -38,7 +38,7 @@ async function wrongOf(node: Node, sender: Sender): Promise<readonly string[]> {
   )
 }
 
-/** Waits until a node has processed all that was acknowledged. */
+/** Waits until a node has processed all acknowledged events. */
 async function hasAll(node: Node, sender: Sender): Promise<boolean> {
   return await eventually(async () => {
     const unsent = await node.metric('cluster_outbox_blocks').catch(() => 0)
@@ -46,7 +46,7 @@ async function hasAll(node: Node, sender: Sender): Promise<boolean> {
   })
 }
 
-t.test('one box, three machines', { skip: areBrokersMissing }, async (t) => {
+t.test('one machine becomes three', { skip: areBrokersMissing }, async (t) => {
   const folder = t.testdir({})
   const brokers = await Brokers.start(t, folder)
   const box = new Node(t, folder, 'one', '')
@@ -57,7 +57,7 @@ t.test('one box, three machines', { skip: areBrokersMissing }, async (t) => {
   await sender.more(400)
   const backup = join(folder, 'backup')
   await command('backup', join(folder, 'early'), '--data-dir', box.dataDir)
-  // Not stopped: its log has what is not processed.
+  // Not stopped: its log contains unprocessed blocks.
   await box.kill()
   const before = new Set(sender.acknowledged)
   const [one, two, three, four] = ['one', 'two', 'three', 'four'].map(
@@ -78,24 +78,24 @@ t.test('one box, three machines', { skip: areBrokersMissing }, async (t) => {
   for (const uuid of sender.acknowledged) wide.acknowledged.add(uuid)
   t.ok([...before].every((uuid) => wide.acknowledged.has(uuid)))
   for (const node of [one, two, three]) {
-    t.ok(await hasAll(node, wide), 'everybody gets everything')
+    t.ok(await hasAll(node, wide), 'all machines receive all events')
     t.strictSame(await wrongOf(node, wide), [])
   }
   await four.start()
   t.ok(
     await eventually(async () => (await four.text('/_health')).includes('lacks blocks')),
-    'who comes without a backup says what it lacks',
+    'a machine without a backup reports its missing data',
   )
   await four.kill()
   await command('restore', join(folder, 'early'), '--data-dir', join(folder, 'five'))
   const five = new Node(t, folder, 'five', brokers.addresses)
-  await t.rejects(five.start(), /restore a backup of a machine of the cluster/, 'or of the box')
+  await t.rejects(five.start(), /restore a backup of a machine of the cluster/, 'a backup of the single machine is not accepted, either')
   for (const node of [one, two, three]) await node.stop()
   const { shared_log: _, ...tables } = await tableDigests(one.dataDir)
   for (const { dataDir } of [two, three]) t.match(await tableDigests(dataDir), tables)
 })
 
-t.test('a machine of a cluster, one box', { skip: areBrokersMissing }, async (t) => {
+t.test('a machine of a cluster becomes a single one', { skip: areBrokersMissing }, async (t) => {
   const folder = t.testdir({})
   const brokers = await Brokers.start(t, folder)
   const three = new Node(t, folder, 'three', brokers.addresses)
@@ -112,7 +112,7 @@ t.test('a machine of a cluster, one box', { skip: areBrokersMissing }, async (t)
   cpSync(three.dataDir, join(folder, 'again'), { recursive: true })
   const last = new Node(t, folder, 'three', '')
   await last.start()
-  t.ok(await hasAll(last, alone), 'what it alone has accepted is there')
+  t.ok(await hasAll(last, alone), 'the events that only it has accepted are stored')
   t.notOk(existsSync(outboxFolder(last.dataDir)))
   t.match(await command('project', 'create', '--name', 'Own', '--data-dir', last.dataDir), /Own/)
   const after = new Sender([last], 2, alone)
@@ -125,9 +125,9 @@ t.test('a machine of a cluster, one box', { skip: areBrokersMissing }, async (t)
   brokers.beginAll()
   await last.stop()
   const rejoined = new Node(t, folder, 'three', brokers.addresses)
-  await t.rejects(rejoined.start(), /the brokers have events already/, 'who has left has left')
+  await t.rejects(rejoined.start(), /the brokers have events already/, 'a machine that left the cluster stays out')
 
-  // The way back may be cut short at any moment.
+  // The change back may be interrupted at any time.
   const again = new Node(t, folder, 'again', '')
   for (const delayMs of [250, 350, 450, 550]) {
     await spawnAndKill({ dataDir: again.dataDir }, delayMs)

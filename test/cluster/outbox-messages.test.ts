@@ -1,6 +1,6 @@
 /**
- * Whichever messages of an outbox are lost, or taken without a word, a copy gets each block once and in order, and who
- * waits for a block is told when all before it are there.
+ * Tests lost and unacknowledged outbox messages: a copy receives each block once and in order, and a waiting caller is
+ * notified when all earlier blocks have arrived.
  *
  * @lane quick
  */
@@ -20,7 +20,7 @@ const BURST = 15
 const PAUSE_MS = 20
 const FATES = [...Array.from({ length: 8 }, () => 'taken' as const), 'lost', 'unsaid'] as const
 
-/** A copy that keeps all it is handed for a thread. */
+/** A copy that keeps everything it receives for a thread. */
 function openCopy(t: Test, stream: LosingStream) {
   const channel = `feed ${Math.random()}`
   const copy = { last: 0 }
@@ -39,7 +39,7 @@ function openCopy(t: Test, stream: LosingStream) {
 }
 
 for (const seed of [1, 2, 3, 4, 5, 6]) {
-  t.test(`messages are lost, and taken without a word: ${seed}`, async (t) => {
+  t.test(`messages are lost, or taken without an acknowledgement: ${seed}`, async (t) => {
     const dice = new Dice(seed)
     const stream = new LosingStream()
     const edge = openEdge(t, t.testdir({}), stream)

@@ -1,6 +1,6 @@
 /**
- * Three machines that store a partition each, and an edge: a project of each partition is accepted, answered and
- * decided everywhere, whatever is killed meanwhile.
+ * Tests three machines that store one partition each, and an edge. A project of each partition is accepted, answered
+ * and decided on every machine, whatever is killed meanwhile.
  *
  * @lane cluster
  */
@@ -17,11 +17,11 @@ import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 t.setTimeout(300_000)
 
 const PARTITIONS = [0, 1, 2] as const
-/** Project 1 is there from the start. */
+/** Project 1 exists from the start. */
 const KEYS = [PROJECT_KEY, 'phc_key_of_the_second_project', 'phc_key_of_the_third_project'] as const
 const TRENDS = { query: { kind: 'TrendsQuery', series: [{ kind: 'EventsNode', event: 'seen' }] } }
 
-/** Answers that are the same wherever they are asked for. */
+/** Requests with the same answer on every machine. */
 function readsOf(project: number): readonly string[] {
   const paths = [
     'events/?limit=50',
@@ -42,7 +42,7 @@ function readsOf(project: number): readonly string[] {
   return paths.map((path) => `/api/projects/${project}/${path}`)
 }
 
-/** The same of those that a project without such things, or a question without more, answers in another way than 200. */
+/** The same for requests that an empty project, or a query without parameters, answers with another status than 200. */
 function otherReadsOf(project: number): readonly string[] {
   const paths = [
     ...['', 'secret_keys/', 'retention/', 'dashboards/', 'ingestion_warnings/', 'dropped_events/'],
@@ -57,7 +57,7 @@ function otherReadsOf(project: number): readonly string[] {
 
 interface Machines {
   readonly brokers: Brokers
-  /** By partition. */
+  /** Projects by partition. */
   readonly holders: readonly [Node, Node, Node]
   readonly edge: Node
   readonly all: readonly Node[]
@@ -108,7 +108,9 @@ async function capture({ url }: Node, key: string, event: object): Promise<void>
   await answer.text()
 }
 
-/** Nothing acknowledged is lost or there twice, and each machine has what one box with its log has. */
+/**
+ * Checks that no acknowledged event is lost or duplicated, and that each machine equals a single machine with its log.
+ */
 async function check(
   t: Test,
   { brokers, holders, all }: Machines,
@@ -125,7 +127,7 @@ async function check(
       const uuids = await holder.uuids(project)
       return [...sender.acknowledged].filter((uuid) => !uuids.has(uuid))
     }
-    t.ok(await eventually(async () => (await lost()).length === 0), 'everything is there')
+    t.ok(await eventually(async () => (await lost()).length === 0), 'all events are stored')
     const twice = [...(await holder.uuids(project))].filter(([, count]) => count > 1)
     t.same(twice, [], `nothing of ${sender.acknowledged.size} is there twice`)
   }
@@ -144,7 +146,10 @@ async function check(
   }
 }
 
-/** Whoever is killed while events are sent, nothing that `before` or others sent is lost; in the end all are stopped. */
+/**
+ * Kills machines while events are sent, and checks that no event of `before` or of the senders is lost. In the end all
+ * are stopped.
+ */
 async function killThem(t: Test, machines: Machines, before: readonly Sender[]): Promise<void> {
   const { holders, edge, all } = machines
   const [zero, one, two] = holders
@@ -157,7 +162,7 @@ async function killThem(t: Test, machines: Machines, before: readonly Sender[]):
   await more(200)
   const refused = await ask(zero, 'GET', '/api/projects/2/persons/')
   t.match(refused, { status: 503, text: /No machine that holds/ })
-  t.equal((await ask(zero, 'GET', '/api/projects/3/persons/')).status, 200, 'others are answered')
+  t.equal((await ask(zero, 'GET', '/api/projects/3/persons/')).status, 200, 'the others are answered')
   await edge.kill()
   await one.start()
   await more(200)
@@ -181,10 +186,10 @@ t.test('three partitions and an edge', { skip: areBrokersMissing }, async (t) =>
     const plan = { $set: { plan: 'free' } }
     await capture(elsewhere, key, { event: 'seen', distinct_id: 'ann', properties: plan })
     const count = (senders[index]?.acknowledged.size ?? 0) + 1
-    t.ok(await eventually(async () => (await edge.uuids(index + 1)).size === count), 'it is shown')
+    t.ok(await eventually(async () => (await edge.uuids(index + 1)).size === count), 'the event is shown')
   }
 
-  await t.test('reads are the same everywhere', async (t) => {
+  await t.test('reads are the same on all machines', async (t) => {
     for (const project of PARTITIONS.map((partition) => partition + 1)) {
       const [first, ...others] = all
       const askAll = async (path: string): Promise<number> => {
@@ -204,7 +209,7 @@ t.test('three partitions and an edge', { skip: areBrokersMissing }, async (t) =>
     }
   })
 
-  await t.test('who writes reads what was written, and decides by it', async (t) => {
+  await t.test('a writer reads its own writes, and decisions use them', async (t) => {
     for (const [index, key] of KEYS.entries()) {
       const api = `/api/projects/${index + 1}`
       const filter = { key: 'plan', value: 'pro', type: 'person', operator: 'exact' }
@@ -230,12 +235,12 @@ t.test('three partitions and an edge', { skip: areBrokersMissing }, async (t) =>
           const { featureFlags, errorsWhileComputingFlags } = await decide(node, key, 'ann')
           return featureFlags['pro'] === true && !errorsWhileComputingFlags
         }
-        t.ok(await eventually(isOn), 'decided everywhere')
+        t.ok(await eventually(isOn), 'the flag is decided on every machine')
       }
     }
   })
 
-  await t.test('what belongs to one machine', async (t) => {
+  await t.test('routes that belong to one machine', async (t) => {
     const status = JSON.parse(
       (await run('cluster', 'status', '--json', '--data-dir', edge.dataDir)).out,
     ) as { readonly partitions: readonly object[]; readonly nodes: readonly object[] }
@@ -255,7 +260,7 @@ t.test('three partitions and an edge', { skip: areBrokersMissing }, async (t) =>
     t.match(await holders[0].text('/metrics'), /cluster_partition_outbox_blocks\{partition="2"\} 0/)
   })
 
-  await t.test('holders and an edge are killed', async (t) => {
+  await t.test('partition owners and an edge are killed', async (t) => {
     await killThem(t, machines, senders)
   })
 
@@ -268,7 +273,7 @@ t.test('three partitions and an edge', { skip: areBrokersMissing }, async (t) =>
   t.match(alone, { code: 1, err: /stored in several partitions/ })
 })
 
-t.test('one box has no partitions', async (t) => {
+t.test('a single machine has no partitions', async (t) => {
   const dataDir = t.testdir({})
   await command('init', '--data-dir', dataDir)
   const made = await run(

@@ -1,5 +1,5 @@
 /**
- * A process that stores several partitions: all of them are answered at its address, and outlive its death.
+ * Tests a process that stores several partitions: all of them are answered at its address, and survive its death.
  *
  * @lane cluster
  */
@@ -15,7 +15,7 @@ import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 
 t.setTimeout(300_000)
 
-/** By partition; project 1 is there from the start. */
+/** Projects by partition. Project 1 exists from the start. */
 const KEYS = [PROJECT_KEY, 'phc_key_of_the_second_project', 'phc_key_of_the_third_project'] as const
 
 t.test('a process stores several partitions', { skip: areBrokersMissing }, async (t) => {
@@ -52,7 +52,7 @@ t.test('a process stores several partitions', { skip: areBrokersMissing }, async
         const uuids = await machine.uuids(index + 1)
         return [...sender.acknowledged].every((uuid) => uuids.get(uuid) === 1)
       }
-      t.ok(await eventually(isThere), `all of ${sender.acknowledged.size}, once`)
+      t.ok(await eventually(isThere), `all ${sender.acknowledged.size} events are stored once`)
     }
   }
   const persons = await ask(several, 'GET', '/api/projects/3/persons/?limit=5')
@@ -76,7 +76,7 @@ t.test('a process stores several partitions', { skip: areBrokersMissing }, async
     t.strictSame({ ...ofMachine, shared_log: '' }, { ...ofBox, shared_log: '' }, `${partition}`)
   }
 
-  // A list may get longer, and what was left out comes back.
+  // A list may grow, and skipped events return.
   for (const [list, machines] of [
     ['0', [1, 0, 0]],
     ['0,3,2', [1, 1, 1]],
@@ -94,7 +94,7 @@ t.test('a process stores several partitions', { skip: areBrokersMissing }, async
       const uuids = await changed.uuids(3)
       t.ok(
         [...(senders[2]?.acknowledged ?? [])].every((uuid) => uuids.has(uuid)),
-        'with its events',
+        'the events of the partition are stored',
       )
     }
     await changed.stop()

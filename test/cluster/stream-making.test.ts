@@ -1,5 +1,5 @@
 /**
- * When the shared streams are made by who misses them.
+ * Tests when a machine creates shared streams that are missing.
  *
  * @lane cluster
  */
@@ -11,17 +11,17 @@ import { Brokers, areBrokersMissing as skip } from '../fixtures/cluster/brokers.
 import { eventually } from '../fixtures/timed-command.ts'
 
 t.setTimeout(120_000)
-// Each test has brokers of its own, and waits most of its time.
+// Each test has its own brokers, and waits most of its time.
 t.jobs = 2
 
 const logger = createLogger({ level: 'silent', format: 'json' })
 const MESSAGES = 20
-/** Longer than a stream has to be missing before it is made. */
+/** Longer than a stream has to be missing before it is created. */
 const MISSING_MS = 3000
-/** Longer than the brokers need to write down which streams there are. */
+/** Longer than the brokers need to persist the list of streams. */
 const NOTED_MS = 6000
 
-t.test('a stream is made when it was missing for a while, once', { skip }, async (t) => {
+t.test('a stream is created once it was missing for a while, and only once', { skip }, async (t) => {
   const brokers = await Brokers.start(t, t.testdir({}))
   const clients = [0, 1, 2].map(() => new NatsBrokers(brokers.addresses.split(','), logger))
   t.teardown(() => Promise.all(clients.map((client) => client.close())))
@@ -36,13 +36,13 @@ t.test('a stream is made when it was missing for a while, once', { skip }, async
   const clock = t.capture(performance, 'now', () => stoppedAtMs)
   const streams = clients.map((client) => client.stream(eventStream(0)))
   await sleep(MISSING_MS)
-  t.ok(await isMissing(), 'it is not made before it was missing for a while')
+  t.ok(await isMissing(), 'the stream is not created before it was missing for a while')
   clock.restore()
   const isOne = async () =>
     streams.every(
       ({ incarnation }) => incarnation !== '' && incarnation === streams[0]?.incarnation,
     )
-  t.ok(await eventually(isOne), 'all have the same')
+  t.ok(await eventually(isOne), 'all machines have the same stream')
   const first = streams.map(({ incarnation }) => incarnation)
   await sleep(1500)
   t.same(
@@ -52,7 +52,7 @@ t.test('a stream is made when it was missing for a while, once', { skip }, async
   )
 })
 
-t.test('brokers that are killed keep a stream that was made anew', { skip }, async (t) => {
+t.test('killed brokers keep a stream that was created again', { skip }, async (t) => {
   const brokers = await Brokers.start(t, t.testdir({}))
   const client = new NatsBrokers(brokers.addresses.split(','), logger)
   t.teardown(() => client.close())
@@ -68,6 +68,6 @@ t.test('brokers that are killed keep a stream that was made anew', { skip }, asy
   await brokers.killAll()
   brokers.beginAll()
   const messages = async () => (await client.look(eventStream(0)).catch(() => null))?.last
-  t.ok(await eventually(async () => (await messages()) !== undefined), 'they answer again')
+  t.ok(await eventually(async () => (await messages()) !== undefined), 'the brokers answer again')
   t.equal(await messages(), MESSAGES, 'nothing is removed a second time')
 })

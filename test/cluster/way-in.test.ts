@@ -1,6 +1,6 @@
 /**
- * One box becomes the first machine of a cluster, cut short by SIGKILL at each step that changes the disk, and begun
- * again: it ends at the same as without.
+ * Tests the conversion of a single machine to the first machine of a cluster. It is interrupted by SIGKILL at each step
+ * that changes the disk, and repeated. The result equals that of an uninterrupted conversion.
  *
  * @lane cluster
  */
@@ -22,19 +22,19 @@ import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 const run = promisify(execFile)
 const WAY_IN = 'test/fixtures/faults/way-in.mjs'
 const SOURCES = pathToFileURL(`${resolve('.js')}/`).href
-/** One process on the way in, milliseconds. */
+/** Time limit of one process of the conversion, in milliseconds. */
 const WAY_IN_MS_MAX = 60_000
 const STEPS_MIN = 10
 const STEPS_MAX = 80
-/** Steps on their way at the same time. */
+/** Simultaneous steps. */
 const AT_ONCE = 4
 
 t.setTimeout(300_000)
 
-/** Whether the way was cut short at that step; false: it has fewer, and is at its end. */
+/** Whether the conversion was interrupted at that step. False means that it has fewer steps and is complete. */
 async function isCut(dataDir: string, addresses: string, step: number): Promise<boolean> {
   const words = ['--require', resolve('.ci/loader.cjs'), WAY_IN, SOURCES]
-  // This process has looked already whether the sources have changed.
+  // This process has already checked whether the sources have changed.
   const env = { ...process.env, SOURCES_ARE_BLANKED: '1' }
   const options = { timeout: WAY_IN_MS_MAX, killSignal: 'SIGTERM', env } as const
   try {
@@ -46,7 +46,7 @@ async function isCut(dataDir: string, addresses: string, step: number): Promise<
   }
 }
 
-/** What a box has become: its tables, its place in the stream, and the blocks that its outbox begins with. */
+/** The result of the conversion: tables, position in the stream, and the first blocks of the outbox. */
 async function entered(dataDir: string): Promise<unknown> {
   const { shared_log: _, ...tables } = await tableDigests(dataDir)
   const log = new LogReader({ dataDir: outboxFolder(dataDir) })
@@ -56,14 +56,14 @@ async function entered(dataDir: string): Promise<unknown> {
   return { tables, extent, incarnation, sequence, places: Object.values(places) }
 }
 
-t.test('the way in, cut short at each of its steps', { skip: areBrokersMissing }, async (t) => {
+t.test('the conversion, interrupted at each of its steps', { skip: areBrokersMissing }, async (t) => {
   const folder = t.testdir({})
   const brokers = await Brokers.start(t, folder)
   const box = new Node(t, folder, 'box', '')
   await box.start()
   const sender = new Sender([box], 2)
   await sender.more(300)
-  // Its log has what is not processed.
+  // Its log contains unprocessed blocks.
   await box.kill()
   await sender.stop()
   const { addresses } = brokers
@@ -77,7 +77,7 @@ t.test('the way in, cut short at each of its steps', { skip: areBrokersMissing }
   const wrong: number[] = []
   let next = 1
   let end = STEPS_MAX
-  // Most of a step is waiting for brokers, each on a copy of its own.
+  // Most of the time a step waits for brokers, so each step works on its own copy.
   const takeSteps = async (): Promise<void> => {
     for (let step = next++; step < end; step = next++) {
       const dataDir = copyOf(`cut-${step}`)
@@ -90,16 +90,16 @@ t.test('the way in, cut short at each of its steps', { skip: areBrokersMissing }
     }
   }
   await Promise.all(Array.from({ length: AT_ONCE }, takeSteps))
-  t.ok(end > STEPS_MIN && end < STEPS_MAX, `it was cut short at ${end - 1} steps`)
+  t.ok(end > STEPS_MIN && end < STEPS_MAX, `the conversion was interrupted at ${end - 1} steps`)
   t.strictSame(wrong, [], 'and begun again leads to the same')
   const one = new Node(t, folder, `cut-${end}`, addresses)
   await one.start()
   const stored = async (): Promise<number> => (await one.uuids()).size
   const isWhole = await eventually(async () => (await stored()) >= sender.acknowledged.size)
-  t.ok(isWhole, 'everything is there')
+  t.ok(isWhole, 'all events are stored')
   const counts = await one.uuids()
   t.ok(
     [...sender.acknowledged].every((uuid) => counts.get(uuid) === 1),
-    'and once',
+    'each event is stored once',
   )
 })

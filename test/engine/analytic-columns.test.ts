@@ -1,5 +1,5 @@
 /**
- * The memory for decoded columns that threads for analytics share: a thread that has answered keeps nobody from it.
+ * Tests the memory for decoded columns that analytics threads share: a thread that has answered holds no memory.
  *
  * @lane quick
  */
@@ -17,7 +17,7 @@ const VISITORS = {
   dateRange: { date_from: '2024-01-10', date_to: '2024-01-20' },
 }
 
-t.test('what a query has looked at may go once it is answered', async (t) => {
+t.test('columns of a query can be evicted once it is answered', async (t) => {
   const log = new PersonLog(t, t.testdir())
   log.send(1, randomEvents(SCAN_OPEN_ROWS_MAX + 100, 1))
   log.process()
@@ -36,12 +36,12 @@ t.test('what a query has looked at may go once it is answered', async (t) => {
   }
   const others = new SharedBlocks(other.shared, 1)
   t.match(await ask(VISITORS), { kind: 'answer' })
-  t.ok(others.usedBytes > 0, 'its columns lie there')
+  t.ok(others.usedBytes > 0, 'its columns are there')
   others.begin()
   const differences = new Differences()
   for (let unit = 0; unit < other.shared.unitCount; unit++) {
     const name = Uint32Array.of(unit, 0, 0, 0)
-    differences.ok(others.put(name, [new Uint8Array(1)]), `room for block ${unit}`)
+    differences.ok(others.put(name, [new Uint8Array(1)]), `block ${unit} has room`)
   }
   t.strictSame(differences.list(), [], 'there is room for every block')
   others.end()

@@ -1,5 +1,5 @@
 /**
- * The threads for analytics: answers, a bounded queue, and questions that nobody waits for any more.
+ * Tests the analytics threads: answers, a bounded queue, and abandoned queries.
  *
  * @lane quick
  */
@@ -67,7 +67,7 @@ function openThreads(log: PersonLog, threadCount: number): LongReads {
   })
 }
 
-t.test('questions are answered one after the other, and no more than a number wait', async (t) => {
+t.test('queries are answered one after another, and the queue is bounded', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const step: ActionStep = {
     event: 'buy',
@@ -106,7 +106,7 @@ t.test('questions are answered one after the other, and no more than a number wa
   ])
 
   const cancelled = threads.run(QUESTION, 0, (cancel) => cancel())
-  await t.rejects(cancelled, { code: 'query_timeout' }, 'nobody waits')
+  await t.rejects(cancelled, { code: 'query_timeout' }, 'no query waits')
 
   const many = await Promise.allSettled(Array.from({ length: 40 }, ask))
   const refused = many.filter(({ status }) => status === 'rejected')
@@ -117,7 +117,7 @@ t.test('questions are answered one after the other, and no more than a number wa
 })
 
 t.test(
-  'threads that were never asked need no closing, and an open question ends with them',
+  'unused threads need no closing, and an open query ends with its threads',
   async (t) => {
     const log = new PersonLog(t, t.testdir())
     log.send(1, [{ event: 'buy', distinct_id: 'a', properties: {} }])
@@ -126,12 +126,12 @@ t.test(
     const threads = openThreads(log, 2)
     const questions = Array.from({ length: 3 }, () => threads.run(QUESTION, 0, () => undefined))
     const [, ...results] = await Promise.allSettled([threads.close(), ...questions])
-    // There is no such action: a question that is not given up is refused.
+    // There is no such action. A query that is not cancelled is refused.
     for (const result of results) t.match(result, { status: 'rejected' })
   },
 )
 
-t.test('parts of a query pass the main thread packed, and are put together again', async (t) => {
+t.test('parts of a query pass the main thread as bytes, and are merged', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const timestamp = new Date(START_MS).toISOString()
   const event = (distinct_id: string) => ({ event: 'buy', distinct_id, timestamp, properties: {} })

@@ -1,6 +1,6 @@
 /**
- * Sessions of appends, with a thread and a log of files: whatever is said to be durable is in the log, in its
- * order, once; whoever waits hears of every end.
+ * Tests append sessions with a thread and a log of files. Every append that is reported as durable is in the log once
+ * and in order, and every caller is notified of every end.
  *
  * @lane quick
  */
@@ -16,7 +16,7 @@ import { Differences } from '../fixtures/differences.ts'
 import { threadSettings } from '../fixtures/persons/person-log.ts'
 
 const ENTRY = new URL('../fixtures/faults/failing-appender.js', import.meta.url)
-/** In front of what a block says: mark and checksum. */
+/** The bytes before the content of a block: mark and checksum. */
 const SEAL_BYTES = 8
 
 t.setTimeout(300_000)
@@ -28,7 +28,7 @@ class World {
   readonly deaths: unknown[] = []
   /** Calls of the thread. */
   readonly counts = { append: 0, serve: 0 }
-  /** The words of the session that began last. */
+  /** The shared words of the session that began last. */
   words: Int32Array = new Int32Array()
 
   constructor(t: Test) {
@@ -56,7 +56,7 @@ class World {
     return this.sessions.append(task(text, memory))
   }
 
-  /** Appends until one has opened a session. One that is open already ends first: appends would keep it open. */
+  /** Appends until an append has opened a session. An open session ends first, because appends would keep it open. */
   async open(memory?: SharedArrayBuffer): Promise<void> {
     await setTimeout(3 * APPEND_SESSION_IDLE_MS_MAX)
     const { serve } = this.counts
@@ -79,13 +79,13 @@ function task(text: string, memory: SharedArrayBuffer): AppendTask {
   return { blocks: [{ buffer: memory, bytes }], trimThrough: 0 }
 }
 
-/** As a front that is too busy to hear of anything. */
+/** Behaves like a front end that is too busy to process messages. */
 function standStill(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }
 
 t.test(
-  'appends that follow each other share a session, whichever memory they lie in',
+  'consecutive appends share a session, in any kind of memory',
   async (t) => {
     const world = new World(t)
     const memories = [1024, 4096].map((bytes) => new SharedArrayBuffer(bytes))
@@ -100,18 +100,18 @@ t.test(
     }
     t.strictSame(differences.list(), [], 'every append is told its number and its time')
     t.strictSame(await world.texts(), expected)
-    t.ok(world.counts.append + world.counts.serve < 100, 'most of them are no calls')
+    t.ok(world.counts.append + world.counts.serve < 100, 'most of them are not calls')
   },
 )
 
-t.test('a call that woke the front late means nothing', async (t) => {
+t.test('a late wake-up of the front end has no effect', async (t) => {
   const world = new World(t)
   const memory = new SharedArrayBuffer(1024)
   await world.open(memory)
   let lateCalls = 0
   for (let index = 0; index < 200; index++) {
     const appended = world.append(`block ${index}`, memory)
-    // What the thread does for the append before when it was held up.
+    // The delayed action of the thread for the previous append.
     lateCalls += Atomics.notify(world.words, 0)
     await appended
   }
@@ -124,7 +124,7 @@ t.test('a call that woke the front late means nothing', async (t) => {
   t.equal(texts.length, 200)
 })
 
-t.test('blocks in a slab, several, none, and those of a front that rests', async (t) => {
+t.test('blocks in a slab, several, none, and those of an idle front end', async (t) => {
   const world = new World(t)
   const memory = new SharedArrayBuffer(1024)
   await world.open(memory)
@@ -144,10 +144,10 @@ t.test('blocks in a slab, several, none, and those of a front that rests', async
   t.equal((await world.sessions.append({ blocks: [], trimThrough: appends })).last, appends + 1)
   await world.append('last', memory)
   t.strictSame((await world.texts()).slice(-2), ['after a rest', 'last'])
-  t.equal((await world.texts()).length, 2, 'the others are forgotten')
+  t.equal((await world.texts()).length, 2, 'the others are released')
 })
 
-t.test('a front that hears of the end of a session first hears of its append, too', async (t) => {
+t.test("the append completes even if the front end learns of the session's end first", async (t) => {
   const world = new World(t)
   const memory = new SharedArrayBuffer(1024)
   for (let round = 0; round < 5; round++) {
@@ -162,7 +162,7 @@ t.test('a front that hears of the end of a session first hears of its append, to
   t.strictSame(world.deaths, [])
 })
 
-t.test('a full disk refuses one append, and the next one is made', async (t) => {
+t.test('a full disk refuses one append, and the next one succeeds', async (t) => {
   const world = new World(t)
   await world.open()
   await t.rejects(world.append('R'), { status: 503, code: 'server_error' })
@@ -171,7 +171,7 @@ t.test('a full disk refuses one append, and the next one is made', async (t) => 
   t.ok((await world.texts()).every((text) => text === 'open'))
 })
 
-t.test('the end of the thread is told to who waits, and the next thread goes on', async (t) => {
+t.test('the end of the thread is reported to callers, and the next thread continues', async (t) => {
   const world = new World(t)
   for (let death = 1; death <= 2; death++) {
     await world.open()

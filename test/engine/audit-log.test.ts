@@ -1,5 +1,5 @@
 /**
- * The audit log: every change through the private API and the command line leaves an entry.
+ * Tests the audit log: every change through the private API and the command line leaves an entry.
  *
  * @lane quick
  */
@@ -27,7 +27,7 @@ const READ_ONLY = [
   ...['funnel/', 'funnel/correlation/', 'path/', 'user_blast_radius/'],
   ...['rehearse/', '/query/', '/query/{id}/'],
 ]
-/** Ids that nothing has, so that nothing is changed by the walk. */
+/** Ids of objects that do not exist, so that the walk changes nothing. */
 const SEGMENTS: Readonly<Record<string, string>> = { org_id: '@current', project_id: '2' }
 
 interface DescribedOperation {
@@ -38,7 +38,7 @@ const DOCUMENT = buildDocument() as unknown as {
   readonly paths: Readonly<Record<string, Readonly<Record<string, DescribedOperation>>>>
 }
 
-/** Every described operation of personal keys whose method can change something. */
+/** Every described operation for personal keys with a method that can change data. */
 function changingOperations(): readonly { readonly method: string; readonly path: string }[] {
   return Object.entries(DOCUMENT.paths).flatMap(([path, item]) =>
     Object.entries(item)
@@ -69,9 +69,9 @@ function entryOf(n: number): AuditEntry {
   }
 }
 
-t.test('every operation that can change something leaves an entry', async (t) => {
+t.test('every operation that can change data leaves an entry', async (t) => {
   const operations = changingOperations()
-  t.ok(operations.length > 30, `${operations.length} operations`)
+  t.ok(operations.length > 30, `there are ${operations.length} operations`)
   let lastId = 0
   const differences = new Differences()
   for (const { method, path } of operations) {
@@ -105,7 +105,7 @@ t.test('every operation that can change something leaves an entry', async (t) =>
   t.strictSame(differences.list(), [], 'every operation leaves its entry, and no other one does')
 })
 
-t.test('an entry tells what was made, and nothing of bodies, queries and keys', async (t) => {
+t.test('an entry describes the change, without bodies, queries and keys', async (t) => {
   const path = 'personal_api_keys/?personal_api_key=phx_not_looked_at'
   const made = await daemon.ask('POST', path, { label: 'deep secret', scopes: ['event:read'] })
   t.equal(made.status, 201)
@@ -129,7 +129,7 @@ t.test('a change leaves one entry, with the status and the object of its answer'
     const before = await entryCount()
     const answer = await daemon.ask(method, path, body)
     t.ok(answer.status < 300, `${method} ${path} answers ${answer.status}`)
-    t.equal(await entryCount(), before + 1, `${method} ${path}: one entry`)
+    t.equal(await entryCount(), before + 1, `${method} ${path} leaves one entry`)
     const objectId = object === undefined ? idOf(answer) : object
     t.match(await newest(), { method, status: answer.status, object_id: objectId }, path)
     return answer
@@ -188,7 +188,7 @@ t.test('every change leaves an entry, whatever form its answer has', async (t) =
     action: '',
     cohort: '',
   }
-  /** Routes that answer a table when asked, with what they make or change. */
+  /** Routes that answer with a table on request, with the objects that they create or change. */
   const changes: readonly (readonly [method: string, path: () => string, json: unknown])[] = [
     ['POST', () => `persons/${takePerson()}/split/`, {}],
     ['POST', () => `persons/${takePerson()}/delete_property/`, { $unset: 'plan' }],
@@ -229,7 +229,7 @@ t.test('every change leaves an entry, whatever form its answer has', async (t) =
         ...(sent === undefined ? {} : { body: JSON.stringify(sent) }),
       })
       const what = `${method} ${url} ${JSON.stringify(form)}: ${answer.body.toString().slice(0, 200)}`
-      differences.ok(answer.status < 500, `${what} is ${answer.status}`)
+      differences.ok(answer.status < 500, `${what} answers ${answer.status}`)
       const wanted = { id: Number(lastId) + 1, method, status: answer.status, project_id: 2 }
       const entry = await newest()
       differences.match(entry, wanted, what)
@@ -284,7 +284,7 @@ t.test('an answer of any form and status leaves its entry', async (t) => {
   }
 })
 
-t.test('what reads, and what strangers send, leaves none', async (t) => {
+t.test('reads and unauthenticated requests leave no entry', async (t) => {
   const before = await newest()
   await daemon.ask('GET', 'projects/')
   t.equal((await daemon.ask('POST', 'projects/', {}, 'phx_stranger')).status, 401)
@@ -292,7 +292,7 @@ t.test('what reads, and what strangers send, leaves none', async (t) => {
   t.strictSame(await newest(), before)
 })
 
-t.test('a proxy on the machine says whom a change came from', async (t) => {
+t.test('behind a proxy on the machine, the entry has the address of the client', async (t) => {
   const { decisions } = daemon
   const headers = {
     Authorization: `Bearer ${PERSONAL_KEY}`,
@@ -302,7 +302,7 @@ t.test('a proxy on the machine says whom a change came from', async (t) => {
   t.match(await newest(), { address: '192.0.2.7', project_id: 2, status: 200 })
 })
 
-t.test('only administrators of the whole organization read it, page by page', async (t) => {
+t.test('only administrators of the whole organization read the log, page by page', async (t) => {
   const member = daemon.somebody({ email: 'member@x.example' })
   const limited = daemon.keyOf({ projectIds: [1] })
   await daemon.settled()
@@ -325,7 +325,7 @@ t.test('only administrators of the whole organization read it, page by page', as
   t.strictSame(resultsOf(await daemon.ask('GET', `${LOG}?offset=100000`)), [])
 })
 
-t.test('commands that write the store leave entries, too', async (t) => {
+t.test('commands that write to the store leave entries, too', async (t) => {
   const { dataDir } = daemon.decisions
   const run = (...words: readonly string[]) => runCommand(...words, '--data-dir', dataDir)
   const commands = [
@@ -370,7 +370,7 @@ t.test('the oldest entries make room, and entries outlive the process', async (t
   const log = new AuditLog(environment, 10)
   t.strictSame(log.list({ limit: 10, offset: 0 }), { count: 0, results: [] })
   for (let n = 1; n <= 25; n += 3) log.append([entryOf(n), entryOf(n + 1), entryOf(n + 2)])
-  t.equal(environment.version, version, 'nobody reads users and keys again for it')
+  t.equal(environment.version, version, 'users and keys are not read again for the entry')
   await environment.close()
   const opened = new DirectoryEnvironment(dataDir, SYSTEM_CLOCK)
   const { count, results } = new AuditLog(opened, 10).list({ limit: 100, offset: 0 })
@@ -382,7 +382,7 @@ t.test('the oldest entries make room, and entries outlive the process', async (t
   await opened.close()
 })
 
-t.test('entries that come during a write share the next one; failures are told', async (t) => {
+t.test('entries that arrive during a write share the next write; failures are reported', async (t) => {
   const stored: (readonly AuditEntry[])[] = []
   const logged: object[] = []
   const failures = { value: 0 }

@@ -1,5 +1,6 @@
 /**
- * Counting whom a condition reaches, and whom a change flips: on what is stored, in pieces, within its time.
+ * Tests the count of persons that a condition matches and that a change affects: on stored data, in chunks, within the
+ * time limit.
  *
  * @lane quick
  */
@@ -48,7 +49,7 @@ function setOf(filters: JsonObject, version = 1): FlagSet {
   return makeSet([{ id: 7, key: 'half', filters, version }], { groupTypes: SET.groupTypes })
 }
 
-/** Goes on until there is an answer; how many pieces it took. What a thread is told is copied. */
+/** Continues until there is an answer, and returns the number of chunks. Messages to a thread are copied. */
 function inPieces<Tally, Answer>(
   make: (state?: CountState<Tally>) => CountPiece<Tally, Answer>,
 ): { readonly answer: Answer; readonly pieces: number } {
@@ -58,13 +59,13 @@ function inPieces<Tally, Answer>(
   return { answer: piece.answer, pieces }
 }
 
-/** From now on each look at the clock takes so long; 0: time stands still. */
+/** From now on each reading of the clock advances it by this time. With 0 it stands still. */
 function slowClock(t: Test, stepMs: number): void {
   let nowMs = 0
   t.capture(performance, 'now', () => (nowMs += stepMs))
 }
 
-t.test('in pieces it finds the same', async (t) => {
+t.test('the result in chunks is the same', async (t) => {
   const half = { groups: [{ properties: [PRO], rollout_percentage: 50 }] }
   const ofCompanies = {
     ...{ aggregation_group_type_index: 0 },
@@ -98,11 +99,11 @@ t.test('in pieces it finds the same', async (t) => {
   for (const [index, run] of all.entries()) {
     const { answer, pieces } = run()
     t.strictSame(answer, whole[index]?.answer)
-    t.ok(pieces > 1 || index > 3, `${pieces} pieces`)
+    t.ok(pieces > 1 || index > 3, `there were ${pieces} chunks`)
   }
 })
 
-t.test('it ends soon after its time, however long each person takes', async (t) => {
+t.test('the count ends soon after its time limit, however long each person takes', async (t) => {
   slowClock(t, REACH_COUNT_MS_MAX)
   t.throws(
     () => inPieces<ReachTally, unknown>((state) => countReached(CONDITION, SET, stored, 0, state)),

@@ -1,5 +1,5 @@
 /**
- * The order of checks: what costs little never waits for what costs much, and nobody waits for ever.
+ * Tests the order of upload checks: cheap checks never wait for expensive ones, and no check waits for ever.
  *
  * @lane quick
  */
@@ -22,13 +22,15 @@ const ACCEPTED = {
   answer: null,
 }
 
-/** Resolves when the queue has begun the next check, which it does in an immediate: a timer alone may come before that. */
+/**
+ * Resolves when the queue has begun the next check. The queue does so in an immediate, which a timer alone may precede.
+ */
 async function nextTurns(): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, 5))
   await new Promise((resolve) => setImmediate(resolve))
 }
 
-/** A queue whose checks end when the test says so. */
+/** A queue with checks that end when the test says so. */
 class Bench {
   nowMs = 0
   isWanted = true
@@ -65,14 +67,14 @@ class Bench {
     resolve()
   }
 
-  /** Takes all large slabs that are free; how many. */
+  /** Takes all free large slabs, and returns their number. */
   holdAll(): number {
     let held = 0
     while (this.slabs.take(SLAB_BYTES_MAX) !== null) held++
     return held
   }
 
-  /** With `isInSlab` the body lies in a slab. What a verdict's block lies in is given back. */
+  /** With `isInSlab` the body is in a slab. The memory of the block of a verdict is released. */
   send(name: string, given: Uint8Array, isInSlab = false): void {
     const slab = isInSlab ? this.slabs.take(given.length) : null
     const body = slab === null ? given : new Uint8Array(slab.memory, 0, given.length)
@@ -98,7 +100,7 @@ class Bench {
       .catch((error: ServiceError) => this.answers.push(`${name} ${error.code}`))
   }
 
-  /** Lane and name of the running checks. */
+  /** Returns lane and name of the running checks. */
   get threads(): readonly string[] {
     return this.running.map(({ task }) => `${task.lane} ${task.request.query}`)
   }
@@ -107,7 +109,7 @@ class Bench {
     return this.running.find(({ task }) => task.request.query === name)
   }
 
-  /** Ends a check as one that is too much for its lane, or as accepted. */
+  /** Ends a check as too large for its lane, or as accepted. */
   async end(name: string, isDeferred = false): Promise<void> {
     const check = this.find(name)
     const body = check?.task.request.body ?? new Uint8Array(0)
@@ -115,7 +117,7 @@ class Bench {
     await nextTurns()
   }
 
-  /** Ends a check with whatever a thread may say. */
+  /** Ends a check with any reply of a thread. */
   async endWith(name: string, result: CheckResult | Error): Promise<void> {
     const check = this.find(name)
     if (result instanceof Error) check?.fail(result)
@@ -152,7 +154,7 @@ t.test('small bodies are checked while large ones take their time', async (t) =>
   )
 })
 
-t.test('what a few bytes may become decides, not how few they are', async (t) => {
+t.test('the size of the decompressed body decides, not the size on the wire', async (t) => {
   const bench = new Bench()
   bench.send('honest bomb', gzipSync(Buffer.alloc(2 * MEBIBYTE)))
   const liar = gzipSync(Buffer.alloc(2 * MEBIBYTE))
@@ -165,7 +167,7 @@ t.test('what a few bytes may become decides, not how few they are', async (t) =>
   for (const name of ['honest bomb', 'liar', 'three bytes']) await bench.end(name)
 })
 
-t.test('large bodies wait while much is on its way to the disk', async (t) => {
+t.test('large bodies wait while much data is being written to the disk', async (t) => {
   const bench = new Bench()
   bench.hasRoom = false
   bench.send('large', new Uint8Array(2 * MEBIBYTE))
@@ -176,7 +178,7 @@ t.test('large bodies wait while much is on its way to the disk', async (t) => {
   for (const name of ['large', 'small']) await bench.end(name)
 })
 
-t.test('who waits too long or behind too many is told to come again', async (t) => {
+t.test('a body that waits too long or behind too many is refused with a retry', async (t) => {
   const bench = new Bench()
   bench.send('first', new Uint8Array(2 * MEBIBYTE))
   for (let index = 0; index < 129; index++) bench.send(`${index}`, new Uint8Array(2 * MEBIBYTE))
@@ -189,7 +191,7 @@ t.test('who waits too long or behind too many is told to come again', async (t) 
   await bench.end('first')
 })
 
-t.test('what nobody waits for any more is not checked', async (t) => {
+t.test('an abandoned request is not checked', async (t) => {
   const bench = new Bench()
   bench.send('first', new Uint8Array(2 * MEBIBYTE))
   bench.send('second', new Uint8Array(2 * MEBIBYTE))
@@ -199,7 +201,7 @@ t.test('what nobody waits for any more is not checked', async (t) => {
   t.same(bench.threads, [])
 })
 
-/** A verdict whose block lies in the slab of its check. */
+/** Returns a verdict with its block in the slab of its check. */
 function inSlab({ task }: { readonly task: CheckTask }): CheckResult {
   if (task.slab === null) throw new TypeError('the check has no slab')
   return { ...ACCEPTED, block: { buffer: task.slab, bytes: 100 } }
@@ -212,7 +214,7 @@ const REFUSED: CheckResult = {
   retryAfterSeconds: null,
 }
 
-t.test('a block is written where the body lies, whose slab comes back once', async (t) => {
+t.test('a block is written over its body, and the slab is released once', async (t) => {
   const ends: Readonly<
     Record<string, (check: { readonly task: CheckTask }) => CheckResult | Error>
   > = {
@@ -234,7 +236,7 @@ t.test('a block is written where the body lies, whose slab comes back once', asy
   }
 })
 
-t.test('an accepted body that is refused in the end gives its slab back', async (t) => {
+t.test('an accepted body that is refused in the end releases its slab', async (t) => {
   const bench = new Bench()
   bench.isAdmitted = false
   bench.send('body', LARGE, true)
@@ -244,7 +246,7 @@ t.test('an accepted body that is refused in the end gives its slab back', async 
   t.equal(bench.slabs.inUse, 0)
 })
 
-t.test('a body that goes from lane to lane keeps its slab, and takes no other', async (t) => {
+t.test('a body that changes lanes keeps its slab and takes no other', async (t) => {
   const bench = new Bench()
   bench.send('body', LARGE, true)
   const memory = bench.find('body')?.task.slab
@@ -258,7 +260,7 @@ t.test('a body that goes from lane to lane keeps its slab, and takes no other', 
   t.equal(bench.slabs.inUse, 0)
 })
 
-t.test('a body in memory of its own has a slab of its lane while it is checked', async (t) => {
+t.test('a body in its own memory has a slab of its lane while it is checked', async (t) => {
   const bench = new Bench()
   bench.send('small', new Uint8Array(1000))
   const bytes = (): number | undefined => bench.find('small')?.task.slab?.byteLength
@@ -270,19 +272,19 @@ t.test('a body in memory of its own has a slab of its lane while it is checked',
   t.equal(bench.slabs.inUse, 1)
   await bench.end('small', true)
   t.same(bench.threads, ['slow small'])
-  t.equal(bench.slabs.inUse, 1, 'one at a time')
+  t.equal(bench.slabs.inUse, 1, 'one body is checked at a time')
   const check = bench.find('small')
   if (check !== undefined) await bench.endWith('small', inSlab(check))
   t.equal(bench.slabs.inUse, 0)
 })
 
 t.test(
-  'a body in a small slab keeps it, with a large one for its block behind the first lane',
+  'a body in a small slab keeps it, and has a large one for its block after the first lane',
   async (t) => {
     const bench = new Bench()
     bench.send('small', new Uint8Array(MEBIBYTE), true)
     const memory = bench.find('small')?.task.slab
-    t.equal(memory, bench.find('small')?.task.request.body.buffer, 'the block is written over it')
+    t.equal(memory, bench.find('small')?.task.request.body.buffer, 'the block is written over the body')
     await bench.end('small', true)
     t.same(bench.threads, ['bulk small'])
     t.equal(bench.find('small')?.task.request.body.buffer, memory)
@@ -298,7 +300,7 @@ t.test(
   },
 )
 
-t.test('without a free large slab its block is written where the body lies', async (t) => {
+t.test('without a free large slab, the block is written over the body', async (t) => {
   const bench = new Bench()
   const held = bench.holdAll()
   bench.send('small', new Uint8Array(1000), true)
@@ -312,7 +314,7 @@ t.test('without a free large slab its block is written where the body lies', asy
   t.equal(bench.slabs.inUse, held)
 })
 
-t.test('without a free slab blocks get memory of their own', async (t) => {
+t.test('without a free slab, blocks get their own memory', async (t) => {
   const bench = new Bench()
   const held = Array.from({ length: 8 }, () => bench.slabs.take(SLAB_BYTES_MAX))
   t.ok(held.every((slab) => slab !== null))
@@ -322,7 +324,7 @@ t.test('without a free slab blocks get memory of their own', async (t) => {
   t.same(bench.answers, ['body accepted'])
 })
 
-t.test('who leaves, waits too long or behind too many gives the slab back', async (t) => {
+t.test('a body that leaves, waits too long or behind too many releases its slab', async (t) => {
   const bench = new Bench()
   bench.send('first', LARGE)
   for (let index = 0; index < 128; index++) bench.send(`${index}`, LARGE)
@@ -333,7 +335,7 @@ t.test('who leaves, waits too long or behind too many gives the slab back', asyn
   bench.send('waits', LARGE, true)
   t.equal(bench.slabs.inUse, 2)
   bench.nowMs = 31_000
-  t.ok(await until(() => bench.slabs.inUse === 1), 'that of the check that runs is left')
+  t.ok(await until(() => bench.slabs.inUse === 1), 'only the slab of the running check is in use')
   bench.send('leaves', LARGE, true)
   bench.isWanted = false
   t.ok(await until(() => bench.slabs.inUse === 1))

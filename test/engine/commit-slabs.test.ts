@@ -1,5 +1,6 @@
 /**
- * Slabs of blocks that wait for their commit: given back when that ends, however it does, and not before.
+ * Tests the slabs of blocks that wait for their commit. They are released when the commit ends, with or without
+ * success, and not before.
  *
  * @lane quick
  */
@@ -13,7 +14,7 @@ import { openLog, setUp, stalledLog } from '../fixtures/group-commits.ts'
 
 const DEADLINE_MS = 10_000
 
-t.test('a block in a slab is read from the log after the slab was used again', async (t) => {
+t.test('a block from a slab is read from the log after the slab was reused', async (t) => {
   const log = openLog(t.testdir())
   t.teardown(() => log.close())
   const { commits, answers, addBlock } = setUp(log.append)
@@ -22,7 +23,7 @@ t.test('a block in a slab is read from the log after the slab was used again', a
   for (const [index, name] of names.entries()) {
     addBlock(name, slabs.take(SLAB_BYTES_MAX))
     if (index % 2 === 0) continue
-    t.equal(slabs.take(SLAB_BYTES_MAX), null, 'both are in use until the commit')
+    t.equal(slabs.take(SLAB_BYTES_MAX), null, 'both slabs are in use until the commit')
     await commits.drained()
     t.equal(slabs.inUse, 0)
   }
@@ -30,7 +31,7 @@ t.test('a block in a slab is read from the log after the slab was used again', a
   t.strictSame(log.names(), names)
 })
 
-t.test('a slab is not given back before its block is durable', async (t) => {
+t.test('a slab is not released before its block is durable', async (t) => {
   const log = stalledLog()
   const { commits, answers, addBlock } = setUp(log.append)
   const slabs = new Slabs(Number.POSITIVE_INFINITY)
@@ -46,7 +47,7 @@ t.test('a slab is not given back before its block is durable', async (t) => {
   t.strictSame(answers.names, ['a', 'b'])
 })
 
-t.test('slabs come back from commits that fail', async (t) => {
+t.test('slabs of failed commits are released', async (t) => {
   const log = stalledLog()
   const { commits, answers, addBlock } = setUp(log.append)
   const slabs = new Slabs(Number.POSITIVE_INFINITY)
@@ -63,7 +64,7 @@ t.test('slabs come back from commits that fail', async (t) => {
   const secondMemory = second.memory
   addBlock('second', second)
   await log.fail(new ThreadEndedError(false, new Error('no memory left')))
-  t.equal(slabs.inUse, 1, 'that of the next commit')
+  t.equal(slabs.inUse, 1, 'the slab of the next commit is in use')
   const other = take()
   t.not(other.memory, firstMemory, 'a write of a thread that ended may still be on its way')
   other.give()
@@ -72,11 +73,11 @@ t.test('slabs come back from commits that fail', async (t) => {
   await commits.drained()
   t.equal(slabs.inUse, 0)
   addBlock('later', take())
-  t.equal(slabs.inUse, 0, 'what comes later is refused')
+  t.equal(slabs.inUse, 0, 'later requests are refused')
   const last = [take(), take()].map(({ memory }) => memory)
   t.ok(
     last.includes(secondMemory),
-    'a thread that has failed and lives works with nothing any more',
+    'a thread that failed but lives holds no slab',
   )
   t.notOk(last.includes(firstMemory))
   t.strictSame(
@@ -86,7 +87,7 @@ t.test('slabs come back from commits that fail', async (t) => {
 })
 
 t.test(
-  'a commit that hangs keeps its slab beyond the deadline, and what waits gives its own',
+  'a hanging commit keeps its slab after the deadline, and waiting blocks release theirs',
   async (t) => {
     mock.timers.enable({ apis: ['setTimeout'] })
     t.teardown(() => mock.timers.reset())

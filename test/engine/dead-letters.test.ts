@@ -1,5 +1,5 @@
 /**
- * Dead letters: what could not be processed is kept, and can be processed again or given up.
+ * Tests dead letters: events that could not be processed are kept, and can be processed again or discarded.
  *
  * @lane quick
  */
@@ -40,7 +40,7 @@ function outcomeOf(log: PersonLog, command: DeadLetterCommand): DeadLetterOutcom
   return result.letters
 }
 
-/** Leaves letters in a store that nobody has open. */
+/** Leaves letters in a store that is closed. */
 async function withLetters(
   dataDir: string,
   add: (writer: EventStoreWriter) => void,
@@ -52,7 +52,7 @@ async function withLetters(
 }
 
 t.test(
-  'an event that fails is kept with all that the log knew, and the others go on',
+  'a failing event is kept with all data of the log, and others are processed',
   async (t) => {
     const log = new PersonLog(t, t.testdir())
     log.send(1, [{ event: 'before', distinct_id: 'ann' }])
@@ -71,7 +71,7 @@ t.test(
   },
 )
 
-t.test('a replay stores an event as it would have been, once', async (t) => {
+t.test('a replay stores an event as it would have been stored, once', async (t) => {
   const dataDir = t.testdir()
   const raw = Buffer.from(textOf('healed', { timestamp: '2024-01-15T11:00:00Z' }))
   const letter = { projectId: 3, step: 'process', reason: 'Error: a fault', raw, origin: ORIGIN }
@@ -100,7 +100,7 @@ t.test('a replay stores an event as it would have been, once', async (t) => {
   )
 })
 
-t.test('letters of old versions, blocks and commands', async (t) => {
+t.test('letters of old versions, blocks and commands are replayed', async (t) => {
   const dataDir = t.testdir()
   const block = new LogBlockWriter(Buffer.alloc(4096))
   const header = { projectId: 2, flags: 0, arrivedAtMs: ARRIVED_MS, sentAtMs: Number.NaN }
@@ -129,7 +129,7 @@ t.test('letters of old versions, blocks and commands', async (t) => {
   t.strictSame([...log.reader.deadLetters()], [])
 })
 
-t.test('many letters take several commands, and none is met twice', async (t) => {
+t.test('many letters take several commands, and none is replayed twice', async (t) => {
   const dataDir = t.testdir()
   await withLetters(dataDir, (writer) => {
     for (let n = 0; n < 450; n++) {
@@ -195,7 +195,7 @@ t.test('the oldest letters make room beyond the limits', async (t) => {
   await environment.close()
 })
 
-t.test('from the command line, through the daemon', async (t) => {
+t.test('letters are replayed and discarded from the command line, through the daemon', async (t) => {
   const first = await startDecisions(t)
   await first.stop()
   const { dataDir } = first

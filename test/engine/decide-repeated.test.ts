@@ -1,6 +1,6 @@
 /**
- * Decisions that are remembered: the same request is answered from memory, and never with anything that a
- * fresh decision would not say.
+ * Tests cached flag decisions: an identical request is answered from memory, and never with a result that a fresh
+ * decision would not give.
  *
  * @lane all
  */
@@ -8,7 +8,7 @@ import t from 'tap'
 import type { JsonObject } from '../../src/base/json.ts'
 import { type DecisionDaemon, startDecisions } from '../fixtures/flags/decision-daemon.ts'
 
-/** How many requests were answered as before since the last call. */
+/** The number of requests answered from the cache since the last call. */
 function repeats(daemon: DecisionDaemon): () => Promise<number> {
   let seen = 0
   return async () => {
@@ -31,7 +31,7 @@ async function flagValue(daemon: DecisionDaemon, body: object, key: string): Pro
   return typeof flags === 'object' && flags !== null ? Reflect.get(flags, key) : undefined
 }
 
-t.test('a repeated request is answered from memory, with a request id of its own', async (t) => {
+t.test('a repeated request is answered from memory, with its own request id', async (t) => {
   const daemon = await startDecisions(t)
   const count = repeats(daemon)
   await daemon.putFlags([
@@ -46,7 +46,7 @@ t.test('a repeated request is answered from memory, with a request id of its own
   t.not(second.body['requestId'], first.body['requestId'])
   t.match(second.body['requestId'], /^[0-9a-f-]{36}$/)
   t.match(second.body['evaluatedAt'], Number)
-  // The same body in another shape means the same; about somebody else it does not.
+  // The same body in another encoding is the same request. A request about another person is not.
   const old = await daemon.decide('/decide/?v=3', { distinct_id: 'ann' })
   t.match(old.body, { featureFlags: { plain: true } })
   t.notOk('flags' in old.body)
@@ -55,18 +55,18 @@ t.test('a repeated request is answered from memory, with a request id of its own
   t.equal(await count(), 0)
 })
 
-t.test('what a decision is made of may change at any time', async (t) => {
+t.test('a change of any source of a decision takes effect', async (t) => {
   const daemon = await startDecisions(t)
   const count = repeats(daemon)
   const ann = { distinct_id: 'ann' }
   const [flag] = await daemon.putFlags([{ key: 'paying', filters: onFor('plan', 'paid') }])
 
-  await t.test('a property of the person', async (t) => {
+  await t.test('a property of the person changes', async (t) => {
     t.equal(await flagValue(daemon, ann, 'paying'), false)
     await daemon.capture([
       { event: '$set', distinct_id: 'ann', properties: { $set: { plan: 'paid' } } },
     ])
-    t.equal(await flagValue(daemon, ann, 'paying'), true, 'a person who was unknown')
+    t.equal(await flagValue(daemon, ann, 'paying'), true, 'an unknown person appears')
     await daemon.capture([
       { event: '$set', distinct_id: 'ann', properties: { $set: { plan: 'free' } } },
     ])
@@ -76,10 +76,10 @@ t.test('what a decision is made of may change at any time', async (t) => {
       { event: '$set', distinct_id: 'zoe', properties: { $set: { plan: 'paid' } } },
     ])
     t.equal(await flagValue(daemon, ann, 'paying'), false)
-    t.equal(await count(), 1, 'somebody else does not matter')
+    t.equal(await count(), 1, 'another person does not matter')
   })
 
-  await t.test('who the distinct_id belongs to', async (t) => {
+  await t.test('the owner of the distinct_id changes', async (t) => {
     await daemon.capture([
       { event: '$set', distinct_id: 'paula', properties: { $set: { plan: 'paid' } } },
     ])
@@ -90,7 +90,7 @@ t.test('what a decision is made of may change at any time', async (t) => {
     t.equal(await flagValue(daemon, { distinct_id: 'visitor' }, 'paying'), true)
   })
 
-  await t.test('the flag', async (t) => {
+  await t.test('the flag changes', async (t) => {
     await flagValue(daemon, ann, 'paying')
     const changed = { ...flag, key: 'paying', filters: onFor('plan', 'free'), version: 2 }
     await daemon.putFlags([changed])
@@ -100,7 +100,7 @@ t.test('what a decision is made of may change at any time', async (t) => {
   })
 })
 
-t.test('groups, lists and overrides are read again after every step of processing', async (t) => {
+t.test('groups, lists and overrides are read again after every processing step', async (t) => {
   const daemon = await startDecisions(t)
   const groupEvent = (plan: string): object => ({
     event: '$groupidentify',
@@ -144,7 +144,7 @@ t.test('groups, lists and overrides are read again after every step of processin
   await daemon.until(async () => (await flagValue(daemon, body, 'listed')) === true)
 })
 
-t.test('what depends on the time, fails or stores something is never remembered', async (t) => {
+t.test('decisions that depend on the time, fail or store data are never cached', async (t) => {
   const daemon = await startDecisions(t)
   const count = repeats(daemon)
   const askTwice = async (body: object): Promise<number> => {
@@ -166,7 +166,7 @@ t.test('what depends on the time, fails or stores something is never remembered'
   t.equal(await askTwice({ distinct_id: 'ann' }), 0)
 })
 
-t.test('a key that is taken away opens nothing that was remembered', async (t) => {
+t.test('a revoked key gets no cached decision', async (t) => {
   const daemon = await startDecisions(t, 2)
   const count = repeats(daemon)
   await daemon.putFlags([{ key: 'plain' }])
@@ -176,7 +176,7 @@ t.test('a key that is taken away opens nothing that was remembered', async (t) =
   t.equal((await ask('phx_owner_of_everything')).status, 200)
   t.equal(await count(), 0)
   t.equal((await ask('phx_owner_of_everything')).status, 200)
-  t.equal(await count(), 1, 'the decision is remembered, but not that the key may ask for it')
+  t.equal(await count(), 1, 'the decision is cached, but not the validity of the key')
   for (const key of ['phx_of_nobody', 'phc_of_nobody', '']) {
     t.equal((await ask(key)).status, 401, key)
   }
@@ -186,7 +186,7 @@ t.test('a key that is taken away opens nothing that was remembered', async (t) =
   t.equal(await count(), 2)
 })
 
-t.test('what means the same is known in other bytes, and nothing else is', async (t) => {
+t.test('a request with the same meaning in other bytes is recognised, and no other', async (t) => {
   const daemon = await startDecisions(t)
   const count = repeats(daemon)
   await daemon.putFlags([{ key: 'old', filters: onFor('age', '30', { operator: 'gt' }) }])
@@ -198,12 +198,12 @@ t.test('what means the same is known in other bytes, and nothing else is', async
   }
   const aged = (age: string): string => `,"person_properties":{"age":${age}}`
   t.equal(await ask('', aged('40'), true), 0)
-  t.equal(await ask('&_=1790000000001', aged('40'), true), 1, 'the time of the client')
+  t.equal(await ask('&_=1790000000001', aged('40'), true), 1, 'the time of the client differs')
   t.equal(await ask('&_=1790000000002', `,"sent_at":"now"${aged('4e1')}`, true), 1)
-  t.equal(await ask('', aged('"40"'), true), 0, 'a text is no number')
+  t.equal(await ask('', aged('"40"'), true), 0, 'a text is not a number')
   t.equal(await ask('', aged('20'), false), 0)
   t.equal(await ask('', aged('1e999'), false), 0)
-  t.equal(await ask('&_=1', aged('null'), false), 1, 'which a number beyond all bounds is read as')
+  t.equal(await ask('&_=1', aged('null'), false), 1, 'a number beyond all bounds is read as this')
   t.equal(await ask('&_=1', '', false), 0)
   t.equal(await ask('&_=2', `${aged('40')},"groups":{"company":"acme"}`, true), 0)
   t.equal(await ask('&_=3', `${aged('40')},"$device_id":"d"`, true), 0)
@@ -214,7 +214,7 @@ t.test('what means the same is known in other bytes, and nothing else is', async
 })
 
 t.test(
-  'bodies that are wrapped are known by what they say, long ones are decided each time',
+  'compressed bodies are recognised by content, long ones are decided each time',
   async (t) => {
     const daemon = await startDecisions(t)
     const count = repeats(daemon)

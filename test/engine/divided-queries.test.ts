@@ -1,7 +1,6 @@
 /**
- * Answers of queries do not show how they were computed: divided by any rows or by persons, with parts that
- * are remembered from before, while events come, visitors become persons, persons are merged, split and
- * deleted, and events erased.
+ * Tests that answers of queries do not depend on how they were computed: divided by rows or by persons, with cached
+ * parts, while events arrive, visitors become persons, persons are merged, split and deleted, and events are erased.
  *
  * @lane all
  */
@@ -34,7 +33,7 @@ const NAMES = ['view', 'view', 'view', 'click', 'buy', '$pageview', '$screen', '
 const FIRST_EVENTS = 18_000
 const EVENTS_PER_REQUEST = 500
 const CHANGES = 10
-/** Behind this change queries are also computed in pieces, for which garbage is collected again and again. */
+/** After this change, queries are also computed in chunks, with repeated garbage collections. */
 const PIECES_BEHIND = 3
 const RANGE = { date_from: '2024-01-01', date_to: '2024-01-28' }
 
@@ -43,7 +42,7 @@ const CHEAP = { key: 'price', value: 3, operator: 'lt', type: 'event' }
 const NOT_RICH = { key: 'plan', value: 'rich', operator: 'is_not', type: 'person' }
 const RICH = { key: 'plan', value: 'rich', operator: 'exact', type: 'person' }
 
-/** By name, with how each may be divided. */
+/** Queries by name, with the ways in which each may be divided. */
 const QUERIES: readonly (readonly [string, 'segments' | 'persons' | 'sessions', object])[] = [
   ['events', 'segments', { kind: 'TrendsQuery', series: [view({ math: 'total' })] }],
   ['persons', 'segments', { kind: 'TrendsQuery', series: [view({ math: 'dau' })] }],
@@ -153,7 +152,7 @@ const QUERIES: readonly (readonly [string, 'segments' | 'persons' | 'sessions', 
   ...webQueries(NOT_RICH),
 ]
 
-/** What happens to a project, at random. */
+/** Random changes of a project. */
 class History {
   readonly log: PersonLog
   readonly #dice: Dice
@@ -164,7 +163,7 @@ class History {
     this.#dice = dice
   }
 
-  /** Most events come in the order of time, some late. */
+  /** Most events arrive in order of time, some late. */
   send(count: number): void {
     for (let left = count; left > 0; left -= EVENTS_PER_REQUEST) {
       this.log.send(
@@ -175,7 +174,7 @@ class History {
     }
   }
 
-  /** What was done, in words. */
+  /** Describes the changes in words. */
   change(): string {
     const dice = this.#dice
     const [one, other] = [this.#distinctId(), dice.pick([this.#distinctId(), this.#visitorId()])]
@@ -206,7 +205,7 @@ class History {
     return `${count} events`
   }
 
-  /** Ids become those of others, of whom some had none, one after the other or several at once. */
+  /** Moves distinct_ids to other owners, some of them without an owner before, one by one or several at once. */
   #merge(count: number, events: number): string {
     const pairs = this.#dice.list(count, () => [
       this.#distinctId(),
@@ -225,7 +224,7 @@ class History {
 
   #do(command: PersonCommand): void {
     this.log.append(1, command)
-    // Erasing goes on when there is nothing else to do.
+    // Erasure continues when there is no other work.
     for (let round = 0; round < 4; round++) this.log.process()
   }
 
@@ -263,7 +262,7 @@ class History {
     return `u${this.#dice.below(40 + Math.floor(this.#sent / 50))}`
   }
 
-  /** Of somebody who is no person unless merged into one. */
+  /** A visitor without a person, unless merged into one. */
   #visitorId(): string {
     return `v${this.#dice.below(40 + Math.floor(this.#sent / 100))}`
   }
@@ -277,7 +276,7 @@ const NO_CRITERIA = {
   personId: null,
 }
 
-/** Counts the queries that it helped with. */
+/** Counts the queries that it was used for. */
 class CountedParts extends RememberedParts {
   helped = 0
 
@@ -288,7 +287,7 @@ class CountedParts extends RememberedParts {
   }
 }
 
-/** The memory of a thread, which a query fills so many times, each time it is computed in smaller pieces. */
+/** The memory of a thread. A query fills it a number of times, and each time it is computed in smaller chunks. */
 class FilledMemory {
   readonly questionBytesMax = 1e9
   readonly #times: number
@@ -298,15 +297,15 @@ class FilledMemory {
     this.#times = times
   }
 
-  /** What a query takes is what the thread takes less this: as much less seems to be taken by the query. */
+  /** The memory of a query is that of the thread minus this number, so a smaller number makes the query seem larger. */
   get cachedBytes(): number {
     const look = this.#looks++
-    // The first look is at the beginning of a query, and two before each time that it is full.
+    // The first check is at the beginning of a query, and two checks come before each time that the memory is full.
     return look > 0 && look <= 2 * this.#times ? -4e9 : 0
   }
 }
 
-/** What a thread for analytics has; its memory is short so many times for one query. */
+/** The tools of an analytics thread. Its memory runs short a number of times for one query. */
 function toolsOf(
   reader: EventReader,
   timesFull = 0,
@@ -337,7 +336,7 @@ function resultsOf(outcome: QueryOutcome | MergeOutcome): string {
   return JSON.stringify(results)
 }
 
-/** The answers of threads that have too little memory for all of a part at once. */
+/** Returns the answers of threads with too little memory for all of a part at once. */
 function inPieces(
   reader: EventReader,
   task: QueryTask,
@@ -370,7 +369,7 @@ t.test('a query that never fits is refused, and the next one is answered', async
   t.equal(answer, resultsOf(runQuery(toolsOf(log.reader), task, false)))
 })
 
-t.test('answers are the same, whatever is divided and remembered', async (t) => {
+t.test('answers are the same, whatever is divided and cached', async (t) => {
   for (const seed of [2, 3]) {
     const dice = new Dice(seed)
     const log = new PersonLog(t, `${t.testdir({ [seed]: {} })}/${seed}`)
@@ -398,7 +397,7 @@ t.test('answers are the same, whatever is divided and remembered', async (t) => 
           threads.map((tools, index) =>
             runQueryPart(tools, task, { by, index, count: threads.length }),
           )
-        // Nobody has asked yet.
+        // No query has been asked yet.
         if (dice.below(2) === 0) runQuery(one, { ...task, asked: 'ahead' }, false)
         const answers = {
           'one thread alone': resultsOf(runQuery(one, task, false)),
@@ -418,6 +417,6 @@ t.test('answers are the same, whatever is divided and remembered', async (t) => 
     }
     const [one, merger] = threads
     t.ok((one?.remembered.helped ?? 0) > QUERIES.length, `seed ${seed}: ${happened.join('; ')}`)
-    t.ok((merger?.remembered.helped ?? 0) > CHANGES * QUERIES.length, 'what was merged, too')
+    t.ok((merger?.remembered.helped ?? 0) > CHANGES * QUERIES.length, 'merges happened, too')
   }
 })

@@ -1,5 +1,5 @@
 /**
- * Events that are accepted and not stored: what is known of them, for how long, and who forgets them.
+ * Tests events that are accepted but not stored: the recorded data, its retention, and its erasure.
  *
  * @lane all
  */
@@ -60,7 +60,7 @@ function totals(reader: EventReader, projectId = 1): Readonly<Record<string, num
   return sums
 }
 
-t.test('each reason is kept with what is known of the event, and counted', async (t) => {
+t.test('each reason is recorded with the known data of the event, and counted', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const now = Date.now()
   for (const [index, reason] of LOSS_REASONS.entries()) {
@@ -82,16 +82,16 @@ t.test('each reason is kept with what is known of the event, and counted', async
       reason,
       event: LOST[reason]['event'] === '' ? null : LOST[reason]['event'],
       distinct_id: LOST[reason]['distinct_id'] ?? null,
-      // What a visitor without cookies sent may tell more than what is stored of him.
+      // The request of a cookieless visitor may contain more than the stored record does.
       bytes: reason === 'cookieless_person_event' ? 0 : json.length,
       data: reason === 'cookieless_person_event' ? '' : json.slice(0, 1024),
     })
   }
   t.same(totals(log.reader), Object.fromEntries(LOSS_REASONS.map((reason) => [reason, 1])))
-  t.equal(log.reader.findDropped(2, uuidText(0), 0), null, 'in no other project')
+  t.equal(log.reader.findDropped(2, uuidText(0), 0), null, 'no other project has them')
 })
 
-t.test('a duplicate and a dead letter are counted, and not lost', async (t) => {
+t.test('a duplicate and a dead letter are counted, but not as lost', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const event = { event: 'opened', distinct_id: 'ann', uuid: uuidText(1) }
   log.send(1, [event, event, event])
@@ -101,7 +101,7 @@ t.test('a duplicate and a dead letter are counted, and not lost', async (t) => {
   t.same(totals(log.reader), { duplicate: 2, dead_letter: 1 })
 })
 
-t.test('a flood leaves the newest of its reason, and those of other reasons', async (t) => {
+t.test('a flood keeps the newest of its reason, and those of other reasons', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const now = Date.now()
   log.send(1, [{ event: '', distinct_id: 'ann' }], now)
@@ -129,10 +129,10 @@ t.test('a flood leaves the newest of its reason, and those of other reasons', as
   await again.reopen()
   again.send(1, [{ event: 'f' }], now + 1)
   again.process()
-  t.equal(dropped(again.reader).length, 2, 'after a start the older ones are still known')
+  t.equal(dropped(again.reader).length, 2, 'after a restart the older ones are still known')
 })
 
-t.test('all projects together are bounded, and what is a week old goes', async (t) => {
+t.test('all projects together are bounded, and records expire after a week', async (t) => {
   const environment = new Environment({
     dataDir: t.testdir(),
     name: EVENTS_ENVIRONMENT,
@@ -167,19 +167,19 @@ t.test('all projects together are bounded, and what is a week old goes', async (
   environment.write(() => writer.store())
   t.equal(count(), 10)
   const oldest = listDropped(table, { projectId: 4, afterMs: 0, limit: 9 }).results.at(-1)
-  t.equal(oldest?.uuid, uuidText(8), 'the oldest of all made room')
+  t.equal(oldest?.uuid, uuidText(8), 'the oldest of all projects made room')
   const expire = (atMs: number): void => {
     const later = open()
     later.expire(atMs)
     environment.write(() => later.store())
   }
   expire(1007 * DAY_MS + 8)
-  t.equal(count(), 10, 'a week')
+  t.equal(count(), 10, 'a week has passed')
   expire(1007 * DAY_MS + 18)
   t.equal(count(), 0)
 })
 
-t.test('what is kept does not depend on where commits end', async (t) => {
+t.test('the recorded events do not depend on where commits end', async (t) => {
   const folder = t.testdir({ one: {}, many: {} })
   const now = Date.now()
   const answers: unknown[] = []
@@ -200,7 +200,7 @@ t.test('what is kept does not depend on where commits end', async (t) => {
   t.same(answers[1], answers[0])
 })
 
-t.test('an erasure takes dropped events along', async (t) => {
+t.test('an erasure removes dropped events, too', async (t) => {
   const criteria: ErasureCriteria = {
     event: null,
     afterMs: null,
@@ -222,7 +222,7 @@ t.test('an erasure takes dropped events along', async (t) => {
     log.process()
     change(log)
     log.process()
-    t.equal(dropped(log.reader, 2).length, 1, 'of another project')
+    t.equal(dropped(log.reader, 2).length, 1, 'those of another project stay')
     return dropped(log.reader).map((view) => view.distinct_id ?? 'none')
   }
   const erase = (name: string, wanted: Partial<ErasureCriteria>) =>
@@ -301,7 +301,7 @@ async function countsOf(daemon: SpawnedDaemon): Promise<number> {
   return results.reduce((sum, { count }) => sum + count, 0)
 }
 
-t.test('kills, the command line, and a backup', async (t) => {
+t.test('records survive kills, the command line reads them, and a backup holds them', async (t) => {
   const folder = t.testdir({ data: {}, backups: {}, restored: {} })
   const dataDir = `${folder}/data`
   const where = ['--data-dir', dataDir]
@@ -325,7 +325,7 @@ t.test('kills, the command line, and a backup', async (t) => {
   while ((await countsOf(daemon)) < accepted && performance.now() < deadline) {
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
-  t.equal(await countsOf(daemon), accepted, 'each is counted once')
+  t.equal(await countsOf(daemon), accepted, 'each event is counted once')
 
   const newest = uuidText(accepted - 1)
   const look = async (...beside: readonly string[]): Promise<void> => {
@@ -366,7 +366,7 @@ t.test('kills, the command line, and a backup', async (t) => {
   }
 })
 
-t.test('a store of a version that kept none is read, and gets its tables on open', async (t) => {
+t.test('a store of a version without these records is read, and gets the tables on open', async (t) => {
   const dataDir = `${t.testdir()}/data`
   const where = ['--data-dir', dataDir]
   t.match(await runCommand('init', ...where), { exitCode: 0 })

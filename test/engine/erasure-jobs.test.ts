@@ -1,5 +1,5 @@
 /**
- * A job that erases events, interrupted again and again, and how it comes to its end.
+ * Tests an erasure job that is interrupted repeatedly, until it completes.
  *
  * @lane quick
  */
@@ -12,11 +12,11 @@ import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts
 import { runCommand } from '../fixtures/command-line.ts'
 import { eventInput, openReader, uuidOf } from '../fixtures/stored-events.ts'
 
-t.test('a job goes on where it was, and counts what it has done', async (t) => {
+t.test('a job continues where it stopped, and counts the erased events', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   t.match(await runCommand('init', '--data-dir', dataDir), { exitCode: 0 })
   let now = 0
-  // Time goes so fast that one call does one step.
+  // Time passes so fast that one call does one step.
   const clock = { now: () => 0, monotonic: () => (now += 60) }
   const open = (): EventStoreWriter =>
     new EventStoreWriter({ dataDir, clock, segmentRowsTarget: 50 })
@@ -75,13 +75,13 @@ t.test('a job goes on where it was, and counts what it has done', async (t) => {
   t.ok(seen.includes(40) && seen.includes(120), 'there were interruptions in the middle')
   t.equal(seen.at(-1), 160)
   const receipt = reader.erasures().receipt(1, 1)
-  t.match(receipt, { status: 'done', finished_at: '2024-01-01T00:00:01Z' }, 'the first')
+  t.match(receipt, { status: 'done', finished_at: '2024-01-01T00:00:01Z' }, 'the first receipt is right')
   t.ok((receipt?.bytes_released ?? 0) > 1000)
   t.equal(reader.listEvents({ projectId: 1, limit: 1000 }).results.length, 40)
 })
 
 t.test(
-  'what copies are to lose is known until they have lost it, whoever says that the job is done',
+  'the pending erasure of copies is known until they are erased, whatever ends the job',
   async (t) => {
     const dataDir = join(t.testdir({}), 'data')
     t.match(await runCommand('init', '--data-dir', dataDir), { exitCode: 0 })
@@ -101,7 +101,7 @@ t.test(
     })
     for (let index = 0; index < 10; index++) writer.add(eventInput({ uuid: uuidOf(index) }))
     writer.commit(1)
-    // Another machine was first: it is said before this store has erased anything.
+    // Another machine was first: it reports completion before this store has erased anything.
     writer.persons(1).addJob(newJob(order(5)))
     writer.commit(2)
     writer.persons(1).doneJobs.add(1, '2024-01-01T00:00:01Z')
@@ -118,9 +118,9 @@ t.test(
     writer = open(true)
     t.strictSame(writer.warehouse.takeCarriedOut(), [job], 'it is known after a restart')
     const segments = new StoredSegments(dataDir)
-    t.match(segments.erasure(1, 1), { ids: [[1, 0, 5]], through: 5 }, 'with everybody it concerned')
+    t.match(segments.erasure(1, 1), { ids: [[1, 0, 5]], through: 5 }, 'the erasure names all affected persons')
     writer.warehouse.forgetCopies?.([job])
-    t.match(segments.erasure(1, 1), { ids: [] }, 'and not for longer than it is needed')
+    t.match(segments.erasure(1, 1), { ids: [] }, 'the pending erasure is removed when it is done')
     await segments.close()
     await writer.close()
     writer = open(true)

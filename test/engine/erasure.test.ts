@@ -1,5 +1,5 @@
 /**
- * Erasure of events: in the store, over HTTP, from the command line, and when it is interrupted.
+ * Tests erasure of events: in the store, over HTTP, from the command line, and after an interruption.
  *
  * @lane all
  */
@@ -45,7 +45,7 @@ function uuidText(number: number): string {
   return formatUuid(uuidOf(number), 0)
 }
 
-/** Ten events of two people, one a day; odd ones are `odd`. */
+/** Ten events of two people, one a day. Every second one is named `odd`. */
 function tenEvents(): readonly Readonly<Record<string, unknown>>[] {
   return Array.from({ length: 10 }, (_, index) => ({
     uuid: uuidText(index),
@@ -68,7 +68,7 @@ function listed(reader: EventReader, projectId = 1): readonly string[] {
   return results.map(({ properties }) => String(properties['secret'])).sort()
 }
 
-/** Erases and waits until it is done. */
+/** Erases and waits until the erasure is done. */
 function erase(log: PersonLog, criteria: Partial<ErasureCriteria>): ErasureReceipt {
   const result = log.run(1, { kind: 'erase_events', criteria: { ...NO_CRITERIA, ...criteria } })
   if (result.kind !== 'done' || result.erasure === undefined) throw new Error(result.kind)
@@ -80,7 +80,7 @@ function erase(log: PersonLog, criteria: Partial<ErasureCriteria>): ErasureRecei
   throw new Error('the erasure never ended')
 }
 
-t.test('events go by name, time, distinct_id and person; nothing else goes', async (t) => {
+t.test('events are erased by name, time, distinct_id and person; no others are erased', async (t) => {
   const ms = (day: number): number => Date.parse(DAY(day))
   const ann = (log: PersonLog): string =>
     log.reader.listEvents({ projectId: 1, limit: 1, distinctId: 'ann' }).results[0]?.person?.uuid ??
@@ -109,19 +109,19 @@ t.test('events go by name, time, distinct_id and person; nothing else goes', asy
     const criteria = criteriaOf(log)
     const wanted = { ...NO_CRITERIA, ...criteria }
     const estimate = log.reader.erasures().estimate(1, wanted)
-    t.equal(estimate?.events, gone.length, `${name}: the estimate`)
+    t.equal(estimate?.events, gone.length, `${name}: the estimate is right`)
     const receipt = erase(log, criteria)
-    t.equal(receipt.events_removed, gone.length, `${name}: the receipt`)
+    t.equal(receipt.events_removed, gone.length, `${name}: the receipt is right`)
     const kept = tenEvents().flatMap((_, index) => (gone.includes(index) ? [] : [index]))
     const texts = kept.map((index) => `text of ${index}`)
     t.strictSame(listed(log.reader), texts, name)
-    t.equal(listed(log.reader, 2).length, 10, `${name}: the other project is as it was`)
+    t.equal(listed(log.reader, 2).length, 10, `${name}: the other project is unchanged`)
     for (const index of gone) t.equal(log.reader.getEvent(1, uuidText(index)), null)
     t.strictSame(log.reader.erasures().estimate(1, wanted), { events: 0, bytes: 0 })
   }
 })
 
-t.test('what is erased is nowhere any more, and what comes later stays', async (t) => {
+t.test('erased events are gone everywhere, and later events stay', async (t) => {
   const dataDir = await initialised(t)
   const log = new PersonLog(t, dataDir)
   log.send(1, tenEvents())
@@ -129,7 +129,7 @@ t.test('what is erased is nowhere any more, and what comes later stays', async (
   const late = { uuid: uuidText(70), event: 'late', distinct_id: 'ann', timestamp: DAY(2) }
   log.send(1, [{ ...late, properties: { secret: 'late' } }])
   for (let round = 0; round < 3; round++) log.process(true)
-  t.equal(listed(log.reader).length, 11, 'what is stored stays while the disk is short')
+  t.equal(listed(log.reader).length, 11, 'stored events stay while the disk is short')
   for (let round = 0; round < 20; round++) log.process()
   const bobs = [5, 6, 7, 8, 9].map((index) => `text of ${index}`)
   t.strictSame(listed(log.reader), ['late', ...bobs])
@@ -143,12 +143,12 @@ t.test('what is erased is nowhere any more, and what comes later stays', async (
 
   log.send(1, tenEvents().slice(0, 6))
   for (let round = 0; round < 5; round++) log.process()
-  t.equal(listed(log.reader).length, 11, 'an erased event may come again, others are duplicates')
+  t.equal(listed(log.reader).length, 11, 'an erased event may be sent again, others are duplicates')
 
   log.append(1, { kind: 'erase_events', criteria: { ...NO_CRITERIA, event: 'odd' } })
   log.send(1, tenEvents())
   for (let round = 0; round < 3; round++) log.process(true)
-  t.equal(listed(log.reader).length, 16, 'also before it is erased in fact')
+  t.equal(listed(log.reader).length, 16, 'this holds before the erasure has run, too')
   for (let round = 0; round < 5; round++) log.process()
   t.equal(listed(log.reader).length, 11)
   t.match(log.reader.erasures().receipt(1, 2), {
@@ -207,7 +207,7 @@ t.test('an erasure over HTTP has a receipt', async (t) => {
   })
   const done = await untilDone(daemon, 1)
   t.match(done, { status: 'done', events_removed: 3, finished_at: /Z$/, segments_unreadable: 0 })
-  t.equal(await count('&event=odd'), 2, '5 less those of days 2, 4 and 6; 8 is the end')
+  t.equal(await count('&event=odd'), 2, '5 less those of days 2, 4 and 6; sequence number 8 is the end')
   t.equal(await count('&event=even'), 5)
 
   const [ann] = (await daemon.api('GET', 'persons/?distinct_id=ann')).body['results'] as {
@@ -238,7 +238,7 @@ t.test('an erasure over HTTP has a receipt', async (t) => {
   t.same((await verifyStore(daemon.dataDir, () => undefined)).findings, [])
 })
 
-t.test('what cannot be understood erases nothing', async (t) => {
+t.test('an invalid request erases nothing', async (t) => {
   const organization = await start(t)
   const { decisions: daemon } = organization
   const wrong: readonly [unknown, code: string, attr: string | null][] = [
@@ -301,7 +301,7 @@ t.test('what cannot be understood erases nothing', async (t) => {
   }
 })
 
-t.test('tenrec erasure', async (t) => {
+t.test('the tenrec erasure command erases events', async (t) => {
   const { decisions: daemon } = await start(t)
   const where = ['--base-url', daemon.url, '--personal-key', PERSONAL_KEY]
   const erasure = (...words: readonly string[]) => runCommand('erasure', ...words, ...where)
@@ -357,7 +357,7 @@ t.test('the space of erased events is free after a restore', async (t) => {
   const before = bytesOf(dataDir)
   const receipt = erase(log, { event: 'large' })
   t.equal(receipt.events_removed, 800)
-  t.ok(receipt.bytes_released > before / 4, `${receipt.bytes_released} of ${before}`)
+  t.ok(receipt.bytes_released > before / 4, `${receipt.bytes_released} of ${before} bytes are released`)
   t.ok(bytesOf(dataDir) >= before, 'the file itself does not shrink')
   const environment = new Environment({ dataDir, name: 'events', tables: EVENTS_TABLES })
   const free = environment.freeBytes()
@@ -367,7 +367,7 @@ t.test('the space of erased events is free after a restore', async (t) => {
   const target = join(path, 'restored')
   t.match(await runCommand('backup', backup, '--data-dir', dataDir), { exitCode: 0 })
   t.match(await runCommand('restore', backup, '--data-dir', target), { exitCode: 0 })
-  t.ok(bytesOf(target) < before - receipt.bytes_released / 2, `${bytesOf(target)} of ${before}`)
+  t.ok(bytesOf(target) < before - receipt.bytes_released / 2, `the restored file has ${bytesOf(target)} of ${before} bytes`)
 })
 
 async function ask(daemon: SpawnedDaemon, method: string, path: string, body?: object) {
@@ -379,7 +379,7 @@ async function ask(daemon: SpawnedDaemon, method: string, path: string, body?: o
   })
 }
 
-t.test('the space of erased events goes back to the disk while the daemon runs', async (t) => {
+t.test('the space of erased events is released to the disk while the daemon runs', async (t) => {
   const dataDir = t.testdir()
   const daemon = await spawnDaemon({ dataDir })
   t.teardown(() => daemon.stop())
@@ -396,9 +396,9 @@ t.test('the space of erased events goes back to the disk while the daemon runs',
   await untilStored(source, 13, 'event=kept')
   const diskBytes = (): number => statSync(join(dataDir, 'events', 'data.mdb')).blocks * 512
   const before = diskBytes()
-  t.ok(before > 80 * 1024 ** 2, `${before} bytes`)
+  t.ok(before > 80 * 1024 ** 2, `there were ${before} bytes`)
   t.equal((await ask(daemon, 'POST', 'erasures/', { event: 'gone' })).status, 202)
-  // It waits for merges, and begins within some seconds.
+  // The release waits for merges, and begins within some seconds.
   while (diskBytes() > before / 2) await sleep(100)
   await sendLarge('kept')
   await untilStored(source, 26, 'event=kept')
@@ -407,7 +407,7 @@ t.test('the space of erased events goes back to the disk while the daemon runs',
   t.strictSame(findings, [])
 })
 
-t.test('after a kill an accepted erasure goes on', async (t) => {
+t.test('an accepted erasure continues after a kill', async (t) => {
   const dataDir = t.testdir()
   let daemon = await spawnDaemon({ dataDir })
   t.teardown(() => daemon.stop())

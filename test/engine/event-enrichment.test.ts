@@ -1,5 +1,5 @@
 /**
- * What settings add to events while they are processed, from the log to what is read.
+ * Tests the properties that settings add to events during processing, from the log to the reader.
  *
  * @lane quick
  */
@@ -23,7 +23,7 @@ import {
 
 t.teardown(closeConnections)
 
-/** Beside the data directories. */
+/** A folder next to the data directories. */
 const FOLDER = t.testdir()
 const AT_MS = Date.UTC(2024, 0, 15, 12)
 const BOT = 'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)'
@@ -60,7 +60,7 @@ function openLog(t: Test, settings: Partial<EnrichmentSettings>): PersonLog {
   return new PersonLog(t, t.testdir(), { enrichment })
 }
 
-/** A log whose events get the places of a small database. */
+/** A log with events that get their places from a small database. */
 function openGeoLog(t: Test): PersonLog {
   const dataDir = t.testdir()
   const path = join(dataDir, 'city.mmdb')
@@ -78,22 +78,22 @@ function stored(log: PersonLog, properties: JsonObject, more: SentEvent = {}, fl
   return newest
 }
 
-/** The members of an object whose names begin so. */
+/** Returns the members of an object with a name prefix. */
 function membersOf(value: unknown, prefix: string): JsonObject {
   const entries = Object.entries((value ?? {}) as JsonObject)
   return Object.fromEntries(entries.filter(([name]) => name.startsWith(prefix)))
 }
 
-t.test('bots are marked and stored, everything else is left alone', async (t) => {
+t.test('bots are marked and stored, other events are unchanged', async (t) => {
   const log = openLog(t, { isBotTagged: true })
   const markOf = (properties: JsonObject) => stored(log, properties).properties['$is_bot']
   t.equal(markOf({ $raw_user_agent: BOT }), true)
   t.equal(markOf({ $user_agent: 'curl/8.5.0' }), true)
   t.equal(markOf({ $raw_user_agent: CHROME }), undefined)
   t.equal(markOf({ $raw_user_agent: CHROME, $user_agent: BOT }), undefined, 'the first name counts')
-  t.equal(markOf({}), undefined, 'never without a user agent')
+  t.equal(markOf({}), undefined, 'without a user agent there is no mark')
   t.equal(markOf({ $raw_user_agent: '' }), undefined)
-  t.equal(markOf({ $raw_user_agent: BOT, $is_bot: false }), false, 'what the client says stays')
+  t.equal(markOf({ $raw_user_agent: BOT, $is_bot: false }), false, 'the value from the client stays')
   t.equal(markOf({ $raw_user_agent: BOT, $is_bot: null }), null)
   const { properties } = stored(log, { $user_agent: CHROME })
   t.notOk('$browser' in properties, 'no other part is on')
@@ -112,7 +112,7 @@ t.test('user agents of servers are read, those of browsers are not', async (t) =
   t.strictSame(membersOf(bot, '$browser'), {})
 })
 
-t.test('events get the place of their address, and persons too', async (t) => {
+t.test('events and persons get the place of the address', async (t) => {
   const log = openGeoLog(t)
   const { properties, person } = stored(log, { $set: { plan: 'pro' } })
   t.strictSame(membersOf(properties, '$geoip_'), SWEDISH)
@@ -133,7 +133,7 @@ t.test('events get the place of their address, and persons too', async (t) => {
   })
 })
 
-t.test('no place: switched off by the event, or unknown', async (t) => {
+t.test('there is no place if the event disables it or the address is unknown', async (t) => {
   const log = openGeoLog(t)
   const placeOf = (properties: JsonObject) =>
     membersOf(stored(log, properties).properties, '$geoip_c')
@@ -148,7 +148,7 @@ t.test('no place: switched off by the event, or unknown', async (t) => {
   t.notOk('$set' in properties, 'nothing is changed')
 })
 
-t.test('the address is looked up before it is taken away', async (t) => {
+t.test('the address is looked up before it is removed', async (t) => {
   const log = openGeoLog(t)
   const anonymous = stored(log, {}, {}, RECORD_IP_ANONYMIZED).properties
   t.match(anonymous, SWEDISH)
@@ -166,7 +166,7 @@ t.test('the address is looked up before it is taken away', async (t) => {
 })
 
 t.test(
-  'who has no person gets properties of the event only; old events get the place of their own address',
+  'without a person only the event gets properties; old events get their own place',
   async (t) => {
     const log = openGeoLog(t)
     const personless = stored(log, { $process_person_profile: false }).properties
@@ -201,17 +201,17 @@ t.test(
       }
       log.process()
       const { results } = log.reader.listEvents({ projectId: 1, limit: 100 })
-      // As it is sent: prototypes do not count.
+      // As sent by the client: prototypes do not count.
       const rows: unknown = JSON.parse(JSON.stringify(results))
       stores.push({ rows, count: results.length, persons: await personDigest(log.dataDir) })
     }
     t.equal(stores[0]?.count, 60)
-    t.ok(isDeepStrictEqual(stores[0]?.rows, stores[1]?.rows), 'rows, whatever their segments')
+    t.ok(isDeepStrictEqual(stores[0]?.rows, stores[1]?.rows), 'the rows are equal, whatever their segments')
     t.equal(stores[0]?.persons, stores[1]?.persons)
   },
 )
 
-t.test('of a user agent without end the beginning counts', async (t) => {
+t.test('only the beginning of a very long user agent is read', async (t) => {
   const log = openLog(t, { isBotTagged: true, isUserAgentParsed: true })
   const endless = 'x'.repeat(500_000)
   t.equal(stored(log, { $user_agent: `${BOT}${endless}` }).properties['$is_bot'], true)
@@ -222,11 +222,11 @@ t.test('of a user agent without end the beginning counts', async (t) => {
   t.match(stored(log, { $user_agent: `${CHROME}${endless}` }).properties, CHROME_TELLS)
 })
 
-t.test('with everything off there is no enrichment', async (t) => {
+t.test('with all settings off there is no enrichment', async (t) => {
   t.equal(openEnrichment(threadSettings(t.testdir())), null)
 })
 
-t.test('a daemon with all of it: settings, metrics, a damaged file', async (t) => {
+t.test('a daemon with all settings on: settings, metrics, a damaged file', async (t) => {
   const path = join(FOLDER, 'city.mmdb')
   writeFileSync(path, DATABASE)
   const flags = { 'tag-bots': 'true', 'parse-user-agents': 'true', 'geoip-database': path }

@@ -1,6 +1,6 @@
 /**
- * Fair shares of the waiting queue: a sender that is alone may fill it, beside others it holds a part of it, and
- * when the queue is over its limit the senders that fill it are refused before anybody else.
+ * Tests fair shares of the waiting queue. A single sender may fill it. Beside others, each holds a part of it. When the
+ * queue is over its limit, the senders that fill it are refused first.
  *
  * @lane quick
  */
@@ -14,10 +14,10 @@ import { newShares, setUp, stalledLog } from '../fixtures/group-commits.ts'
 const LAG_MS_MAX = 30_000
 const BACKLOG_BYTES_MAX = 1000 * 1024 ** 2
 const MIB = 1024 ** 2
-/** Estimated work of one event of no bytes, milliseconds. */
+/** Estimated work of one event without bytes, in milliseconds. */
 const EVENT_MS = 0.05
 
-/** A queue whose lag and bytes a test sets, before the shares and the admission of the daemon. */
+/** A queue with lag and bytes set by the test, before the shares and the admission of the daemon. */
 class Queue {
   nowMs = 0
   readonly loop = { lagMs: 0, backlogBytes: 0, isBehind: false }
@@ -60,7 +60,7 @@ class Queue {
     return this.shares.of(address).small
   }
 
-  /** Accepts events of no bytes, and more bytes, in a block of their own; answers its number. */
+  /** Accepts events without bytes, and further bytes, in a separate block. Returns its number. */
   accept(account: SenderAccount, events: number, bytes = 0): number {
     this.ledger.add(account, bytes, events)
     this.ledger.logged(this.ledger.begin(), ++this.#block)
@@ -70,7 +70,7 @@ class Queue {
     return this.#block
   }
 
-  /** Processing is that late, and past its limit until it is back at half of it. */
+  /** Sets the lag of processing, past its limit until it is back at half of it. */
   late(lagMs: number): void {
     this.loop.lagMs = lagMs
     this.loop.isBehind = lagMs > LAG_MS_MAX / 2
@@ -82,20 +82,20 @@ class Queue {
   }
 }
 
-t.test('a sender that is alone may fill the queue, as far as all together may', async (t) => {
+t.test('a single sender may fill the queue up to the common limit', async (t) => {
   const queue = new Queue()
   const alone = queue.account('192.0.2.1')
   for (let n = 0; n < 10; n++) queue.accept(alone, 400_000, 90 * MIB)
-  t.ok(alone.workMs > 6 * LAG_MS_MAX, 'more than the estimate would allow beside others')
+  t.ok(alone.workMs > 6 * LAG_MS_MAX, 'this is more than the estimate would allow beside others')
   t.equal(queue.refusal(alone, 400_000), null)
   queue.late(LAG_MS_MAX + 1)
   t.match(queue.refusal(alone), /faster than they are processed/, 'the measured lag counts')
   queue.loop.isBehind = false
   queue.loop.backlogBytes = BACKLOG_BYTES_MAX + 1
-  t.match(queue.refusal(alone), /Too many events wait to be processed/, 'and the bytes in the log')
+  t.match(queue.refusal(alone), /Too many events wait to be processed/, 'the bytes in the log count')
 })
 
-t.test('beside others a sender holds half of what is left, and they get in', async (t) => {
+t.test('beside others a sender holds half of the rest, and they get in', async (t) => {
   const queue = new Queue()
   const heavy = queue.account('192.0.2.1')
   const other = queue.account('192.0.2.2')
@@ -113,15 +113,15 @@ t.test('beside others a sender holds half of what is left, and they get in', asy
   t.equal(
     queue.refusal(queue.account('192.0.2.3'), half + 10),
     null,
-    'one request is always let in',
+    'one request is always accepted',
   )
   t.equal(queue.refusal(heavy, 0, BACKLOG_BYTES_MAX / 2 + MIB) !== null, true, 'bytes count, too')
   queue.nowMs += SENDER_ACTIVE_MS_MAX
   queue.accept(heavy, 1)
-  t.equal(queue.refusal(heavy, half), null, 'when nobody else comes, all of it is for one')
+  t.equal(queue.refusal(heavy, half), null, 'if no other sender comes, the whole queue is for one')
 })
 
-t.test('a queue past its limit refuses those who fill it, and nobody else', async (t) => {
+t.test('a queue past its limit refuses only the senders that fill it', async (t) => {
   const queue = new Queue()
   const heavy = queue.account('192.0.2.1')
   const light = [2, 3, 4].map((n) => queue.account(`192.0.2.${n}`))
@@ -143,7 +143,7 @@ t.test('a queue past its limit refuses those who fill it, and nobody else', asyn
   t.ok(queue.shares.refused.queue >= 2)
 })
 
-t.test('large requests of an address do not hold up its small ones', async (t) => {
+t.test('large requests of an address do not delay its small ones', async (t) => {
   const queue = new Queue()
   const { small, large } = queue.shares.of('192.0.2.1')
   queue.accept(large, 1_600_000)
@@ -153,10 +153,10 @@ t.test('large requests of an address do not hold up its small ones', async (t) =
   queue.accept(small, 10)
   queue.late(20_000)
   queue.loop.isBehind = false
-  t.match(queue.refusal(large, 1), /faster than they are processed/, 'nor fill the queue')
+  t.match(queue.refusal(large, 1), /faster than they are processed/, 'they do not fill the queue, either')
 })
 
-t.test('who holds little beside one that fills the queue is let in', async (t) => {
+t.test('a sender with little work beside one that fills the queue is accepted', async (t) => {
   const queue = new Queue()
   const light = [2, 3, 4].map((n) => queue.account(`192.0.2.${n}`))
   for (const account of light) queue.accept(account, 40_000)
@@ -169,7 +169,7 @@ t.test('who holds little beside one that fills the queue is let in', async (t) =
   t.match(queue.refusal(queue.account('192.0.2.2'), 500_000), /from this address/)
 })
 
-t.test('when so many senders fill the queue that no share is left, all are refused', async (t) => {
+t.test('if so many senders fill the queue that no share is left, all are refused', async (t) => {
   const queue = new Queue()
   for (let n = 0; n < 2000; n++) queue.accept(queue.account(`198.51.${n >> 8}.${n & 255}`), 1000)
   queue.late(LAG_MS_MAX * 2)
@@ -178,7 +178,7 @@ t.test('when so many senders fill the queue that no share is left, all are refus
   t.strictSame(queue.admission.troubles, [])
 })
 
-t.test('what is processed is released, and nothing is left', async (t) => {
+t.test('processed work is released, and nothing is left', async (t) => {
   const queue = new Queue()
   const one = queue.account('192.0.2.1')
   const two = queue.account('192.0.2.2')
@@ -194,7 +194,7 @@ t.test('what is processed is released, and nothing is left', async (t) => {
   t.strictSame([one.heldBytes, one.workMs], [0, 0])
 })
 
-t.test('processing that was dear counts for those whose events it was', async (t) => {
+t.test('expensive processing counts for the sender of the events', async (t) => {
   const queue = new Queue()
   const dear = queue.account('192.0.2.1')
   const cheap = queue.account('192.0.2.2')
@@ -206,13 +206,13 @@ t.test('processing that was dear counts for those whose events it was', async (t
   }
   queue.accept(dear, 20_000)
   queue.accept(cheap, 20_000)
-  t.ok(dear.workMs > LAG_MS_MAX / 2, `${dear.workMs} ms`)
-  t.ok(cheap.workMs < (20_000 * EVENT_MS) / 5, `${cheap.workMs} ms`)
+  t.ok(dear.workMs > LAG_MS_MAX / 2, `the expensive work took ${dear.workMs} ms`)
+  t.ok(cheap.workMs < (20_000 * EVENT_MS) / 5, `the cheap work took ${cheap.workMs} ms`)
   t.match(queue.refusal(dear), /from this address/)
   t.equal(queue.refusal(cheap, 1_000_000), null)
 })
 
-t.test('a slow run with few events is no proof against their sender', async (t) => {
+t.test('a slow run with few events is no evidence against their sender', async (t) => {
   const queue = new Queue()
   const account = queue.account('192.0.2.1')
   for (let n = 0; n < 100; n++) {
@@ -222,26 +222,26 @@ t.test('a slow run with few events is no proof against their sender', async (t) 
   t.equal(account.factor, 1)
   queue.ledger.processed(queue.accept(account, 300))
   queue.shares.learn(10_000)
-  t.ok(account.factor > 50, 'but no machine takes ten seconds for 300 events')
+  t.ok(account.factor > 50, 'no machine takes ten seconds for 300 events')
   for (let n = 0; n < 100; n++) {
     queue.ledger.processed(queue.accept(account, 3))
     queue.shares.learn(5)
   }
-  t.ok(account.factor < 1.1, `forgiven: ${account.factor}`)
+  t.ok(account.factor < 1.1, `the factor is ${account.factor} after forgiveness`)
 })
 
-t.test('a group commit charges what it takes until it is processed, or given up', async (t) => {
+t.test('a group commit charges its requests until they are processed or given up', async (t) => {
   const shares = newShares()
   const log = stalledLog()
   const { commits, add } = setUp(log.append, undefined, shares)
   const account = shares.of('192.0.2.1').small
   add('a', account)
-  t.ok(account.heldBytes > 0, 'before it is on the disk')
+  t.ok(account.heldBytes > 0, 'the charge counts before the data is on disk')
   await nextTurn()
   add('b', account)
   await log.succeed()
   const both = account.heldBytes
-  t.ok(both > 0, 'and as long as it waits to be processed')
+  t.ok(both > 0, 'the charge counts as long as the data waits to be processed')
   await log.succeed()
   commits.trim(2)
   t.equal(account.heldBytes, 0)
@@ -255,16 +255,16 @@ t.test('a group commit charges what it takes until it is processed, or given up'
   t.equal(account.heldBytes, 0)
 })
 
-t.test('memory for bodies: half of what is free beside others, all of it alone', async (t) => {
+t.test('memory for bodies: half of the free memory beside others, all of it alone', async (t) => {
   const { shares, bodies, ledger } = new Queue()
   const one = shares.of('192.0.2.1')
-  t.equal(one.tryReserve(60), true, 'alone')
+  t.equal(one.tryReserve(60), true, 'a single sender gets all of it')
   t.equal(one.tryReserve(40), true)
   t.equal(one.tryReserve(1), false)
   t.equal(one.fullReason, 'bodies_full')
   one.release(100)
   ledger.add(shares.of('192.0.2.2').small, 1, 1)
-  t.equal(one.tryReserve(60), true, 'one body may be as large as there is room')
+  t.equal(one.tryReserve(60), true, 'one body may be as large as the free room')
   t.equal(one.tryReserve(1), false)
   t.equal(one.fullReason, 'sender_bodies')
   t.equal(shares.of('192.0.2.2').tryReserve(40), true)
@@ -282,5 +282,5 @@ t.test('an IPv6 network is one sender, and idle senders are forgotten', async (t
   queue.accept(held.small, 1)
   for (let n = 0; n < SENDERS_MAX * 2; n++) shares.of(`10.0.${n >> 8}.${n & 255}`)
   t.ok(shares.count <= SENDERS_MAX)
-  t.equal(shares.of('192.0.2.1'), held, 'but none with something waiting')
+  t.equal(shares.of('192.0.2.1'), held, 'senders with waiting work are not forgotten')
 })

@@ -1,5 +1,5 @@
 /**
- * The operator's GeoIP database: what is found in it, what becomes of a changed one and of damage.
+ * Tests the GeoIP database of the operator: lookups, a changed file, and damage.
  *
  * @lane quick
  */
@@ -18,7 +18,7 @@ const SWEDEN = { country: { iso_code: 'SE', names: { en: 'Sweden' } } }
 const JAPAN = { country: { iso_code: 'JP' }, location: { latitude: 35.5, longitude: -1.25 } }
 const NETWORKS = { '203.0.113.0/24': SWEDEN, '198.51.100.7/32': JAPAN, '2001:db8::/32': JAPAN }
 
-/** What a database logs. */
+/** The log lines of a database. */
 function lines() {
   const all: string[] = []
   const note = (fields: object, message?: string): void => {
@@ -49,7 +49,7 @@ t.test('addresses are found in trees of all widths', async (t) => {
     t.equal(codeOf('198.51.100.6'), undefined)
     t.equal(codeOf('2001:db8::1'), 'JP')
     t.equal(codeOf('2001:db9::1'), undefined)
-    t.equal(codeOf('::ffff:203.0.113.9'), 'SE', 'IPv4 in the form of IPv6')
+    t.equal(codeOf('::ffff:203.0.113.9'), 'SE', 'IPv4 in the form of IPv6 is found')
     t.match(database.placeOf('2001:db8::1')?.event, {
       $geoip_latitude: 35.5,
       $geoip_longitude: -1.25,
@@ -58,7 +58,7 @@ t.test('addresses are found in trees of all widths', async (t) => {
   }
 })
 
-t.test('what is no address is nowhere, and IPv6 is in no database of IPv4', async (t) => {
+t.test('an invalid address has no place, and IPv4 databases contain no IPv6', async (t) => {
   const path = join(t.testdir(), 'city.mmdb')
   const everything = { '0.0.0.0/1': SWEDEN, '128.0.0.0/1': JAPAN }
   writeFileSync(path, mmdbOf(everything, { ipVersion: 4 }))
@@ -81,7 +81,7 @@ t.test('what is no address is nowhere, and IPv6 is in no database of IPv4', asyn
 })
 
 t.test(
-  'a file that changes is read anew, one that is damaged then leaves the old one',
+  'a changed file is read again, and a damaged one leaves the old data in use',
   async (t) => {
     const dir = t.testdir()
     const path = join(dir, 'city.mmdb')
@@ -89,7 +89,7 @@ t.test(
     let now = 0
     const database = new GeoIpDatabase(path, log, { monotonic: () => now })
     const codeOf = () => database.placeOf('203.0.113.1')?.event['$geoip_country_code']
-    /** As after the time between two looks. */
+    /** Acts as if the time between two checks had passed. */
     const look = (): void => {
       now += 10_000
       database.refresh()
@@ -100,16 +100,16 @@ t.test(
     t.equal(all.length, 1)
     t.match(all[0], /cannot be read.*no such file.*"in_use":"none"/i)
     look()
-    t.equal(all.length, 1, 'said once')
+    t.equal(all.length, 1, 'the damage is logged once')
     writeFileSync(path, mmdbOf(NETWORKS))
-    t.equal(codeOf(), undefined, 'not before it is looked at')
+    t.equal(codeOf(), undefined, 'the change is not seen before the check')
     look()
     t.equal(codeOf(), 'SE')
     const next = join(dir, 'next')
     writeFileSync(next, mmdbOf({ '203.0.113.0/24': JAPAN }))
     renameSync(next, path)
     look()
-    t.equal(codeOf(), 'JP', 'and what was remembered is forgotten')
+    t.equal(codeOf(), 'JP', 'the cache is cleared')
     writeFileSync(path, mmdbOf(NETWORKS).subarray(0, 100))
     look()
     t.equal(codeOf(), 'JP')
@@ -126,7 +126,7 @@ t.test(
   },
 )
 
-t.test('the file is looked at every few seconds only', async (t) => {
+t.test('the file is checked only every few seconds', async (t) => {
   const path = join(t.testdir(), 'city.mmdb')
   const { all, log } = lines()
   const database = new GeoIpDatabase(path, log)
@@ -136,7 +136,7 @@ t.test('the file is looked at every few seconds only', async (t) => {
   t.equal(all.length, 1)
 })
 
-t.test('files that are no database are refused with the reason', async (t) => {
+t.test('files that are not a database are refused with the reason', async (t) => {
   const dir = t.testdir()
   const path = join(dir, 'city.mmdb')
   const whole = mmdbOf(NETWORKS)
@@ -146,7 +146,7 @@ t.test('files that are no database are refused with the reason', async (t) => {
   }
   t.match(geoIpFault(join(dir, 'none')), /no such file/)
   t.match(geoIpFault(dir), /it is no file/)
-  t.match(geoIpFault('/dev/zero'), /it is no file/, 'one that never ends')
+  t.match(geoIpFault('/dev/zero'), /it is no file/, 'a database that never ends is refused')
   t.match(faultOf(Buffer.alloc(0)), /no MaxMind DB/)
   t.match(faultOf(Buffer.alloc(1024 * 1024)), /no MaxMind DB/)
   t.match(faultOf(Buffer.from('<html>not found</html>')), /no MaxMind DB/)
@@ -154,10 +154,10 @@ t.test('files that are no database are refused with the reason', async (t) => {
   writeFileSync(huge, '')
   truncateSync(huge, GEOIP_FILE_BYTES_MAX + 1)
   t.match(geoIpFault(huge), /larger than/)
-  // What is cut from the last text, which is about the database, does no harm.
+  // Data cut from the last text, which describes the database, does no harm.
   const differences = new Differences()
   for (let end = 0; end < whole.length - 'a test'.length; end++) {
-    differences.equal(typeof faultOf(whole.subarray(0, end)), 'string', `cut at ${end}`)
+    differences.equal(typeof faultOf(whole.subarray(0, end)), 'string', `the database cut at ${end} is refused`)
   }
   t.strictSame(differences.list(), [], 'a file is refused wherever it is cut')
   const zeroed = Buffer.from(whole)
@@ -167,7 +167,7 @@ t.test('files that are no database are refused with the reason', async (t) => {
 })
 
 t.test(
-  'a database that takes too long is used no more, until the file is another one',
+  'a database that takes too long is disabled until the file changes',
   async (t) => {
     const path = join(t.testdir(), 'city.mmdb')
     writeFileSync(path, mmdbOf(NETWORKS))
@@ -185,7 +185,7 @@ t.test(
     database.refresh()
     t.equal(codeOf('203.0.113.1'), 'SE')
     stepMs++
-    t.equal(codeOf('203.0.113.2'), 'SE', 'what was found late is found')
+    t.equal(codeOf('203.0.113.2'), 'SE', 'the result of the slow lookup counts')
     t.equal(codeOf('203.0.113.3'), undefined)
     t.equal(codeOf('203.0.113.1'), undefined)
     t.equal(database.takeCounts().isLoaded, false)
@@ -201,10 +201,10 @@ t.test(
   },
 )
 
-t.test('records that are damaged or never end are failures, not the end', async (t) => {
+t.test('damaged or endless records are failures, not crashes', async (t) => {
   const path = join(t.testdir(), 'city.mmdb')
   const circle = pointerTo(0)
-  // Each map names the next one twice, so that a reader without a limit follows 2 ** 40 references.
+  // Each map refers to the next one twice, so a reader without a limit follows 2 ** 40 references.
   const levels = Array.from({ length: 40 }, (_, depth) => {
     const next = pointerTo((depth + 1) * 15)
     return Buffer.concat([mapHead(2), encode('a'), next, encode('b'), next])
@@ -223,12 +223,12 @@ t.test('records that are damaged or never end are failures, not the end', async 
     for (let host = 1; host <= 20; host++) t.equal(codeOf(`203.0.113.${host}`), undefined, what)
     t.strictSame(database.takeCounts(), { isLoaded: true, failures: 20 })
     const said = all.filter((line) => line.includes('a record of the GeoIP'))
-    t.equal(said.length, 1, 'said once')
+    t.equal(said.length, 1, 'the failure is logged once')
     t.match(said[0], reason, what)
   }
 })
 
-t.test('bits turned over anywhere neither throw nor hang', async (t) => {
+t.test('flipped bits anywhere neither throw nor hang', async (t) => {
   const path = join(t.testdir(), 'city.mmdb')
   const whole = mmdbOf(NETWORKS)
   const random = randomNumbers(7)

@@ -1,7 +1,6 @@
 /**
- * Group commit: everybody who waits is answered exactly once, with success only when the bytes are in
- * the log, and nobody waits longer than the deadline. The log is the real one; where the disk must
- * fail or hang, a port stands in its place.
+ * Tests group commit: every caller is answered exactly once, with success only if the bytes are in the log, and none
+ * waits longer than the deadline. The log is real. Where the disk must fail or hang, a port replaces it.
  *
  * @lane quick
  */
@@ -18,7 +17,7 @@ import { buffersOf, openLog, setUp, stalledLog } from '../fixtures/group-commits
 import { runsOf } from '../fixtures/random-depth.ts'
 
 const DEADLINE_MS = 10_000
-/** However busy the machine is, no commit takes time. */
+/** No commit takes time, however busy the machine is. */
 const STOPPED_CLOCK = { ...SYSTEM_CLOCK, monotonic: () => 0 }
 const SEED = 20_261_121
 
@@ -39,7 +38,7 @@ t.test('a request is answered when it can be read from the log', async (t) => {
   await commits.drained()
 })
 
-t.test('requests that arrive during a commit share the next one, in their order', async (t) => {
+t.test('requests that arrive during a commit share the next one, in order', async (t) => {
   const log = stalledLog()
   const { commits, answers, counts, add } = setUp(log.append)
   add('a')
@@ -48,7 +47,7 @@ t.test('requests that arrive during a commit share the next one, in their order'
   t.equal(log.tasks.length, 1)
   for (const name of ['c', 'd', 'e']) add(name)
   await nextTurn()
-  t.equal(log.tasks.length, 1, 'one commit at a time')
+  t.equal(log.tasks.length, 1, 'there is one commit at a time')
   await log.succeed()
   t.strictSame(answers.names, ['a', 'b'])
   t.equal(log.tasks.length, 2)
@@ -62,7 +61,7 @@ t.test('requests that arrive during a commit share the next one, in their order'
   t.equal(commits.pendingBytes, 0)
 })
 
-t.test('whatever arrives whenever is in the log once, and is answered once', async (t) => {
+t.test('every request is in the log once, and is answered once, whenever it arrives', async (t) => {
   let run = 0
   const steps = fc.array(fc.constantFrom('add', 'block', 'turn', 'trim'), { maxLength: 60 })
   const folder = t.testdir()
@@ -85,7 +84,7 @@ t.test('whatever arrives whenever is in the log once, and is answered once', asy
         }
       }
       await commits.drained()
-      assert.deepEqual(answers.names, names, 'in the order of arrival')
+      assert.deepEqual(answers.names, names, 'the requests are in order of arrival')
       assert.ok(answers.given.every(({ error }) => error === null))
       assert.deepEqual(log.names().sort(), [...names].sort())
       await log.close()
@@ -94,7 +93,7 @@ t.test('whatever arrives whenever is in the log once, and is answered once', asy
   )
 })
 
-t.test('blocks that are processed are removed by the next commit', async (t) => {
+t.test('processed blocks are removed by the next commit', async (t) => {
   const log = openLog(t.testdir())
   t.teardown(() => log.close())
   const { commits, add } = setUp(log.append)
@@ -120,7 +119,7 @@ t.test('drained waits for a removal that is about to begin', async (t) => {
   })
   add('a')
   await commits.drained()
-  // What a stop does: the last task of processing reports, then the threads are closed.
+  // As in a stop: the last processing task reports, then the threads are closed.
   commits.trim(1)
   await commits.drained()
   const before = appends
@@ -129,7 +128,7 @@ t.test('drained waits for a removal that is about to begin', async (t) => {
   t.equal(appends, before, 'no commit begins when the threads may be gone')
 })
 
-t.test('a failed commit answers 503 to all who wait, and to all who come later', async (t) => {
+t.test('a failed commit answers 503 to all waiting and later requests', async (t) => {
   const log = stalledLog()
   const { commits, answers, failures, counts, add, addBlock } = setUp(log.append)
   add('a')
@@ -156,7 +155,7 @@ t.test('a failed commit answers 503 to all who wait, and to all who come later',
   t.equal(commits.pendingBytes, 0)
 })
 
-t.test('a thread that ends is a failed commit, and the next one is made', async (t) => {
+t.test('the end of a thread is a failed commit, and the next commit is made', async (t) => {
   const log = stalledLog()
   const { commits, answers, failures, add } = setUp(log.append)
   add('a')
@@ -177,7 +176,7 @@ t.test('a thread that ends is a failed commit, and the next one is made', async 
   t.ok(commits.isHealthy)
 })
 
-t.test('an error that is thrown at once is a failed commit like any other', async (t) => {
+t.test('an error thrown immediately is a failed commit like any other', async (t) => {
   const { answers, failures, add } = setUp(() => {
     throw new Error('no thread')
   })
@@ -191,7 +190,7 @@ t.test('an error that is thrown at once is a failed commit like any other', asyn
   t.equal(failures.length, 1)
 })
 
-t.test('a commit that hangs is answered 503 at the deadline, and not again later', async (t) => {
+t.test('a hanging commit is answered 503 at the deadline, and not again later', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const log = stalledLog()
@@ -203,7 +202,7 @@ t.test('a commit that hangs is answered 503 at the deadline, and not again later
   t.strictSame(answers.names, [])
   mock.timers.tick(1)
   t.equal(answers.given.find(({ name }) => name === 'a')?.error?.status, 503)
-  // The one behind it did not hang for longer than a commit may take either.
+  // The next commit did not hang longer than a commit may take, either.
   mock.timers.tick(DEADLINE_MS)
   t.strictSame([...answers.names].sort(), ['a', 'b'], 'nobody hangs behind a commit that hangs')
   await log.succeed()
@@ -213,7 +212,7 @@ t.test('a commit that hangs is answered 503 at the deadline, and not again later
   t.strictSame(failures, [], 'the log did not fail, it was slow')
 })
 
-t.test('what a commit that hangs held up is written when it ends, answered or not', async (t) => {
+t.test('requests delayed by a hanging commit are written when it ends, answered or not', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const log = stalledLog()
@@ -225,12 +224,12 @@ t.test('what a commit that hangs held up is written when it ends, answered or no
   addBlock('c', slabs.take(1))
   mock.timers.tick(DEADLINE_MS)
   t.strictSame([...answers.names].sort(), ['a', 'b', 'c'])
-  // Their bodies were on the way already.
+  // Their bodies were already on the way.
   add('d')
   mock.timers.tick(DEADLINE_MS)
   t.equal(answers.given.find(({ name }) => name === 'd')?.error?.status, 503)
   await log.succeed()
-  t.equal(log.tasks.length, 2, 'without waiting for another request')
+  t.equal(log.tasks.length, 2, 'the write does not wait for another request')
   t.strictSame(
     buffersOf(log.tasks[1]?.blocks ?? []).map((block) => block.readUInt32LE(8)),
     [1, 2],
@@ -246,10 +245,10 @@ t.test('what a commit that hangs held up is written when it ends, answered or no
   await drained
   t.equal(commits.pendingBytes, 0)
   t.equal(slabs.inUse, 0)
-  t.equal(answers.given.length, 4, 'everybody is answered once')
+  t.equal(answers.given.length, 4, 'every caller is answered once')
 })
 
-t.test('many who come at once share a commit that begins a little later', async (t) => {
+t.test('many simultaneous callers share a commit that begins a little later', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const log = stalledLog()
@@ -264,7 +263,7 @@ t.test('many who come at once share a commit that begins a little later', async 
   t.strictSame(answers.names, ['a', 'b', 'c', 'd', 'e', 'f', 'g'])
   add('l')
   await nextTurn()
-  t.equal(log.tasks.length, 2, 'eight are')
+  t.equal(log.tasks.length, 2, 'eight are many')
   mock.timers.tick(1)
   t.equal(log.tasks.length, 3)
   await log.succeed()
@@ -272,7 +271,7 @@ t.test('many who come at once share a commit that begins a little later', async 
   t.equal(answers.given.length, 12)
 })
 
-t.test('behind much that was written it begins later still, or when much waits', async (t) => {
+t.test('after a large write, or with much waiting data, it begins later still', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const log = stalledLog()
@@ -286,18 +285,18 @@ t.test('behind much that was written it begins later still, or when much waits',
   mock.timers.tick(1)
   t.equal(log.tasks.length, 1)
   mock.timers.tick(1)
-  t.equal(log.tasks.length, 2, 'after two milliseconds')
+  t.equal(log.tasks.length, 2, 'it begins after two milliseconds')
   for (const name of names(8, 10_000)) add(name)
   await log.succeed()
   for (const name of names(4, 225_000)) add(name)
   await nextTurn()
-  t.equal(log.tasks.length, 2, 'a mebibyte is not there yet')
+  t.equal(log.tasks.length, 2, 'a mebibyte has not arrived yet')
   for (const name of names(2, 50_000)) add(name)
   await nextTurn()
-  t.equal(log.tasks.length, 3, 'as soon as it is')
+  t.equal(log.tasks.length, 3, 'it begins as soon as it has arrived')
   add('b')
   mock.timers.tick(2)
-  t.equal(log.tasks.length, 3, 'and no second one beside it')
+  t.equal(log.tasks.length, 3, 'no second commit runs beside it')
   await log.succeed()
   mock.timers.tick(2)
   await log.succeed()
@@ -306,7 +305,7 @@ t.test('behind much that was written it begins later still, or when much waits',
   t.equal(answers.given.length, 24)
 })
 
-t.test('a removal that is noted during a commit is made when that ends', async (t) => {
+t.test('a removal that is noted during a commit is made when the commit ends', async (t) => {
   const log = stalledLog()
   const { commits, add } = setUp(log.append)
   add('a')
@@ -315,7 +314,7 @@ t.test('a removal that is noted during a commit is made when that ends', async (
   await log.succeed()
   t.match(log.tasks[1], { blocks: [], trimThrough: 1 })
   await log.succeed()
-  // Nobody is left whose commit could fail again and again.
+  // There is no caller left with a commit that could fail repeatedly.
   commits.trim(2)
   await nextTurn()
   commits.trim(3)

@@ -1,5 +1,5 @@
 /**
- * Finished answers: given again as long as nothing is written and the query means the same.
+ * Tests cached answers: they are returned as long as nothing is written and the query means the same.
  *
  * @lane quick
  */
@@ -26,7 +26,7 @@ const FACTS = {
 const TRENDS = { kind: 'TrendsQuery', series: [{ kind: 'EventsNode', event: 'view' }] }
 const TASK: QueryTask = { ...FACTS, query: TRENDS, format: 'json' }
 
-/** What a thread for analytics has. */
+/** The tools of an analytics thread. */
 function toolsOf(reader: EventReader): LongTools {
   const stores = {
     warehouse: reader,
@@ -57,7 +57,7 @@ const textOf = (bytes: Uint8Array | null): string =>
   bytes === null ? '' : Buffer.from(bytes).toString()
 
 t.test(
-  'the answer of now, until anything is written or the query means something else',
+  'an answer is cached until data is written or the query changes its meaning',
   async (t) => {
     const tools = viewsAt(t, [NOW_MS])
     let mark: number | null = 7
@@ -66,7 +66,7 @@ t.test(
     runQuery(tools, TASK, false)
     const answer = runQuery(tools, { ...TASK, asked: 'again' }, false)
     if (answer.kind !== 'answer') throw new Error('nothing is divided')
-    t.equal(kept.find('a', TASK), null, 'nothing is kept')
+    t.equal(kept.find('a', TASK), null, 'no answer is cached')
     kept.keep('a', TASK, answer, mark)
     t.equal(textOf(kept.find('a', TASK)), textOf(answer.text))
     t.not(kept.find('a', TASK), answer.text, 'in memory of its own')
@@ -75,16 +75,16 @@ t.test(
     t.not(textOf(kept.find('a', later)), textOf(answer.text), 'it says when it was given')
     t.equal(kept.find('b', TASK), null)
     t.equal(kept.find('a', { ...TASK, nowMs: answer.sameUntilMs + 1 }), null)
-    t.equal(kept.find('a', { ...TASK, nowMs: NOW_MS - 1 }), null, 'a clock was put back')
+    t.equal(kept.find('a', { ...TASK, nowMs: NOW_MS - 1 }), null, 'a clock was set back')
     mark = null
-    t.equal(kept.find('a', TASK), null, 'something is being written')
+    t.equal(kept.find('a', TASK), null, 'a write is in progress')
     mark = 8
-    t.equal(kept.find('a', TASK), null, 'something was written')
+    t.equal(kept.find('a', TASK), null, 'data was written')
 
     kept.keep('a', TASK, answer, 7)
-    t.equal(kept.find('a', TASK), null, 'it was made before')
+    t.equal(kept.find('a', TASK), null, 'the answer was computed before')
     kept.keep('a', TASK, answer, null)
-    t.equal(kept.find('a', TASK), null, 'it was made while something was written')
+    t.equal(kept.find('a', TASK), null, 'the answer was computed during a write')
     const large = { ...answer, text: new Uint8Array(KEPT_ANSWER_BYTES_MAX + 1) }
     kept.keep('a', TASK, large, mark)
     kept.keep('', TASK, answer, mark)
@@ -97,7 +97,7 @@ t.test(
     t.ok(kept.find('a', TASK))
     mark = 9
     kept.keep('b', TASK, answer, mark)
-    t.equal(kept.find('a', TASK), null, 'all are of one state')
+    t.equal(kept.find('a', TASK), null, 'all answers are of one state')
     t.ok(kept.find('b', TASK))
     const table: QueryTask = { ...TASK, format: 'csv' }
     const rows = { ...answer, text: Buffer.from('day,label\r\n') as Uint8Array<ArrayBuffer> }
@@ -106,7 +106,7 @@ t.test(
   },
 )
 
-t.test('an answer says until when only what is written changes it', async (t) => {
+t.test('an answer has the time until which only a write changes it', async (t) => {
   const rounds = roundsOf(400)
   const dice = new Dice(seedOf(5))
   const times = dice.list(400, () => NOW_MS + dice.between(-70 * 24 * HOUR_MS, 3 * HOUR_MS))
@@ -138,7 +138,7 @@ t.test('an answer says until when only what is written changes it', async (t) =>
     }
     const interval = dice.pick(['hour', 'day', 'week', 'month', 'minute'])
     const query = { ...kinds[kind], kind, interval, dateRange: dates }
-    // Mostly near an edge of something.
+    // Mostly near a boundary.
     const edgeMs = Math.floor(NOW_MS / HOUR_MS) * HOUR_MS + dice.pick([0, 15, 30, 45]) * MINUTE_MS
     const nowMs = edgeMs + dice.between(-20, 20) * MINUTE_MS + dice.between(-3, 3)
     const task: QueryTask = { ...FACTS, timezone: dice.pick(zones), nowMs, query, format: 'json' }
@@ -146,7 +146,7 @@ t.test('an answer says until when only what is written changes it', async (t) =>
       try {
         return runQuery(tools, asked, false)
       } catch {
-        // Some of them may not be asked like that.
+        // Some of these queries are invalid.
         return null
       }
     }
@@ -168,5 +168,5 @@ t.test('an answer says until when only what is written changes it', async (t) =>
     }
   }
   t.strictSame(differences.list(), [], 'the results are the same until then')
-  t.ok(told > rounds / 4, `${told} of them`)
+  t.ok(told > rounds / 4, `${told} answers had a time`)
 })

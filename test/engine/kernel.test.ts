@@ -1,6 +1,6 @@
 /**
- * Processing with the kernel against processing without: the same log must leave the same bytes in every
- * table (but those that hang on a seed of the store), and tell who listens the same, whatever the events are.
+ * Compares processing with the kernel with processing without it. The same log must leave the same bytes in every table
+ * (except data that depends on a seed of the store), and subscribers must receive the same, whatever the events are.
  *
  * @lane quick
  */
@@ -31,7 +31,7 @@ const DIRECTORY: ProjectDirectory = {
   projectById: (id) => PROJECTS.find((project) => project.id === id) ?? null,
   personalKey: () => null,
 }
-/** What hangs on a seed that each store draws, or on the time. */
+/** Data that depends on a seed of the store, or on the time. */
 const OWN_TABLES = new Set(['state', 'uuid_runs', 'uuid_chunks', 'dead_letters', 'dropped_counts'])
 const scanner = new Scanner()
 
@@ -45,7 +45,7 @@ class Blocks implements LogReader {
     return this.#blocks.length
   }
 
-  /** False when the request is refused. */
+  /** Returns false if the request is refused. */
   add(body: string | Uint8Array, more: Partial<CaptureRequest> = {}): boolean {
     const writer = new LogBlockWriter(Buffer.allocUnsafeSlow(4096))
     const request: CaptureRequest = {
@@ -70,7 +70,7 @@ class Blocks implements LogReader {
       return false
     }
     if (writer.eventCount === 0) return true
-    // The server names events that have no name of their own, at random: once for both sides.
+    // The server gives random uuids to events without one: once for both sides.
     const block = Buffer.from(writer.finish())
     seal(block)
     this.#blocks.push(block)
@@ -94,11 +94,11 @@ interface Processed {
   readonly tables: ReadonlyMap<string, readonly string[]>
   readonly events: number
   readonly recognised: number
-  /** What the outbox was handed of each event. */
+  /** The outbox data of each event. */
   readonly told: readonly string[]
 }
 
-/** JSON with the keys of all objects in their order. */
+/** JSON with the keys of all objects sorted. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_, one: unknown) =>
     isObject(one)
@@ -107,7 +107,7 @@ function canonical(value: unknown): string {
   )
 }
 
-/** Processes all of the log; what follows `from` blocks when a store has processed these without the kernel. */
+/** Processes the whole log. If `from` is set, the store has processed that many blocks without the kernel before. */
 async function process(
   dataDir: string,
   log: Blocks,
@@ -147,7 +147,7 @@ async function process(
   const pin = environment.pin()
   const tables = new Map<string, readonly string[]>()
   for (const table of EVENTS_TABLES) {
-    // What is put together when there is time.
+    // Work that is done when processing is idle.
     if (table === 'kept_names' || table === 'kept_properties') continue
     if (OWN_TABLES.has(table)) continue
     const rows = [...pin.entries(table)]
@@ -169,14 +169,14 @@ async function checkSame(t: Test, log: Blocks, commitEvents: number, from = 0): 
   t.equal(left.events, right.events)
   t.equal(right.recognised, 0)
   const differs = right.told.findIndex((row, index) => row !== left.told[index])
-  t.equal(left.told[differs], right.told[differs], 'who listens is told the same')
+  t.equal(left.told[differs], right.told[differs], 'subscribers receive the same')
   t.equal(left.told.length, right.told.length)
   const differences = new Differences()
   for (const [table, rows] of right.tables) {
     const others = left.tables.get(table) ?? []
     const at = rows.findIndex((row, index) => row !== others[index])
-    differences.equal(others[at], rows[at], `${table}: row ${at}`)
-    differences.equal(others.length, rows.length, `${table}: rows`)
+    differences.equal(others[at], rows[at], `${table}: row ${at} is equal`)
+    differences.equal(others.length, rows.length, `${table}: the rows are equal`)
   }
   t.strictSame(differences.list(), [], 'every table has the same bytes')
   return left.recognised / left.events
@@ -191,25 +191,25 @@ for (const [seed, commitEvents] of [
     const log = new Blocks()
     const bodies = fc.sample(randomBody, runsOf(700, seed))
     const accepted = bodies.filter((text) => log.add(text)).length
-    t.ok(accepted > bodies.length * 0.7, `${accepted} requests`)
+    t.ok(accepted > bodies.length * 0.7, `${accepted} requests were accepted`)
     const share = await checkSame(t, log, commitEvents)
-    t.ok(share > 0.2, `${share} recognised`)
+    t.ok(share > 0.2, `${share} of the events were recognised`)
   })
 }
 
 for (const commitEvents of [1, 30, 5000]) {
-  t.test(`what tells of persons and groups, ${commitEvents} a commit`, async (t) => {
+  t.test(`events about persons and groups are stored alike, ${commitEvents} a commit`, async (t) => {
     const log = new Blocks()
     const events = fc.sample(tellingEvent, runsOf(3000, commitEvents))
     for (let start = 0; start < events.length; start += 5) {
       log.add(`{"api_key":"phc_1","batch":[${events.slice(start, start + 5).join(',')}]}`)
     }
     const share = await checkSame(t, log, commitEvents)
-    t.ok(share > 0.25, `${share} recognised`)
+    t.ok(share > 0.25, `${share} of the events were recognised`)
   })
 }
 
-t.test('a store that was made without the kernel goes on with it', async (t) => {
+t.test('a store that was made without the kernel continues with it', async (t) => {
   const log = new Blocks()
   const events = fc.sample(tellingEvent, runsOf(3000, 7))
   for (let start = 0; start < events.length; start += 5) {
@@ -225,7 +225,7 @@ t.test('a store that was made without the kernel goes on with it', async (t) => 
     }
   }
   const share = await checkSame(t, log, 300, Math.floor(log.count / 2))
-  t.ok(share > 0.25, `${share} recognised`)
+  t.ok(share > 0.25, `${share} of the events were recognised`)
 })
 
 t.test('events of SDKs are recognised', async (t) => {
@@ -237,10 +237,10 @@ t.test('events of SDKs are recognised', async (t) => {
     log.add(PYTHON_EVENTS)
   }
   const share = await checkSame(t, log, 500)
-  t.ok(share > 0.9, `${share} recognised`)
+  t.ok(share > 0.9, `${share} of the events were recognised`)
 })
 
-t.test('every request of the ingestion cases leads to the same', async (t) => {
+t.test('every request of the ingestion cases gives the same result', async (t) => {
   // The shape that its first line names.
   const { cases } = JSON.parse(
     readFileSync(new URL('../fixtures/ingestion-cases.json', import.meta.url), 'utf8'),
@@ -255,7 +255,7 @@ t.test('every request of the ingestion cases leads to the same', async (t) => {
   await checkSame(t, log, 50)
 })
 
-t.test('many values, many keys and many columns', async (t) => {
+t.test('many values, many keys and many columns are stored alike', async (t) => {
   const log = new Blocks()
   for (let batch = 0; batch < 60; batch++) {
     const events = Array.from({ length: 50 }, (_, index) => {
@@ -282,5 +282,5 @@ t.test('many values, many keys and many columns', async (t) => {
     log.add(JSON.stringify({ api_key: `phc_${1 + (batch % 2)}`, batch: events }))
   }
   const share = await checkSame(t, log, 900)
-  t.ok(share > 0.25, `${share} recognised`)
+  t.ok(share > 0.25, `${share} of the events were recognised`)
 })

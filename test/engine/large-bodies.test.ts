@@ -1,7 +1,7 @@
 /**
- * Large bodies of many clients at once, from the socket to the log, with the threads of the daemon: what is
- * answered 200 is in the log whole, nothing in the log is of two clients, and when all is over nobody holds
- * memory, whatever became of each body.
+ * Tests large bodies of many clients at once, from the socket to the log, with the threads of the daemon. Every body
+ * answered with 200 is completely in the log, no record mixes two clients, and in the end all memory is released,
+ * whatever the fate of each body.
  *
  * @lane all
  */
@@ -95,7 +95,7 @@ async function startFront(t: Test, budgetBytesMax: number) {
   return { dataDir, port, server, budget, errors, deaths, groupCommit }
 }
 
-/** Text that no other event has; hexadecimal, so that gzip makes half of it. */
+/** Text that no other event has. It is hexadecimal, so gzip halves it. */
 function textOf(client: number, body: number, index: number, bytes: number): string {
   const seed = `${client} ${body} ${index}`
   const hash = createHash('shake256', { outputLength: bytes / 2 }).update(seed)
@@ -106,7 +106,7 @@ interface Body {
   readonly name: string
   readonly way: (typeof WAYS)[number]
   readonly json: string
-  /** Uuid -> its JSON. */
+  /** Maps uuid to JSON. */
   readonly events: ReadonlyMap<string, string>
 }
 
@@ -125,13 +125,13 @@ function makeBody(client: number, body: number, way: Body['way'], eventCount: nu
   }
   const key = way === 'wrong key' ? 'phc_of_nobody' : KEY
   const list = [...events.values()].join(',')
-  // The scanner leaves members with escapes in their names to the other path.
+  // The scanner leaves members with escaped names to the other path.
   const more = way === 'parsed' ? ',"\\u0061":1' : ''
   const json = `{"api_key":"${key}"${more},"batch":[${list}]${way === 'no JSON' ? '' : '}'}`
   return { name: `${client} ${body} ${way}`, way, json, events }
 }
 
-/** Sends a body its way; the status, or 0 when the client did not wait for it. */
+/** Sends a body and returns the status, or 0 if the client did not wait for it. */
 async function sendBody(port: number, { way, json }: Body): Promise<number> {
   const path = way === 'recording' ? '/s/' : '/batch/'
   const url = `http://127.0.0.1:${port}${path}`
@@ -148,7 +148,7 @@ async function sendBody(port: number, { way, json }: Body): Promise<number> {
   return response.status
 }
 
-/** Leaves in the middle of the body, or when all of it is sent. */
+/** Disconnects in the middle of the body, or after all of it is sent. */
 function leave(port: number, json: string, isInMiddle: boolean): Promise<number> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1')
@@ -161,7 +161,7 @@ function leave(port: number, json: string, isInMiddle: boolean): Promise<number>
   })
 }
 
-/** Uuid -> its JSON, of all records of the log. Throws when a block is damaged. */
+/** Maps uuid to JSON for all records of the log. Throws if a block is damaged. */
 function readLog(dataDir: string, t: Test): ReadonlyMap<string, string> {
   const reader = new LogReader({ dataDir })
   t.teardown(() => reader.close())
@@ -190,7 +190,7 @@ const STATUSES: Readonly<Record<Body['way'], number>> = {
 }
 
 for (const budgetBytesMax of [400 * MIB, 60 * MIB]) {
-  t.test(`every body is its own, with a budget of ${budgetBytesMax / MIB} MiB`, async (t) => {
+  t.test(`every body stays separate, with a budget of ${budgetBytesMax / MIB} MiB`, async (t) => {
     const front = await startFront(t, budgetBytesMax)
     const { port, server, budget, errors, deaths, groupCommit, dataDir } = front
     const dice = new Dice(SEED)
@@ -215,9 +215,9 @@ for (const budgetBytesMax of [400 * MIB, 60 * MIB]) {
     t.ok(await until(() => server.requestsInProgress === 0))
     await groupCommit.drained()
     clearInterval(look)
-    t.equal(budget.slabs.inUse, 0, 'every slab was given back')
+    t.equal(budget.slabs.inUse, 0, 'every slab was released')
     t.equal(budget.bytesInFlight, 0)
-    t.ok(slabsMax > 1, `${slabsMax} slabs were in use at a time`)
+    t.ok(slabsMax > 1, `at most ${slabsMax} slabs were in use at a time`)
     t.ok(deaths.includes('checkers'), 'threads ended in between')
     t.same(errors, [])
     const stored = readLog(dataDir, t)

@@ -1,5 +1,6 @@
 /**
- * The threads of a daemon give back the disk that a rush took. What it means for the log: store/log-shrinking.test.ts.
+ * Tests that the threads of a daemon release the disk space of a rush. For the log itself, see
+ * store/log-shrinking.test.ts.
  *
  * @lane quick
  */
@@ -11,7 +12,7 @@ import { threadSettings } from '../fixtures/persons/person-log.ts'
 
 const MIB = 1024 * 1024
 
-t.test('the log is small again when a rush is over, with what waits', async (t) => {
+t.test('the log is small again after a rush, including waiting blocks', async (t) => {
   const dataDir = t.testdir()
   const pool = new WorkerPool({
     ...{ threads: threadSettings(dataDir), workerThreads: 1, analyticsThreads: 1 },
@@ -29,7 +30,7 @@ t.test('the log is small again when a rush is over, with what waits', async (t) 
   await append('waits', 10, 12)
   for (let look = 0; look < 300 && logBytes(dataDir) > 2 * MIB; look++) {
     await new Promise((resolve) => setTimeout(resolve, 100))
-    // What waits keeps its file until it is processed; the next append says that it is.
+    // Waiting blocks keep their file until they are processed. The next append reports that.
     if (look === 20) await pool.append({ blocks: [], trimThrough: 13 })
   }
   t.ok(logBytes(dataDir) <= 2 * MIB, `${rushBytes} bytes became ${logBytes(dataDir)}`)

@@ -1,5 +1,5 @@
 /**
- * The page that Prometheus reads, and the files for Grafana and Prometheus, against each other.
+ * Compares the page that Prometheus reads with the files for Grafana and Prometheus.
  *
  * @lane quick
  */
@@ -16,7 +16,7 @@ t.teardown(closeConnections)
 
 const DASHBOARD = 'docs/monitoring/grafana.json'
 const ALERTS = 'docs/monitoring/alerts.yml'
-/** Debian's package `prometheus` has it. */
+/** The Debian package `prometheus` contains it. */
 const PROMTOOL = 'promtool'
 const NO_PROMTOOL =
   spawnSync(PROMTOOL, ['--version']).status === 0
@@ -26,7 +26,7 @@ const NO_PROMTOOL =
 const NO_METRICS =
   /^(?:sum|max|group_right|by|on|rate|changes|increase|predict_linear|histogram_quantile)$/
 
-/** What machines of a cluster show besides. */
+/** Additional metrics of machines in a cluster. */
 const CLUSTER = clusterMetricPage().render()
 
 /** Expressions of the dashboard. */
@@ -51,7 +51,7 @@ function metricsIn(expression: string): readonly string[] {
     .filter((name) => !NO_METRICS.test(name))
 }
 
-t.test('a daemon that has worked shows every family, well-formed for promtool', async (t) => {
+t.test('a daemon that has worked shows every metric family, well-formed for promtool', async (t) => {
   const { daemon } = await startDecisions(t)
   await postJson(`${daemon.url}/batch/`, {
     api_key: 'phc_project_1',
@@ -91,7 +91,7 @@ t.test('a daemon that has worked shows every family, well-formed for promtool', 
     )
   })
 
-  t.test('promtool finds the page well-formed', { skip: NO_PROMTOOL }, async (t) => {
+  t.test('promtool accepts the page', { skip: NO_PROMTOOL }, async (t) => {
     const { status, stderr, stdout } = spawnSync(PROMTOOL, ['check', 'metrics'], { input: page })
     t.equal(status, 0, `${stdout.toString()}${stderr.toString()}`)
   })
@@ -102,7 +102,7 @@ t.test('a daemon that has worked shows every family, well-formed for promtool', 
 })
 
 t.test(
-  'threads are busy for as long as they have tasks, and no more than all of them',
+  'threads are busy while they have tasks, up to the number of threads',
   async (t) => {
     let nowMs = 0
     const busy = new BusyTime(2, { now: () => nowMs, monotonic: () => nowMs })
@@ -111,7 +111,7 @@ t.test(
       busy.during(new Promise<void>((resolve) => ends.push(resolve))),
     )
     nowMs = 1000
-    t.equal(busy.seconds, 2, 'three tasks on two threads')
+    t.equal(busy.seconds, 2, 'there are three tasks on two threads')
     for (const end of ends) end()
     await Promise.all(tasks)
     nowMs = 5000
@@ -120,7 +120,7 @@ t.test(
   },
 )
 
-t.test('every alert leads to what to do about it', async (t) => {
+t.test('every alert links to its runbook section', async (t) => {
   const rules = readFileSync(ALERTS, 'utf8')
     .split(/^ +- alert: /m)
     .slice(1)
@@ -131,6 +131,6 @@ t.test('every alert leads to what to do about it', async (t) => {
     const name = rule.split('\n')[0] ?? ''
     const [, anchor = ''] = /^ +runbook_url: docs\/OPERATIONS\.md#(\S+)$/m.exec(rule) ?? []
     t.equal(anchor, name.toLowerCase())
-    t.ok(anchors.has(anchor), `${name} has a section of its own`)
+    t.ok(anchors.has(anchor), `${name} has its own section`)
   }
 })

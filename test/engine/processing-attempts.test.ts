@@ -69,7 +69,7 @@ class Thread {
     await opened?.close()
   }
 
-  /** Appends one block of events with these names. Returns the sequence of the block. */
+  /** Appends one block of events with these names. Returns the sequence number of the block. */
   send(...names: readonly string[]): number {
     const text = (event: string): string =>
       JSON.stringify({ event, distinct_id: event, properties: { $set: { event } } })
@@ -98,7 +98,7 @@ class Thread {
   /** Names of the stored events, in their order. */
   async stored(t: Test): Promise<readonly string[]> {
     const { results } = openReader(t, this.dataDir).listEvents({ projectId: 1, limit: 10_000 })
-    // All have the same time: pages begin with the event that arrived last.
+    // All have the same time, so pages begin with the event that arrived last.
     return results.map(({ event }) => event).reverse()
   }
 
@@ -181,7 +181,7 @@ t.test(
       processed = result.processed
       await thread.abandon()
     }
-    t.ok(runs > 10, `${runs} runs`)
+    t.ok(runs > 10, `there were ${runs} runs`)
     t.strictSame(await thread.stored(t), all)
   },
 )
@@ -220,7 +220,7 @@ t.test('a failed merge changes no segment and is retried later', async (t) => {
   isBroken = false
   await thread.abandon()
   await thread.finish()
-  t.equal(await segmentsOf(thread), 20, 'not yet')
+  t.equal(await segmentsOf(thread), 20, 'the merge is not retried yet')
   thread.nowMs += STEP_PAUSE_MS_MIN
   await thread.abandon()
   await thread.finish()
@@ -253,7 +253,7 @@ t.test(
     const troubles: ProcessingTrouble[] = []
     const results: ProcessResult[] = []
     const loop = new ProcessingLoop({
-      // The one call that the loop makes of all that the pool knows.
+      // The only method of the pool that the loop calls.
       pool: { run: ((_name: string, [task]: [ProcessTask]) => thread.run(task)) as never },
       clock: { now: () => Date.now(), monotonic: () => performance.now() },
       disk: { isExhausted: false, isBelowFloor: () => false },
@@ -307,7 +307,7 @@ t.test(
     const attempts = new ProcessingAttempts(dataDir)
     attempts.begin(place, 1)
     attempts.succeeded()
-    t.match(attempts.plan({ position: 7, done: 4 }), { eventsMax: 2 }, 'more each time')
+    t.match(attempts.plan({ position: 7, done: 4 }), { eventsMax: 2 }, 'the pause grows each time')
     for (let success = 0; success < 20; success++) attempts.succeeded()
     t.match(attempts.plan({ position: 8, done: 0 }), { eventsMax: Number.POSITIVE_INFINITY })
     attempts.close()

@@ -1,7 +1,7 @@
 /**
- * When processing works and when it waits: at once for those who wait, after a moment when all is quiet,
- * and beside a busy front seldom, with large commits and a bounded lag. Log and processor are the real
- * ones; how busy the front is, and what time it is, the test says.
+ * Tests when processing works and when it waits. It works immediately if a caller waits, after a moment if all is
+ * quiet, and rarely beside a busy front end, with large commits and a bounded lag. Log and processor are real. The test
+ * sets the load of the front end and the time.
  *
  * @lane quick
  */
@@ -19,15 +19,15 @@ import { threadSettings } from '../fixtures/persons/person-log.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
 const HEADER = { projectId: 1, flags: 0, sentAtMs: Number.NaN, address: '' }
-/** Large events that tell how fast processing is. */
+/** Large events that show how fast processing is. */
 const WARMING = 20
-/** Longer than any look for whether to go on waiting. */
+/** Longer than any check for whether to continue waiting. */
 const LOOKS_MS = 400
 
-/** A log with its processor, the loop between them, and a front that is as busy as `isBusy` says. */
+/** A log with its processor, the loop between them, and a front end that is as busy as `isBusy` says. */
 class World {
   isBusy = false
-  /** What the loop takes for the time; its timers run by the time of the machine. */
+  /** The time of the loop. Its timers use the time of the machine. */
   nowMs = 0
   readonly results: ProcessResult[] = []
   readonly loop: ProcessingLoop
@@ -43,7 +43,7 @@ class World {
       processor.run(task.budgetMs, task.isDiskShort, task.stretchEvents)
     const world = this
     this.loop = new ProcessingLoop({
-      // The one call that the loop makes of all that the pool knows.
+      // The only method of the pool that the loop calls.
       pool: { run: run as never },
       clock: { now: () => Date.now(), monotonic: () => this.nowMs },
       disk: { isExhausted: false, isBelowFloor: () => false },
@@ -63,7 +63,7 @@ class World {
     })
   }
 
-  /** Appends one block; its sequence and size. */
+  /** Appends one block, and returns its sequence number and size. */
   async append(count: number, pad = ''): Promise<{ last: number; bytes: number }> {
     const writer = new LogBlockWriter(Buffer.allocUnsafeSlow(1024 * 1024))
     const nowMs = Date.now()
@@ -76,13 +76,13 @@ class World {
     return { last: await this.#appender.append([block], 0), bytes: block.length }
   }
 
-  /** Appends one block and tells the loop. */
+  /** Appends one block and notifies the loop. */
   async send(count: number, pad = ''): Promise<void> {
     const { last, bytes } = await this.append(count, pad)
     this.loop.committed(last, bytes, count)
   }
 
-  /** Sends such blocks one after the other until something is stored. */
+  /** Sends such blocks one after another until events are stored. */
   async sendUntilStored(count: number): Promise<void> {
     await eventually(async () => {
       await this.send(count)
@@ -94,18 +94,18 @@ class World {
     return this.results.reduce((sum, { eventCount }) => sum + eventCount, 0)
   }
 
-  /** Has so much processed that it tells how fast processing is. */
+  /** Lets enough events be processed to measure the speed of processing. */
   async warm(): Promise<void> {
     for (let block = 0; block < WARMING; block++) await this.send(1, 'x'.repeat(900_000))
     await this.until(WARMING)
   }
 
-  /** The number of commits that stored something. */
+  /** The number of commits that stored events. */
   get commits(): number {
     return this.results.filter(({ eventCount }) => eventCount > 0).length
   }
 
-  /** Waits until so many events are stored, a minute at most; whether they are. */
+  /** Waits at most a minute until a number of events is stored, and returns whether they are. */
   async until(count: number): Promise<boolean> {
     return await eventually(async () => this.stored >= count)
   }
@@ -120,13 +120,13 @@ async function started(t: Test, lagMsMax?: number): Promise<World> {
   return world
 }
 
-t.test('an event can be read soon when the front is quiet', async (t) => {
+t.test('an event can be read soon if the front end is quiet', async (t) => {
   const world = await started(t)
   await world.send(1)
-  t.ok(await world.until(1), 'it does not wait for time that only the test lets pass')
+  t.ok(await world.until(1), 'the loop does not wait for time that only the test lets pass')
 })
 
-t.test('beside a busy front a second of events is one commit', async (t) => {
+t.test('beside a busy front end, a second of events is one commit', async (t) => {
   const world = await started(t)
   world.isBusy = true
   for (let block = 0; block < 20; block++) {
@@ -144,67 +144,67 @@ t.test('beside a busy front a second of events is one commit', async (t) => {
   t.equal(world.commits, 1)
 })
 
-t.test('it does not wait when the front has become quiet', async (t) => {
+t.test('the loop does not wait when the front end has become quiet', async (t) => {
   const world = await started(t)
   world.isBusy = true
   await world.send(1)
   await looks()
   t.equal(world.stored, 0)
   world.isBusy = false
-  t.ok(await world.until(1), 'it does not wait for time that only the test lets pass')
+  t.ok(await world.until(1), 'the loop does not wait for time that only the test lets pass')
 })
 
-t.test('many events that keep coming beside a quiet front are one commit', async (t) => {
+t.test('many events in a row beside a quiet front end are one commit', async (t) => {
   const world = await started(t)
   const startMs = performance.now()
-  // The time of the loop goes on with each block, so that a look always sees what has just come.
+  // The time of the loop advances with each block, so that a check always sees new data.
   while (performance.now() - startMs < 2 * LOOKS_MS) {
     await world.send(world.loop.backlogEvents < 1000 ? 100 : 1)
     world.nowMs += 5
   }
-  t.equal(world.stored, 0, 'more is gathered for as long as it comes')
+  t.equal(world.stored, 0, 'events are gathered as long as they arrive')
   world.nowMs += YIELD_MS_MAX
   await world.until(1000)
   t.equal(world.commits, 1)
 })
 
-t.test('but not more than makes a commit cheaper', async (t) => {
+t.test('no more events are gathered than make a commit cheaper', async (t) => {
   const world = await started(t)
   await world.sendUntilStored(2000)
-  t.equal(world.nowMs, 0, 'though the last ones have just come')
+  t.equal(world.nowMs, 0, 'the last ones have just arrived')
 })
 
-t.test('many events at once are not waited for any longer', async (t) => {
+t.test('many events at once are processed without a further wait', async (t) => {
   const world = await started(t)
   await world.send(2000)
   world.nowMs += LOOKS_MS
-  t.ok(await world.until(2000), 'it does not wait for time that only the test lets pass')
+  t.ok(await world.until(2000), 'the loop does not wait for time that only the test lets pass')
   t.ok(world.nowMs < YIELD_MS_MAX)
 })
 
-t.test('few events that keep coming can be read soon', async (t) => {
+t.test('a slow series of events can be read soon', async (t) => {
   const world = await started(t)
   await world.sendUntilStored(1)
-  t.equal(world.nowMs, 0, 'though the last one has just come')
+  t.equal(world.nowMs, 0, 'the last one has just arrived')
 })
 
-t.test('it does not wait for more events than one commit takes', async (t) => {
+t.test('the loop does not wait for more events than one commit takes', async (t) => {
   const world = await started(t)
   world.isBusy = true
   const { last, bytes } = await world.append(1)
   world.loop.committed(last, bytes, YIELD_EVENTS_MAX + 1)
-  t.ok(await world.until(1), 'it does not wait for time that only the test lets pass')
+  t.ok(await world.until(1), 'the loop does not wait for time that only the test lets pass')
 })
 
-t.test('it does not wait while somebody waits for a change', async (t) => {
+t.test('the loop does not wait while a caller waits for a change', async (t) => {
   const world = await started(t)
   world.isBusy = true
   await world.send(1)
   world.loop.hurry()
-  t.ok(await world.until(1), 'it does not wait for time that only the test lets pass')
+  t.ok(await world.until(1), 'the loop does not wait for time that only the test lets pass')
 })
 
-t.test('it does not wait at the end of the daemon', async (t) => {
+t.test('the loop does not wait when the daemon stops', async (t) => {
   const world = await started(t)
   world.isBusy = true
   await world.send(1)
@@ -212,7 +212,7 @@ t.test('it does not wait at the end of the daemon', async (t) => {
   t.equal(world.stored, 1)
 })
 
-t.test('the wait is at most half of the limit of the lag', async (t) => {
+t.test('the wait is at most half of the lag limit', async (t) => {
   const world = await started(t, 1600)
   world.isBusy = true
   await world.send(1)
@@ -220,11 +220,11 @@ t.test('the wait is at most half of the limit of the lag', async (t) => {
   await looks()
   t.equal(world.stored, 0)
   world.nowMs = 800
-  t.ok(await world.until(1), 'it does not wait for time that only the test lets pass')
+  t.ok(await world.until(1), 'the loop does not wait for time that only the test lets pass')
   t.notOk(world.loop.isBehind)
 })
 
-t.test('a commit beside a busy front ends where segments are full enough', async (t) => {
+t.test('a commit beside a busy front end ends where segments are full enough', async (t) => {
   const world = await started(t)
   world.isBusy = true
   for (let block = 0; block < 100; block++) {
@@ -234,15 +234,15 @@ t.test('a commit beside a busy front ends where segments are full enough', async
   world.nowMs += 300
   await world.until(10_300 - 4096)
   t.equal(world.commits, 1)
-  t.equal(world.stored % 103, 0, 'between two blocks')
+  t.equal(world.stored % 103, 0, 'the commit ends between two blocks')
   const lastSegment = world.stored % 8192
-  t.ok(lastSegment === 0 || lastSegment >= 4096, `${lastSegment} rows in the last segment`)
+  t.ok(lastSegment === 0 || lastSegment >= 4096, `the last segment has ${lastSegment} rows`)
   world.isBusy = false
   await world.until(10_300)
-  t.equal(world.stored, 10_300, 'and the rest comes next')
+  t.equal(world.stored, 10_300, 'the rest comes next')
 })
 
-t.test('beyond the limit of the lag it is behind, until half of it', async (t) => {
+t.test('beyond the lag limit processing is behind, until half of the limit', async (t) => {
   const world = await started(t, 2000)
   world.isBusy = true
   await world.send(1)
@@ -256,7 +256,7 @@ t.test('beyond the limit of the lag it is behind, until half of it', async (t) =
   t.equal(world.loop.lagMs, 0)
 })
 
-t.test('what could not be processed in time counts before it is old', async (t) => {
+t.test('work that cannot be done in time counts before it is old', async (t) => {
   const world = await started(t, 2000)
   await world.warm()
   world.isBusy = true
@@ -269,13 +269,13 @@ t.test('what could not be processed in time counts before it is old', async (t) 
   const { last } = await world.append(1)
   world.loop.committed(last, bytesPerMs * 20_000, 1)
   t.ok(world.loop.isBehind, 'twenty seconds of work are too many for two')
-  t.equal(world.loop.oldestAgeMs, 0, 'though nothing is old yet')
+  t.equal(world.loop.oldestAgeMs, 0, 'no event is old yet')
   world.nowMs += 1000
   await world.until(WARMING + 3001)
   t.notOk(world.loop.isBehind)
 })
 
-t.test('but not by what the first events took, whose code is not compiled yet', async (t) => {
+t.test('the speed of the first events does not count, because their code is not compiled yet', async (t) => {
   const world = await started(t, 2000)
   world.isBusy = true
   await world.send(3000, 'x'.repeat(500))
@@ -286,11 +286,11 @@ t.test('but not by what the first events took, whose code is not compiled yet', 
   t.equal(world.loop.lagMs, 0)
   t.notOk(world.loop.isBehind)
   world.nowMs += 2100
-  t.ok(world.loop.lagMs > 2000, 'age counts from the first one on')
+  t.ok(world.loop.lagMs > 2000, 'age counts from the first event on')
   await world.until(3001)
 })
 
-t.test('what an earlier run left is worked off at once, and refuses nobody', async (t) => {
+t.test('blocks of an earlier run are processed immediately, and refuse no request', async (t) => {
   const world = new World(t, 1000, (before) => void before.append(50))
   world.isBusy = true
   world.loop.start()
@@ -298,10 +298,10 @@ t.test('what an earlier run left is worked off at once, and refuses nobody', asy
   world.nowMs += 5000
   await world.send(1)
   t.notOk(world.loop.isBehind)
-  t.ok(await world.until(52), 'it does not wait for time that only the test lets pass')
+  t.ok(await world.until(52), 'the loop does not wait for time that only the test lets pass')
 })
 
-t.test('a front is busy when many requests share each commit', async (t) => {
+t.test('a front end is busy if many requests share each commit', async (t) => {
   const times = { active: 0, idle: 0 }
   const load = new FrontLoad(() => ({ ...times }))
   const rest = (): void => {
@@ -319,12 +319,12 @@ t.test('a front is busy when many requests share each commit', async (t) => {
   t.notOk(load.isBusy, 'a look just after the one before sees nothing new')
   rest()
   t.ok(load.isBusy)
-  t.ok(load.isBusy, 'nor does this one')
+  t.ok(load.isBusy, 'this commit is not busy, either')
   rest()
   t.notOk(load.isBusy, 'over')
 })
 
-t.test('and when its thread hardly rests', async (t) => {
+t.test('a front end is busy if its thread hardly rests', async (t) => {
   const times = { active: 0, idle: 0 }
   const load = new FrontLoad(() => ({ ...times }))
   times.active += 40
@@ -335,9 +335,9 @@ t.test('and when its thread hardly rests', async (t) => {
   t.ok(load.isBusy)
 })
 
-t.test('the times are those of the thread that made it', async (t) => {
+t.test('times are those of the thread that reported them', async (t) => {
   const load = new FrontLoad()
   const { active } = performance.eventLoopUtilization()
   while (performance.eventLoopUtilization().active < active + 100);
-  t.ok(load.isBusy, 'it has only worked')
+  t.ok(load.isBusy, 'the thread has only worked')
 })

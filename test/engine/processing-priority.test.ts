@@ -1,5 +1,5 @@
 /**
- * The priority of the processing thread: where it may be raised again, and where it may not.
+ * Tests the priority of the processing thread, where the process may raise it again and where it may not.
  *
  * @lane quick
  */
@@ -19,7 +19,7 @@ const MODULE = new URL(
 )
 const NOBODY = 65_534
 const CAP_SYS_NICE = 1n << 23n
-/** Answers the niceness that its thread has after each message, and when that time has passed. */
+/** Returns the niceness of its thread after each message, when a given time has passed. */
 const THREAD = `
   const { getPriority } = require('node:os')
   const { parentPort, workerData } = require('node:worker_threads')
@@ -43,7 +43,10 @@ function hasCapability(): boolean {
 
 const SKIP = hasCapability() ? false : 'only who may raise priorities can try both'
 
-/** How much more niceness than the front a thread of processing has, one pair for each stretch. */
+/**
+ * Returns how much higher the niceness of a processing thread is than that of the front end, as one pair for each
+ * period.
+ */
 async function nicenesses(stretches: readonly number[], isNobody: boolean): Promise<unknown[]> {
   const thread = new Worker(THREAD, { eval: true, workerData: MODULE.href })
   const front = getPriority(process.pid)
@@ -63,7 +66,7 @@ async function nicenesses(stretches: readonly number[], isNobody: boolean): Prom
   }
 }
 
-t.test('processing comes last, and as the front while it is late', { skip: SKIP }, async (t) => {
+t.test('processing has a lower priority than the front end, and the same while it is late', { skip: SKIP }, async (t) => {
   const { PRIORITY_LOW } = constants.priority
   const low = Math.min(PROCESSING_NICENESS, PRIORITY_LOW - getPriority(process.pid))
   t.strictSame(await nicenesses([1000, 5, -1, 1000], false), [
@@ -74,7 +77,7 @@ t.test('processing comes last, and as the front while it is late', { skip: SKIP 
   ])
 })
 
-t.test('who may not raise it again lowers it a little, once', { skip: SKIP }, async (t) => {
+t.test('without the right to raise its priority, a thread lowers it a little, once', { skip: SKIP }, async (t) => {
   const steady = [STEADY_NICENESS, STEADY_NICENESS]
   t.strictSame(await nicenesses([1000, 5, -1, 1000], true), [steady, steady, steady, steady])
 })

@@ -1,5 +1,5 @@
 /**
- * What is asked again and again is brought up to date as events are stored, and gives way to whoever asks.
+ * Tests that repeated queries are refreshed as events are stored, and that user queries come first.
  *
  * @lane quick
  */
@@ -13,7 +13,7 @@ import {
   type RefreshedQuery,
 } from '../../src/engine/threads/queries/query-refresher.ts'
 
-/** One that is carried out, until the test ends it. */
+/** A query that runs until the test ends it. */
 interface Begun {
   readonly task: string
   readonly thread: number
@@ -22,8 +22,8 @@ interface Begun {
 }
 
 /**
- * A refresher, and what it has begun. `savedMsMax`: time that it may take at once. `clock`: by which it measures;
- * default that of the machine.
+ * A refresher, and the queries it has begun. `savedMsMax` is the time that it may use at once. `clock` measures the
+ * time and defaults to that of the machine.
  */
 function begin(savedMsMax = 0, clock?: Pick<Clock, 'monotonic'>) {
   const begun: Begun[] = []
@@ -48,14 +48,14 @@ function begin(savedMsMax = 0, clock?: Pick<Clock, 'monotonic'>) {
   return { begun, refresher, keep, untilBegun }
 }
 
-t.test('each that was kept, once for what was stored, those of a thread one by one', async (t) => {
+t.test('each cached query runs once for new events, and those of a thread one by one', async (t) => {
   const { begun, refresher, keep, untilBegun } = begin()
   refresher.storeChanged()
   keep('a', 0)
   keep('b', 0)
   keep('c', 1)
   await wait(60)
-  t.equal(begun.length, 0, 'nothing is stored since')
+  t.equal(begun.length, 0, 'nothing was stored since')
   refresher.storeChanged()
   refresher.storeChanged()
   await untilBegun(2)
@@ -73,7 +73,7 @@ t.test('each that was kept, once for what was stored, those of a thread one by o
   t.equal(begun.length, 3)
 })
 
-t.test('who asks for anything else comes first', async (t) => {
+t.test('other queries come first', async (t) => {
   const { begun, refresher, keep, untilBegun } = begin()
   keep('a', 0)
   keep('b', 1)
@@ -87,10 +87,10 @@ t.test('who asks for anything else comes first', async (t) => {
   )
   begun[0]?.end(true)
   await wait(60)
-  t.equal(begun.length, 2, 'nothing else begins before it is answered')
+  t.equal(begun.length, 2, 'no other query begins before it is answered')
   end()
   const again = await untilBegun(3)
-  t.equal(again.task, 'b', 'then it is taken up again')
+  t.equal(again.task, 'b', 'then the query is continued')
   refresher.beginQuestion('x')()
   t.ok(again.isGivenUp)
   const last = await untilBegun(4)
@@ -99,7 +99,7 @@ t.test('who asks for anything else comes first', async (t) => {
   t.equal(begun.length, 4)
 })
 
-t.test('not what nobody has asked for a while, nor what is not remembered', async (t) => {
+t.test('queries that are old or not cached are not refreshed', async (t) => {
   const { begun, refresher, keep, untilBegun } = begin()
   keep('old', 0, performance.now() - QUERY_REFRESH_MS_MAX - 1)
   keep('forgotten', 0)
@@ -120,7 +120,7 @@ t.test('not what nobody has asked for a while, nor what is not remembered', asyn
   t.equal(begun.length, 3)
 })
 
-/** A clock that stands still unless it is put forward. */
+/** A clock that stands still unless it is advanced. */
 class StandingClock {
   ms = 1000
 
@@ -129,7 +129,7 @@ class StandingClock {
   }
 }
 
-/** How long the refresher pauses before each round, by its clock: pauses of the test are over at once. */
+/** The pause of the refresher before each round, by its clock. In the test, pauses end immediately. */
 async function pausesOf(
   t: Test,
   savedMsMax: number,
@@ -157,16 +157,16 @@ async function pausesOf(
   return pausesMs
 }
 
-t.test('a round is followed by a rest of four times its length', async (t) => {
+t.test('a round is followed by a pause of four times its length', async (t) => {
   t.strictSame(await pausesOf(t, 0, [50, 10]), [0, 200, 40])
 })
 
-t.test('time that was not used is there later', async (t) => {
-  // 44 ms are left of 60 after the first round. 80 come during the second: it takes 276 too many.
+t.test('unused time is available later', async (t) => {
+  // 44 ms of 60 are left after the first round. 80 are added during the second round, which takes 276 too many.
   t.strictSame(await pausesOf(t, 60, [20, 400]), [0, 0, 1380])
 })
 
-t.test('what took longest is the last', async (t) => {
+t.test('the longest query comes last', async (t) => {
   const clock = new StandingClock()
   const { begun, refresher, keep, untilBegun } = begin(10_000, clock)
   for (const name of ['slow', 'middle', 'quick']) keep(name, 0, clock.ms)

@@ -1,5 +1,5 @@
 /**
- * Which threads a query goes to, and what becomes of their parts.
+ * Tests which threads a query is sent to, and where its parts are cached.
  *
  * @lane quick
  */
@@ -17,7 +17,7 @@ const view = (rest: object = {}) => ({ kind: 'EventsNode', event: 'view', ...res
 const CHEAP = { key: 'price', value: 3, operator: 'lt', type: 'event' }
 const RICH = { key: 'plan', value: 'rich', operator: 'exact', type: 'person' }
 
-t.test('nine tables of a site go to one thread, other queries to any', async (t) => {
+t.test('the nine tables of a site go to one thread, other queries to any', async (t) => {
   const asked: (number | undefined)[] = []
   const pool = {
     analyticsThreads: 2,
@@ -40,7 +40,7 @@ t.test('nine tables of a site go to one thread, other queries to any', async (t)
   await t.rejects(ask(3, { kind: 'x' }), { code: 'unsupported_kind' })
 })
 
-/** A pool that says what it is asked; queries that name a `light` event are not divided. */
+/** A pool that reports its calls. Queries that name a `light` event are not divided. */
 function startDivided() {
   const asked: string[] = []
   const state = { partsAreStale: 0, areStatesApart: false, given: [] as readonly unknown[] }
@@ -86,7 +86,7 @@ function startDivided() {
 const PARTS = 'queryPart 0, queryPart 1'
 const ALL = 'query 0, query 1'
 
-t.test('a query that was divided is asked again of the thread that merged it', async (t) => {
+t.test('a divided query is repeated on the thread that merged it', async (t) => {
   const { ask, state } = startDivided()
   t.equal(await ask('a', 'dau'), `query undefined, ${PARTS}, queryMerge 0`)
   t.equal(await ask('b', 'sum'), `query undefined, ${PARTS}, queryMerge 1`)
@@ -95,32 +95,32 @@ t.test('a query that was divided is asked again of the thread that merged it', a
   state.partsAreStale = 1
   t.equal(await ask('b', 'sum'), `query 1, ${PARTS}, queryMerge 1, ${PARTS}, queryMerge 1`)
   t.equal(await ask('light'), 'query undefined')
-  t.equal(await ask('light'), 'query 1', 'so is one that any thread has answered')
+  t.equal(await ask('light'), 'query 1', 'so is a query that any thread has answered')
   const long = 'x'.repeat(REMEMBERED_QUERY_UNITS_MAX)
   t.match(await ask(long), /^query undefined/u)
   t.match(await ask(long), /^query 0, query 1/u)
 })
 
-t.test('what is like one that was divided is asked of all threads at once', async (t) => {
+t.test('a query similar to a divided one is sent to all threads at once', async (t) => {
   const { ask, state, givenUp } = startDivided()
   await ask('a', 'dau')
   t.equal(await ask('b', 'dau'), `${ALL}, queryMerge 1`)
-  t.equal((state.given[1] as readonly unknown[]).length, 2, 'with both parts')
-  t.equal(await ask('c', 'sum'), `query undefined, ${PARTS}, queryMerge 0`, 'not of another kind')
+  t.equal((state.given[1] as readonly unknown[]).length, 2, 'both parts are sent')
+  t.equal(await ask('c', 'sum'), `query undefined, ${PARTS}, queryMerge 0`, 'a query of another kind is not')
   t.equal(await ask('b', 'dau'), `query 1, ${PARTS}, queryMerge 1`)
   state.areStatesApart = true
-  t.equal(await ask('d', 'dau'), `${ALL}, ${PARTS}, queryMerge 0`, 'events came between')
+  t.equal(await ask('d', 'dau'), `${ALL}, ${PARTS}, queryMerge 0`, 'events arrived in between')
   t.equal(await ask('light', 'dau'), ALL)
   t.strictSame(givenUp, [0, 1], 'who computes a part of what another answers is given up')
-  t.equal(await ask('light', 'dau'), 'query 1', 'it was the turn of this one')
+  t.equal(await ask('light', 'dau'), 'query 1', 'it was the turn of this thread')
   t.equal(
     await ask('e', 'dau'),
     `query undefined, ${PARTS}, queryMerge 1`,
-    'the last was not divided',
+    'the last query was not divided',
   )
 })
 
-t.test('what only counts is not divided as early as what looks at events', async (t) => {
+t.test('a query that only counts is divided later than one that reads events', async (t) => {
   const workOf = (query: object): string | undefined => {
     const context = { timezone: 'UTC', nowMs: START_MS, testAccountFilters: [] }
     const { kind, plan } = planQuery({ kind: 'TrendsQuery', ...query }, context as never)

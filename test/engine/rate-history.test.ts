@@ -1,5 +1,5 @@
 /**
- * The history that a status shows: rates by the minute, times of answers, the day when the disk is full.
+ * Tests the history that a status shows: rates per minute, response times, the day when the disk will be full.
  *
  * @lane quick
  */
@@ -11,7 +11,7 @@ import { fullAtMs, quantileMs, RateHistory } from '../../src/engine/front/rate-h
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 
-t.test('points are what was counted in each minute, and the newest goes on', async (t) => {
+t.test('points are the counts of each minute, and the newest point continues', async (t) => {
   const slow = new Histogram([0.001, 0.01])
   const other = new Histogram([0.001, 0.01])
   const totals = { accepted: 5, processed: 5, decisions: 1 }
@@ -43,11 +43,11 @@ t.test('points are what was counted in each minute, and the newest goes on', asy
   const again = history.points(RATE_MINUTES_MAX * 2 * MINUTE_MS)
   t.ok(
     points.slice(0, -1).every((point, place) => point === again[place]),
-    'what is over is made once',
+    'finished points are computed once',
   )
 })
 
-t.test('quantiles lie within their bucket, and beyond the last at its bound', async (t) => {
+t.test('quantiles lie within their bucket, and beyond the last bucket at its bound', async (t) => {
   t.equal(quantileMs([1, 2], [0, 0, 0], 0.5), null)
   t.equal(quantileMs([1, 2], [0, 4, 0], 0.5), 1500)
   t.equal(quantileMs([1, 2], [1, 0, 9], 0.99), 2000)
@@ -62,11 +62,11 @@ t.test('the disk is full where the line through its samples meets the reserve', 
   t.equal(fullAtMs(samples(10_000), 500_000, HOUR_MS), 50 * HOUR_MS)
   const noisy = fullAtMs(samples(10_000, 5000), 500_000, HOUR_MS) ?? 0
   t.ok(Math.abs(noisy - 50 * HOUR_MS) < 2 * HOUR_MS)
-  t.equal(fullAtMs(samples(10_000), 900_000, HOUR_MS), 24 * HOUR_MS, 'it is full')
+  t.equal(fullAtMs(samples(10_000), 900_000, HOUR_MS), 24 * HOUR_MS, 'the disk is full')
   t.equal(fullAtMs(samples(0), 500_000, HOUR_MS), null)
   t.equal(fullAtMs(samples(-10_000), 500_000, HOUR_MS), null)
-  t.equal(fullAtMs(samples(0.001), 500_000, HOUR_MS), null, `later than ${FORECAST_MS_MAX} ms`)
-  t.equal(fullAtMs(samples(10_000), 500_000, 25 * HOUR_MS), null, 'too short to tell')
+  t.equal(fullAtMs(samples(0.001), 500_000, HOUR_MS), null, `the forecast is later than ${FORECAST_MS_MAX} ms`)
+  t.equal(fullAtMs(samples(10_000), 500_000, 25 * HOUR_MS), null, 'the history is too short for a forecast')
   t.equal(fullAtMs([], 0, 0), null)
   t.equal(fullAtMs(samples(1).slice(0, 1), 0, 0), null)
 })

@@ -1,5 +1,5 @@
 /**
- * Queries that are asked again: what a thread remembers of events that stay as they are shows in no answer.
+ * Tests repeated queries: the cached results of a thread for unchanged events are never visible in an answer.
  *
  * @lane quick
  */
@@ -17,10 +17,10 @@ import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
 const START_MS = Date.UTC(2024, 0, 10)
 const DAY_MS = 86_400_000
 const TIMESTAMP = new Date(START_MS).toISOString()
-/** Enough for a segment that is not merged again, and one behind it. */
+/** Enough events for a segment that is not merged again, and another one after it. */
 const MANY = 20_000
 const PERSONS = 10
-/** Facts about so many projects and one more are not kept. */
+/** One project more than the cache holds facts about. */
 const OTHER_PROJECTS = [2, 3, 4, 5, 6]
 
 const VISITORS = {
@@ -65,14 +65,14 @@ function openThread(t: Test, log: PersonLog) {
   }
 }
 
-/** Asks for one number. */
+/** Queries a single number. */
 function openCounter(t: Test, log: PersonLog) {
   const ask = openThread(t, log)
   return async (projectId: number): Promise<number> =>
     (await ask(projectId))[0]?.aggregated_value ?? Number.NaN
 }
 
-t.test('persons who became one are one, however many projects were asked about', async (t) => {
+t.test('merged persons count as one, however many projects were queried', async (t) => {
   const log = new PersonLog(t, t.testdir())
   sendViews(log, 1, MANY)
   for (const projectId of OTHER_PROJECTS) sendViews(log, projectId, 1)
@@ -81,13 +81,13 @@ t.test('persons who became one are one, however many projects were asked about',
   for (const projectId of OTHER_PROJECTS) t.equal(await ask(projectId), 1)
   log.send(1, [{ event: '$merge_dangerously', distinct_id: 'd1', properties: { alias: 'd2' } }])
   log.process()
-  t.equal(await ask(1), PERSONS - 1, 'nothing else is known of the project')
+  t.equal(await ask(1), PERSONS - 1, 'nothing else is cached for the project')
   log.send(1, [{ event: '$merge_dangerously', distinct_id: 'd1', properties: { alias: 'd3' } }])
   log.process()
-  t.equal(await ask(1), PERSONS - 2, 'the persons of before are known')
+  t.equal(await ask(1), PERSONS - 2, 'the earlier persons are cached')
 })
 
-t.test('a visitor who becomes the person of the same number was none before', async (t) => {
+t.test('a visitor who becomes the person of the same number was not a person before', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const dates = { date_from: '2024-01-10', date_to: '2024-01-11' }
   const query = { kind: 'LifecycleQuery', series: [{ event: 'view' }], dateRange: dates }
@@ -106,7 +106,7 @@ t.test('a visitor who becomes the person of the same number was none before', as
   t.strictSame(fresh, [0, 0], 'its events of before are its own, so it is not new')
 })
 
-t.test('parts by persons are computed of those with newer events', async (t) => {
+t.test('parts by persons are computed again for persons with newer events', async (t) => {
   const parts = new RememberedParts()
   const state = { through: 10, version: 'a', moves: 0, newPersons: [] as number[] }
   const looks: (readonly [among: string, through: number | undefined])[] = []
@@ -136,7 +136,7 @@ t.test('parts by persons are computed of those with newer events', async (t) => 
   const ask = (): unknown => parts.again(planned, shard)
   t.equal(ask(), null)
   parts.keep(planned, shard, '1')
-  t.equal(ask(), '1', 'nothing is new')
+  t.equal(ask(), '1', 'there are no new events')
   Object.assign(state, { through: 12, newPersons: [2, 3, 2] })
   t.equal(ask(), '1-1+2')
   t.strictSame(looks, [
@@ -148,15 +148,15 @@ t.test('parts by persons are computed of those with newer events', async (t) => 
   parts.keep(planned, shard, '3')
   Object.assign(state, { through: 13, newPersons: [1] })
   isTold = false
-  t.equal(ask(), null, 'nobody can tell what was theirs')
+  t.equal(ask(), null, 'the earlier results of the person are unknown')
   isTold = true
   t.equal(ask(), '3-3+4')
   Object.assign(state, { through: 14 + NEW_EVENTS_MAX })
-  t.equal(ask(), null, 'too many are new')
+  t.equal(ask(), null, 'too many events are new')
   t.equal(looks.length, 4)
 })
 
-t.test('small parts that are given up leave room for large ones', async (t) => {
+t.test('evicted small parts make room for large ones', async (t) => {
   const parts = new RememberedParts()
   const kind = { dividedBy: 'segments' } as unknown as AnyQueryKind
   const shard = {

@@ -1,5 +1,5 @@
 /**
- * Retention: by age, by event name and by size; over HTTP, from the command line and by the daemon itself.
+ * Tests retention by age, by event name and by size: over HTTP, from the command line and by the daemon itself.
  *
  * @lane all
  */
@@ -23,7 +23,7 @@ const MIB = 1024 ** 2
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-/** An event of a name, so many days ago at noon. */
+/** An event with this name, at noon a number of days ago. */
 function eventOf(name: string, daysAgo: number, properties: object = {}): object {
   const noon = Math.floor(Date.now() / DAY_MS) * DAY_MS + DAY_MS / 2
   const timestamp = new Date(noon - daysAgo * DAY_MS).toISOString()
@@ -56,7 +56,7 @@ async function untilDone(daemon: DecisionDaemon, id: number): Promise<object> {
   return receipt
 }
 
-t.test('rules mean whole days of UTC', (t) => {
+t.test('rules count whole days of UTC', (t) => {
   const now = Date.UTC(2024, 2, 10, 17, 30)
   const rules: RetentionRules = {
     days: 30,
@@ -77,7 +77,7 @@ t.test('rules mean whole days of UTC', (t) => {
   t.end()
 })
 
-t.test('what retention has removed is counted no more', async (t) => {
+t.test('events removed by retention are not counted any more', async (t) => {
   const daemon = await start(t)
   const count = async (series: object, more: object = {}): Promise<unknown> => {
     const query = {
@@ -97,13 +97,13 @@ t.test('what retention has removed is counted no more', async (t) => {
   await daemon.api('PUT', 'retention/', 1, { days: 30 })
   const { body } = await daemon.api('POST', 'retention/run/')
   await untilDone(daemon, Number(body['id']))
-  // Those that are left lie within one year, and the segment with them has removed rows.
+  // The remaining events are within one year, and their segment contains removed rows.
   t.equal(await count({ event: null }), before - 9)
   t.equal(await count({ event: null }, perMonth), before - 9)
   t.equal(await count({ event: 'view' }), 2)
 })
 
-t.test('the rules of a project are kept, tried and carried out', async (t) => {
+t.test('the rules of a project are stored, previewed and applied', async (t) => {
   const daemon = await start(t)
   const empty = await daemon.api('GET', 'retention/')
   t.match(empty, { status: 200, body: { days: null, bytes_max: null, events: [] } })
@@ -124,14 +124,14 @@ t.test('the rules of a project are kept, tried and carried out', async (t) => {
     { event: 'log', before: /T00:00:00.000Z$/ },
     { event: null, before: /T00:00:00.000Z$/ },
   ])
-  t.match((await daemon.api('GET', 'retention/')).body, { days: null }, 'it was only asked')
+  t.match((await daemon.api('GET', 'retention/')).body, { days: null }, 'it was only a preview')
   const put = await daemon.api('PUT', 'retention/', 1, rules)
   t.match(put, { status: 200, body: { ...rules, bytes_max: null } })
   t.match((await daemon.api('GET', 'retention/')).body, rules)
   t.match((await daemon.api('GET', 'retention/', 2)).body, { days: null, events: [] })
   const dry = await daemon.api('POST', 'retention/run/', 1, { dry_run: true })
   t.match(dry, { status: 200, body: { dry_run: true, events: 6 } })
-  t.equal((await remaining(daemon)).length, 15, 'nothing goes before its time')
+  t.equal((await remaining(daemon)).length, 15, 'no event is removed before its time')
 
   const run = await daemon.api('POST', 'retention/run/', 1, {})
   t.match(run, { status: 202, body: { id: 1, origin: 'retention', requested_by: /@/ } })
@@ -149,7 +149,7 @@ t.test('the rules of a project are kept, tried and carried out', async (t) => {
   t.same((await verifyStore(daemon.dataDir, () => undefined)).findings, [])
 })
 
-t.test('rules that cannot be kept are refused', async (t) => {
+t.test('invalid rules are refused', async (t) => {
   const organization = await startOrganization(t)
   const { decisions: daemon } = organization
   const wrong: readonly [unknown, attr: string | null][] = [
@@ -206,16 +206,16 @@ t.test('rules that cannot be kept are refused', async (t) => {
   t.match((await daemon.api('GET', 'retention/')).body, { days: null })
 })
 
-t.test('a project that is too large loses what arrived first', async (t) => {
+t.test('a project that is too large loses the events that arrived first', async (t) => {
   const daemon = await start(t)
-  // Hardly compressible, so that the size of the segments is that of the text.
+  // Hardly compressible, so that the segments are as large as the text.
   const random = (): string => Array.from({ length: 30 }, () => Math.random()).join()
   for (let round = 0; round < 8; round++) {
     const batch = Array.from({ length: 700 }, () => eventOf('bulk', 5, { random: random() }))
     await daemon.capture([...batch, eventOf('mark', 500 - round, { age: 500 - round })])
   }
   const before = Number((await daemon.api('GET', 'retention/')).body['bytes'])
-  t.ok(before > 1.3 * MIB, `${before} bytes`)
+  t.ok(before > 1.3 * MIB, `there were ${before} bytes`)
   const rules = { bytes_max: MIB }
   const tried = await daemon.api('PUT', 'retention/', 1, { ...rules, dry_run: true })
   t.match(tried.body, { rules: [], arrived_through: /Z$/ })
@@ -226,7 +226,7 @@ t.test('a project that is too large loses what arrived first', async (t) => {
   const receipt = await untilDone(daemon, 1)
   t.match(receipt, { events_removed: Number(tried.body['events']) })
   const after = Number((await daemon.api('GET', 'retention/')).body['bytes'])
-  t.ok(after <= MIB && after > MIB * 0.85, `${after} bytes`)
+  t.ok(after <= MIB && after > MIB * 0.85, `${after} bytes are left`)
   t.strictSame(await remaining(daemon, '&event=view'), [], 'they arrived first')
   const marks = await remaining(daemon, '&event=mark')
   t.ok(marks.includes('mark 493'), 'the newest arrival stays, whatever its timestamp')
@@ -234,7 +234,7 @@ t.test('a project that is too large loses what arrived first', async (t) => {
   t.match(await daemon.api('POST', 'retention/run/'), { status: 200, body: { events: 0 } })
 })
 
-t.test('the daemon carries the rules out by itself, and only where there are some', async (t) => {
+t.test('the daemon applies the rules automatically, and only to projects that have rules', async (t) => {
   const daemon = await startDecisions(t, 2, {}, { retentionMs: 100 })
   await daemon.capture([eventOf('view', 50, { age: 50 }), eventOf('view', 5, { age: 5 })])
   await daemon.capture([eventOf('view', 50, { age: 50 })], 2)
@@ -247,11 +247,11 @@ t.test('the daemon carries the rules out by itself, and only where there are som
   })
   t.strictSame(await remaining(daemon), ['view 5'])
   await daemon.capture([])
-  t.match((await daemon.api('GET', 'erasures/')).body, { count: 1 }, 'no job without events')
+  t.match((await daemon.api('GET', 'erasures/')).body, { count: 1 }, 'without events there is no job')
   t.match((await daemon.api('GET', 'erasures/', 2)).body, { count: 0 })
 })
 
-t.test('tenrec retention', async (t) => {
+t.test('the tenrec retention command works', async (t) => {
   const daemon = await start(t)
   const where = ['--base-url', daemon.url, '--personal-key', PERSONAL_KEY]
   const retention = async (...words: readonly string[]) =>
@@ -292,7 +292,7 @@ t.test('tenrec retention', async (t) => {
   t.match(await retention('set', '--bytes', '5'), { exitCode: 1, err: /400: bytes_max must be/ })
 })
 
-t.test('what a command erases follows from its record and not from the clock', async (t) => {
+t.test('a command erases by its record and not by the clock', async (t) => {
   const beforeMs = Date.UTC(2023, 4, 5)
   const command: PersonCommand = {
     kind: 'run_retention',
@@ -312,9 +312,9 @@ t.test('what a command erases follows from its record and not from the clock', a
   log.send(1, events)
   for (let round = 0; round < 10; round++) log.process()
   const count = (): number => log.reader.listEvents({ projectId: 1, limit: 100 }).results.length
-  t.equal(count(), 12, 'those that came behind the record stay')
+  t.equal(count(), 12, 'events after the record stay')
   log.append(1, command)
   log.send(1, events)
   for (let round = 0; round < 10; round++) log.process()
-  t.equal(count(), 8, 'an S that is not there yet means none that comes later')
+  t.equal(count(), 8, 'a sequence number that does not exist yet covers no later event')
 })

@@ -1,5 +1,5 @@
 /**
- * Threads tell what memory they take, and those that nobody asks anything are ended and started again.
+ * Tests that threads report their memory, and that idle threads are ended and started again.
  *
  * @lane quick
  */
@@ -16,7 +16,7 @@ const START_MS = Date.UTC(2024, 0, 10)
 const DAY_MS = 86_400_000
 
 t.test(
-  'threads that are ended give everything back, and the next question starts others',
+  'ended threads release all memory, and the next query starts new ones',
   async (t) => {
     const log = new PersonLog(t, t.testdir())
     const timestamp = new Date(START_MS).toISOString()
@@ -67,17 +67,17 @@ t.test(
     t.ok((memory?.heapUsedBytes ?? 0) > 0)
     t.ok((memory?.heapBytesMax ?? 0) >= plan.heapMib.analytics * 1024 ** 2)
     t.ok(threads.idleMs > 0)
-    t.ok(usedBlockBytes(first[0]?.cache.shared as never) > 0, 'its columns lie in shared memory')
+    t.ok(usedBlockBytes(first[0]?.cache.shared as never) > 0, 'its columns are in shared memory')
     const second = shares()
     await threads.end(second)
     t.strictSame(threads.memory, [])
     t.equal(await ask(), answer)
-    t.ok(usedBlockBytes(second[0]?.cache.shared as never) > 0, 'the next ones have their own')
+    t.ok(usedBlockBytes(second[0]?.cache.shared as never) > 0, 'the next threads have their own columns')
     t.strictSame(deaths, [], 'no thread was lost')
   },
 )
 
-t.test('the place of a thread that is gone is free', async (t) => {
+t.test('the slot of an ended thread is free', async (t) => {
   const board = memoryBoard(2, shortageCount())
   board.owners.set([7, 8])
   t.strictSame(

@@ -1,6 +1,6 @@
 /**
- * Threads whose code cannot be loaded because the process may open no more files: what waits for them is refused, and
- * they start again by themselves when the shortage is over.
+ * Tests threads with code that cannot be loaded because the process has no free file descriptors. Their waiting tasks
+ * are refused, and the threads start again without help when the shortage is over.
  *
  * @lane quick
  */
@@ -19,7 +19,7 @@ import { eventually } from '../fixtures/timed-command.ts'
 
 const TASK = { call: 'close', values: [] } as const
 
-/** A group whose threads end while they load their code, as long as the file `shortage` is there. */
+/** A group of threads that end while they load their code, as long as the file `shortage` exists. */
 function startGroup(t: Test, threadsMin: number) {
   const folder = t.testdir({ shortage: '' })
   const shortage = join(folder, 'shortage')
@@ -43,7 +43,7 @@ function startGroup(t: Test, threadsMin: number) {
     pool: {},
     onDeath: (death) => deaths.push(death),
   })
-  // Nothing of a group keeps the process alive.
+  // No thread of a group keeps the process alive.
   const timer = setInterval(() => {}, 1000)
   t.teardown(async () => {
     await group.close()
@@ -66,7 +66,7 @@ for (const threadsMin of [0, 1]) {
     t.ok(deaths.length > 0)
     t.ok(
       deaths.every(({ isReplaced }) => isReplaced),
-      'and the process need not end',
+      'the process need not end',
     )
   })
 }

@@ -1,7 +1,6 @@
 /**
- * The check of an upload in a slab: whatever a body is wrapped in, and whichever way it is read, the block
- * that is written over it is the one that memory of its own would hold, and nothing of what lay in the slab
- * before is in it.
+ * Tests the check of an upload in a slab. In any encoding and in any way of reading, the block written over the body
+ * equals the block in separate memory, and contains no earlier data of the slab.
  *
  * @lane quick
  */
@@ -24,7 +23,7 @@ const KEY = 'phc_key_of_the_slabs'
 const DIRT = 0xab
 const SLAB = new SharedArrayBuffer(SLAB_BYTES_MAX)
 
-/** Uuids of the client, so that two checks of one body make the same block. */
+/** Uuids from the client, so that two checks of one body make the same block. */
 function eventsOf(count: number, text = 'ä plain text'): readonly object[] {
   return Array.from({ length: count }, (_, index) => ({
     event: 'e',
@@ -35,7 +34,7 @@ function eventsOf(count: number, text = 'ä plain text'): readonly object[] {
 }
 
 const BATCH = JSON.stringify({ api_key: KEY, batch: eventsOf(1000) })
-/** A lone surrogate is not for the scanner. */
+/** The scanner does not accept a lone surrogate. */
 const PARSED = JSON.stringify({ api_key: KEY, batch: eventsOf(1000) }).replaceAll('ä', '\\ud83d')
 const FORM = 'application/x-www-form-urlencoded'
 
@@ -69,7 +68,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'too large when it is decoded': { body: gzipSync(Buffer.alloc(SLAB_BYTES_MAX, 0x20)) },
 }
 
-/** The stores of a thread that checks, which opens nothing but the projects. */
+/** The stores of a checking thread, which opens only the projects. */
 async function openStores(t: Test): Promise<ThreadStores> {
   const dataDir = t.testdir()
   const projects = new ProjectStore(dataDir)
@@ -95,7 +94,7 @@ function plain(result: CheckResult): unknown {
   return { ...result, block: Buffer.from(block) }
 }
 
-t.test('a block in a slab is the one that is made elsewhere, for every kind of body', async (t) => {
+t.test('a block in a slab equals one in separate memory, for every kind of body', async (t) => {
   const stores = await openStores(t)
   const check = (row: Row, lane: CheckLane, body: Uint8Array, slab: SharedArrayBuffer | null) => {
     const { kind = 'capture', contentType = '', query = '' } = row
@@ -130,7 +129,7 @@ t.test('a block in a slab is the one that is made elsewhere, for every kind of b
   t.same([...kinds].sort(), ['accepted', 'deferred', 'refused'])
 })
 
-t.test('a block that is larger than a slab gets memory of its own', async (t) => {
+t.test('a block that is larger than a slab gets its own memory', async (t) => {
   const stores = await openStores(t)
   // Each of them takes 24 bytes more in a block.
   const events = Array.from({ length: 700_000 }, () => '{"distinct_id":1}').join(',')
@@ -144,7 +143,7 @@ t.test('a block that is larger than a slab gets memory of its own', async (t) =>
     return checkUpload(stores, { lane: 'slow', request, slab: SLAB })
   }
   let result = check()
-  // A check has seconds, which a machine that is busy with other tests may take.
+  // A check has seconds, which may pass on a machine that is busy with other tests.
   for (let again = 0; again < 5 && result.kind === 'refused'; again++) result = check()
   if (result.kind !== 'accepted') throw new TypeError(`the body was ${result.kind}`)
   t.equal(result.eventCount, 700_000)

@@ -8,18 +8,18 @@ export const BODY_BYTES_MAX = 20 * 1024 ** 2 - 1024
 /** A body that is ready to be sent. */
 export interface Body {
   readonly packed: Buffer
-  /** Bytes before packing. */
+  /** Bytes before compression. */
   readonly bytes: number
   readonly events: number
 }
 
-/** Packs events, each of them the JSON text of an object. */
+/** Compresses events, each of them the JSON text of an object. */
 export function packBody(events: readonly string[]): Body {
   const json = Buffer.from(`{"api_key":"${PROJECT_KEY}","batch":[${events.join(',')}]}`)
   return { packed: gzipSync(json), bytes: json.length, events: events.length }
 }
 
-/** Packs events around one large text, which is copied and never becomes part of a JavaScript string. */
+/** Compresses events around one large text, which is copied and never becomes part of a JavaScript string. */
 export function packAround(
   text: Buffer,
   events: readonly { before: string; after: string }[],
@@ -34,7 +34,7 @@ export function packAround(
   return { packed: gzipSync(json), bytes: json.length, events: events.length }
 }
 
-/** Packs objects, as many in a body as `eventsMax` says. */
+/** Compresses objects, at most `eventsMax` in a body. */
 export function packEvents(events: readonly object[], eventsMax: number): readonly Body[] {
   const bodies: Body[] = []
   for (let start = 0; start < events.length; start += eventsMax) {
@@ -44,7 +44,7 @@ export function packEvents(events: readonly object[], eventsMax: number): readon
   return bodies
 }
 
-/** Bytes that a list of bodies has when it is sent. */
+/** Returns the total bytes of a list of bodies on the wire. */
 export function packedBytes(bodies: readonly Body[]): number {
   return bodies.reduce((sum, { packed }) => sum + packed.length, 0)
 }

@@ -1,20 +1,20 @@
-/** A client with a loopback address of its own, so that the daemon can tell an attacker from ordinary clients. */
+/** A client with its own loopback address, so that the daemon can distinguish an attacker from ordinary clients. */
 import { Agent, request } from 'node:http'
 import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
 import type { Body } from './bodies.ts'
 
 const ANSWER_MS_MAX = 120_000
-/** What of an answer is kept; of the rest only the length. */
+/** The part of an answer that is kept. Of the rest, only the length counts. */
 const ANSWER_BYTES_KEPT_MAX = 4 * 1024 ** 2
-/** How long a refused sender waits at most before it sends the same again. */
+/** The maximum pause of a refused sender before it sends the same request again. */
 const RETRY_MS_MAX = 1000
 
-/** How a request went. */
+/** The outcome of a request. */
 export interface Reply {
-  /** 0 when the connection was refused or cut. */
+  /** 0 if the connection was refused or closed. */
   readonly status: number
   readonly ms: number
-  /** Bytes of the answer's body. */
+  /** Bytes of the body of the answer. */
   readonly bytes: number
   readonly text: string
   readonly retryAfterSeconds: number
@@ -22,7 +22,7 @@ export interface Reply {
 
 export interface ClientOptions {
   readonly url: string
-  /** The address that requests come from, such as 127.0.0.2. */
+  /** The source address of the requests, such as 127.0.0.2. */
   readonly address: string
   readonly connectionsMax: number
   /** Sends `X-Forwarded-For` with this address, as a proxy on the same machine does. */
@@ -38,7 +38,7 @@ interface Outgoing {
 
 /** The outcomes of a group of requests. */
 export interface SendResult {
-  /** Status -> how many answers had it. */
+  /** Maps each status to the number of answers with it. */
   readonly statuses: Readonly<Record<string, number>>
   readonly bytes: number
   readonly acceptedEvents: number
@@ -54,20 +54,20 @@ export class Client {
     this.#agent = new Agent({ keepAlive: true, maxSockets: connectionsMax, timeout: 5000 })
   }
 
-  /** Sends one packed body of events. */
+  /** Sends one compressed body of events. */
   batch({ packed }: Body): Promise<Reply> {
     const headers = { 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' }
     return this.#send({ method: 'POST', path: '/batch/', headers, body: packed })
   }
 
-  /** Sends JSON to a public route; the project key is added. */
+  /** Sends JSON to a public route, with the project key added. */
   post(path: string, value: object): Promise<Reply> {
     const body = Buffer.from(JSON.stringify({ api_key: PROJECT_KEY, ...value }))
     const headers = { 'Content-Type': 'application/json' }
     return this.#send({ method: 'POST', path, headers, body })
   }
 
-  /** Reads or changes something below `/api/projects/1/` with the personal key. */
+  /** Reads or changes data below `/api/projects/1/` with the personal key. */
   api(method: string, path: string, value?: object): Promise<Reply> {
     const headers = { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' }
     const outgoing = { method, path: `/api/projects/1/${path}`, headers }
@@ -81,8 +81,8 @@ export class Client {
   }
 
   /**
-   * Sends bodies, `concurrency` at a time. A refused body is sent again after a pause, until `endMs` on the clock
-   * of `performance.now()`.
+   * Sends bodies, `concurrency` at a time. A refused body is sent again after a pause, until `endMs` on the clock of
+   * `performance.now()`.
    */
   async sendAll(bodies: readonly Body[], concurrency: number, endMs: number): Promise<SendResult> {
     const statuses: Record<string, number> = {}

@@ -1,6 +1,6 @@
 /**
- * The search for extremes with a fixed seed and small bodies. The bodies are the same in each run, and the daemon accepts
- * them. It keeps running, starts again with the stored data, and shows an event that is sent afterwards.
+ * Runs the search for extremes with a fixed seed and small bodies. The bodies are the same in each run, and the daemon
+ * accepts them. It continues to run, starts again with the stored data, and shows an event that is sent afterwards.
  *
  * @lane quick
  */
@@ -37,7 +37,7 @@ const WIRE_BYTES_MAX = 64 * 1024
 
 t.teardown(closeConnections)
 
-/** The bytes before they are packed, as text. */
+/** The bytes before compression, as text. */
 function packedText(shape: Shape, seed: number): string {
   return shapeBodies(shape, seed, { wireBytesMax: WIRE_BYTES_MAX, now: NOW })
     .map(({ packed }) => packed.toString('base64'))
@@ -54,7 +54,7 @@ function smallShapes(count: number): readonly Shape[] {
   return [...drawn, ...made]
 }
 
-t.test('the same seed makes the same shapes and the same bytes', (t) => {
+t.test('the same seed creates the same shapes and the same bytes', (t) => {
   const shapes = smallShapes(16)
   t.same(smallShapes(16), shapes)
   const makeAll = (): readonly string[] => shapes.map(packedText)
@@ -63,7 +63,7 @@ t.test('the same seed makes the same shapes and the same bytes', (t) => {
   t.end()
 })
 
-t.test('a shape survives being written and read, and what is none is refused', (t) => {
+t.test('a shape can be written and read back, and an invalid one is refused', (t) => {
   for (const shape of smallShapes(10)) {
     t.same(parseShape(JSON.parse(JSON.stringify(shape))), shape)
   }
@@ -73,7 +73,7 @@ t.test('a shape survives being written and read, and what is none is refused', (
   t.end()
 })
 
-t.test('bodies stay below the limit of a body and the bytes that a trial may send', (t) => {
+t.test('bodies stay below the body limit and the byte limit of the trial', (t) => {
   const dice = new Dice(SEED)
   // Large ones, because small ones are always below.
   for (let index = 0; index < roundsOf(20, 1); index++) {
@@ -88,7 +88,7 @@ t.test('bodies stay below the limit of a body and the bytes that a trial may sen
   t.end()
 })
 
-t.test('rows have names of their own', (t) => {
+t.test('rows have unique names', (t) => {
   const names = ROWS.map(({ number, variant }) => `${number} ${variant ?? ''}`)
   t.equal(new Set(names).size, names.length)
   t.end()

@@ -1,4 +1,4 @@
-/** Ordinary clients beside an attack. They count their answers and measure how long they wait for them. */
+/** Ordinary clients beside an attack. They count their answers and measure the waiting time. */
 import { Client, pause, type Reply } from './client.ts'
 
 const FIRST_ADDRESS = 3
@@ -6,16 +6,16 @@ const CLIENTS = 3
 const PERIOD_MS = 100
 const READ_PERIOD_MS = 500
 
-/** How one kind of request went. */
+/** The outcomes of one kind of request. */
 export interface Waits {
   readonly sent: number
-  /** Answers that are not 200. */
+  /** Answers other than 200. */
   readonly refused: number
-  /** Connections that were refused or cut. */
+  /** Connections that were refused or closed. */
   readonly failed: number
   readonly longestMs: number
   readonly p99Ms: number
-  /** The first answer that was not 200. */
+  /** The first answer other than 200. */
   readonly firstRefusal: string
 }
 
@@ -48,9 +48,9 @@ class WaitList {
 }
 
 /**
- * Three clients, each from its own loopback address. Each sends a batch of three events and asks for its flags every
- * 100 ms, and waits for an answer before it sends the next request of the same kind. The first one also reads the
- * newest events with a personal key.
+ * Three clients, each from its own loopback address. Each sends a batch of three events and requests its flags every
+ * 100 ms, and waits for an answer before the next request of the same kind. The first one also reads the newest events
+ * with a personal key.
  */
 export class OrdinaryClients {
   readonly #captures = new WaitList()
@@ -85,7 +85,7 @@ export class OrdinaryClients {
     this.#loops.push(this.#repeat(READ_PERIOD_MS, this.#reads, read))
   }
 
-  /** Waits for the last answers and returns how long all of them took. */
+  /** Waits for the last answers and returns the time that all of them took. */
   async stop(): Promise<{ captures: Waits; flags: Waits; reads: Waits }> {
     this.#isStopped = true
     await Promise.all(this.#loops)

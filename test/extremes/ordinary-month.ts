@@ -1,4 +1,4 @@
-/** A month of ordinary events in order of time, and the questions that a person asks about them. */
+/** A month of ordinary events in order of time, and ten queries that a user runs on them. */
 import type { Dice } from '../fixtures/dice.ts'
 
 const DAY_MS = 86_400_000
@@ -8,15 +8,15 @@ const PATHS = 300
 const EVENTS_OF_A_PERSON = 10
 const EVENTS = ['$pageview', '$pageview', '$pageview', 'plain', 'signed up', 'paid']
 
-/** How many events there are before these, and will be in the end. */
+/** The number of events before these, and the number in the end. */
 export interface Progress {
   readonly done: number
   readonly total: number
 }
 
 /**
- * Makes the JSON texts of events. With `progress` their times go through the last 30 days, and there is one person for
- * ten of all events; without it they are called `plain`, are of now, and of 1,000 persons.
+ * Creates the JSON texts of events. With `progress`, their times cover the last 30 days, and there is one person for
+ * every ten of all events. Without it, they are called `plain`, have the current time, and belong to 1,000 persons.
  */
 export function plainEvents(dice: Dice, count: number, progress?: Progress): readonly string[] {
   const now = Date.now()
@@ -50,21 +50,21 @@ export function plainEvents(dice: Dice, count: number, progress?: Progress): rea
         $browser: dice.pick(['Chrome', 'Firefox', 'Safari']),
         $session_id: sessionId(day * DAY_MS, person),
         price: dice.below(1000) / 10,
-        // Left out of the JSON where it is not set.
+        // Omitted from the JSON if it is not set.
         $set: set,
       },
     })
   })
 }
 
-/** A UUID of version 7: one session for each person and day. */
+/** Returns a UUID of version 7: one session for each person and day. */
 function sessionId(dayMs: number, person: number): string {
   const time = dayMs.toString(16).padStart(12, '0')
   const tail = person.toString(16).padStart(12, '0')
   return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${tail}`
 }
 
-/** Ten questions about the last 30 days, by name. */
+/** Returns ten queries about the last 30 days, by name. */
 export function questionsOfMonth(): ReadonlyMap<string, object> {
   const dateRange = { date_from: '-30d' }
   const views = [{ kind: 'EventsNode', event: '$pageview' }]

@@ -1,6 +1,6 @@
 /**
- * Known attacks, by number: each one once ended the daemon, filled its memory or its disk, or kept others waiting. They
- * use the public key of a project only, unless they say otherwise. All input is made from a seed.
+ * Known attacks, by number. Each one once ended the daemon, filled its memory or its disk, or delayed other clients.
+ * They use only the public key of a project, unless they say otherwise. All input is generated from a seed.
  */
 import { connect, type Socket } from 'node:net'
 import { Dice } from '../fixtures/dice.ts'
@@ -13,7 +13,7 @@ import type { Machine } from './watched-daemon.ts'
 
 export interface Row {
   readonly number: number
-  /** Tells variants of a row apart. */
+  /** Distinguishes variants of a row. */
   readonly variant?: string
   readonly title: string
   /** The machine of this row. Command line options override it. */
@@ -27,14 +27,14 @@ const LETTERS = 'abcdefghijklmnopqrstuvwxyz0123456789'
 const LARGE_TEXT_BYTES = 520_000
 const PERSONS_OF_A_BODY = 38
 
-/** A random text of letters and digits, which compression cannot make much smaller. */
+/** Returns a random text of letters and digits, which compression cannot make much smaller. */
 function word(dice: Dice, length: number): string {
   let text = ''
   while (text.length < length) text += LETTERS[dice.below(LETTERS.length)] ?? ''
   return text
 }
 
-/** Texts of one letter, repeated: large, different from each other, and almost nothing when they are packed. */
+/** Returns texts of one repeated letter: large, different from each other, and almost nothing after compression. */
 function largeText(index: number, length: number): string {
   return `${index} ${(LETTERS[index % LETTERS.length] ?? '').repeat(length)}`.slice(0, length)
 }
@@ -115,7 +115,7 @@ function smallChanges(seed: number, { owners, isGroup }: LargeOwner): Body {
   return packBody(events.map((event) => JSON.stringify(event)))
 }
 
-/** Sends bodies in two parts; the second when the first has been processed, or the time is over. */
+/** Sends bodies in two parts. The second part follows when the first has been processed, or the time is over. */
 function sendingThen(first: readonly Body[], second: readonly Body[]): Attack {
   return {
     async send(scene) {
@@ -181,7 +181,7 @@ function mergeChain(): Attack {
   return sendingThen(packEvents(persons, 20_001), packEvents(chain, 20_000))
 }
 
-/** Row 7: flags of persons with 32,000 properties, asked for by many clients. */
+/** Row 7: flags of persons with 32,000 properties, requested by many clients. */
 function widePersons(): Attack {
   const properties = Object.fromEntries(
     Array.from({ length: 32_000 }, (_, index) => [`k${index}`, index % 10]),
@@ -209,7 +209,7 @@ function widePersons(): Attack {
       return sent
     },
     async read(scene) {
-      // One after the other, so that a decision does not wait for another one.
+      // One after another, so that a decision does not wait for another one.
       const medians: Record<string, number> = {}
       for (const id of ['narrow', 'wide1']) {
         const times: number[] = []
@@ -242,7 +242,7 @@ async function askFlags(scene: Scene, clients: number, ms: number): Promise<void
   scene.note(`${clients} clients ask for flags`, { requests: times.length, medianMs, longestMs })
 }
 
-/** Row 8: names of events and properties without end, then a new one. */
+/** Row 8: an endless number of event and property names, then a new one. */
 function longNames(): Attack {
   const events = Array.from({ length: 100_000 }, (_, index) => ({
     event: `${'n'.repeat(190)}${index}`,
@@ -267,7 +267,7 @@ function longNames(): Attack {
   }
 }
 
-/** Row 9: persons without end in few bodies. */
+/** Row 9: a very large number of persons in few bodies. */
 function newIds(seed: number): Attack {
   const dice = new Dice(seed)
   const bodies = Array.from({ length: 6 }, () =>
@@ -281,7 +281,7 @@ function newIds(seed: number): Attack {
   return sending(bodies)
 }
 
-/** Row 10: one event of the year 1, then questions over all time about another event. */
+/** Row 10: one event of the year 1, then queries over all time about another event. */
 function yearOne(): Attack {
   const now = Date.now()
   const ordinary = Array.from({ length: 1000 }, (_, index) => ({
@@ -311,7 +311,7 @@ function yearOne(): Attack {
   }
 }
 
-/** Row 11: five junk group types, then a good one. */
+/** Row 11: five junk group types, then a valid one. */
 function junkGroups(): Attack {
   const junk = { j1: 'a', j2: 'a', j3: 'a', j4: 'a', j5: 'a' }
   const event = { event: 'junk', distinct_id: 'j', properties: { $groups: junk } }
@@ -426,7 +426,7 @@ async function countEvents(client: Client, event: string): Promise<number | null
   return results?.[0]?.aggregated_value ?? null
 }
 
-/** Row 14: all connections of a process with few open files are taken, while events come. */
+/** Row 14: all connections of a process with few open files are taken, while events arrive. */
 function allConnections(): Attack {
   return {
     async send(scene) {
@@ -462,7 +462,7 @@ function allConnections(): Attack {
   }
 }
 
-/** Row 15: nothing hostile. A month of events on a small machine, then ten questions one after another. */
+/** Row 15: nothing hostile. A month of events on a small machine, then ten queries one after another. */
 function smallMachine(seed: number, events: number): Attack {
   return {
     async prepare(scene) {

@@ -107,7 +107,7 @@ async function runRows(names: readonly string[]): Promise<void> {
   }
 }
 
-/** The figures of a trial for people. */
+/** Prints the figures of a trial for people. */
 function summary(report: TrialReport): string {
   const { restart, captures, flags, reads, peaks } = report
   const guard = report.isStoppedByGuard ? ', killed by the guard' : ''
@@ -137,7 +137,7 @@ function text(ms: number | null): string {
   return ms === null ? 'never' : `${ms} ms`
 }
 
-/** With as much of a trial as is needed to run it again. */
+/** With the parts of a trial that are needed to run it again. */
 function printTrial(trial: SearchTrial): void {
   const { number, seed, shapes, violations, scores, report } = trial
   keep(trial)

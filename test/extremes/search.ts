@@ -1,6 +1,6 @@
 /**
  * A search for bodies that cost the daemon much and the sender little. It draws shapes, changes and combines the worst
- * of them, and reports each that breaks an invariant.
+ * of them, and reports each one that breaks an invariant.
  */
 import { Dice } from '../fixtures/dice.ts'
 import { packedBytes } from './bodies.ts'
@@ -13,19 +13,19 @@ const CONCURRENCY = 2
 const SHAPES_MAX = 3
 const ELITES_MAX = 4
 const DRAWN_SHARE = 0.35
-/** CPU time that a trial may well take. */
+/** CPU time that a trial may take. */
 const CPU_SECONDS = 20
-/** The limit of all bodies before compression. Beyond it, making them takes longer than processing them. */
+/** The limit of all bodies before compression. Beyond it, creating them takes longer than processing them. */
 const TRIAL_BYTES_MAX = 200 * MIB
 
-/** What must hold in each trial. */
+/** Invariants that must hold in each trial. */
 export interface Invariants {
   /** Anonymous memory, MiB. */
   readonly memoryMibMax: number
   readonly restartMsMax: number
   readonly seenMsMax: number
   readonly waitMsMax: number
-  /** Of a list of names, persons or events with a key. */
+  /** Time for a list of names, persons or events with a key. */
   readonly readMsMax: number
   /** Bytes on disk for each byte on the wire. Only the bytes beyond 64 MiB on disk count. */
   readonly diskRatioMax: number
@@ -60,13 +60,13 @@ export interface SearchTrial {
   readonly scores: Scores
 }
 
-/** Each is 1 where an invariant is just met. */
+/** Each score is 1 if an invariant is just met. */
 export interface Scores {
   readonly life: number
   readonly memory: number
   readonly disk: number
   readonly lag: number
-  /** CPU time, which tells more than the lag on a machine that is busy with other work. */
+  /** CPU time, which is more reliable than the lag on a machine with other load. */
   readonly work: number
   readonly waits: number
   readonly reads: number
@@ -94,7 +94,7 @@ interface Turn {
   readonly options: Omit<SearchOptions, 'onTrial' | 'seconds' | 'seed'>
 }
 
-/** Sends the bodies of shapes one after another and judges what comes of it. */
+/** Sends the bodies of shapes one after another and judges the result. */
 export async function tryShapes(shapes: readonly Shape[], turn: Turn): Promise<SearchTrial> {
   const { settings, invariants, wireBytesMax } = turn.options
   const bounds = {
@@ -128,7 +128,7 @@ function ask(client: Client, value: object): Promise<Reply> {
   return client.api('POST', 'query/', { query: value })
 }
 
-/** Reads with a key after the bodies were processed. Questions may take longer than lists. */
+/** Reads with a key after the bodies were processed. Queries may take longer than lists. */
 const READS: ReadonlyMap<string, (client: Client) => Promise<Reply>> = new Map([
   ['list of events', (client: Client) => client.api('GET', 'event_definitions/?limit=2')],
   ['list of properties', (client: Client) => client.api('GET', 'property_definitions/?limit=5')],
@@ -218,7 +218,7 @@ function violationsOf(report: TrialReport, scores: Scores, invariants: Invariant
   return found
 }
 
-/** Draws shapes, or takes those of a trial that scored high in one of the scores, and changes them. */
+/** Draws shapes, or takes those of a trial with a high score and changes them. */
 function nextShapes(dice: Dice, trials: readonly SearchTrial[]): readonly Shape[] {
   if (trials.length < 3 || dice.chance(DRAWN_SHARE)) {
     return dice.list(dice.between(1, SHAPES_MAX), () => drawShape(dice))

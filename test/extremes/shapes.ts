@@ -1,12 +1,12 @@
 /**
- * Valid bodies at the extremes. A *shape* is a list of parameters, such as how many events there are and how many of
- * them have a name of their own. The same shape and seed give the same bytes on the same day, from whose beginning times
- * count.
+ * Valid bodies at the extremes. A *shape* is a list of parameters, such as the number of events and the number of
+ * unique event names. The same shape and seed give the same bytes on the same day, because times count from the
+ * beginning of the day.
  */
 import { Dice } from '../fixtures/dice.ts'
 import { BODY_BYTES_MAX, type Body, packBody } from './bodies.ts'
 
-/** How much of something differs: nothing, a part of it for each body, a few, or each event from the others. */
+/** How much of something differs: nothing, a part in each body, a few, or every event from the others. */
 const VARIETIES = ['one', 'few', 'body', 'each'] as const
 type Variety = (typeof VARIETIES)[number]
 
@@ -27,7 +27,7 @@ const CHOICES = {
   ],
   names: VARIETIES,
   ids: VARIETIES,
-  /** Which distinct_ids events of merges bring together. */
+  /** The distinct_ids that merge events combine. */
   merge: ['none', 'hub', 'reverse hub', 'chain', 'reverse chain', 'pairs', 'tree', 'moving hub'],
   propertyNames: VARIETIES,
   value: [
@@ -54,7 +54,7 @@ const CHOICES = {
   uuids: ['none', 'each', 'repeated'],
 } as const
 
-/** Parameters that are numbers: the least and the most. They are drawn with equal chance for each power of two. */
+/** Numeric parameters with their minimum and maximum. Each power of two is drawn with equal chance. */
 const RANGES = {
   bodies: [1, 24],
   events: [1, 200_000],
@@ -71,7 +71,7 @@ type Chosen = { readonly [Name in keyof typeof CHOICES]: (typeof CHOICES)[Name][
 type Ranged = { readonly [Name in keyof typeof RANGES]: number }
 
 export interface Shape extends Chosen, Ranged {
-  /** The part of events that have the large value; the others have a small one. */
+  /** The share of events with the large value. The others have a small one. */
   readonly ownShare: number
 }
 
@@ -90,7 +90,7 @@ const FULL_BOUNDS: ShapeBounds = {
   valueLengthMax: RANGES.valueLength[1],
 }
 
-/** The daemon drops an event whose properties have more than 1 MiB. */
+/** The daemon drops an event with more than 1 MiB of properties. */
 const EVENT_BYTES_MAX = 1024 ** 2 - 4096
 const FEW = 5
 const DAY_MS = 86_400_000
@@ -149,7 +149,7 @@ export function crossShapes(dice: Dice, first: Shape, second: Shape): Shape {
   return Object.fromEntries(entries) as unknown as Shape
 }
 
-/** Reads a shape from text, such as from a report of a violation. Throws if it is none. */
+/** Reads a shape from text, such as from a report of a violation. Throws if it is invalid. */
 export function parseShape(value: unknown): Shape {
   const shape = value as Shape
   for (const [name, list] of Object.entries(CHOICES)) {
@@ -165,16 +165,16 @@ export function parseShape(value: unknown): Shape {
   return shape
 }
 
-/** How much the bodies of a shape may have together; the first one is made in any case. */
+/** The maximum total size of the bodies of a shape. The first one is created in any case. */
 export interface BodyBounds {
   readonly wireBytesMax?: number
-  /** Before packing. */
+  /** Before compression. */
   readonly bytesMax?: number
-  /** The time around which events are; default the beginning of this day. */
+  /** The time around which events are. Defaults to the beginning of this day. */
   readonly now?: number
 }
 
-/** Makes the bodies of a shape, as many as fit. */
+/** Creates the bodies of a shape, as many as fit. */
 export function shapeBodies(
   shape: Shape,
   seed: number,
@@ -192,7 +192,7 @@ export function shapeBodies(
     const body = packBody(new EventMaker(shape, seed, index, now).events(events))
     if (wireBytes + body.packed.length > wireBytesMax) {
       if (bodies.length > 0 || events <= 1) break
-      // Even the first body is too large: take fewer events.
+      // Even the first body is too large, so it gets fewer events.
       events = Math.max(1, Math.floor((body.events * wireBytesMax) / body.packed.length / 1.1))
       continue
     }
@@ -209,7 +209,7 @@ function today(): number {
 }
 
 function drawNumber(dice: Dice, least: number, most: number): number {
-  // A third are the ends, where faults are.
+  // A third of the values are the ends of the range, where faults are common.
   if (dice.chance(0.15)) return most
   if (dice.chance(0.15)) return least
   const power = dice.below(1_000_000) / 1_000_000
@@ -226,13 +226,13 @@ function within(shape: Shape, bounds: ShapeBounds): Shape {
   }
 }
 
-/** Makes the events of one body. */
+/** Creates the events of one body. */
 class EventMaker {
   readonly #shape: Shape
   readonly #body: number
   readonly #dice: Dice
   readonly #now: number
-  /** Texts that do not differ from event to event are made once. */
+  /** Texts that do not differ between events are created once. */
   readonly #texts = new Map<string, string>()
 
   constructor(shape: Shape, seed: number, body: number, now: number) {
@@ -399,7 +399,7 @@ class EventMaker {
     return text.slice(0, length)
   }
 
-  /** A number that says which events have the same of something. */
+  /** Returns a number. Events with the same number share a value. */
   #number(variety: Variety, index: number): number {
     if (variety === 'one') return 0
     if (variety === 'few') return index % FEW
@@ -412,7 +412,7 @@ class EventMaker {
     return `${text}${this.#padding('x', length - text.length)}`
   }
 
-  /** The distinct_id of an event that merges, and the other one. */
+  /** Returns the distinct_id of a merge event, and the other one. */
   #merged(index: number): readonly [string, string | null] {
     const { merge, idLength } = this.#shape
     const name = (number: number): string => {
@@ -434,7 +434,7 @@ class EventMaker {
       case 'tree':
         return [name(number), name(Math.floor(number / 2))]
       case 'moving hub':
-        // Ids gather at a hub, which moves on with every tenth event.
+        // Distinct_ids gather at a hub, which changes with every tenth event.
         return number % 10 === 0
           ? [`hub${number}`, `hub${number - 10}`]
           : [`hub${number - (number % 10)}`, name(number)]
@@ -469,7 +469,7 @@ class EventMaker {
   }
 }
 
-/** Where the quoted name at the beginning of a member ends. */
+/** The end of the quoted name at the beginning of a member. */
 function nameEnd(member: string): number {
   return /^"(?:[^"\\]|\\.)*"/.exec(member)?.[0].length ?? 0
 }
@@ -482,7 +482,7 @@ function uuidOf(number: number): string {
   return `01900000-0000-7000-8000-${number.toString(16).padStart(12, '0')}`
 }
 
-/** Sessions begin at different times, as their ids say. */
+/** Sessions begin at different times, as their ids show. */
 function sessionOf(nowMs: number, number: number): string {
   const time = (nowMs - (number % 100_000) * 60_000).toString(16).padStart(12, '0')
   return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${number.toString(16).padStart(12, '0')}`

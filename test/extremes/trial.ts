@@ -12,32 +12,32 @@ import { OrdinaryClients, type Waits } from './ordinary-clients.ts'
 import { type Machine, type Peaks, Place, StartFailure, WatchedDaemon } from './watched-daemon.ts'
 
 const ATTACKER = '127.0.0.2'
-/** Where the events come from that show whether processing goes on. */
+/** The address of the events that show whether processing continues. */
 const MARKER_ADDRESS = '127.0.0.6'
 const POLL_MS = 100
 const STARTS_MAX = 3
-/** Of a start on an empty store, which only a very busy machine delays. */
+/** Time limit of a start on an empty store, which only a very busy machine exceeds. */
 const FIRST_START_MS_MAX = 300_000
-/** Up to this age an event that waits may be one of an ordinary client. */
+/** Up to this age, a waiting event may be one of an ordinary client. */
 const AGE_SECONDS_MAX = 1
 
 export interface TrialSettings extends Machine {
   /** Milliseconds for which refused requests are sent again. */
   readonly attackMsMax: number
-  /** Milliseconds to wait until an event is seen and until nothing waits to be processed. */
+  /** Milliseconds to wait until an event is visible and until all events are processed. */
   readonly drainMsMax: number
-  /** Milliseconds that a restart may take before it counts as failed, on an idle machine. */
+  /** Milliseconds that a restart may take on an idle machine before it counts as failed. */
   readonly startMsMax: number
   /**
-   * Milliseconds that a daemon must live after the attack was processed, and after a restart: merging segments comes
-   * later, and ends some of them.
+   * Milliseconds that a daemon must live after the attack was processed, and after a restart. Merging segments comes
+   * later, and ends some daemons.
    */
   readonly lifeMsMin: number
-  /** The attacker and the ordinary clients say where they come from in `X-Forwarded-For`. */
+  /** The attacker and the ordinary clients send their address in `X-Forwarded-For`. */
   readonly isForwarded: boolean
 }
 
-/** What an attack works with. */
+/** The tools of an attack. */
 export interface Scene {
   readonly url: string
   readonly daemon: WatchedDaemon
@@ -47,20 +47,20 @@ export interface Scene {
   readonly settings: TrialSettings
   /** The end of the attack, on the clock of `performance.now()`. */
   readonly endMs: number
-  /** Keeps a figure for the report. */
+  /** Records a figure for the report. */
   note(name: string, value: unknown): void
 }
 
 export interface Attack {
-  /** Fills the store before ordinary clients come and before memory counts. */
+  /** Fills the store before ordinary clients start and before memory is measured. */
   prepare?(scene: Scene): Promise<void>
   send(scene: Scene): Promise<SendResult>
-  /** Reads after everything was processed, while ordinary clients go on. */
+  /** Reads after everything was processed, while ordinary clients continue. */
   read?(scene: Scene): Promise<void>
 }
 
 export interface Restart {
-  /** Of each start; null when the daemon ended before it was ready, or was not ready in time. */
+  /** One result for each start. Null if the daemon ended before it was ready, or was not ready in time. */
   readonly readyMs: readonly (number | null)[]
   readonly isAlive: boolean
   readonly seenMs: number | null
@@ -69,16 +69,16 @@ export interface Restart {
 
 export interface TrialReport {
   readonly isAlive: boolean
-  /** How the process ended, when it did. */
+  /** How the process ended, if it did. */
   readonly ending: string | null
   readonly isStoppedByGuard: boolean
   readonly idleMib: number
   /** CPU time from the first request of the attack until the daemon was killed, reads included. */
   readonly cpuSeconds: number
   readonly peaks: Peaks
-  /** Until an event that was sent after the attack could be read; null: never. */
+  /** Time until an event that was sent after the attack could be read, or null if it never could. */
   readonly seenMs: number | null
-  /** From the last request of the attack until nothing waited to be processed; null: never. */
+  /** Time from the last request of the attack until all events were processed, or null if they never were. */
   readonly lagMs: number | null
   readonly wireBytes: number
   readonly sendMs: number
@@ -91,15 +91,17 @@ export interface TrialReport {
   readonly figures: Readonly<Record<string, unknown>>
   readonly complaints: Readonly<Record<string, number>>
   /**
-   * How much slower than an idle machine this one was: seconds that the first start took, on an empty store, but at
-   * least 1. Times with a limit are divided by it.
+   * How much slower than an idle machine this one was: the seconds of the first start on an empty store, but at least
+   * 1. Times with a limit are divided by it.
    */
   readonly slowness: number
-  /** The longest time for which this process itself stood still: waits of clients below it say nothing. */
+  /**
+   * The longest time for which this process itself was blocked. Shorter waits of clients say nothing about the daemon.
+   */
   readonly ownStallMs: number
 }
 
-/** Runs an attack against a daemon of its own. */
+/** Runs an attack against a new daemon. */
 export async function runTrial(attack: Attack, settings: TrialSettings): Promise<TrialReport> {
   const folder = mkdtempSync(join(tmpdir(), 'tenrec-extremes-'))
   const place = new Place(folder, settings)
@@ -107,7 +109,7 @@ export async function runTrial(attack: Attack, settings: TrialSettings): Promise
     place.release()
     rmSync(folder, { recursive: true, force: true, maxRetries: 9 })
   }
-  // A trial that is interrupted leaves nothing behind either.
+  // An interrupted trial leaves nothing behind, either.
   process.once('exit', cleanUp)
   try {
     return await runIn(place, attack, settings)
@@ -189,7 +191,7 @@ async function runIn(place: Place, attack: Attack, settings: TrialSettings): Pro
   }
 }
 
-/** Starts the daemon on what an attack left, up to three times when it does not live. */
+/** Starts the daemon on the store after an attack, up to three times if it does not live. */
 async function startAgain(
   place: Place,
   settings: TrialSettings,
@@ -231,7 +233,7 @@ async function startAgain(
   return { readyMs, isAlive: false, seenMs: null, peaks }
 }
 
-/** Sends an event and waits until it can be read. Milliseconds since the first attempt to send it. */
+/** Sends an event and waits until it can be read. Returns the milliseconds since the first attempt to send it. */
 async function untilSeen(
   daemon: WatchedDaemon,
   client: Client,
@@ -254,8 +256,8 @@ async function untilSeen(
 }
 
 /**
- * Waits until no accepted event is left to be processed, but those that ordinary clients have just sent. The age of the
- * oldest one grows with time, so it must be low for longer than it may be.
+ * Waits until all accepted events are processed, except those that ordinary clients have just sent. The age of the
+ * oldest event grows with time, so it must be low for longer than its limit.
  */
 export async function untilProcessed(
   daemon: WatchedDaemon,
@@ -276,7 +278,7 @@ export async function untilProcessed(
   return null
 }
 
-/** A gauge of /metrics, null when it could not be read. */
+/** Returns a gauge of /metrics, or null if it could not be read. */
 export function readGauge({ status, text }: Reply, name: string): number | null {
   if (status !== 200) return null
   const found = new RegExp(`^${name} (\\S+)$`, 'm').exec(text)

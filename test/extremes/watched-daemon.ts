@@ -1,35 +1,35 @@
-/** A daemon whose memory and disk are watched. It runs with the options and variables of `npm start`. */
+/** A daemon with monitored memory and disk use. It runs with the options and variables of `npm start`. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Ending, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
 
 const MIB = 1024 ** 2
-/** Of `blocks` in what stat(2) answers. */
+/** The unit of `blocks` in the result of stat(2). */
 const BLOCK_BYTES = 512
 const SAMPLE_MS = 50
 const TICKS_PER_SECOND = 100
-/** Samples of memory for each look at the disk. */
+/** Samples of memory for each sample of the disk. */
 const DISK_EVERY = 10
 const MEMORY_GROUPS = '/sys/fs/cgroup/memory'
 
-/** As the script `start` of package.json has them. */
+/** As in the script `start` of package.json. */
 const NODE_OPTIONS = ['--enable-source-maps', '--min-semi-space-size=16', '--no-memory-reducer']
 const VARIABLES = {
   MALLOC_ARENA_MAX: '2',
   MALLOC_MMAP_THRESHOLD_: '262144',
   MALLOC_TRIM_THRESHOLD_: '4194304',
-  // As an operator has it; tests beside other tests use a longer one.
+  // The value for operators. Tests that run in parallel use a longer one.
   TENREC_PROCESSING_LAG_LIMIT_MS: '30000',
 }
 
-/** On what kind of machine a daemon runs. */
+/** The kind of machine that a daemon runs on. */
 export interface Machine {
   /** Node's heap, MiB. */
   readonly heapMib?: number
   /** The setting `memory_max`, MiB. */
   readonly memoryMaxMib?: number
-  /** Open files that the process may have. */
+  /** Maximum number of open files of the process. */
   readonly openFilesMax?: number
   /** Size of a file system in memory that holds the data directory, MiB. Needs root. */
   readonly diskMib?: number
@@ -39,7 +39,7 @@ export interface Machine {
   readonly guardMib: number
 }
 
-/** What a daemon used at most. */
+/** The peak use of a daemon. */
 export interface Peaks {
   readonly anonymousMib: number
   readonly residentMib: number
@@ -71,7 +71,7 @@ export class Place {
     }
   }
 
-  /** A command that sets the limits of the process and then runs the daemon in place of itself. */
+  /** A command that sets the limits of the process and then replaces itself with the daemon. */
   launcher(): readonly string[] {
     const { openFilesMax, groupMib } = this.machine
     const steps: string[] = []
@@ -88,9 +88,9 @@ export class Place {
 
 export class WatchedDaemon {
   readonly process: SpawnedDaemon
-  /** From the start of the process until it was ready. */
+  /** Time from the start of the process until it was ready. */
   readonly readyMs: number
-  /** Messages of warnings and errors -> how often they were logged. */
+  /** Maps messages of warnings and errors to their counts. */
   readonly complaints: ReadonlyMap<string, number>
   readonly #watch: Watch
 
@@ -102,7 +102,7 @@ export class WatchedDaemon {
     daemon.ended.then(() => watch.stop())
   }
 
-  /** Starts a daemon and waits until it is ready. Throws a `StartFailure` when it is not ready in time. */
+  /** Starts a daemon and waits until it is ready. Throws a `StartFailure` if it is not ready in time. */
   static async start(place: Place, startMsMax: number): Promise<WatchedDaemon> {
     const { machine } = place
     const watch = new Watch(place)
@@ -140,7 +140,7 @@ export class WatchedDaemon {
     return this.#watch.peaks()
   }
 
-  /** Anonymous memory now, MiB. */
+  /** Current anonymous memory, MiB. */
   anonymousMib(): number {
     return readMemory(this.process.pid)?.anonymousMib ?? 0
   }
@@ -175,7 +175,7 @@ class Watch {
   #samples = 0
   #timer: NodeJS.Timeout | undefined
   #pid: number | undefined
-  /** A trial that is interrupted takes its daemon along. */
+  /** An interrupted trial ends its daemon, too. */
   readonly #kill = (): void => {
     if (this.#pid !== undefined && readMemory(this.#pid) !== null)
       process.kill(this.#pid, 'SIGKILL')
@@ -206,10 +206,10 @@ class Watch {
     }
   }
 
-  /** Counts a line of the log that complains about something. */
+  /** Counts a warning or an error of the log. */
   take(line: string): void {
     if (!line.startsWith('{')) {
-      // What Node or the C library writes; the first start also prints keys.
+      // Output of Node or the C library. The first start also prints keys.
       if (/fatal|error|abort|malloc/i.test(line)) this.#count(line.slice(0, 160))
       return
     }
@@ -247,7 +247,7 @@ class Watch {
 
 interface Memory {
   readonly anonymousMib: number
-  /** The most that was resident so far; files that are mapped included. */
+  /** The peak resident memory so far, including mapped files. */
   readonly peakMib: number
 }
 
@@ -263,11 +263,11 @@ function readMemory(pid: number): Memory | null {
   }
 }
 
-/** User and system time of all threads, 0 when the process is gone. */
+/** User and system time of all threads, or 0 if the process is gone. */
 function readCpuSeconds(pid: number): number {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // Fields 14 and 15 of proc(5); the first behind the name is field 3.
+    // Fields 14 and 15 of proc(5). The first one after the name is field 3.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
   } catch {
@@ -275,7 +275,7 @@ function readCpuSeconds(pid: number): number {
   }
 }
 
-/** Bytes on the disk of all files in a folder; files come and go meanwhile. */
+/** Returns the bytes on disk of all files in a folder. Files may appear and disappear meanwhile. */
 function folderBytes(folder: string): number {
   try {
     let bytes = 0

@@ -1,5 +1,5 @@
 /**
- * Numbers and ids that no store can hold are not there; they are no faults of the server.
+ * Tests numbers and ids that no store can hold: they are not found, and cause no server error.
  *
  * @lane all
  */
@@ -12,7 +12,7 @@ const LONG = 'x'.repeat(7000)
 
 t.teardown(closeConnections)
 
-t.test('numbers from 2^32 and ids that are too long are not there', async (t) => {
+t.test('numbers from 2^32 on and ids that are too long are not found', async (t) => {
   const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
   t.teardown(() => daemon.stop())
   const ask = async (path: string, body?: object): Promise<number> => {

@@ -1,6 +1,6 @@
 /**
- * kill -9 within and right after the transaction of a change of flags or of the organization, by
- * the daemon and by commands: the change and its entry in the audit log are there, or neither.
+ * Tests kill -9 during and right after the transaction of a change of flags or of the organization, by the daemon and
+ * by commands. The change and its entry in the audit log are both stored, or neither.
  *
  * @lane all
  */
@@ -21,12 +21,12 @@ const FLAG = 'projects/1/feature_flags/'
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-/** A change over HTTP or by a command, and the class in whose transaction it happens. */
+/** A change over HTTP or by a command, and the class that runs its transaction. */
 interface Change {
   readonly by: 'FlagStore' | 'OrganizationStore'
   readonly request?: readonly [method: string, path: string, body: object]
   readonly command?: readonly string[]
-  /** What it makes, as `changesOf` tells it, with the route and the object of its entry. */
+  /** The created object, as reported by `changesOf`, with the route and the object of its entry. */
   readonly change: string
   readonly entry: readonly [route: string, objectId: string | null]
 }
@@ -64,7 +64,7 @@ const CHANGES: readonly Change[] = [
   },
 ]
 
-/** Whether a store has a change, and how many entries tell of it. */
+/** Returns whether a store has a change, and the number of its entries. */
 async function stateOf(dataDir: string, { change, entry }: Change): Promise<[boolean, number]> {
   const organization = new OrganizationStore(dataDir)
   const flags = new FlagStore(dataDir)
@@ -107,7 +107,7 @@ function ask(url: string, method: string, path: string, body: object) {
   })
 }
 
-/** Makes the change in a process that is killed at it; answers how that ended. */
+/** Makes the change in a process that is killed during it, and returns how the process ended. */
 async function dieAt(dataDir: string, change: Change, env: Record<string, string>) {
   const { request, command = [] } = change
   if (request === undefined) {
@@ -125,7 +125,7 @@ async function dieAt(dataDir: string, change: Change, env: Record<string, string
 for (const [index, change] of CHANGES.entries()) {
   const { request, command = [] } = change
   const what = request === undefined ? command.join(' ') : `${request[0]} ${request[1]}`
-  t.test(`${what}: change and entry are there, or neither`, async (t) => {
+  t.test(`${what}: change and entry are stored, or neither`, async (t) => {
     for (const moment of ['before', 'after'] as const) {
       const dataDir = join(root, `${index}-${moment}`)
       cpSync(template, dataDir, { recursive: true })
@@ -133,7 +133,7 @@ for (const [index, change] of CHANGES.entries()) {
       writeFileSync(file, `${change.by} ${moment}`)
       const env = { NODE_OPTIONS: `--import ${KILLS.href}`, WRITE_KILLS: file }
       t.equal(await dieAt(dataDir, change, env), 'SIGKILL', moment)
-      t.equal(readFileSync(file, 'utf8'), '', `killed ${moment} the commit`)
+      t.equal(readFileSync(file, 'utf8'), '', `the process was killed ${moment} the commit`)
       const isDone = moment === 'after'
       t.strictSame(await stateOf(dataDir, change), [isDone, isDone ? 1 : 0], moment)
     }

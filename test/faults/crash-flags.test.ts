@@ -1,6 +1,6 @@
 /**
- * kill -9 at any moment of a flag write: afterwards there is the old flag or the new one, whole, and
- * decisions, definitions and the log agree with it. What was answered is never lost.
+ * Tests kill -9 at any time during the write of a flag. Afterwards the old or the new flag is stored completely, and
+ * decisions, definitions and the activity log agree with it. No answered change is lost.
  *
  * @lane all
  */
@@ -19,7 +19,7 @@ const FILLER = 'x'.repeat(60_000)
 const seed = seedOf(1)
 const random = seededRandom(seed)
 
-// Some starts of a daemon on a machine that others use, too.
+// Covers several starts of a daemon on a machine with other load.
 t.setTimeout(300_000)
 
 interface Shown {
@@ -31,7 +31,7 @@ interface Shown {
   readonly filters: { readonly payloads: { readonly true: string }; readonly filler: string }
 }
 
-/** What a writer knows of its flag: the number of the last answered change, and of the last sent. */
+/** The state a writer knows of its flag: the number of the last answered change, and of the last sent one. */
 interface Ledger {
   readonly path: string
   answered: number
@@ -47,7 +47,7 @@ async function ask<T>(daemon: SpawnedDaemon, method: string, path: string, body?
   return { status: answer.status, body: JSON.parse(answer.body.toString()) as T }
 }
 
-/** Every field of a flag tells the number of the change that wrote it. */
+/** Every field of a flag contains the number of the change that wrote it. */
 function bodyOf(number: number): object {
   return {
     name: `n${number}`,
@@ -73,7 +73,7 @@ async function write(daemon: SpawnedDaemon, ledger: Ledger, isOver: () => boolea
   }
 }
 
-t.test('kill -9 while flags are written leaves whole flags', async (t) => {
+t.test('kill -9 while flags are written leaves complete flags', async (t) => {
   t.comment(`seed ${seed} (TEST_SEED)`)
   const options = { dataDir: `${t.testdir()}/data` }
   let daemon = await spawnDaemon(options)
@@ -97,7 +97,7 @@ t.test('kill -9 while flags are written leaves whole flags', async (t) => {
     for (const ledger of ledgers) {
       const { body } = await ask<Shown>(daemon, 'GET', ledger.path)
       const number = Number(body.name.slice(1))
-      t.ok(number >= ledger.answered && number <= ledger.sent, `${body.key}: change ${number}`)
+      t.ok(number >= ledger.answered && number <= ledger.sent, `${body.key} has change ${number}`)
       t.strictSame(body.tags, [`t${number}`])
       t.equal(body.filters.payloads.true, String(number))
       t.equal(body.filters.filler, FILLER + String(number))
@@ -105,15 +105,15 @@ t.test('kill -9 while flags are written leaves whole flags', async (t) => {
       answered += ledger.answered
     }
   }
-  t.ok(answered > 0, 'something was written')
+  t.ok(answered > 0, 'flags were written')
   t.strictSame(await daemon.stop(), { code: 0, signal: null })
 })
 
-/** The log, decisions and definitions show the flag that the API shows. */
+/** Checks that the activity log, decisions and definitions show the flag that the API shows. */
 async function checkAgreement(t: Tap, daemon: SpawnedDaemon, flag: Shown): Promise<void> {
   const path = '/api/projects/1/feature_flags/'
   const log = await ask<{ total_count: number }>(daemon, 'GET', `${path}${flag.id}/activity/`)
-  t.equal(log.body.total_count, flag.version, 'an entry for each version')
+  t.equal(log.body.total_count, flag.version, 'the log has an entry for each version')
   const request = { token: PROJECT_KEY, distinct_id: 'a' }
   const decided = await ask<{ flags: Record<string, { metadata: object }> }>(
     daemon,

@@ -1,7 +1,7 @@
 /**
- * kill -9 within and right after the write transactions of merging segments, of merging and splitting
- * persons, and of jobs that erase: at the end the store holds what a twin holds that nobody killed, and
- * `verify` finds nothing. Flags and backups that are killed: crash-flags.test.ts, backup-faults.test.ts.
+ * Tests kill -9 during and right after the write transactions of merging segments, of merging and splitting persons,
+ * and of erasure jobs. In the end the store equals that of a twin that was not killed, and `verify` finds nothing. For
+ * flags and backups see crash-flags.test.ts and backup-faults.test.ts.
  *
  * @lane quick alone
  */
@@ -21,15 +21,15 @@ import { eventually } from '../fixtures/timed-command.ts'
 
 const KILLS = new URL('../fixtures/faults/write-kills.mjs', import.meta.url)
 const FIRST_MS = Date.UTC(2024, 0, 1)
-/** Each request becomes a commit that leaves a segment; together these are worth one merge. */
+/** Each request becomes a commit that leaves a segment. Together they cause one merge. */
 const COMMITS = 20
 const EVENTS_PER_COMMIT = 30
 const EVENTS = COMMITS * EVENTS_PER_COMMIT
-/** One event in ten is one that retention removes. */
+/** One event in ten is removed by retention. */
 const OLD_EVERY = 10
 const PEOPLE = 30
 const LATE_EVENTS = 20
-/** Those of `p2` and of `p12`, which is merged into it. */
+/** Those of `p2`, and of `p12`, which is merged into it. */
 const REMOVED_WITH_PERSON = 2 * (EVENTS / PEOPLE + 1)
 
 t.teardown(closeConnections)
@@ -45,10 +45,10 @@ interface ListedPerson {
 /** One of the steps that both stores go through. */
 interface Step {
   readonly name: string
-  /** At which write transaction the daemon is killed: `<class> <before or after>`. */
+  /** The write transaction at which the daemon is killed: `<class> <before or after>`. */
   readonly killedAt: string
   readonly act: (store: Store) => Promise<unknown>
-  /** Whether everything that the step leads to has happened. */
+  /** Whether all effects of the step have happened. */
   readonly isOver: (store: Store) => Promise<boolean>
 }
 
@@ -79,7 +79,7 @@ async function seed(t: Test, dataDir: string): Promise<void> {
       Array.from({ length: EVENTS_PER_COMMIT }, (_, index) => eventOf(first + index)),
     )
   }
-  // Somebody waits for the answer to a command, so that nothing is merged now.
+  // A caller waits for the answer to a command, so nothing is merged now.
   log.append(1, { kind: 'set_properties', person: 1, set: { by: 'hand' } })
   const fail = (error: Error): never => {
     throw error
@@ -115,7 +115,7 @@ class Store {
     writeFileSync(this.#file, text)
   }
 
-  /** Whether the kill that was ordered has happened. */
+  /** Whether the requested kill has happened. */
   get isSpent(): boolean {
     return readFileSync(this.#file, 'utf8') === ''
   }
@@ -125,7 +125,7 @@ class Store {
     this.#daemon = await spawnDaemon({ dataDir: this.dataDir, env, args: ['--workers', '1'] })
   }
 
-  /** Starts a daemon that is killed by what it does by itself, before or after it is ready. */
+  /** Starts a daemon that is killed by its own work, before or after it is ready. */
   async startAndDie(): Promise<string> {
     try {
       await this.start()
@@ -216,7 +216,7 @@ const STEPS: readonly Step[] = [
   },
 ]
 
-/** What both stores must have in common: nothing that tells of arrival, and no uuid of chance. */
+/** The data that both stores must have in common: without arrival times and random uuids. */
 async function contents(store: Store) {
   const persons = await store.persons('limit=1000')
   const names = new Map(persons.map(({ uuid, distinct_ids }) => [uuid, [...distinct_ids].sort()]))
@@ -239,14 +239,14 @@ async function contents(store: Store) {
 }
 
 t.test(
-  'a kill while segments are merged leaves every event, and they are merged later',
+  'a kill while segments are merged loses no event, and they are merged later',
   async (t) => {
     const store = new Store(join(t.testdir({}), 'killed'))
     await seed(t, store.dataDir)
     t.teardown(() => store.end())
     store.arm('SegmentCompactor before')
     t.equal(await store.startAndDie(), 'SIGKILL')
-    t.ok(store.isSpent, 'it died where it was told to')
+    t.ok(store.isSpent, 'the daemon was killed at the right transaction')
     await store.start()
     const indexes = (await readEvents(store.source)).map(({ properties }) => properties['index'])
     const wanted = Array.from({ length: EVENTS }, (_, index) => index)
@@ -277,24 +277,24 @@ t.test(TWIN, { skip: atFullDepth }, async (t) => {
     'SIGKILL',
     'segments that are merged: SegmentCompactor before',
   )
-  t.ok(killed.isSpent, 'where it was told to')
+  t.ok(killed.isSpent, 'the daemon was killed at the right transaction')
   await Promise.all([killed.start(), twin.start()])
   for (const step of STEPS) {
     await step.act(twin)
     t.ok(await eventually(() => step.isOver(twin)), step.name)
     killed.arm(step.killedAt)
-    // Answered or not, that depends on where the daemon ended.
+    // Whether the request was answered depends on where the daemon ended.
     const acting = step.act(killed).catch(() => null)
     await eventually(async () => !killed.daemon.isRunning)
     t.notOk(killed.daemon.isRunning, `${step.name}: ${step.killedAt}`)
     await acting
-    t.ok(killed.isSpent, 'where it was told to')
+    t.ok(killed.isSpent, 'the daemon was killed at the right transaction')
     await killed.start()
-    t.ok(await eventually(() => step.isOver(killed)), `${step.name}: it goes on`)
+    t.ok(await eventually(() => step.isOver(killed)), `${step.name}: the daemon continues`)
   }
   const wanted = await contents(twin)
   t.strictSame(await contents(killed), wanted)
-  // The event of the seed's command is there, too; of the persons four were merged, one split, one deleted.
+  // The event of the seed's command is stored, too. Of the persons, four were merged, one split, one deleted.
   t.equal(wanted.events.length, EVENTS + LATE_EVENTS + 1 - REMOVED_WITH_PERSON - EVENTS / OLD_EVERY)
   t.equal(wanted.persons.length, PEOPLE - 4 + 1 - 1)
   t.strictSame(

@@ -1,7 +1,7 @@
 /**
- * The promise of an answer: what was answered 200 is there, once and unaltered, whatever happened to
- * the process meanwhile. The built daemon is killed at random moments under load, again and again in
- * one data directory: while it writes, right after an answer, while it starts, while it stops.
+ * Tests the promise of a 200: the data is stored once and unaltered, whatever happens to the process. The built daemon
+ * is killed at random times under load, repeatedly in one data directory: while it writes, right after an answer, while
+ * it starts, while it stops.
  *
  * @lane quick alone
  */
@@ -27,7 +27,7 @@ const seed = seedOf(1)
 const random = seededRandom(seed)
 
 t.teardown(closeConnections)
-// Some starts and stops on a machine that others use, too.
+// Covers several starts and stops on a machine with other load.
 t.setTimeout(300_000)
 
 function pause(ms: number): Promise<void> {
@@ -38,7 +38,7 @@ function between(low: number, high: number, source: Random): number {
   return low + source() * (high - low)
 }
 
-/** Load that ends when `stop` is called; `nextAcknowledgement` resolves right after an answer of 200. */
+/** Load that ends when `stop` is called. `nextAcknowledgement` resolves right after an answer of 200. */
 function startLoad(
   url: string,
   ledger: EventLedger,
@@ -68,7 +68,7 @@ function startLoad(
   }
 }
 
-/** Everything that can be read, the end marked by an event that is not part of the ledger. */
+/** Returns everything that can be read. An event outside the ledger marks the end. */
 async function readAll(daemon: SpawnedDaemon): Promise<readonly StoredEvent[]> {
   const uuid = crypto.randomUUID()
   const end = { api_key: PROJECT_KEY, event: 'end of the log', distinct_id: 'reader', uuid }
@@ -91,7 +91,7 @@ function chooseEnding(): Ending {
 /** Lets the daemon run under load for a moment and kills it. */
 async function runAndKill(daemon: SpawnedDaemon, ledger: EventLedger): Promise<Ending> {
   const load = startLoad(daemon.url, ledger)
-  // Now and then so early that nothing has been answered yet.
+  // Sometimes so early that no request has been answered yet.
   if (random() < 0.85) await load.nextAcknowledgement()
   await pause(between(RUN_MS_MIN, RUN_MS_MAX, random))
   const ending = chooseEnding()
@@ -130,18 +130,18 @@ for (const { durability, kills, skip } of [
       `${endings.length} kills (${endings.join(', ')}), ${ledger.sentCount} events sent, ` +
         `${unknown} without an answer`,
     )
-    t.ok(ledger.acknowledgedCount > kills * 20, 'there was a load')
+    t.ok(ledger.acknowledgedCount > kills * 20, 'there was load')
     t.strictSame(ledger.unexpectedStatuses, [])
 
     await ledger.settle(daemon.url, PROJECT_KEY)
     const complete = await readAll(daemon)
     t.strictSame(ledger.check(complete), NOTHING_WRONG)
-    t.equal(complete.length, ledger.sentCount, 'what was sent again is there once')
+    t.equal(complete.length, ledger.sentCount, 'repeated requests are stored once')
     t.strictSame(await daemon.stop(), { code: 0, signal: null })
   })
 }
 
-t.test('SIGTERM under load: what was received is answered, the exit code is 0', async (t) => {
+t.test('SIGTERM under load: every received request is answered, and the exit code is 0', async (t) => {
   const options = { dataDir: `${t.testdir()}/data` }
   const ledger = new EventLedger(random)
   for (let round = 0; round < roundsOf(2); round++) {
@@ -160,12 +160,12 @@ t.test('SIGTERM under load: what was received is answered, the exit code is 0', 
   }
   const daemon = await spawnDaemon(options)
   t.strictSame(ledger.check(await readAll(daemon)), NOTHING_WRONG)
-  t.ok(ledger.acknowledgedCount > 100, 'there was a load')
+  t.ok(ledger.acknowledgedCount > 100, 'there was load')
   t.strictSame(ledger.unexpectedStatuses, [])
   t.strictSame(await daemon.stop(), { code: 0, signal: null })
 })
 
-/** A request of which the second half is sent later; its key is wrong, so that nothing is stored. */
+/** A request with its second half sent later. Its key is wrong, so nothing is stored. */
 async function startUpload(
   url: string,
 ): Promise<{ finish(): void; statuses(): Promise<readonly number[]> }> {
@@ -184,12 +184,12 @@ async function startUpload(
   }
 }
 
-t.test('a second signal ends a stop that waits for an upload, with 1', async (t) => {
+t.test('a second signal ends a stop that waits for an upload, with exit code 1', async (t) => {
   const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
   const upload = await startUpload(daemon.url)
   daemon.signal('SIGTERM')
   await pause(200)
-  t.ok(daemon.isRunning, 'it waits for the upload')
+  t.ok(daemon.isRunning, 'the stop waits for the upload')
   daemon.signal('SIGTERM')
   t.strictSame(await daemon.ended, { code: 1, signal: null })
   t.strictSame(await upload.statuses(), [], 'the upload is not waited for')

@@ -1,5 +1,5 @@
 /**
- * Stored changes of a person that cannot be read: processing goes on beside them, and says so.
+ * Tests stored changes of a person that cannot be read: processing continues for other persons, and reports the damage.
  *
  * @lane all
  */
@@ -11,7 +11,7 @@ import { PersonLog } from '../fixtures/persons/person-log.ts'
 
 const TABLES = ['person_changes'] as const
 
-t.test('events of a person whose changes are damaged stop nobody', async (t) => {
+t.test('events of a person with damaged changes do not stop processing', async (t) => {
   const damage: string[] = []
   const log = new PersonLog(t, t.testdir(), {}, ({ place }) => damage.push(place))
   const bought = (who: string, count: number) => {
@@ -40,5 +40,5 @@ t.test('events of a person whose changes are damaged stop nobody', async (t) => 
   t.match(persons.person(1, 1), { properties: { count: 4 } })
   t.throws(() => persons.person(1, 2), DamagedRecordError)
   t.strictSame(damage, [], 'a change is put behind what is damaged without reading it')
-  t.equal(log.reader.statistics().projects[0]?.rows, 8, 'whose person is damaged, too')
+  t.equal(log.reader.statistics().projects[0]?.rows, 8, 'the person of this event is damaged, too')
 })

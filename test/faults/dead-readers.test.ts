@@ -1,5 +1,5 @@
 /**
- * What a process reads is kept for it; when it is killed meanwhile, those who write notice it.
+ * Tests that the snapshot of a killed reader is released: writers detect that its process is gone.
  *
  * @lane all
  */
@@ -15,7 +15,7 @@ function open(dataDir: string): Environment {
   return new Environment({ dataDir, name: 'events', tables: TABLES })
 }
 
-/** Lets another process hold the state of now, and kills it. */
+/** Lets another process hold the current snapshot, and kills it. */
 async function killReader(dataDir: string): Promise<void> {
   const options = JSON.stringify({ dataDir, name: 'events', tables: TABLES, isReadOnly: true })
   const script = `
@@ -32,7 +32,7 @@ async function killReader(dataDir: string): Promise<void> {
   await ended
 }
 
-t.test('the first write of whoever opens a store clears readers that were killed', async (t) => {
+t.test('the first write after opening a store clears readers that were killed', async (t) => {
   const dataDir = t.testdir()
   const first = open(dataDir)
   const put = (environment: Environment): void =>
@@ -40,11 +40,11 @@ t.test('the first write of whoever opens a store clears readers that were killed
   put(first)
   await killReader(dataDir)
   put(first)
-  t.equal(first.clearDeadReaders(), 1, 'it is looked for from time to time, not with each write')
+  t.equal(first.clearDeadReaders(), 1, 'dead readers are searched from time to time, not with each write')
   await killReader(dataDir)
   const second = open(dataDir)
   put(second)
-  t.equal(second.clearDeadReaders(), 0, 'it was cleared before')
+  t.equal(second.clearDeadReaders(), 0, 'the reader was cleared before')
   await second.close()
   await first.close()
 })

@@ -1,6 +1,6 @@
 /**
- * A data directory that the process may not use: of another user, as a whole or a single file, or on a
- * file system that can only be read. One line names the file, nothing is changed, and the exit code is 1.
+ * Tests a data directory that the process may not use: owned by another user, completely or a single file, or on a
+ * read-only file system. One line names the file, nothing is changed, and the exit code is 1.
  *
  * @lane all
  */
@@ -14,7 +14,7 @@ import { DataDir } from '../../src/store/directory/data-dir.ts'
 
 const NOBODY = 65_534
 const LOG_FILE = join('log', '000000000001.log')
-/** Only the superuser may be somebody else, and mount. */
+/** Only the superuser may change the user, and mount. */
 const NO_ROOT = process.getuid?.() === 0 ? false : 'only the superuser can try this'
 
 async function smallStore(path: string): Promise<void> {
@@ -54,8 +54,8 @@ function contents(path: string): object {
   return { names, files: files.map((name) => readFileSync(join(path, name)).toString('base64')) }
 }
 
-t.test('a store of another user is refused with the file and 1', { skip: NO_ROOT }, async (t) => {
-  // The folder of the tests need not be open to everybody.
+t.test('a store of another user is refused with the file and exit code 1', { skip: NO_ROOT }, async (t) => {
+  // The folder of the tests may be closed to other users.
   const path = join(t.testdir({}), 'data')
   await smallStore(path)
   const before = contents(path)
@@ -87,7 +87,7 @@ t.test('a store of another user is refused with the file and 1', { skip: NO_ROOT
   dir.release()
 })
 
-t.test('a store that can only be read is refused with 1', { skip: NO_ROOT }, async (t) => {
+t.test('a read-only store is refused with exit code 1', { skip: NO_ROOT }, async (t) => {
   const disk = t.testdir({})
   const mount = (options: string): boolean =>
     spawnSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', disk]).status === 0

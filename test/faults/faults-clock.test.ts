@@ -1,5 +1,5 @@
 /**
- * A clock that jumps: order of arrival, uuids, ages and timers do not depend on it.
+ * Tests clock jumps: order of arrival, uuids, ages and timers do not depend on the clock.
  *
  * @lane all
  */
@@ -39,5 +39,5 @@ t.test('years forward and hours back: arrival order holds, and nothing is lost',
     events.map(({ event }) => event),
     Array.from({ length: index + 1 }, (_, number) => `e${number}`),
   )
-  t.equal(new Set(events.map((event) => event.uuid)).size, index + 1, 'no uuid twice')
+  t.equal(new Set(events.map((event) => event.uuid)).size, index + 1, 'no uuid occurs twice')
 })

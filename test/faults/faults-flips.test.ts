@@ -1,9 +1,9 @@
 /**
- * Single bits that turn over in a data file, by the kind of place: the two meta pages, the headers of
- * pages, everything else at regular distances. `verify` finds each of them, or nothing that can be read
- * changes; a daemon on such a store answers, or ends with a line that names the file.
+ * Tests single flipped bits in a data file, by kind of position: the two meta pages, the headers of pages, everything
+ * else at regular distances. `verify` finds each of them, or no readable data changes. A daemon on such a store
+ * answers, or ends with a line that names the file.
  *
- * FLIP_DENSITY=8 looks at eight times as many places; from 1499 on at every single byte (half an hour).
+ * FLIP_DENSITY=8 tests eight times as many positions. From 1499 on, every single byte is tested (half an hour).
  *
  * @lane all
  */
@@ -27,7 +27,7 @@ const META_BYTES = 192
 const HEADER_BYTES = 24
 const EVENTS = 60
 const DENSITY = Number(process.env['FLIP_DENSITY'] ?? 1)
-/** Distances between the places that are looked at; none divides the size of a page. */
+/** Distances between tested positions. None divides the size of a page. */
 const META_STRIDE = Math.max(1, Math.round(3 / DENSITY))
 const HEADER_STRIDE = Math.max(1, Math.round(7 / DENSITY))
 const OTHER_STRIDE = Math.max(1, Math.round(1499 / DENSITY))
@@ -58,14 +58,14 @@ t.before(async () => {
   await log.close()
 })
 
-/** Of the log: the file in which most was written. */
+/** For the log, the file with the most written bytes. */
 function fileOf(dataDir: string, name: string): string {
   if (name !== 'log') return join(dataDir, name, 'data.mdb')
   const files = logNumbers(logFolder(dataDir)).map((number) => logPath(logFolder(dataDir), number))
   return files.reduce((most, file) => (bytesOf(file) > bytesOf(most) ? file : most))
 }
 
-/** What of a file was written. */
+/** Returns the written part of a file. */
 function bytesOf(file: string): number {
   return readFileSync(file).findLastIndex((byte) => byte !== 0) + 1
 }
@@ -83,7 +83,7 @@ function flip(file: string, position: number): void {
   closeSync(descriptor)
 }
 
-/** Places in a data file of so many bytes. */
+/** Positions in a data file of a given size. */
 function places(bytes: number): readonly number[] {
   const chosen = new Set<number>()
   for (let offset = 0; offset < META_BYTES; offset += META_STRIDE) {
@@ -96,7 +96,7 @@ function places(bytes: number): readonly number[] {
   return [...chosen].filter((position) => position < bytes)
 }
 
-/** What a check of the store says that is not all is well, or null. */
+/** Returns the damage that a check of the store reports, or null. */
 async function complaint(dataDir: string): Promise<string | null> {
   try {
     const [finding] = (await verifyStore(dataDir, () => undefined)).findings
@@ -130,7 +130,7 @@ for (const name of PART_NAMES) {
   })
 }
 
-/** What became of a daemon: `null` when it serves, else how it ended and what it wrote. */
+/** Returns `null` if the daemon serves, else its exit and output. */
 function serveOn(dataDir: string): Promise<{ code: number | null; said: string } | null> {
   const words = [MAIN, 'serve', '--data-dir', dataDir, '--port', '0', '--log-format', 'json']
   const env = { PATH: process.env['PATH'] ?? '' }
@@ -158,7 +158,7 @@ function serveOn(dataDir: string): Promise<{ code: number | null; said: string }
   })
 }
 
-/** Asks for what touches most of a store; any answer will do. */
+/** Sends requests that read most of a store. Any answer is accepted. */
 async function useAll(url: string): Promise<void> {
   const headers = { Authorization: `Bearer ${PERSONAL_KEY}` }
   const signal = AbortSignal.timeout(SERVE_MS)
@@ -185,7 +185,7 @@ function checkEnding(
     return
   }
   const { code, said } = ending
-  t.ok(code === 1 || code === 3 || code === 78, `${where}: it ends with ${code}`)
+  t.ok(code === 1 || code === 3 || code === 78, `${where}: the daemon ends with ${code}`)
   t.match(said, named, `${where}: the message names the file`)
 }
 
@@ -195,7 +195,7 @@ t.test('a daemon on a store with a flipped bit serves, or ends and names the fil
     cpSync(store, dataDir, { recursive: true })
     const name = PART_NAMES[index % PART_NAMES.length] ?? 'events'
     const file = fileOf(dataDir, name)
-    // The header of some page: what LMDB trusts most.
+    // The header of an arbitrary page, which LMDB trusts most.
     const page = 2 + ((index * 5) % (Math.ceil(bytesOf(file) / PAGE_BYTES) - 2))
     const position = page * PAGE_BYTES + (TRUSTED[index % TRUSTED.length] ?? 0)
     flip(file, position)

@@ -1,5 +1,5 @@
 /**
- * Limits that are reached: new events get 503 with Retry-After, everything else goes on, and it ends by itself.
+ * Tests reached limits: new events get 503 with Retry-After, everything else works, and the state ends without help.
  *
  * @lane all
  */
@@ -22,12 +22,12 @@ function batch(url: string, count: number): Promise<Answer> {
 
 const HEADERS = { Authorization: `Bearer ${PERSONAL_KEY}` }
 
-t.test('a backlog above its limit refuses events until it is worked off', async (t) => {
+t.test('a backlog above its limit refuses events until it is processed', async (t) => {
   const { url } = await startDecisions(t, 1, { 'backlog-limit': '1MiB' })
   const answers: Answer[] = []
   while (answers.length < 40 && answers.at(-1)?.status !== 503) answers.push(await batch(url, 500))
   const refused = answers.filter(({ status }) => status === 503)
-  t.ok(refused.length > 0, 'more arrives than is processed')
+  t.ok(refused.length > 0, 'more events arrive than are processed')
   t.equal(answers.filter(({ status }) => status === 200).length + refused.length, answers.length)
   t.match(refused[0]?.headers['retry-after'], /^\d+$/)
   t.equal((await send(`${url}/api/projects/1/events/?limit=1`, { headers: HEADERS })).status, 200)
@@ -39,11 +39,11 @@ t.test('a backlog above its limit refuses events until it is worked off', async 
       const stored = /^ingest_events_total\{.*fate="stored"\} (\d+)$/m.exec(page)?.[1]
       return Number(stored) >= accepted * 500
     }),
-    'what was answered 200 is stored',
+    'events answered with 200 are stored',
   )
 })
 
-t.test('a disk without room refuses events, and answers what needs none', async (t) => {
+t.test('a full disk refuses events, and answers requests that need no space', async (t) => {
   const { url } = await startDecisions(t, 1, { 'disk-reserve': '16TiB' })
   const refused = await batch(url, 1)
   t.equal(refused.status, 503)
@@ -57,13 +57,13 @@ t.test('a disk without room refuses events, and answers what needs none', async 
   t.equal((await postJson(`${url}/flags/?v=2`, decision)).status, 200)
 })
 
-t.test('a disk below its reserve still takes erasures, while a part of it is left', async (t) => {
+t.test('a disk below its reserve accepts erasures while part of the reserve is left', async (t) => {
   const { bavail, bsize } = statfsSync('.')
   const reserve = String(bavail * bsize * 2)
   const daemon = await startDecisions(t, 1, { 'disk-reserve': reserve })
   t.equal((await batch(daemon.url, 1)).status, 503)
   const cohort = { name: 'A', is_static: true }
-  t.equal((await daemon.api('POST', 'cohorts/', 1, cohort)).status, 503, 'nothing else')
+  t.equal((await daemon.api('POST', 'cohorts/', 1, cohort)).status, 503, 'a change that is not an erasure is refused')
   t.equal((await daemon.api('POST', 'erasures/', 1, { event: 'odd' })).status, 202)
   const receipt = async (): Promise<unknown> => (await daemon.api('GET', 'erasures/1/')).body
   t.ok(await eventually(async () => JSON.stringify(await receipt()).includes('"status":"done"')))

@@ -1,6 +1,6 @@
 /**
- * A control group with little memory, under uploads that would need more: they are answered, the surplus
- * with 503, the kernel kills nobody, and afterwards everything is as before.
+ * Tests a control group with little memory under uploads that need more. All uploads are answered, the surplus with
+ * 503, the kernel kills no process, and afterwards the daemon works as before.
  *
  * @lane all
  */
@@ -19,7 +19,7 @@ const GROUP = `/sys/fs/cgroup/memory/tenrec-test-${process.pid}`
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-/** Makes the control group; why not, where that is not possible. */
+/** Creates the control group. Returns the reason if that is not possible. */
 function makeGroup(): string | null {
   try {
     mkdirSync(GROUP)
@@ -30,7 +30,7 @@ function makeGroup(): string | null {
   }
 }
 
-/** A daemon that is in the group from its first moment: children inherit it. */
+/** A daemon that is in the group from its first moment, because children inherit it. */
 async function spawnInGroup(dataDir: string): Promise<SpawnedDaemon> {
   const group = /^\d+:memory:(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1] ?? '/'
   writeFileSync(join(GROUP, 'cgroup.procs'), String(process.pid))
@@ -43,7 +43,7 @@ function upload(daemon: SpawnedDaemon, body: string): Promise<number> {
   const headers = { 'Content-Type': 'application/json' }
   return send(`${daemon.url}/batch/`, { method: 'POST', headers, body, isAlone: true }).then(
     ({ status }) => status,
-    // A connection that is refused or cut.
+    // A connection that is refused or closed.
     () => 0,
   )
 }
@@ -67,8 +67,8 @@ t.test('large uploads in a small control group cost 503, not the daemon', async 
   }))
   const body = JSON.stringify({ api_key: PROJECT_KEY, batch })
   const statuses = await Promise.all(Array.from({ length: UPLOADS }, () => upload(daemon, body)))
-  t.ok(daemon.isRunning, `it goes on: ${statuses.join(' ')}`)
-  t.ok(statuses.includes(200), 'some are taken')
+  t.ok(daemon.isRunning, `the daemon continues: ${statuses.join(' ')}`)
+  t.ok(statuses.includes(200), 'some uploads are accepted')
   t.ok(statuses.includes(503), 'the surplus is refused')
   t.same(
     [...new Set(statuses)].filter((status) => ![0, 200, 503].includes(status)),
@@ -79,7 +79,7 @@ t.test('large uploads in a small control group cost 503, not the daemon', async 
       const one = { api_key: PROJECT_KEY, event: 'small', distinct_id: 'd' }
       return (await postJson(`${daemon.url}/capture/`, one)).status === 200
     }),
-    'it recovers without a restart',
+    'the daemon recovers without a restart',
   )
   t.equal((await send(`${daemon.url}/_livez`)).status, 200)
   const failures = readFileSync(join(GROUP, 'memory.oom_control'), 'utf8')

@@ -1,6 +1,6 @@
 /**
- * Faults around the process, in the built daemon: a disk that refuses, open files that run out, a
- * process that stands still, a log that nobody reads. What was answered 200 is there afterwards, once.
+ * Tests faults around the built daemon: a disk that fails, file descriptors that run out, a stopped process, a log that
+ * no one reads. Every request answered with 200 is stored afterwards, once.
  *
  * @lane all
  */
@@ -20,7 +20,7 @@ import { eventually } from '../fixtures/timed-command.ts'
 const CLIENTS = 4
 const NOTHING_WRONG = { lost: [], doubled: [], altered: [], invented: [] }
 const SOURCE = fileURLToPath(new URL('../fixtures/faults/disk-faults.c', import.meta.url))
-/** Errors as the kernel numbers them. */
+/** Error numbers of the kernel. */
 const EIO = 5
 const ENOSPC = 28
 
@@ -47,7 +47,7 @@ function startLoad(url: string, ledger: EventLedger): { stop(): Promise<void> } 
   }
 }
 
-/** Everything that can be read, once a last event is visible. */
+/** Returns everything that can be read, once a last event is visible. */
 async function readAll(daemon: SpawnedDaemon): Promise<readonly StoredEvent[]> {
   const uuid = crypto.randomUUID()
   const end = { api_key: PROJECT_KEY, event: 'end', distinct_id: 'reader', uuid }
@@ -68,7 +68,7 @@ for (const { what, call, error } of [
   { what: 'a flush fails', call: 'fsync', error: EIO },
   { what: 'a write finds the disk full', call: 'write', error: ENOSPC },
 ]) {
-  t.test(`${what}: the daemon ends at once, and nothing that was answered is lost`, async (t) => {
+  t.test(`${what}: the daemon ends immediately, and nothing that was answered is lost`, async (t) => {
     const folder = t.testdir({ data: {} })
     const library = compileFaults(folder)
     if (library === null) {
@@ -87,7 +87,7 @@ for (const { what, call, error } of [
     const { signal } = await daemon.ended
     await load.stop()
     t.equal(signal, 'SIGKILL', 'an ordinary exit could hang in the store')
-    t.match(daemon.lastLines(), /"level":60/, 'the last line says why')
+    t.match(daemon.lastLines(), /"level":60/, 'the last line gives the reason')
     writeFileSync(faults, '')
     const next = await spawnDaemon({ dataDir, env })
     await checkLedger(t, next, ledger)
@@ -95,7 +95,7 @@ for (const { what, call, error } of [
   })
 }
 
-t.test('a process that stood still for some seconds goes on as if nothing had been', async (t) => {
+t.test('a process that was stopped for some seconds continues normally', async (t) => {
   const daemon = await spawnDaemon({ dataDir: join(t.testdir(), 'data') })
   const ledger = new EventLedger(seededRandom(1))
   const load = startLoad(daemon.url, ledger)
@@ -122,7 +122,7 @@ function openMany(port: number, count: number): readonly Socket[] {
 const NO_PRLIMIT = spawnSync('prlimit', ['--version']).status === 0 ? false : 'prlimit is missing'
 
 t.test(
-  'open files that run out cost connections, not the daemon',
+  'a lack of file descriptors costs connections, not the daemon',
   { skip: NO_PRLIMIT },
   async (t) => {
     const daemon = await spawnDaemon({ dataDir: join(t.testdir(), 'data') })
@@ -139,7 +139,7 @@ t.test(
         const answer = await send(`${daemon.url}/_readyz`).catch(() => null)
         return answer?.status === 200
       }),
-      'it recovers without a restart',
+      'the daemon recovers without a restart',
     )
     await load.stop()
     await checkLedger(t, daemon, ledger)
@@ -158,7 +158,7 @@ t.test(
     const sockets = openMany(daemon.port, 200)
     const load = startLoad(daemon.url, ledger)
     await sleep(1500)
-    t.ok(daemon.isRunning, 'it runs while all connections are taken')
+    t.ok(daemon.isRunning, 'the daemon runs while all connections are taken')
     for (const socket of sockets) socket.destroy()
     const before = ledger.acknowledgedCount
     t.ok(await eventually(async () => ledger.acknowledgedCount > before + 20))
@@ -168,7 +168,7 @@ t.test(
   },
 )
 
-/** The first lines and the exit code of a start with a limit, and whether it has made its data directory. */
+/** Returns the first lines and the exit code of a start with a limit, and whether it created its data directory. */
 function startWith(folder: string, limit: string) {
   const dataDir = join(folder, 'data')
   const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
@@ -195,12 +195,12 @@ for (const { what, limit, needed } of [
   },
 ]) {
   t.test(
-    `a start with too little of ${what} says what it needs`,
+    `a start with too little of ${what} names its minimum`,
     { skip: NO_PRLIMIT },
     async (t) => {
       const { status, lines, hasWritten } = startWith(t.testdir(), limit)
       t.equal(status, 78)
-      t.equal(lines.length, 1, 'one sentence')
+      t.equal(lines.length, 1, 'the error is one sentence')
       t.match(lines[0], needed)
       t.notOk(hasWritten, 'nothing was written')
     },

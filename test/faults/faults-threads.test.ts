@@ -1,7 +1,7 @@
 /**
- * Threads of the built daemon that end in the middle of their work: the request is answered 503, another
- * thread takes the place, it is counted and logged, and nothing that was answered 200 is lost. Only a
- * thread that ends within a write transaction takes the process with it.
+ * Tests threads of the built daemon that end in the middle of their work: the request is answered with 503, another
+ * thread replaces it, the end is counted and logged, and nothing answered with 200 is lost. Only a thread that ends
+ * within a write transaction ends the process.
  *
  * @lane quick alone
  */
@@ -17,14 +17,14 @@ import { atFullDepth } from '../fixtures/random-depth.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
 const FAULTS = new URL('../fixtures/faults/thread-faults.mjs', import.meta.url)
-/** Small enough that running out of memory takes a moment only. */
+/** Small enough to run out of memory quickly. */
 const HEAP_MIB = 160
 const AUTHORIZATION = { Authorization: `Bearer ${PERSONAL_KEY}` }
 
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-/** A daemon whose threads end as its `fault` says, once. */
+/** A daemon with threads that end once, as its `fault` says. */
 class FragileDaemon {
   readonly running: SpawnedDaemon
   readonly #file: string
@@ -43,13 +43,13 @@ class FragileDaemon {
     return new FragileDaemon(await spawnDaemon({ dataDir, env, args: ['--workers', '2'] }), file)
   }
 
-  /** Waits until no session of appends is open: a fault meets the next call. */
+  /** Waits until no append session is open, because a fault affects the next call. */
   async fault(text: string): Promise<void> {
     await setTimeout(3 * APPEND_SESSION_IDLE_MS_MAX)
     writeFileSync(this.#file, text)
   }
 
-  /** Sends an event, `padBytes` long or more; its uuid is in `uuids` when it was taken. */
+  /** Sends an event of at least `padBytes`. Its uuid is added to `uuids` if it was accepted. */
   readonly taken: string[] = []
 
   async capture(padBytes = 0): Promise<Answer> {
@@ -79,7 +79,7 @@ class FragileDaemon {
   }
 }
 
-/** The refusal of a request whose thread has ended. */
+/** The error of a request with an ended thread. */
 function checkRefusal(t: Test, answer: Answer): void {
   t.equal(answer.status, 503)
   t.match(answer.headers['retry-after'], /^\d+$/)
@@ -87,10 +87,10 @@ function checkRefusal(t: Test, answer: Answer): void {
 }
 
 const LARGE_BODY_BYTES = 200_000
-/** How a thread ends; a part of the tests tries the first way only. */
+/** The ways in which a thread ends. Some tests use the first one only. */
 const WAYS = atFullDepth === false ? ['exit', 'throw', 'memory'] : ['exit']
 
-t.test('a thread that ends is replaced, and its requests are answered 503', async (t) => {
+t.test('a thread that ends is replaced, and its requests are answered with 503', async (t) => {
   const daemon = await FragileDaemon.start(join(t.testdir(), 'data'))
   t.equal((await daemon.capture()).status, 200)
   const trends = `persons/trends/?entity_id=e&entity_type=events&date_from=-7d`
@@ -106,10 +106,10 @@ t.test('a thread that ends is replaced, and its requests are answered 503', asyn
       await t.test(`${task}: ${way}`, async (t) => {
         await daemon.fault(`${task} ${way}`)
         checkRefusal(t, await ask())
-        t.ok(await eventually(async () => (await ask()).status === 200), 'the next thread does it')
+        t.ok(await eventually(async () => (await ask()).status === 200), 'the next thread does the work')
         const deaths = (expected.get(threads) ?? 0) + 1
         expected.set(threads, deaths)
-        t.ok(await eventually(async () => (await daemon.deaths(threads)) === deaths), 'counted')
+        t.ok(await eventually(async () => (await daemon.deaths(threads)) === deaths), 'the end is counted')
         t.match(daemon.running.lastLines(), /"level":50.*a thread ended and is replaced/)
       })
     }
@@ -131,7 +131,7 @@ for (const [task, skip] of [
   ['process', atFullDepth],
 ] as const) {
   t.test(
-    `${task}: a thread that ends within a write takes the process along`,
+    `${task}: a thread that ends within a write ends the process`,
     { skip },
     async (t) => {
       const dataDir = join(t.testdir(), 'data')
@@ -139,10 +139,10 @@ for (const [task, skip] of [
       t.equal((await daemon.capture()).status, 200)
       await untilVisible(daemon.source, daemon.taken[0] ?? '')
       await daemon.fault(`${task} exit-in-write`)
-      // Whoever waits for the writer is cut off: stored or not, nobody knows.
+      // The waiting client is disconnected. Whether the event was stored is unknown.
       await daemon.capture().catch(() => null)
       t.same(await daemon.running.ended, { code: null, signal: 'SIGKILL' })
-      t.match(daemon.running.lastLines(), /"level":60/, 'the last line says why')
+      t.match(daemon.running.lastLines(), /"level":60/, 'the last line gives the reason')
       const next = await FragileDaemon.start(dataDir)
       t.ok(await eventually(async () => (await next.capture()).status === 200))
       for (const uuid of [...daemon.taken, ...next.taken]) await untilVisible(next.source, uuid)

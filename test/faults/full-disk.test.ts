@@ -1,8 +1,7 @@
 /**
- * A disk that fills up under load: what cannot be taken any more is refused with a clear 503, nothing that
- * was acknowledged is lost, decisions and reads go on, and events are taken again once there is space,
- * without a restart. A start on a full disk goes as well. It needs a small file system of its own, which
- * only root may mount.
+ * Tests a disk that fills up under load. Events that do not fit are refused with a clear 503, no acknowledged event is
+ * lost, decisions and reads continue, and events are accepted again once there is space, without a restart. A start on
+ * a full disk works, too. Needs its own small file system, which only root may mount.
  *
  * @lane quick alone
  */
@@ -32,7 +31,7 @@ const DECISIONS = 25
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-/** Clients that send new events until the disk is full, and what they were answered. */
+/** Clients that send new events until the disk is full, and the answers they got. */
 class Traffic {
   readonly acknowledged = new Set<string>()
   readonly refusals: Answer[] = []
@@ -55,7 +54,7 @@ class Traffic {
     await Promise.all(Array.from({ length: CLIENTS }, client))
   }
 
-  /** Whether the events were taken. */
+  /** Whether the events were accepted. */
   async send(batch: readonly { readonly uuid: string }[]): Promise<boolean> {
     const answer = await postJson(`${this.#daemon.url}/batch/`, { api_key: PROJECT_KEY, batch })
     if (answer.status === 200) {
@@ -85,7 +84,7 @@ function decide(daemon: SpawnedDaemon, person: number): Promise<Answer> {
   return postJson(`${daemon.url}/flags/?v=2`, body)
 }
 
-t.test('a disk that fills up under load loses nothing, and is of use again', (t) =>
+t.test('a disk that fills up under load loses nothing, and works again', (t) =>
   onSmallDisk(t, DISK_MIB, (disk) => fillAndRecover(t, disk)),
 )
 
@@ -97,7 +96,7 @@ async function fillAndRecover(t: Test, disk: string): Promise<void> {
   const daemon = await spawnDaemon({ dataDir, args: ['--disk-reserve', `${RESERVE_MIB}MiB`] })
   try {
     await fill(t, daemon, disk, ballast)
-    t.equal((await daemon.stop()).code, 0, 'it stops as ever')
+    t.equal((await daemon.stop()).code, 0, 'the daemon stops normally')
   } finally {
     await daemon.kill()
   }
@@ -108,14 +107,14 @@ async function fillAndRecover(t: Test, disk: string): Promise<void> {
 async function startOnFullDisk(t: Test, dataDir: string, ballast: string): Promise<void> {
   const rest = freeMib(dataDir) * MIB
   writeFileSync(ballast, Buffer.alloc(rest, 1))
-  t.ok(freeMib(dataDir) < 1, 'nothing is free')
+  t.ok(freeMib(dataDir) < 1, 'no space is free')
   const daemon = await spawnDaemon({ dataDir })
   try {
     const traffic = new Traffic(daemon)
     t.equal((await decide(daemon, 1)).status, 200, 'decisions are made')
     t.notOk(await traffic.send(newEvents()), 'events are refused')
     rmSync(ballast)
-    t.ok(await eventually(() => traffic.send(newEvents())), 'and taken once there is space')
+    t.ok(await eventually(() => traffic.send(newEvents())), 'the events are accepted once there is space')
     t.same(traffic.others, [])
     t.same(await daemon.stop(), { code: 0, signal: null })
   } finally {
@@ -126,7 +125,7 @@ async function startOnFullDisk(t: Test, dataDir: string, ballast: string): Promi
 async function fill(t: Test, daemon: SpawnedDaemon, disk: string, ballast: string): Promise<void> {
   const traffic = new Traffic(daemon)
   await traffic.untilFull()
-  t.ok(traffic.acknowledged.size > 0, `${traffic.acknowledged.size} events taken before`)
+  t.ok(traffic.acknowledged.size > 0, `${traffic.acknowledged.size} events were accepted before`)
   t.ok(traffic.refusals.length >= REFUSALS_WANTED, `${freeMib(disk).toFixed(1)} MiB are left`)
   t.same(traffic.others, [], 'no other answer')
   const details = traffic.refusals.map((answer) => jsonOf(answer) as { detail?: unknown })
@@ -136,7 +135,7 @@ async function fill(t: Test, daemon: SpawnedDaemon, disk: string, ballast: strin
   )
   t.ok(
     traffic.refusals.every(({ headers }) => Number(headers['retry-after']) > 0),
-    'every refusal says when to come again',
+    'every refusal has a retry time',
   )
 
   const decisions: Answer[] = []
@@ -148,7 +147,7 @@ async function fill(t: Test, daemon: SpawnedDaemon, disk: string, ballast: strin
     }),
     'decisions are made meanwhile',
   )
-  t.equal(daemon.isRunning, true, 'the process goes on')
+  t.equal(daemon.isRunning, true, 'the process continues')
   rmSync(ballast)
   await recover(t, daemon, traffic)
 }
@@ -161,15 +160,15 @@ async function recover(t: Test, daemon: SpawnedDaemon, traffic: Traffic): Promis
     while (!(await traffic.send(events)) && performance.now() < deadline);
   }
   t.equal(daemon.isRunning, true, 'no restart was needed')
-  // Those of the clients have been idle for a while, and the daemon may just be closing them.
+  // Connections of the clients have been idle for a while, and the daemon may be closing them.
   closeConnections()
   const source = { url: daemon.url, personalKey: PERSONAL_KEY }
   const [last = ''] = [...traffic.acknowledged].slice(-1)
   await untilVisible(source, last)
   const stored = (await readEvents(source)).map(({ uuid }) => uuid)
   const found = new Set(stored)
-  t.equal(stored.length, found.size, 'no event is there twice')
+  t.equal(stored.length, found.size, 'no event is stored twice')
   const lost = [...traffic.acknowledged].filter((uuid) => !found.has(uuid))
   t.same(lost, [], `all of ${traffic.acknowledged.size} acknowledged events are there`)
-  t.equal(found.size, traffic.acknowledged.size, 'and no other')
+  t.equal(found.size, traffic.acknowledged.size, 'no other event is stored')
 }

@@ -1,6 +1,6 @@
 /**
- * The same log leads to the same persons: replayed from its start, cut into transactions in another way,
- * interrupted by SIGKILL at any moment.
+ * Tests that the same log leads to the same persons: replayed from its start, divided into other transactions,
+ * interrupted by SIGKILL at any time.
  *
  * @lane all
  */
@@ -94,8 +94,8 @@ function fill(log: PersonLog, steps: readonly Step[], projectId: number): void {
 }
 
 /**
- * A copy of the log, processed from its start in transactions of so many events, with so many persons in
- * memory between them; its digest.
+ * Processes a copy of the log from its start in transactions of a number of events, with a number of persons in memory
+ * between them, and returns the digest.
  */
 async function replay(
   from: string,
@@ -132,19 +132,19 @@ t.test('random histories lead to the same persons from the start of the log', as
   for (const [projectId, query] of histories.map((_, index) => [index + 1, index] as const)) {
     const page = { projectId, limit: 100, offset: 0, nowMs: FIRST_MS + 1e12 }
     const persons = log.reader.persons().list(page)
-    t.equal(persons.results.length, persons.count, `counts of history ${query}`)
+    t.equal(persons.results.length, persons.count, `the counts of history ${query} are equal`)
     const linked = persons.results.flatMap((person) => person.distinct_ids)
-    t.equal(new Set(linked).size, linked.length, `no id belongs to two persons in ${query}`)
+    t.equal(new Set(linked).size, linked.length, `no distinct_id belongs to two persons in ${query}`)
   }
-  t.equal(await replay(log.dataDir, `${dir}/one`, 1), digest, 'a transaction for each event')
-  t.equal(await replay(log.dataDir, `${dir}/three`, 3), digest, 'some events each')
-  t.equal(await replay(log.dataDir, `${dir}/all`, 1e9), digest, 'one transaction for all')
+  t.equal(await replay(log.dataDir, `${dir}/one`, 1), digest, 'each event has its own transaction')
+  t.equal(await replay(log.dataDir, `${dir}/three`, 3), digest, 'a transaction has several events')
+  t.equal(await replay(log.dataDir, `${dir}/all`, 1e9), digest, 'one transaction has all events')
   const forgetful = await replay(log.dataDir, `${dir}/forgetful`, 1, 0)
-  t.equal(forgetful, digest, 'whoever was changed is forgotten')
-  t.equal(await replay(log.dataDir, `${dir}/lazy`, 7, 0), digest, 'some events each, forgotten')
+  t.equal(forgetful, digest, 'changed persons are evicted')
+  t.equal(await replay(log.dataDir, `${dir}/lazy`, 7, 0), digest, 'a transaction has several events, and persons are evicted')
 })
 
-t.test('a process that is killed again and again ends with the same persons', async (t) => {
+t.test('a process that is killed repeatedly ends with the same persons', async (t) => {
   const dir = t.testdir({ first: {}, killed: {} })
   const log = new PersonLog(t, `${dir}/first`)
   const histories = fc.sample(fc.array(step, { minLength: 40, maxLength: 40 }), {
@@ -173,8 +173,8 @@ t.test('a process that is killed again and again ends with the same persons', as
     isDone = (await ended) === 0
     if (!isDone) kills++
   }
-  t.ok(isDone, 'it came to the end at last')
-  t.ok(kills > 0, `it was killed ${kills} times`)
+  t.ok(isDone, 'processing came to the end at last')
+  t.ok(kills > 0, `the process was killed ${kills} times`)
   t.equal(readProcessedPosition(killed), last)
   t.equal(await personDigest(killed), digest)
 })

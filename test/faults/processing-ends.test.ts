@@ -1,6 +1,6 @@
 /**
- * One event ends the process whenever it is processed. Each start tries a smaller batch until that event is alone. It
- * then becomes a dead letter, and all other events are stored.
+ * Tests an event that ends the process whenever it is processed. Each start tries a smaller batch until that event is
+ * alone. It then becomes a dead letter, and all other events are stored.
  *
  * @lane all
  */
@@ -58,7 +58,7 @@ t.test(
     }
     t.ok(
       ends > ENDS_ALONE_MAX && ends <= ENDS_TOGETHER_MAX + ENDS_ALONE_MAX,
-      `it ended ${ends} times`,
+      `the process ended ${ends} times`,
     )
     await log.reopen()
     const { results } = log.reader.listEvents({ projectId: 1, limit: EVENTS })

@@ -1,6 +1,6 @@
 /**
- * Processing is a function of the log: two machines with other clocks, other dice and another pace, one of them
- * killed again and again, end with the same tables.
+ * Tests that processing is a function of the log: two machines with different clocks, random numbers and speeds, one of
+ * them killed repeatedly, end with the same tables.
  *
  * @lane all
  */
@@ -72,7 +72,7 @@ function uuidText(number: number): string {
     .replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
-/** A command, and for how many erasures it stands. */
+/** A command, and the number of erasures it stands for. */
 function commandOf(dice: Dice, jobs: number): PersonCommand {
   const person = dice.between(1, 12)
   const criteria = { afterMs: null, beforeMs: null, personId: null, distinctId: null }
@@ -104,7 +104,7 @@ function commandOf(dice: Dice, jobs: number): PersonCommand {
   ])()
 }
 
-/** Fills a log with everything that may be in one, over some weeks, with a clock that was wrong for a while. */
+/** Fills a log with every kind of entry, over some weeks, with a clock that was wrong for a while. */
 function fill(log: PersonLog, dice: Dice, requests: number): void {
   let atMs = FIRST_MS
   for (let request = 0; request < requests; request++) {
@@ -125,7 +125,7 @@ function fill(log: PersonLog, dice: Dice, requests: number): void {
     }
   }
   log.sendText(1, '{"event":', uuidOf(requests), atMs)
-  // What a front says when everything is erased: each job has an end.
+  // Sent by a front end when everything is erased: each job has an end.
   for (let job = 1; job <= requests; job++) {
     for (const projectId of [1, 2]) log.append(projectId, { kind: 'finish_erasure', job }, atMs)
   }
@@ -135,7 +135,7 @@ interface Pace {
   readonly commitEvents: number
   readonly budgetMs: number
   readonly personCacheBytesMax?: number
-  /** Erasing and merging wait until everything is processed. */
+  /** Erasures and merges wait until everything is processed. */
   readonly isLazy: boolean
 }
 
@@ -164,7 +164,7 @@ async function follow(
   return tableDigests(to)
 }
 
-/** The log, and the secrets of days, which no log holds. */
+/** The log, and the daily secrets, which no log contains. */
 function copy(from: string, to: string): void {
   mkdirSync(to, { recursive: true })
   cpSync(`${from}/log`, `${to}/log`, { recursive: true })
@@ -205,7 +205,7 @@ t.test('every table is a function of the log', async (t) => {
   }
 })
 
-t.test('also when it is killed, with other clocks and other dice', async (t) => {
+t.test('the tables are equal after kills, with other clocks and random numbers', async (t) => {
   const dir = t.testdir({ first: {} })
   fill(new PersonLog(t, `${dir}/first`), new Dice(11), 200)
   const usual = { commitEvents: 200, budgetMs: 500, isLazy: false }
@@ -239,7 +239,7 @@ t.test('also when it is killed, with other clocks and other dice', async (t) => 
     isDone = (await ended) === 0
     if (!isDone) kills++
   }
-  t.ok(isDone, 'it came to the end at last')
-  t.ok(kills > 3, `it was killed ${kills} times`)
+  t.ok(isDone, 'processing came to the end at last')
+  t.ok(kills > 3, `the process was killed ${kills} times`)
   t.strictSame(await tableDigests(killed), wanted)
 })

@@ -1,5 +1,5 @@
 /**
- * Clients that are slow on purpose, or many: they are cut off in time, and others do not notice.
+ * Tests clients that are slow on purpose, or many: they are disconnected in time, and other clients are not affected.
  *
  * @lane all
  */
@@ -18,7 +18,7 @@ import { HTTP_SERVER } from '../fixtures/http-server.ts'
 
 const CLIENTS_OF_EACH_KIND = 60
 const MIB = 1024 * 1024
-/** Longer than either HTTP library gives a connection on which nothing is complete, and its coarse timers. */
+/** Longer than the timeouts of both HTTP libraries for incomplete requests, including their coarse timers. */
 const WAIT_MS_MAX = 120_000
 const LARGE = Buffer.alloc(8 * MIB, 'x')
 const NO_LIMITS = {
@@ -38,7 +38,7 @@ interface Running {
 
 type Extra = (metrics: ServiceMetrics) => Partial<HttpServerOptions>
 
-/** A server that echoes lengths of bodies at `/body` and has a large answer at `/large`. */
+/** A server that returns the length of a body at `/body` and has a large answer at `/large`. */
 async function start(t: Test, extra: Extra = () => ({})): Promise<Running> {
   const clock = SYSTEM_CLOCK
   const metrics = new ServiceMetrics({ version: '0', clock })
@@ -73,7 +73,7 @@ async function start(t: Test, extra: Extra = () => ({})): Promise<Running> {
 const HEAD = 'Host: a\r\n'
 const POST = `POST /body HTTP/1.1\r\n${HEAD}`
 
-/** What a client sends at once, and what it goes on sending. */
+/** The bytes that a client sends immediately, and those it continues to send. */
 const KINDS: Readonly<Record<string, readonly [first: string, drip: string]>> = {
   'says nothing': ['', ''],
   'sends a header now and then': [POST, 'X-A: b\r\n'],
@@ -105,7 +105,7 @@ class SlowClient {
     if (kind !== 'never reads') this.socket.resume()
   }
 
-  /** A client that does not read does not learn that it was cut off: this asks the server. */
+  /** A client that does not read does not notice that it was disconnected, so the test asks the server. */
   close(): void {
     this.#cut()
     this.socket.destroy()
@@ -123,7 +123,7 @@ async function until(isMet: () => boolean): Promise<boolean> {
   return isMet()
 }
 
-t.test('slow clients of every kind are cut off, and others are answered meanwhile', async (t) => {
+t.test('slow clients of every kind are disconnected, and others are answered meanwhile', async (t) => {
   const { url, port, server, metrics, budget } = await start(t, () => ({ readerStallMs: 2000 }))
   const clients = Object.keys(KINDS).flatMap((kind) =>
     Array.from({ length: CLIENTS_OF_EACH_KIND }, () => ({
@@ -147,19 +147,19 @@ t.test('slow clients of every kind are cut off, and others are answered meanwhil
   t.ok(isOver(), `${metrics.httpConnections.value} connections are left`)
   t.ok(
     answered > 10,
-    `${answered} healthy requests were answered before the last slow client was cut off`,
+    `${answered} healthy requests were answered before the last slow client was disconnected`,
   )
   for (const kind of Object.keys(KINDS)) {
     if (kind === 'never reads') continue
     const each = clients.filter((client) => client.kind === kind)
-    // The server knows a little before they do.
+    // The server notices a little earlier than the clients.
     t.ok(await until(() => each.every(({ client }) => client.isCut)), kind)
   }
   t.ok(await until(() => server.requestsInProgress === 0))
-  t.equal(budget.bytesInFlight, 0, 'what they occupied is given back')
+  t.equal(budget.bytesInFlight, 0, 'their resources are released')
 })
 
-t.test('a large answer that nobody reads is held for a limited time only', async (t) => {
+t.test('a large answer that the client does not read is held for a limited time only', async (t) => {
   const limits = { readerStallMs: 400, waitingBytesMax: 512 * MIB }
   const { port, server, metrics } = await start(t, () => limits)
   const clients = Array.from({ length: 20 }, () => new SlowClient(port, 'never reads'))
@@ -169,29 +169,29 @@ t.test('a large answer that nobody reads is held for a limited time only', async
   for (const client of clients) client.close()
 })
 
-t.test('connections beyond the limit are closed at once, those below go on', async (t) => {
+t.test('connections beyond the limit are closed immediately, others continue', async (t) => {
   const { url, port, metrics } = await start(t, () => ({ connectionsMax: 30 }))
   const { status } = await ask(`${url}/body`, { method: 'POST', body: 'x' })
   t.equal(status, 200)
   const clients = Array.from({ length: 60 }, () => new SlowClient(port, 'says nothing'))
   const cut = () => clients.filter(({ isCut }) => isCut).length
-  t.ok(await until(() => cut() >= 31), `${cut()} are closed`)
+  t.ok(await until(() => cut() >= 31), `${cut()} connections are closed`)
   t.equal(cut(), 31)
   t.equal(metrics.httpConnections.value, 30)
   t.equal(metrics.httpConnectionsRefused.value, 31)
-  t.equal((await ask(`${url}/body`, { method: 'POST', body: 'x' })).status, 200, 'kept alive')
+  t.equal((await ask(`${url}/body`, { method: 'POST', body: 'x' })).status, 200, 'the connection is kept alive')
   for (const client of clients) client.close()
   t.ok(await until(() => metrics.httpConnections.value <= 1))
   const fresh = await ask(`${url}/body`, { method: 'POST', body: 'x', isAlone: true })
   t.equal(fresh.status, 200, 'there is room again')
 })
 
-t.test('one address opens a limited number of connections a second, proxies do not', async (t) => {
+t.test('one address may open a limited number of connections a second; proxies are exempt', async (t) => {
   const limits = (metrics: ServiceMetrics) =>
     new RateLimits({
       ...NO_LIMITS,
       addressConnectionsPerSecondMax: 1,
-      // No time passes, so that the bucket gains nothing while connections are opened.
+      // No time passes, so the bucket is not refilled while connections are opened.
       clock: { now: () => 0, monotonic: () => 0 },
       refused: metrics.httpRateLimited,
     })
@@ -207,7 +207,7 @@ t.test('one address opens a limited number of connections a second, proxies do n
     return cut
   }
   const cut = await open(limited)
-  t.equal(cut, 50, 'the first ten of 60 stay')
+  t.equal(cut, 50, 'the first ten of 60 stay open')
   t.equal(limited.metrics.httpRateLimited.with('address_connections').value, cut)
   const trusting = await start(t, (metrics) => ({
     limits: limits(metrics),

@@ -1,7 +1,7 @@
 /**
- * A small disk that is filled at full speed, and one that another program fills at once: every event that was
- * acknowledged is processed although nobody makes room, and the daemon goes on. Needs a small file system, which only
- * root may mount.
+ * Tests a small disk that is filled at full speed, and one that another program fills at once. Every acknowledged event
+ * is processed although no space is freed, and the daemon continues. Needs a small file system, which only root may
+ * mount.
  *
  * @lane all
  */
@@ -19,7 +19,7 @@ import { eventually } from '../fixtures/timed-command.ts'
 const DISK_MIB = 64
 const CLIENTS = 8
 const EVENTS_PER_REQUEST = 50
-/** A disk counts as full after so many refusals in a row of one client. */
+/** A disk counts as full after this number of refusals in a row of one client. */
 const REFUSALS_IN_ROW = 20
 const REFUSED_PAUSE_MS = 100
 const FILL_MS_MAX = 90_000
@@ -54,27 +54,27 @@ async function backlogBytes(daemon: SpawnedDaemon): Promise<number> {
   return Number(/^ingest_backlog_bytes (\S+)$/m.exec(body.toString())?.[1])
 }
 
-/** Waits until everything is processed, and compares what can be read with what was acknowledged. */
+/** Waits until everything is processed, and compares the readable events with the acknowledged ones. */
 async function checkStored(
   t: Test,
   daemon: SpawnedDaemon,
   acknowledged: Set<string>,
 ): Promise<void> {
-  // A full disk has room for small commits only, so it may take long, but it goes on.
+  // A full disk has room for small commits only, so this may take long.
   let left = await backlogBytes(daemon)
   while (left > 0 && (await eventually(async () => (await backlogBytes(daemon)) < left))) {
     left = await backlogBytes(daemon)
   }
-  t.equal(left, 0, 'nothing waits in the log')
+  t.equal(left, 0, 'no block waits in the log')
   closeConnections()
   const stored = await readEvents({ url: daemon.url, personalKey: PERSONAL_KEY })
   const found = new Set(stored.map(({ uuid }) => uuid))
-  t.equal(stored.length, found.size, 'no event is there twice')
+  t.equal(stored.length, found.size, 'no event is stored twice')
   const lost = [...acknowledged].filter((uuid) => !found.has(uuid))
-  t.equal(lost.length, 0, `all of ${acknowledged.size} acknowledged events are there`)
+  t.equal(lost.length, 0, `all ${acknowledged.size} acknowledged events are stored`)
 }
 
-t.test('a small disk that is filled at full speed processes what was acknowledged', (t) =>
+t.test('a small disk filled at full speed processes all acknowledged events', (t) =>
   onSmallDisk(t, DISK_MIB, async (disk) => {
     const dataDir = join(disk, 'data')
     const daemon = await spawnDaemon({ dataDir })
@@ -93,7 +93,7 @@ t.test('a small disk that is filled at full speed processes what was acknowledge
   }),
 )
 
-/** Takes all of the disk, as another program does. */
+/** Takes the whole disk, as another program would. */
 function takeAll(path: string): void {
   const descriptor = openSync(path, 'w')
   const bytes = Buffer.alloc(64 * 1024, 1)
@@ -115,7 +115,7 @@ t.test('a disk that another program fills at once costs refusals, not the daemon
       const filled = fill(daemon, acknowledged)
       await eventually(async () => acknowledged.size > 1000)
       takeAll(join(disk, 'other'))
-      t.ok(freeMib(disk) < 0.1, 'nothing is free')
+      t.ok(freeMib(disk) < 0.1, 'no space is free')
       t.strictSame(await filled, [200, 503])
       t.ok(daemon.isRunning, 'the daemon runs')
       const decided = { api_key: PROJECT_KEY, distinct_id: 'person' }

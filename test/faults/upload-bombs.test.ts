@@ -1,6 +1,6 @@
 /**
- * Uploads that are small on the wire and large in memory, many at a time, against the built daemon:
- * whoever reads, and whoever sends a proper batch, hardly notices them.
+ * Tests many simultaneous uploads that are small on the wire and large in memory, against the built daemon. Readers and
+ * senders of ordinary batches are hardly affected.
  *
  * @lane all
  */
@@ -17,7 +17,7 @@ const KEY = `"api_key":"${PROJECT_KEY}"`
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-/** A text of that many bytes at most: `before`, as often as possible `unit`, `after`. */
+/** A text of at most a number of bytes: `before`, `unit` as often as possible, `after`. */
 function filled(before: string, unit: string, after: string, bytesMax: number): string {
   const room = bytesMax - before.length - after.length + 1
   return before + `${unit},`.repeat(Math.floor(room / (unit.length + 1))).slice(0, -1) + after
@@ -30,10 +30,10 @@ const EVENTS = Array.from({ length: 1000 }, (_, index) => ({
 }))
 const GOOD_BATCH = JSON.stringify({ api_key: PROJECT_KEY, batch: EVENTS })
 const GOOD_ZIPPED = gzipSync(GOOD_BATCH)
-/** Between two requests of who must not notice: often enough to meet any long wait. */
+/** The pause between two requests of an ordinary client, short enough to detect any long wait. */
 const PAUSE_MS = 100
 
-/** A client that does one thing again and again. */
+/** A client that repeats one request. */
 class Patient {
   answered = 0
   readonly statuses = new Set<number>()
@@ -59,14 +59,14 @@ class Patient {
 }
 
 interface Bomb {
-  /** How many at a time. */
+  /** The number of simultaneous requests. */
   readonly count: number
   readonly path: string
   readonly body: string | Uint8Array
   readonly headers?: Readonly<Record<string, string>>
-  /** Codes of the answers; '' for 200. */
+  /** Codes of the answers, or '' for 200. */
   readonly codes: readonly string[]
-  /** They take so long together that others are answered several times meanwhile. */
+  /** Together they take so long that other clients are answered several times meanwhile. */
   readonly isLong?: boolean
 }
 
@@ -128,7 +128,7 @@ const BOMBS: Readonly<Record<string, Bomb>> = {
     path: '/api/projects/1/feature_flags/',
     body: filled('[', '{}', ']', 4 * MEBIBYTE),
     headers: JSON_TYPE,
-    // Bodies beyond what may be received at a time get 503.
+    // Bodies beyond the limit of simultaneous uploads get 503.
     codes: ['request_too_large', 'server_error'],
   },
   'large bodies that have to be parsed': {
@@ -162,7 +162,7 @@ async function beside(daemon: SpawnedDaemon, bomb: Bomb) {
   return { codes: new Set(codes), answeredBefore, reader, plain, zipped }
 }
 
-t.test('bombs hold nobody up who reads or sends a proper batch', async (t) => {
+t.test('decompression bombs do not delay readers and senders of ordinary batches', async (t) => {
   const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
   t.teardown(() => daemon.stop())
   for (const [name, bomb] of Object.entries(BOMBS)) {

@@ -1,5 +1,6 @@
 /**
- * The micro bench of decisions runs, and a decision grows no faster than its flags.
+ * Tests that the micro-benchmark of decisions runs, and that the time of a decision grows no faster than the number of
+ * flags.
  *
  * @lane quick
  */
@@ -7,7 +8,7 @@ import t from 'tap'
 import { run } from '../../bench/micro/flag-decisions.ts'
 
 const RATIO_MAX = 16
-/** Others run meanwhile: further rounds are measured as long as the quickest ones do not fit. */
+/** Other tests run meanwhile, so rounds are added as long as the fastest ones do not meet the bound. */
 const ROUNDS_MAX = 12
 
 t.test('five hundred flags cost at most sixteen times as much as fifty', async (t) => {
@@ -18,7 +19,7 @@ t.test('five hundred flags cost at most sixteen times as much as fifty', async (
     if (fewAgain.decideUs < few.decideUs) few = fewAgain
     if (manyAgain.decideUs < many.decideUs) many = manyAgain
   }
-  t.ok(ratio() < RATIO_MAX, `${ratio().toFixed(1)} times`)
+  t.ok(ratio() < RATIO_MAX, `they cost ${ratio().toFixed(1)} times as much`)
   for (const { flags, decideUs, hashUs } of [few, many]) {
     t.comment(`${flags} flags: ${decideUs.toFixed(1)} us, one SHA-1 each ${hashUs.toFixed(1)} us`)
     t.ok(decideUs > 0 && hashUs > 0)

@@ -1,5 +1,5 @@
 /**
- * The micro bench of large persons runs: it stores them and decides about each.
+ * Tests that the micro-benchmark of large persons runs: it stores them and decides about each.
  *
  * @lane all
  */

@@ -1,5 +1,5 @@
 /**
- * The load generator: one request at a time on each connection, also when the server closes those that rest.
+ * Tests the load generator: one request at a time on each connection, also if the server closes idle ones.
  *
  * @lane quick
  */
@@ -13,7 +13,7 @@ const REQUESTS = 200
 const ANSWER_MS = 2
 const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 
-/** A server that knows its connections, how many requests came, and how many at once on one connection. */
+/** A server that counts its connections, its requests, and the simultaneous requests on one connection. */
 function countingServer() {
   const seen = { sockets: [] as Socket[], requests: 0, atOnce: 0 }
   const server = createServer((socket) => {
@@ -38,7 +38,7 @@ async function until(isTrue: () => boolean): Promise<void> {
   while (!isTrue()) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
-t.test('a connection that was closed while it rested takes one request at a time', async (t) => {
+t.test('a connection that was closed while idle takes one request at a time', async (t) => {
   const { seen, server } = countingServer()
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => {
@@ -60,7 +60,7 @@ t.test('a connection that was closed while it rested takes one request at a time
   await until(() => seen.sockets.length === CONNECTIONS)
   for (const socket of seen.sockets) socket.destroy()
   await until(() => seen.sockets.length === 2 * CONNECTIONS)
-  // Until the generator has heard that they are open, too.
+  // Until the generator has seen that they are open, too.
   await new Promise((resolve) => setTimeout(resolve, 50))
   t.equal(seen.requests, 0, 'nothing is sent before the start')
   const report = await new Promise<LoadReport>((resolve) => generator.start(resolve))
@@ -70,7 +70,7 @@ t.test('a connection that was closed while it rested takes one request at a time
 })
 
 t.test(
-  'a slow connection keeps no request for itself: each is sent once before any twice',
+  'a slow connection reserves no request: each is sent once before any is sent twice',
   async (t) => {
     const marks: string[] = []
     const sockets: Socket[] = []

@@ -1,12 +1,12 @@
 /**
- * The micro-benchmark of the log runs and measures both sides.
+ * Tests that the micro-benchmark of the log runs and measures both sides.
  *
  * @lane quick
  */
 import t from 'tap'
 import { run } from '../../bench/micro/log.ts'
 
-t.test('it commits blocks of each size to both logs', async (t) => {
+t.test('the benchmark commits blocks of each size to both logs', async (t) => {
   const sizes = [
     [9000, 20],
     [90_000, 10],

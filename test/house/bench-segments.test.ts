@@ -1,5 +1,5 @@
 /**
- * The micro bench of segments runs, and what it claims about size holds.
+ * Tests that the micro-benchmark of segments runs, and that its claim about size holds.
  *
  * @lane quick
  */
@@ -9,7 +9,7 @@ import { run } from '../../bench/micro/segments.ts'
 t.test('segments take at most an eighth of the JSON', async (t) => {
   const figures = await run({ events: 6000, seed: 1, batch: 2000, dataDir: t.testdir() })
   t.equal(figures.events, 4000)
-  t.ok(figures.jsonBytes > 700, `${figures.jsonBytes} bytes of JSON`)
-  t.ok(figures.segmentBytes < 110, `${figures.segmentBytes} bytes in segments`)
+  t.ok(figures.jsonBytes > 700, `there are ${figures.jsonBytes} bytes of JSON`)
+  t.ok(figures.segmentBytes < 110, `there are ${figures.segmentBytes} bytes in segments`)
   t.ok(figures.addUs > 0 && figures.parseUs > 0)
 })

@@ -1,5 +1,5 @@
 /**
- * The bench `soak` asks every route that answers questions, also those that came after it.
+ * Tests that the benchmark `soak` requests every route that answers queries, including new ones.
  *
  * @lane quick
  */
@@ -7,13 +7,13 @@ import t from 'tap'
 import { routesNotAsked, SOAK_READS } from '../../bench/operate/soak-routes.ts'
 import { buildDocument } from '../../src/http/openapi/document.ts'
 
-t.test('each GET route of the description is asked, and one that is new is missed', async (t) => {
+t.test('each GET route of the description is requested, and a missing one is reported', async (t) => {
   t.strictSame(routesNotAsked(buildDocument()), [])
   const document = { paths: { '/api/projects/{project_id}/novelties/': { get: {} } } }
   t.strictSame(routesNotAsked(document), Object.keys(document.paths))
   t.equal(
     new Set(SOAK_READS.map(({ path }) => path)).size,
     SOAK_READS.length,
-    'none is asked twice',
+    'no route is requested twice',
   )
 })

@@ -1,5 +1,5 @@
 /**
- * The layouts that the bench of the uuid index compares find what they were given, and nothing else.
+ * Tests that the index layouts in the benchmark of the uuid index find all added entries and no others.
  *
  * @lane quick
  */
@@ -9,7 +9,7 @@ import { type Entry, LAYOUTS, openLayout } from '../../bench/uuid-index/layouts.
 import { randomNumbers } from '../fixtures/stored-events.ts'
 
 t.test(
-  'each layout finds what is added, before and behind commits, doubled ones too',
+  'each layout finds added entries, before and after commits, also duplicates',
   async (t) => {
     const random = randomNumbers(1)
     const half = (): number => Math.floor(random() * 2 ** 32)
@@ -40,14 +40,14 @@ t.test(
       t.equal(
         counts.filter((count) => count === 0).length,
         3996,
-        `${layout}: new ones are not there`,
+        `${layout}: new entries are not found`,
       )
       const missing = entries.filter((entry) => {
         const found: number[] = []
         opened.find(entry, found)
         return !found.includes(entry.sequence)
       })
-      t.equal(missing.length, 0, `${layout}: all are there`)
+      t.equal(missing.length, 0, `${layout}: all entries are found`)
       const doubled: number[] = []
       if (entries[7] !== undefined) opened.find(entries[7], doubled)
       t.strictSame(

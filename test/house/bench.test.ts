@@ -1,6 +1,6 @@
 /**
- * The measuring tools measure what they say: the generator repeats itself for a seed, every event
- * sent is new, answers are read however they are cut, and figures are judged the right way round.
+ * Tests the measuring tools: the generator is repeatable with a seed, every event sent is new, answers are parsed
+ * wherever they are split, and results are compared in the right direction.
  *
  * @lane quick
  */
@@ -47,7 +47,7 @@ import { Differences } from '../fixtures/differences.ts'
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-t.test('the same seed draws the same events, another seed draws others', async (t) => {
+t.test('the same seed creates the same events, another seed creates others', async (t) => {
   t.equal(workloadHash(1), workloadHash(1))
   t.not(workloadHash(1), workloadHash(2))
 })
@@ -58,8 +58,8 @@ t.test('an event has about 25 properties and 900 bytes of JSON', async (t) => {
   const bytes = events.map((event) => Buffer.byteLength(JSON.stringify(event)))
   const properties = events.map((event) => Object.keys(event.properties).length)
   const mean = (values: number[]): number => values.reduce((a, b) => a + b) / values.length
-  t.ok(mean(bytes) > 850 && mean(bytes) < 1000, `${mean(bytes)} bytes`)
-  t.ok(mean(properties) > 24 && mean(properties) < 30, `${mean(properties)} properties`)
+  t.ok(mean(bytes) > 850 && mean(bytes) < 1000, `${mean(bytes)} bytes on average`)
+  t.ok(mean(properties) > 24 && mean(properties) < 30, `${mean(properties)} properties on average`)
   t.equal(new Set(events.map((event) => event.uuid)).size, events.length)
 })
 
@@ -78,7 +78,7 @@ t.test('uuids are of version 7 and never repeat, within a stream and across stre
     for (let ordinal = 2 ** 32 - 1000; ordinal < 2 ** 32; ordinal++) draw(stream, ordinal)
   }
   t.equal(malformed, 0)
-  t.equal(seen.size, 3 * 51_000, 'the last 48 bits alone tell all uuids apart')
+  t.equal(seen.size, 3 * 51_000, 'the last 48 bits alone distinguish all uuids')
 })
 
 t.test('a stamped request is the same request with new uuids', async (t) => {
@@ -109,7 +109,7 @@ t.test('the length of a request counts bytes, not characters', async (t) => {
   t.match(bytes.toString(), /Content-Length: 15\r\n\r\n/)
 })
 
-t.test('given bodies are sent in turn, each connection with bytes of its own', async (t) => {
+t.test('given bodies are sent in turn, each connection with its own bytes', async (t) => {
   const options = { kind: 'post', path: '/p?v=2', bodies: ['{"a":"ö"}', '{}'] } as const
   const templates = postRequests('h:1', { ...options, headers: { 'X-Y': 'z' } }, 3)
   const texts = templates.map(({ bytes }) => bytes.toString())
@@ -136,12 +136,12 @@ t.test(
     const holding = conditions.map(
       (condition) => persons.filter((properties) => isHolding(condition, properties)).length,
     )
-    t.ok(Math.min(...holding) > 0 && Math.max(...holding) < 100, 'none for all, none for nobody')
+    t.ok(Math.min(...holding) > 0 && Math.max(...holding) < 100, 'no condition holds for all persons or for none')
   },
 )
 
 t.test(
-  'a flag means the same to both products, and its person is asked for what it needs',
+  'a flag means the same to both products, and its person has the needed properties',
   async (t) => {
     const flag: BenchFlag = {
       key: 'f',
@@ -171,7 +171,7 @@ t.test(
   },
 )
 
-t.test('an answer is read the same wherever it is cut', async (t) => {
+t.test('an answer is parsed the same wherever it is split', async (t) => {
   const body = '{"status":1}'
   const answer = Buffer.from(
     `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
@@ -180,29 +180,29 @@ t.test('an answer is read the same wherever it is cut', async (t) => {
   for (let cut = 1; cut < answer.length; cut++) {
     const reader = new AnswerReader(new AnswerLayout())
     const first = answer.subarray(0, cut)
-    differences.equal(reader.take(first, first.length), null, `the first ${cut} bytes`)
+    differences.equal(reader.take(first, first.length), null, `split after ${cut} bytes`)
     const rest = reader.take(answer.subarray(cut), answer.length - cut)
     differences.same(rest, { status: 200, isClosing: false }, `what follows ${cut} bytes`)
   }
   t.strictSame(differences.list(), [], 'every cut leads to the same answer')
 })
 
-t.test('only an answer of the known layout is recognised without reading its head', async (t) => {
+t.test('only an answer of the cached layout is recognised without reading its head', async (t) => {
   const layout = new AnswerLayout()
   const reader = new AnswerReader(layout)
   const head = (status: string, length: number, more = ''): string =>
     `HTTP/1.1 ${status}\r\nContent-Length: ${length}\r\n${more}\r\n`
   const known = Buffer.from(`${head('200 OK', 2)}{}`)
-  t.equal(layout.match(known, known.length), 0, 'nothing is known yet')
+  t.equal(layout.match(known, known.length), 0, 'no layout is cached yet')
   reader.take(known, known.length)
   t.equal(layout.match(known, known.length), 200)
-  t.equal(layout.match(known, known.length - 1), 0, 'incomplete')
+  t.equal(layout.match(known, known.length - 1), 0, 'the answer is incomplete')
   const other = Buffer.from(`${head('404 Nope', 0)}`)
   t.equal(other.length, known.length)
-  t.equal(layout.match(other, other.length), 0, 'same size, other length of the body')
+  t.equal(layout.match(other, other.length), 0, 'the size is equal, but the length of the body differs')
 })
 
-t.test('a closing answer and a refusal are told from others', async (t) => {
+t.test('a closing answer and a refusal are recognised', async (t) => {
   const reader = new AnswerReader(new AnswerLayout())
   const closing = Buffer.from(
     'HTTP/1.1 503 Busy\r\nConnection: close\r\ncontent-length: 0\r\nRetry-After: 1\r\n\r\n',
@@ -212,7 +212,7 @@ t.test('a closing answer and a refusal are told from others', async (t) => {
   t.throws(() => reader.take(surplus, surplus.length), /more bytes/)
 })
 
-t.test('CPU time and memory are read from /proc, whatever the command is called', async (t) => {
+t.test('CPU time and memory are read from /proc, whatever the name of the command', async (t) => {
   const stat = `7 (a ) b) S 1 1 1 0 -1 4194304 100 0 0 0 250 50 9 9 20 0 11 0 100 0 0`
   t.equal(parseCpuSeconds(stat), 3)
   const status =
@@ -244,7 +244,7 @@ t.test('percentiles are exact, and the median of an even count is the middle', a
   t.equal(median([4, 1, 2, 3]), 2.5)
 })
 
-t.test('sides take turns in going first', async (t) => {
+t.test('the two sides take turns in going first', async (t) => {
   const order: string[] = []
   const side = (name: string) => async () => order.push(name)
   const results = await interleaved(3, [side('a'), side('b')])
@@ -255,7 +255,7 @@ t.test('sides take turns in going first', async (t) => {
   )
 })
 
-t.test('a target is judged on the ratio or on the value, in the direction it names', async (t) => {
+t.test('a target is compared with the ratio or the value, in its direction', async (t) => {
   const input = { figure: 'f', value: 90, unit: 'u', baseline: 100 }
   const isMet = (of: 'ratio' | 'value', bound: 'at least' | 'at most' | 'under', limit: number) =>
     judge('b', { ...input, target: { of, bound, limit } }).isMet
@@ -267,10 +267,10 @@ t.test('a target is judged on the ratio or on the value, in the direction it nam
   t.equal(judge('b', input).ratio, 0.9)
 })
 
-t.test('the document keeps other text and the sections of benches that did not run', async (t) => {
+t.test('the document keeps other text and the sections of benchmarks that did not run', async (t) => {
   const order = ['one', 'two', 'three']
   const first = documentText('', [result('two', 11), result('one', 22)], order)
-  t.ok(first.indexOf('## one') < first.indexOf('## two'), 'in the order of the table')
+  t.ok(first.indexOf('## one') < first.indexOf('## two'), 'the sections are in the order of the table')
   t.match(first, /Not measured yet: three\./)
   const edited = `${first.replace('# Benchmarks', '# Benchmarks\n\nBy hand.')}\nBelow, by hand.\n`
   const second = documentText(edited, [result('two', 33)], order)
@@ -278,7 +278,7 @@ t.test('the document keeps other text and the sections of benches that did not r
   t.notMatch(second, /11 ms/)
 })
 
-t.test('only the line "ready" of the log tells where the daemon listens', async (t) => {
+t.test('only the line "ready" of the log gives the address of the daemon', async (t) => {
   t.equal(parseReadyLine('Tenrec is ready'), null)
   t.equal(parseReadyLine('{"msg":"other","url":"http://x","pid":1}'), null)
   t.strictSame(parseReadyLine('{"msg":"ready","url":"http://x:1/","pid":7}'), {
@@ -287,7 +287,7 @@ t.test('only the line "ready" of the log tells where the daemon listens', async 
   })
 })
 
-t.test('the analytic workload repeats itself and is what it is said to be', async (t) => {
+t.test('the analytics workload is repeatable and has the documented properties', async (t) => {
   const size = { seed: 1, events: 20_000, persons: 2000 }
   const events = drawAnalytic(size)
   t.strictSame(events, drawAnalytic(size))
@@ -295,9 +295,9 @@ t.test('the analytic workload repeats itself and is what it is said to be', asyn
   t.equal(EVENT_NAMES.length, 40)
   t.equal(new Set(events.map(({ name }) => name)).size, 40)
   t.equal(new Set(events.map(({ uuid }) => uuid)).size, size.events)
-  t.equal(new Set(events.map(({ person }) => person)).size, size.persons, 'everybody is there')
+  t.equal(new Set(events.map(({ person }) => person)).size, size.persons, 'all persons are there')
   const searched = events.filter(({ properties }) => properties.channel === SEARCHED_CHANNEL)
-  t.ok(Math.abs(searched.length / size.events - 0.1) < 0.02, `${searched.length} are searched`)
+  t.ok(Math.abs(searched.length / size.events - 0.1) < 0.02, `${searched.length} events are searched`)
   const start = WORKLOAD_START_MS / 1000
   const end = start + WORKLOAD_DAYS * 86_400
   t.ok(events.every(({ timeSeconds }) => timeSeconds >= start && timeSeconds < end))
@@ -313,7 +313,7 @@ t.test('the analytic workload repeats itself and is what it is said to be', asyn
 })
 
 t.test(
-  'the events of the analytic workload are stored, each once, with their persons',
+  'the events of the analytics workload are stored once, with their persons',
   async (t) => {
     const dataDir = t.testdir()
     const store = new AnalyticStore(dataDir)
@@ -330,7 +330,7 @@ t.test(
   },
 )
 
-t.test('answers of both sides have to be the same persons with the same values', async (t) => {
+t.test('answers of both sides must have the same persons with the same values', async (t) => {
   const ours = new Map([
     ['a', '1'],
     ['b', '2'],
@@ -341,7 +341,7 @@ t.test('answers of both sides have to be the same persons with the same values',
   t.throws(() => expectSame('q', new Map(), new Map()), /nobody/)
 })
 
-t.test('every analytic question has a route and a statement about the same days', async (t) => {
+t.test('every analytics query has a route and a statement about the same days', async (t) => {
   const differences = new Differences()
   for (const { name, parts } of analyticQuestions()) {
     for (const { path, select } of parts) {
@@ -354,7 +354,7 @@ t.test('every analytic question has a route and a statement about the same days'
   t.strictSame(differences.list(), [], 'every question has its route, days and statement')
 })
 
-t.test('a table has one row per figure', async (t) => {
+t.test('a table has one row per result', async (t) => {
   const rows = figureTable([judge('b', { figure: 'f', value: 1, unit: 'ms' })]).split('\n')
   t.equal(rows.length, 3)
 })
@@ -387,7 +387,7 @@ interface SentEvent {
   readonly uuid: string
 }
 
-/** The events of a request as a server would read them. */
+/** Returns the events of a request as a server would read them. */
 function eventsOf(request: Buffer): readonly SentEvent[] {
   const text = request.toString('utf8')
   const body = JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4)) as
@@ -396,7 +396,7 @@ function eventsOf(request: Buffer): readonly SentEvent[] {
   return 'batch' in body ? body.batch : [body]
 }
 
-/** All events of a workload; the uuid, whose bytes are used again, as text. */
+/** All events of a workload. The uuid is a text, because its bytes are reused. */
 function drawAnalytic(size: { seed: number; events: number; persons: number }) {
   const workload = new AnalyticWorkload(size)
   return Array.from({ length: size.events }, () => {

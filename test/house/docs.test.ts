@@ -1,7 +1,7 @@
 /**
- * The documents against the code: what a comment cites exists, tables in docs/compatibility hold
- * exactly what the code has, and commands, settings and versions that a document names are real. That
- * linked files exist is checked in tidy.test.ts; here it is their headings.
+ * Compares the documents with the code: citations in comments exist, tables in docs/compatibility match the code
+ * exactly, and commands, settings and versions in a document are real. The test tidy.test.ts checks that linked files
+ * exist; this one checks their headings.
  *
  * @lane quick
  */
@@ -51,12 +51,12 @@ import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import { SCAN_ROWS_MAX } from '../../src/store/warehouse/limits.ts'
 
 const MACHINE = { coreCount: 4, isTerminal: false }
-/** Variables that are no setting; the last one is the misspelling that a quoted message is about. */
+/** Variables that are not settings. The last one is the misspelling in a quoted message. */
 const OTHER_VARIABLES = [CONFIG_VARIABLE, 'TENREC_CHROMIUM', 'TENREC_PROT', 'TENREC_CACHE_DIR']
 
 const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', ...filesBelow('docs', '.md')]
 const TEXTS = new Map(DOCUMENTS.map((path) => [path, readFileSync(path, 'utf8')]))
-/** What is promised, on all its pages. */
+/** The documented promises, on all their pages. */
 const COMPATIBILITY = DOCUMENTS.filter((path) => /COMPATIBILITY|compatibility/.test(path))
   .map(textOf)
   .join('\n')
@@ -80,13 +80,13 @@ function headings(text: string): readonly string[] {
   return [...prose.matchAll(/^#{1,6} (.+)$/gm)].map(([, title = '']) => title)
 }
 
-/** What a heading is called in links. */
+/** Returns the anchor of a heading in links. */
 function anchorOf(title: string): string {
   const kept = title.toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, '')
   return kept.trim().replaceAll(' ', '-')
 }
 
-/** The text below a heading up to the next one of any level. */
+/** Returns the text below a heading up to the next heading of any level. */
 function section(title: string): string {
   const lines = COMPATIBILITY.split('\n')
   const start = lines.findIndex((line) => /^#+ /.test(line) && line.endsWith(` ${title}`))
@@ -96,7 +96,7 @@ function section(title: string): string {
   return rest.slice(0, end < 0 ? undefined : end).join('\n')
 }
 
-/** The rows of the first table in a section whose first column has that name, as cells. */
+/** Returns the rows of the first table in a section with that name of the first column, as cells. */
 function table(title: string, firstColumn: string): readonly (readonly string[])[] {
   const blocks = section(title).split(/\n\n+/)
   const block = blocks.find((text) => text.trimStart().startsWith(`| ${firstColumn} |`))
@@ -109,12 +109,12 @@ function table(title: string, firstColumn: string): readonly (readonly string[])
     .map((cells) => cells.map((cell) => cell.trim()))
 }
 
-/** The words between backticks. */
+/** Returns the words between backticks. */
 function codes(text: string): readonly string[] {
   return [...text.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code)
 }
 
-/** The words between backticks in the first column of a table. */
+/** Returns the words between backticks in the first column of a table. */
 function names(title: string, firstColumn: string): readonly string[] {
   return table(title, firstColumn).flatMap(([first = '']) => codes(first))
 }
@@ -125,7 +125,7 @@ interface Citation {
   readonly title: string
 }
 
-/** `docs/X.md, "A" and "B"` in comments, also when the comment breaks the line in between. */
+/** `docs/X.md, "A" and "B"` in comments, also when the comment has a line break in between. */
 function citationsIn(file: string): readonly Citation[] {
   const flat = readFileSync(file, 'utf8').replace(/\s*\n\s*(?:\*|\/\/)?\s*/g, ' ')
   const pattern = /docs\/([A-Za-z/]+\.md), ("[^"]+"(?:(?:,| and) "[^"]+")*)/g
@@ -166,7 +166,7 @@ t.test('every section that a comment cites exists under that name', async (t) =>
 })
 
 t.test('a comment that names the document names a section of it, too', async (t) => {
-  // The index says where things stand; what is promised is on the pages.
+  // The index lists the pages. The promises are on the pages.
   const indexed = CITATIONS.filter(({ document }) => document === 'docs/COMPATIBILITY.md')
   t.strictSame(indexed, [])
   const mentions = filesBelow('src', '.ts').flatMap((file) => {
@@ -179,7 +179,7 @@ t.test('a comment that names the document names a section of it, too', async (t)
   t.strictSame(mentions, [])
 })
 
-/** Page, its first heading about what becomes of requests and events, and the first one behind these. */
+/** A page, its first heading about the handling of requests and events, and the first heading after these. */
 const INGESTION = [
   ['ingestion', 'Reading the payload', ''],
   ['events', 'Events', 'Reading events'],
@@ -187,7 +187,7 @@ const INGESTION = [
   ['decisions', 'Decisions', 'Flag decisions'],
 ] as const
 
-t.test('the documents tell the rules of ingestion in sections that the code cites', async (t) => {
+t.test('the documents describe the rules of ingestion in sections that the code cites', async (t) => {
   const cited = new Set(CITATIONS.map(({ title }) => title))
   const titles = INGESTION.flatMap(([page, first, behind]) => {
     const all = headings(textOf(`docs/compatibility/${page}.md`))
@@ -195,7 +195,7 @@ t.test('the documents tell the rules of ingestion in sections that the code cite
     t.ok(stretch.length > 1, page)
     return stretch
   })
-  // Two headings only hold others.
+  // Two headings only group others.
   const uncited = titles.filter((title) => !cited.has(title))
   t.strictSame(uncited, ['Keys of ingestion', 'Events'])
 })
@@ -215,7 +215,7 @@ t.test('links lead to headings that exist', async (t) => {
   t.strictSame(offences, [])
 })
 
-t.test('the table of errors is that of the code, with status and type', async (t) => {
+t.test('the table of errors matches the code, with status and type', async (t) => {
   const documented = table('Errors', 'Code').map(([code = '', status = '', type = '']) => [
     codes(code)[0],
     Number(status),
@@ -225,11 +225,11 @@ t.test('the table of errors is that of the code, with status and type', async (t
   t.strictSame(documented, known)
 })
 
-t.test('the reasons for not storing an event are those of the code', async (t) => {
+t.test('the reasons for not storing an event match the code', async (t) => {
   t.strictSame(names('Events that are not stored', 'Reason'), [...DROP_REASONS])
 })
 
-t.test('the warnings are those of the code', async (t) => {
+t.test('the warnings match the code', async (t) => {
   t.strictSame([...names('Ingestion warnings', 'Type')].sort(), [...WARNING_TYPES].sort())
   const types: readonly string[] = WARNING_TYPES
   const named = table('Events that are not stored', 'Reason').flatMap((row) => codes(row[2] ?? ''))
@@ -239,15 +239,15 @@ t.test('the warnings are those of the code', async (t) => {
   )
 })
 
-t.test('the person modes are those of the code', async (t) => {
+t.test('the person modes match the code', async (t) => {
   t.strictSame(names('Personless events', '`person_mode`'), [...PERSON_MODES])
 })
 
-t.test('the ingestion paths are those of the code', async (t) => {
+t.test('the ingestion paths match the code', async (t) => {
   t.strictSame(names('Ingestion endpoints', 'Path'), Object.keys(CAPTURE_PATHS))
 })
 
-t.test('the limits are those of the code', async (t) => {
+t.test('the limits match the code', async (t) => {
   const bytesOf = (name: 'bodyBytesMax' | 'inFlightBytesMax' | 'backlogBytesMax') =>
     SETTINGS[name].default(MACHINE)
   const expected: readonly (readonly [string, number])[] = [
@@ -303,7 +303,7 @@ t.test('the limits are those of the code', async (t) => {
   )
 })
 
-/** Who may ask for a route, in words. */
+/** Describes who may use a route, in words. */
 function keyOf({ doors, scope, isAdministrator }: Who): string {
   const keys = [...new Set(doors.map((door) => KEY_WORDS[door]))].join(' or ')
   const level = isAdministrator === true ? ', administrators' : ''
@@ -320,7 +320,7 @@ const KEY_WORDS: Readonly<Record<Door, string>> = {
   session: 'session of the console',
 }
 
-t.test('the table of routes has what the records say, and nothing else', async (t) => {
+t.test('the table of routes matches the route records', async (t) => {
   const expected = RESOURCES.flatMap(({ routes }) => routes)
     .filter(({ method, isRefusal }) => !['HEAD', 'OPTIONS'].includes(method) && !isRefusal)
     .map(({ method, path, who, summary }) => [`${method} \`${path}\``, keyOf(who), summary])
@@ -330,7 +330,7 @@ t.test('the table of routes has what the records say, and nothing else', async (
   t.strictSame(rows, expected)
 })
 
-t.test('every documented operator is taken from the wire and can be tested', async (t) => {
+t.test('every documented operator is accepted on the wire and can be tested', async (t) => {
   const operators = names('Property filters', 'Operator')
   t.equal(new Set(operators).size, 15)
   const read = inputReader(object({ properties: EVENT_FILTERS }), 'the query')
@@ -342,7 +342,7 @@ t.test('every documented operator is taken from the wire and can be tested', asy
   t.throws(() => read({ properties: [{ key: 'a', value: '1', operator: 'like' }] }))
 })
 
-t.test('the documented automatic person properties are those of the code', async (t) => {
+t.test('the documented automatic person properties match the code', async (t) => {
   const [, list = ''] = /```text\n(.*?)\n```/s.exec(section('Automatic person properties')) ?? []
   const documented = list.split(/\s+/)
   t.ok(documented.length > 40)
@@ -391,7 +391,7 @@ t.test('the tested SDKs are the installed ones', async (t) => {
   t.strictSame(documented, installed)
 })
 
-t.test('the first page shows what the first start prints', async (t) => {
+t.test('the first page shows the output of the first start', async (t) => {
   const credentialsPath = '/srv/tenrec/data/credentials.json'
   const first = { baseUrl: 'http://127.0.0.1:8000', projectId: 1, credentialsPath }
   const keys = { projectKey: 'phc_...', personalKey: 'phx_...' }
@@ -428,7 +428,7 @@ t.test('the npm commands in the documents exist', async (t) => {
   t.match(textOf('README.md'), /^npm start$/m)
 })
 
-t.test('the settings that the documents name exist', async (t) => {
+t.test('the settings in the documents exist', async (t) => {
   const variables = [...SETTING_NAMES.map((name) => SETTINGS[name].variable), ...OTHER_VARIABLES]
   const offences: string[] = []
   for (const [path, text] of TEXTS) {
@@ -439,7 +439,7 @@ t.test('the settings that the documents name exist', async (t) => {
   t.strictSame(offences, [])
 })
 
-t.test('the tests that are said to inject faults exist', async (t) => {
+t.test('the tests cited for fault injection exist', async (t) => {
   const [, text = ''] = textOf('docs/FAULTS.md').split('\n## Faults that tests inject\n')
   const rows = (text.split('\n## ')[0] ?? '')
     .split('\n')
@@ -462,7 +462,7 @@ t.test('the tests that are said to inject faults exist', async (t) => {
   )
 })
 
-t.test('what to open to change something exists', async (t) => {
+t.test('the files named for changes exist', async (t) => {
   const [, text = ''] = textOf('docs/CONTRIBUTING.md').split('\n## To change something, open\n')
   const rows = (text.split('\n## ')[0] ?? '').split('\n').filter((line) => line.startsWith('| '))
   const named = rows.slice(2).map((line) => codes(line.split('|')[2] ?? ''))

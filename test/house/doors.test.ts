@@ -1,7 +1,7 @@
 /**
- * Rooms and doors. A room is a folder of src with a README.md, and every folder that holds sources is one.
- * Below `## Doors` its README lists the files that others may import; who lives outside of a room and of
- * the rooms around it comes in through those only. Types count: who names a shape depends on it.
+ * Tests rooms and doors. A room is a folder of src with a README.md, and every folder with sources is one. Below `##
+ * Doors` its README lists the files that others may import. A file outside of a room and of the rooms around it may
+ * import only those. Type imports count, because they are dependencies, too.
  *
  * @lane quick
  */
@@ -11,9 +11,9 @@ import { basename, dirname, join, normalize } from 'node:path'
 import t from 'tap'
 import ts from 'typescript'
 
-/** Files of the store that the rest of the program may know. */
+/** Files of the store that the rest of the program may import. */
 const STORE_DOORS_MAX = 13
-/** Lines of a README: a screen. */
+/** Maximum lines of a README: one screen. */
 const README_LINES_MAX = 60
 
 const PATHS = execFileSync(
@@ -26,7 +26,7 @@ const PATHS = execFileSync(
   .split('\n')
   .filter((path) => path !== '' && existsSync(path))
 const SOURCES = PATHS.filter((path) => path.endsWith('.ts') && !path.endsWith('/assembly.ts'))
-/** The console is one room: its order of folders is in tidy.test.ts. */
+/** The console is one room. Its order of folders is in tidy.test.ts. */
 const ROOMS = [
   ...new Set(SOURCES.map((path) => dirname(path).replace(/^(src\/console)\/.*/, '$1'))),
 ]
@@ -34,7 +34,7 @@ const ROOMS = [
   .sort()
 const IMPORTS = new Map(SOURCES.map((path) => [path, importsOf(path)]))
 
-/** The files of src that a file imports, types included, with the line of each. */
+/** Returns the files of src that a file imports, types included, with the line of each. */
 function importsOf(path: string): ReadonlyMap<string, number> {
   const tree = ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.ES2023, true)
   const found = new Map<string, number>()
@@ -56,7 +56,7 @@ function isImported(node: ts.StringLiteralLike): boolean {
   return ts.isCallExpression(parent) && parent.expression.kind === ts.SyntaxKind.ImportKeyword
 }
 
-/** The doors of a room, as its README lists them. */
+/** Returns the doors of a room, as its README lists them. */
 function doorsOf(room: string): readonly string[] {
   const readme = join(room, 'README.md')
   if (!existsSync(readme)) return []
@@ -67,12 +67,12 @@ function doorsOf(room: string): readonly string[] {
 
 const DOORS = new Map(ROOMS.map((room) => [room, doorsOf(room)]))
 
-/** The rooms around a file, the innermost first. */
+/** Returns the rooms around a file, the innermost first. */
 function roomsAround(path: string): readonly string[] {
   return ROOMS.filter((room) => path.startsWith(`${room}/`)).reverse()
 }
 
-t.test('who comes into a room comes through a door that its README lists', async (t) => {
+t.test('imports from outside a room use a door that its README lists', async (t) => {
   const offences: string[] = []
   for (const [path, imported] of IMPORTS) {
     for (const [target, line] of imported) {
@@ -86,7 +86,7 @@ t.test('who comes into a room comes through a door that its README lists', async
   t.strictSame(offences, [], 'import a door, move the file, or list it in the README of its room')
 })
 
-t.test('every room has a README of a screen, whose doors exist and are used', async (t) => {
+t.test('every room has a README of one screen, and its doors exist and are used', async (t) => {
   const offences: string[] = []
   for (const room of ROOMS) {
     const readme = join(room, 'README.md')
@@ -110,7 +110,7 @@ t.test('every room has a README of a screen, whose doors exist and are used', as
 })
 
 t.test(
-  'a floor without files of its own has a table of its rooms, and names doors of them',
+  'a floor without its own files has a table of its rooms, and names doors of them',
   async (t) => {
     const floors = [...new Set(ROOMS.map(dirname))].filter(
       (folder) => folder !== 'src' && !ROOMS.includes(folder),

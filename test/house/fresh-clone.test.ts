@@ -1,6 +1,6 @@
 /**
- * A clone in which nothing is installed: how little the first start installs, what it says, and what
- * later starts and tests leave as it is. npm itself is replaced where only its being asked matters.
+ * Tests a clone with nothing installed: the few packages that the first start installs, its output, and the files that
+ * later starts and tests leave unchanged. A stub replaces npm where only the call matters.
  *
  * @lane all
  */
@@ -10,12 +10,12 @@ import { basename, dirname, join, resolve } from 'node:path'
 import t from 'tap'
 import { BENCHES } from '../../bench/benches.ts'
 
-/** The bundler of the console has one for each platform, of which a machine gets one. */
+/** The bundler of the console has one package for each platform, and a machine installs one of them. */
 const PACKAGES_MAX = 105
-/** Megabytes each, and of no use to who serves. */
+/** Megabytes each, and of no use to a server. */
 const TOOLS =
   /^add (typescript|assemblyscript|binaryen|tap|@biomejs\/biome|posthog-js|playwright-core|knip) /m
-/** Notes what it is asked for, and leaves a folder of packages with a compiler. */
+/** Records its arguments, and creates a folder of packages with a compiler. */
 const NPM = `
 const { appendFileSync, mkdirSync, rmSync, symlinkSync } = require('node:fs')
 const words = process.argv.slice(2)
@@ -29,7 +29,7 @@ for (const name of words[0] === 'ci' ? ['typescript', '@types', ...BUNDLED] : []
 console.log('added some packages')
 `
 
-/** A program without what tap adds to the environment. */
+/** Runs a program without the environment variables that tap adds. */
 function run(folder: string, command: string, words: readonly string[]) {
   const { NODE_OPTIONS: _, NODE_V8_COVERAGE: __, ...own } = process.env
   const environment = {
@@ -39,12 +39,12 @@ function run(folder: string, command: string, words: readonly string[]) {
   return spawnSync(command, words, { cwd: folder, env: environment, encoding: 'utf8' })
 }
 
-t.test('what serving needs is few packages, and no tool among them', async (t) => {
+t.test('serving needs few packages, and no tool among them', async (t) => {
   const folder = t.testdir({ test: {} })
   for (const path of ['package.json', 'package-lock.json', '.npmrc', 'test/package.json']) {
     cpSync(path, join(folder, path))
   }
-  // A script of npm may have told it to be silent.
+  // A script of npm may have requested silence.
   const words = [
     'ci',
     '--dry-run',
@@ -118,18 +118,18 @@ t.test(
     t.equal(
       prepare('test'),
       'tenrec: installing the packages of package-lock.json that tests and benches need\n',
-      'what a daemon may run with stays',
+      'packages that a running daemon may use stay',
     )
     t.equal(prepare('bench'), 'tenrec: building the benchmarks\n')
     t.equal(prepare('test') + prepare('bench') + prepare(), '')
     t.strictSame(asked(), ['ci --workspaces=false', 'install --no-save'])
     writeFileSync(join(folder, 'package-lock.json'), '{}')
     prepare()
-    t.equal(asked().at(-1), 'ci', 'who had all packages gets all of the new ones')
+    t.equal(asked().at(-1), 'ci', 'a clone with all packages gets all of the new ones')
   },
 )
 
-t.test('benches are listed where nothing is installed or built', async (t) => {
+t.test('benchmarks are listed without installing or building', async (t) => {
   const folder = t.testdir({ '.ci': {} })
   for (const path of ['.ci/bench', '.ci/list-benches.mjs', 'bench']) {
     cpSync(path, join(folder, path), { recursive: true })

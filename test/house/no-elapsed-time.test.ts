@@ -23,7 +23,7 @@ const ASSERTIONS = new Set(
     'notHas hasProp type deepEqual deepStrictEqual strictEqual notEqual notStrictEqual assert fail'
   ).split(' '),
 )
-/** Functions whose result is computed from their arguments; those of others are data. */
+/** Functions with a result computed from their arguments. Results of other functions are data. */
 const COMPUTATIONS = /^(Math\.\w+|Number|String|BigInt|assert|assert\.ok)$/
 const COMPARISONS = new Set([
   ts.SyntaxKind.LessThanToken,
@@ -35,10 +35,10 @@ const EQUALITIES = new Set([
   ts.SyntaxKind.EqualsEqualsEqualsToken,
   ts.SyntaxKind.ExclamationEqualsEqualsToken,
 ])
-/** Facts travel one step in a round: from a variable to a list, from there to a function, and so on. */
+/** Facts spread one step in a round: from a variable to a list, from there to a function, and so on. */
 const ROUNDS = 4
 
-/** What an expression holds, the strongest last. */
+/** The kinds of value that an expression holds, the strongest last. */
 type Kind = 'nothing' | 'moment' | 'elapsed'
 const STRENGTHS: readonly Kind[] = ['nothing', 'moment', 'elapsed']
 
@@ -76,7 +76,7 @@ function isCallable(node: ts.Node): node is Callable {
 class TimeFlow {
   readonly members = new Map<string, Kind>()
   readonly #tree: ts.SourceFile
-  /** Scope -> name -> what the name holds there. */
+  /** Maps scope and name to the kind of value that the name holds there. */
   readonly #scopes = new Map<ts.Node, Map<string, Kind>>()
 
   constructor(tree: ts.SourceFile, imported: Members) {
@@ -119,7 +119,7 @@ class TimeFlow {
     return fails
   }
 
-  /** `performance.now() > deadline` does not: that is a wait which has an end. */
+  /** `performance.now() > deadline` is not one: that is a wait with an end. */
   #comparesElapsed(condition: ts.Expression): boolean {
     let does = false
     visit(condition, (node) => {
@@ -151,7 +151,7 @@ class TimeFlow {
     names.set(node.name.text, strongest([names.get(node.name.text) ?? 'nothing', kind]))
   }
 
-  /** The names of the nearest scope that declares one. */
+  /** Returns the names of the nearest scope that declares one. */
   #namesOf(identifier: ts.Identifier): Map<string, Kind> | undefined {
     for (let node: ts.Node = identifier; node !== undefined; node = node.parent) {
       const names = this.#scopes.get(node)
@@ -270,7 +270,7 @@ class TimeFlow {
       return kind === 'nothing' ? 'nothing' : 'elapsed'
     }
     if (EQUALITIES.has(operator)) return kind === 'elapsed' ? 'elapsed' : 'nothing'
-    // A moment before another one, as `Date.now() - HOUR_MS`, is a moment.
+    // A moment minus a constant, such as `Date.now() - HOUR_MS`, is a moment.
     if (operator === ts.SyntaxKind.MinusToken) return isConstant(right) ? kind : 'elapsed'
     return kind
   }
@@ -293,12 +293,12 @@ function parse(text: string): ts.SourceFile {
   return ts.createSourceFile('x.ts', text, ts.ScriptTarget.ES2023, true)
 }
 
-/** The assertions of a source that depend on an elapsed time, as `line what`. */
+/** Returns the assertions of a source that depend on an elapsed time, as `line what`. */
 function findElapsed(text: string, imported: Members = new Map()): readonly string[] {
   return new TimeFlow(parse(text), imported).offences()
 }
 
-t.test('an elapsed time is found wherever it reaches an assertion', (t) => {
+t.test('an elapsed time is found in any assertion that depends on it', (t) => {
   const found = [
     't.ok(performance.now() - startedAtMs < 5000)',
     't.ok(Math.abs(Number(evaluatedAt) - Date.now()) < 60_000)',

@@ -1,7 +1,7 @@
 /**
- * The health of the tree as a test: floors, doors, doc comments, and what must never be
- * committed. The tables at the top are the documentation of the rules; docs/ARCHITECTURE.md tells
- * why. Each test lists every offence at once, as `path:line what`.
+ * Tests the order of the source tree: floors, doors, doc comments, and content that must never be committed. The tables
+ * at the top document the rules, and docs/ARCHITECTURE.md gives the reasons. Each test lists every offence at once, as
+ * `path:line what`.
  *
  * @lane quick
  */
@@ -11,7 +11,7 @@ import { basename, dirname, join, normalize } from 'node:path'
 import t from 'tap'
 import ts from 'typescript'
 
-/** Floor (folder or file of src) -> the floors that it may import besides itself. */
+/** Maps each floor (folder or file of src) to the floors that it may import besides itself. */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
   base: [],
   config: ['base'],
@@ -28,11 +28,11 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   'main.ts': ['base', 'cli'],
   // Runs before the program, in the single executable.
   executable: ['base'],
-  // A program of its own, for browsers.
+  // A separate program, for browsers.
   console: [],
 }
 
-/** Of the console, folder or file -> what of it may be imported there, as beginnings of paths. */
+/** Maps each folder or file of the console to the modules that it may import there, as path prefixes. */
 const CONSOLE_FLOORS: Readonly<Record<string, readonly string[]>> = {
   base: ['base/'],
   parts: ['base/', 'parts/', 'routes.ts'],
@@ -42,7 +42,7 @@ const CONSOLE_FLOORS: Readonly<Record<string, readonly string[]>> = {
   'app.tsx': ['base/', 'parts/', 'routes.ts', 'console.css'],
 }
 
-/** Package -> the files of src that may name it; a trailing slash means a folder. */
+/** Maps each package to the files of src that may import it. A trailing slash means a folder. */
 const DOORS: Readonly<Record<string, readonly string[]>> = {
   '@nats-io/jetstream': ['cluster/nats.ts'],
   '@nats-io/transport-node': ['cluster/nats.ts'],
@@ -63,7 +63,9 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   'uWebSockets.js': ['http/server/uws-front.ts'],
 }
 
-/** Package of the console's bundle -> the files of src that may name it; a trailing slash means a folder. */
+/**
+ * Maps each package of the console's bundle to the files of src that may import it. A trailing slash means a folder.
+ */
 const CONSOLE_DOORS: Readonly<Record<string, readonly string[]>> = {
   preact: ['console/'],
   'preact/hooks': ['console/'],
@@ -71,12 +73,12 @@ const CONSOLE_DOORS: Readonly<Record<string, readonly string[]>> = {
   'd3-sankey': ['console/parts/paths.tsx'],
 }
 
-/** These floors compute: no file, socket, thread, clock or chance. */
+/** These floors only compute: no file, socket, thread, clock or random number. */
 const PURE_FLOORS = ['rules']
 const PURE_MODULES = ['node:buffer', 'node:crypto', 'node:querystring', 'node:util', 'node:zlib']
 const IMPURE_CALLS =
   /\b(Date\.now|performance\.now|Math\.random|setTimeout|setInterval|setImmediate|process\.(?!emitWarning)|new Date\(\))/
-/** The only files of a pure floor that touch the disk, and why. */
+/** The only files of a pure floor that read the disk, with the reason. */
 const PURE_EXCEPTIONS = [
   // Each reads its compiled WebAssembly module once.
   'src/rules/capture/kernel/kernel.ts',
@@ -85,12 +87,12 @@ const PURE_EXCEPTIONS = [
 ]
 
 const FILE_NAMES_AVOIDED = /^(utils?|helpers?|common|misc|index)\.ts$/
-/** A thread's entry, and pages, which are loaded by their file. */
+/** The entry points of threads, and pages, which are loaded by their file. */
 const DEFAULT_EXPORT_ALLOWED = /^src\/(thread\.ts|console\/pages\/[^/]+)$/
-/** What of the console comes in one piece. */
+/** The parts of the console that are loaded as one file. */
 const PASSES_ON_ALLOWED = ['src/console/kit.ts']
 
-/** Marks of unfinished work, written apart so that this file passes its own test. */
+/** Marks of unfinished work, written in parts so that this file passes its own test. */
 const LEFTOVERS = [
   new RegExp(`\\b(${['TO', 'DO|FIX', 'ME|XX', 'X|HA', 'CK'].join('')})\\b`),
   /^\s*debugger\b/,
@@ -98,7 +100,7 @@ const LEFTOVERS = [
   /^(<<<<<<<|>>>>>>>) /,
 ]
 
-/** What tells about the place where the code was written instead of about the code. */
+/** Words about the place where the code was written instead of about the code. */
 const PLACES = [
   new RegExp(`(^|[^\\w.])/(${['wo', 'rk|ro', 'ot|ho', 'me|tm', 'p'].join('')})(/|\\b(?!\\w))`),
   new RegExp(`\\.\\./${'sha'}${'red'}/`),
@@ -128,14 +130,14 @@ const SOURCES = FILES.filter((path) => /^(src|test|bench)\/.*\.tsx?$/.test(path)
   .map(parseSource)
 const PRODUCT = SOURCES.filter(({ path }) => path.startsWith('src/') && !path.endsWith('.d.ts'))
 
-/** What is in version control, or would be after `git add .`. */
+/** Files that are in version control, or would be after `git add .`. */
 function listFiles(): readonly string[] {
   const options = ['ls-files', '-z', '--cached', '--others', '--exclude-standard']
   const output = execFileSync('git', options, { encoding: 'utf8', maxBuffer: 1 << 26 })
   return output.split('\0').filter((path) => path !== '' && existsSync(path))
 }
 
-/** Parsed when somebody looks at the tree: of most tests only the text counts. */
+/** Parsed on demand. For most tests only the text is needed. */
 function parseSource(path: string): SourceFile {
   const text = readFileSync(path, 'utf8')
   let tree: ts.SourceFile | undefined
@@ -159,12 +161,12 @@ function visit(node: ts.Node, see: (node: ts.Node) => void): void {
   ts.forEachChild(node, (child) => visit(child, see))
 }
 
-/** The floor of a path relative to src: its first folder, or the file itself. */
+/** Returns the floor of a path relative to src: its first folder, or the file itself. */
 function floorOf(path: string): string {
   return path.split('/')[0] ?? path
 }
 
-/** Every module that a file names: import, export from, `import()` and `require()`. */
+/** Every module that a file imports: import, export from, `import()` and `require()`. */
 function importsOf(file: SourceFile): readonly { readonly name: string; readonly node: ts.Node }[] {
   const found: { name: string; node: ts.Node }[] = []
   visit(file.tree, (node) => {
@@ -202,7 +204,7 @@ function isAllowedInConsole(from: string, to: string): boolean {
   return allowed.some((start) => to.startsWith(`console/${start}`))
 }
 
-t.test('imports point down, and a package is named only at its door', async (t) => {
+t.test('imports point down, and a package is imported only at its door', async (t) => {
   const offences: string[] = []
   for (const file of PRODUCT) {
     if (!Object.hasOwn(FLOORS, floorOf(file.path.slice('src/'.length)))) {
@@ -228,7 +230,7 @@ t.test('every dependency has a door, and every version is exact', async (t) => {
   t.strictSame(inexact, [])
 })
 
-t.test('the pure floors do no I/O and know neither the time nor chance', async (t) => {
+t.test('the pure floors do no I/O and use neither clock nor random numbers', async (t) => {
   const offences: string[] = []
   for (const file of PRODUCT) {
     const isPure = PURE_FLOORS.includes(floorOf(file.path.slice('src/'.length)))
@@ -248,13 +250,13 @@ t.test('the pure floors do no I/O and know neither the time nor chance', async (
   t.strictSame(offences, [])
 })
 
-t.test('every file opens by saying what it is for', async (t) => {
+t.test('every file begins with a comment about its purpose', async (t) => {
   const isOpened = (text: string) => /^(#!.*\n)?\/\*\*/.test(text)
   const silent = SOURCES.filter(({ text }) => !isOpened(text)).map(({ path }) => path)
   t.strictSame(silent, [])
 })
 
-/** The names that a statement exports and that have no doc comment of their own. */
+/** Returns the names that a statement exports without a doc comment. */
 function undocumentedExports(file: SourceFile): readonly string[] {
   const offences: string[] = []
   const documented = new Set<string>()
@@ -293,7 +295,7 @@ t.test('every exported name has a doc comment', async (t) => {
   t.strictSame(PRODUCT.flatMap(undocumentedExports), [])
 })
 
-t.test('exports are named, and no file only passes on those of others', async (t) => {
+t.test('exports are named, and no file only re-exports those of others', async (t) => {
   const offences: string[] = []
   for (const file of PRODUCT) {
     if (FILE_NAMES_AVOIDED.test(basename(file.path))) offences.push(`${file.path} names no subject`)
@@ -316,14 +318,14 @@ t.test('exports are named, and no file only passes on those of others', async (t
   t.strictSame(offences, [])
 })
 
-/** Lines of the files that people wrote, matched against patterns. */
+/** Returns the lines of handwritten files that match a pattern. */
 function findLines(patterns: readonly RegExp[]): readonly string[] {
   const offences: string[] = []
   const inTexts = patterns.map(({ source, flags }) => new RegExp(source, `${flags}m`))
   for (const path of FILES) {
     if (NOT_PROSE.test(path)) continue
     const text = readFileSync(path, 'utf8')
-    // A line that matches lets the text match, which is found much sooner.
+    // If a line matches, the whole text matches, which is a much faster check.
     if (!inTexts.some((pattern) => pattern.test(text))) continue
     for (const [index, line] of text.split('\n').entries()) {
       const match = patterns.map((pattern) => pattern.exec(line)).find((found) => found !== null)
@@ -341,7 +343,7 @@ t.test('nothing tells where or by whom the code was written', async (t) => {
   t.strictSame(findLines(PLACES), [])
 })
 
-/** Markdown without its fenced blocks, which may hold anything; the number of lines stays. */
+/** Returns Markdown without its fenced blocks, which may contain anything. The number of lines stays. */
 function proseLines(text: string): readonly string[] {
   let isFenced = false
   return text.split('\n').map((line) => {
@@ -351,7 +353,7 @@ function proseLines(text: string): readonly string[] {
   })
 }
 
-t.test('a document has one title, on its first line, and its links lead somewhere', async (t) => {
+t.test('a document has one title, on its first line, and its links lead to existing files', async (t) => {
   const offences: string[] = []
   for (const path of FILES.filter((file) => file.endsWith('.md'))) {
     const lines = proseLines(readFileSync(path, 'utf8'))

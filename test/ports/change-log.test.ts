@@ -1,5 +1,5 @@
 /**
- * Copies of the catalogue: held to src/ports/change-log.ts, and those that take the same sets are the same.
+ * Tests copies of the catalogue against src/ports/change-log.ts: copies that apply the same change sets are equal.
  *
  * @lane quick
  */
@@ -28,7 +28,7 @@ interface Copies {
   readonly second: StoredCatalogue
 }
 
-/** Two copies that began with the same whole catalogue, and a folder for a third. */
+/** Two copies that began with the same full catalogue, and a folder for a third. */
 async function startCopies(t: Test): Promise<Copies> {
   const folder = t.testdir({ first: {}, second: {}, third: {} })
   const dirs = {
@@ -60,7 +60,7 @@ function proposalOf(t: Test, action: () => void): Proposal {
   return proposal
 }
 
-t.test('what stores write is proposed, and the same on all copies that take it', async (t) => {
+t.test('writes of stores are proposed, and equal on all copies that apply them', async (t) => {
   const { dirs, first, second } = await startCopies(t)
   const before = await catalogueLines(dirs.first)
   t.teardown(proposeWrites(dirs.first))
@@ -85,10 +85,10 @@ t.test('what stores write is proposed, and the same on all copies that take it',
     second.apply({ place: next, changes, local: null })
     second.apply({ place: next, changes, local: null })
   }
-  t.throws(() => flags.create(context, { key: 'beta' }), 'a refused change')
+  t.throws(() => flags.create(context, { key: 'beta' }), 'a change is refused')
   t.equal(takeProposal(), null)
   const code = console.createCode(1)
-  t.equal(takeProposal(), null, 'what is local is written')
+  t.equal(takeProposal(), null, 'local data is written')
   t.type(code, 'string')
   t.throws(
     () => second.apply({ place: { incarnation: 'a', sequence: 99, number: 99 }, ...NOTHING }),

@@ -1,13 +1,13 @@
-/** What every log does, whatever carries it (src/ports/log.ts). */
+/** The contract of every log (src/ports/log.ts). */
 import type { Test } from 'tap'
 import type { LogAppender, LogReader } from '../../src/ports/log.ts'
 import { LogBlockWriter, ParsedEvents, readBlock } from '../../src/rules/capture/log-block.ts'
 
-/** Makes the two ends of a new log; they close with the test. */
+/** Creates the two ends of a new log. They close with the test. */
 export type LogMaker = (t: Test) => {
   readonly appender: LogAppender
   readonly reader: LogReader
-  /** Another reading end of the same log. */
+  /** Opens another reading end of the same log. */
   readonly openReader: () => LogReader
 }
 
@@ -26,15 +26,15 @@ function nameIn(reader: LogReader, sequence: number): string | undefined {
   return /"event":"([^"]+)"/.exec(record?.bytes.toString('latin1') ?? '')?.[1]
 }
 
-/** States it all. */
+/** Runs all tests of the contract. */
 export function logContract(t: Test, name: string, make: LogMaker): void {
   t.test(`${name}: blocks are read in the order in which they were appended`, async (t) => {
     const { appender, reader } = make(t)
     reader.refresh()
-    t.equal(reader.extent(), null, 'empty')
+    t.equal(reader.extent(), null, 'the log is empty')
     t.equal(reader.block(1), undefined)
     t.equal(await appender.append([block('a'), block('b')], 0), 2)
-    t.equal(await appender.append([], 0), 2, 'nothing is a number of its own')
+    t.equal(await appender.append([], 0), 2, 'an empty append takes no number')
     t.equal(await appender.append([block('c', 100_000)], 0), 3)
     reader.refresh()
     t.strictSame(reader.extent(), { first: 1, last: 3 })
@@ -42,10 +42,10 @@ export function logContract(t: Test, name: string, make: LogMaker): void {
       [1, 2, 3, 4].map((sequence) => nameIn(reader, sequence)),
       ['a', 'b', 'c', undefined],
     )
-    t.equal(nameIn(reader, 1), 'a', 'again, and backwards')
+    t.equal(nameIn(reader, 1), 'a', 'blocks are read again, and backwards')
   })
 
-  t.test(`${name}: blocks in shared memory are stored, and their memory used again`, async (t) => {
+  t.test(`${name}: blocks in shared memory are stored, and their memory is reused`, async (t) => {
     const { appender, reader } = make(t)
     const memory = Buffer.from(new SharedArrayBuffer(300_000))
     for (const [index, text] of ['a', 'b', 'c'].entries()) {
@@ -61,7 +61,7 @@ export function logContract(t: Test, name: string, make: LogMaker): void {
     )
   })
 
-  t.test(`${name}: what comes later is seen after a refresh, by every reader`, async (t) => {
+  t.test(`${name}: new blocks are visible after a refresh, to every reader`, async (t) => {
     const { appender, reader, openReader } = make(t)
     const other = openReader()
     await appender.append([block('a')], 0)
@@ -75,7 +75,7 @@ export function logContract(t: Test, name: string, make: LogMaker): void {
     }
   })
 
-  t.test(`${name}: what is trimmed is gone, and its numbers are not used again`, async (t) => {
+  t.test(`${name}: trimmed blocks are gone, and their numbers are not reused`, async (t) => {
     const { appender, reader } = make(t)
     await appender.append([block('a'), block('b'), block('c')], 0)
     await appender.append([], 2)
@@ -87,11 +87,11 @@ export function logContract(t: Test, name: string, make: LogMaker): void {
     )
     await appender.append([], 3)
     reader.refresh()
-    t.equal(reader.extent()?.first ?? 4, 4, 'all are gone')
+    t.equal(reader.extent()?.first ?? 4, 4, 'all blocks are gone')
     t.equal(await appender.append([block('d')], 3), 4)
     reader.refresh()
     t.equal(nameIn(reader, 4), 'd')
-    t.equal(await appender.append([block('e')], 100), 5, 'what is not there yet is not trimmed')
+    t.equal(await appender.append([block('e')], 100), 5, 'blocks that do not exist yet are not trimmed')
     reader.refresh()
     t.equal(nameIn(reader, 5), 'e')
   })

@@ -1,5 +1,5 @@
 /**
- * The log of one box and one in memory, both held to src/ports/log.ts.
+ * Tests the log on disk and one in memory against src/ports/log.ts.
  *
  * @lane quick
  */

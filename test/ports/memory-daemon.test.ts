@@ -1,6 +1,6 @@
 /**
- * A daemon whose threads have the log and the warehouse in memory: capture, persons, lists and a question are
- * answered as ever, and neither blocks nor segments are on the disk.
+ * Tests a daemon with log and warehouse in memory: capture, persons, lists and a query are answered as usual, and
+ * neither blocks nor segments are on disk.
  *
  * @lane quick
  */
@@ -20,7 +20,7 @@ import { MemoryLog, SharedBlocks } from './memory-log.ts'
 
 const ENTRY = new URL('./memory-thread.js', import.meta.url)
 
-t.test('log and warehouse may be others: the daemon is wired to those in memory', async (t) => {
+t.test('log and warehouse can be replaced: the daemon uses those in memory', async (t) => {
   const dataDir = t.testdir()
   const directory = await DataDir.open(dataDir)
   const projects = new ProjectStore(dataDir)
@@ -65,9 +65,9 @@ t.test('log and warehouse may be others: the daemon is wired to those in memory'
   ].map((event) => ({ ...event, timestamp }))
   const { status } = await postJson(`${daemon.url}/batch/`, { api_key: PROJECT_KEY, batch })
   t.equal(status, 200)
-  t.ok(await eventually(isProcessed), 'processed')
+  t.ok(await eventually(isProcessed), 'the events are processed')
   t.equal(new SharedBlocks(log.memory).count, 1, 'the block went through the log in memory')
-  t.equal(events.count, 1, 'and the events of one commit into the warehouse')
+  t.equal(events.count, 1, 'the events of one commit went into the warehouse')
   t.match(await read('events/?event=look'), {
     results: [{ distinct_id: 'eve', person: { properties: { email: 'eve@x.example' } } }],
   })

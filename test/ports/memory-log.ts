@@ -1,4 +1,4 @@
-/** A log in shared memory: what one thread appends the others read. It is lost with its process. */
+/** A log in shared memory. One thread appends, and the others read. It is lost with its process. */
 import type { LogAppender, LogExtent, LogReader } from '../../src/ports/log.ts'
 import { seal } from '../../src/rules/capture/log-block.ts'
 
@@ -7,13 +7,13 @@ const BYTES_MAX = 32 * 1024 * 1024
 const [COUNT, TRIMMED, USED] = [0, 1, 2]
 const HEAD_NUMBERS = 3 + 2 * BLOCKS_MAX
 
-/** Texts of bytes by number, from 1. One thread adds, any may read. */
+/** Byte strings by number, from 1. One thread adds, any thread may read. */
 export class SharedBlocks {
   readonly memory: SharedArrayBuffer
   readonly #head: Int32Array
   readonly #bytes: Buffer
 
-  /** `memory`: that of another thread; without it, new. */
+  /** `memory` is that of another thread. Without it, new memory is allocated. */
   constructor(memory = new SharedArrayBuffer(4 * HEAD_NUMBERS + BYTES_MAX)) {
     this.memory = memory
     this.#head = new Int32Array(memory, 0, HEAD_NUMBERS)
@@ -28,7 +28,7 @@ export class SharedBlocks {
     return Atomics.load(this.#head, TRIMMED)
   }
 
-  /** Adds all, then shows them. Throws RangeError when the memory is full, and then has added nothing. */
+  /** Adds all byte strings, then makes them visible. Throws RangeError if the memory is full, and then adds none. */
   add(blocks: readonly Uint8Array[]): number {
     let { count } = this
     let used = this.#head[USED] ?? 0
@@ -49,7 +49,7 @@ export class SharedBlocks {
     Atomics.store(this.#head, TRIMMED, Math.max(this.trimmed, Math.min(through, this.count)))
   }
 
-  /** A copy. */
+  /** Returns a copy. */
   read(number: number): Buffer | undefined {
     if (number <= this.trimmed || number > this.count) return undefined
     const start = this.#head[1 + 2 * number] ?? 0
@@ -57,7 +57,7 @@ export class SharedBlocks {
   }
 }
 
-/** Both ends of the log. */
+/** Returns both ends of the log. */
 export class MemoryLog implements LogAppender, LogReader {
   readonly #blocks: SharedBlocks
   #seen = 0

@@ -1,6 +1,6 @@
 /**
- * The entry of a daemon's threads with log and warehouse in memory. The test that starts the daemon says
- * where that is: `setEnvironmentData(MEMORY, ...)`.
+ * The entry point of a daemon's threads with log and warehouse in memory. The test that starts the daemon passes the
+ * memory: `setEnvironmentData(MEMORY, ...)`.
  */
 import { getEnvironmentData, workerData } from 'node:worker_threads'
 import { BoundedOutbox } from '../../src/engine/processor/bounded-outbox.ts'

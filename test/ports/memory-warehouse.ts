@@ -1,6 +1,6 @@
 /**
- * A warehouse in shared memory: the processing thread publishes what a commit stored as JSON, and every reader
- * keeps a copy of it. Everything is asked of every event. It is lost with its process.
+ * A warehouse in shared memory. The processing thread publishes the events of each commit as JSON, and every reader
+ * keeps a copy. Every query reads every event. It is lost with its process.
  */
 import { ServiceError } from '../../src/base/errors.ts'
 import { formatUuid, parseUuid } from '../../src/base/ids.ts'
@@ -35,7 +35,7 @@ interface Row {
   readonly event: NormalisedEvent
 }
 
-/** What one publication says. */
+/** The content of one publication. */
 interface Published {
   readonly rows: readonly Row[]
   readonly erased: readonly { readonly projectId: number; readonly job: ErasureTarget }[]
@@ -62,7 +62,7 @@ function isMeant({ ids, rules, oldestThrough, through }: ErasureTarget, row: Row
   )
 }
 
-/** The rows that are there, by what was published so far. */
+/** The rows that exist after the publications so far. */
 class Rows {
   readonly all: Row[] = []
 
@@ -109,7 +109,7 @@ export class MemoryWarehouseWriter implements WarehouseWriter {
     const sequence = this.lastSequence(projectId) + 1
     const uuid = formatUuid(uuidBytes, uuidOffset)
     const row = { projectId, sequence, distinctId, uuid, createdAtMs, personMode, isHistorical }
-    // What is gathered may still be changed by whoever gave it.
+    // The caller may still change a gathered event.
     this.#gathered.push(structuredClone({ ...row, event }))
     this.#last.set(projectId, sequence)
     this.#keys.add(this.#keyOf(identity, distinctId))
@@ -176,7 +176,7 @@ export class MemoryWarehouseWriter implements WarehouseWriter {
   }
 }
 
-/** The reading end; persons come from the store beside it. */
+/** The reading end. Persons come from the store beside it. */
 export class MemoryWarehouse implements Warehouse {
   readonly #shared: SharedBlocks
   readonly #reader: EventReader
@@ -296,7 +296,7 @@ export class MemoryWarehouse implements Warehouse {
   #refresh(): readonly Row[] {
     while (this.#seen < this.#shared.count) {
       const text = this.#shared.read(++this.#seen)
-      // As `publish` wrote it.
+      // As written by `publish`.
       if (text !== undefined) this.#rows.take(JSON.parse(text.toString()) as Published)
     }
     return this.#rows.all

@@ -1,8 +1,8 @@
-/** What every outbox does (src/ports/outbox.ts). */
+/** The contract of every outbox (src/ports/outbox.ts). */
 import type { Test } from 'tap'
 import type { Outbox, Subscription } from '../../src/ports/outbox.ts'
 
-/** Makes an outbox, and what stores events of project 1 in one commit, by their names, and answers its position. */
+/** Creates an outbox, and a function that stores events of project 1 by name in one commit and returns its position. */
 export type OutboxMaker = (t: Test) => {
   readonly outbox: Outbox
   readonly store: (...names: readonly string[]) => number
@@ -14,9 +14,9 @@ async function takeBatch(subscription: Subscription) {
   return delivery
 }
 
-/** States it all. */
+/** Runs all tests of the contract. */
 export function outboxContract(t: Test, name: string, make: OutboxMaker): void {
-  t.test(`${name}: subscribers get what commits have stored, in order`, async (t) => {
+  t.test(`${name}: subscribers receive the events of commits, in order`, async (t) => {
     const { outbox, store } = make(t)
     store('before')
     const subscription = outbox.subscribe(1000)
@@ -29,15 +29,15 @@ export function outboxContract(t: Test, name: string, make: OutboxMaker): void {
       { projectId: 1, sequence: 3, event: { name: 'b' } },
     ])
     t.match(first.rows[0]?.uuid ?? '', /^[0-9a-f]{8}-[0-9a-f-]{27}$/)
-    t.match(first.persons, [{ projectId: 1, numbers: [1] }], 'whose properties the events set')
+    t.match(first.persons, [{ projectId: 1, numbers: [1] }], 'the properties set by the events are delivered')
     t.match((await takeBatch(subscription)).rows, [{ sequence: 4, event: { name: 'c' } }])
     const waiting = subscription.next()
     store('d')
-    t.match(await waiting, { kind: 'batch', rows: [{ sequence: 5 }] }, 'who waits is told')
+    t.match(await waiting, { kind: 'batch', rows: [{ sequence: 5 }] }, 'waiting subscribers are notified')
     subscription.close()
   })
 
-  t.test(`${name}: who is slow is told what it missed, and goes on behind it`, async (t) => {
+  t.test(`${name}: a slow subscriber learns what it missed, and continues after it`, async (t) => {
     const { outbox, store } = make(t)
     const slow = outbox.subscribe(3)
     const other = outbox.subscribe(1000)
@@ -61,7 +61,7 @@ export function outboxContract(t: Test, name: string, make: OutboxMaker): void {
   })
 
   t.test(
-    `${name}: events that nobody wants are left out, and others are counted once`,
+    `${name}: unwanted events are left out, and others are counted once`,
     async (t) => {
       const { outbox, store } = make(t)
       const asked: string[] = []
@@ -69,7 +69,7 @@ export function outboxContract(t: Test, name: string, make: OutboxMaker): void {
         asked.push(`${projectId} ${event.name}`)
         return event.name === 'b'
       })
-      t.equal(chosen.take(), null, 'nothing has come')
+      t.equal(chosen.take(), null, 'no event has arrived')
       store('a', 'b', 'c')
       t.strictSame(asked, ['1 a', '1 b', '1 c'])
       t.match(chosen.take(), { kind: 'batch', rows: [{ sequence: 2, event: { name: 'b' } }] })
@@ -83,7 +83,7 @@ export function outboxContract(t: Test, name: string, make: OutboxMaker): void {
     },
   )
 
-  t.test(`${name}: who has left gets nothing more`, async (t) => {
+  t.test(`${name}: a subscriber that left receives nothing more`, async (t) => {
     const { outbox, store } = make(t)
     const subscription = outbox.subscribe(1000)
     const waiting = subscription.next()

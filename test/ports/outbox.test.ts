@@ -1,5 +1,5 @@
 /**
- * The outbox of one process, held to src/ports/outbox.ts behind a processor that stores events.
+ * Tests the outbox of one process against src/ports/outbox.ts, with a processor that stores events.
  *
  * @lane quick
  */

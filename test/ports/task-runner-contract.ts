@@ -1,37 +1,37 @@
-/** What whoever carries out calls does (src/ports/task-runner.ts). */
+/** The contract of every task runner (src/ports/task-runner.ts). */
 import type { Test } from 'tap'
 import type { Calls } from '../../src/engine/threads/call-table.ts'
 import type { TaskRunner } from '../../src/ports/task-runner.ts'
 
-/** Makes one with a store in which project 1 has 150 events `e` of `ann`; it closes with the test. */
+/** Creates a task runner with a store in which project 1 has 150 events `e` of `ann`. It closes with the test. */
 export type TaskRunnerMaker = (t: Test) => TaskRunner<Calls>
 
 const PAGE = { projectId: 1, limit: 100 }
-/** More than may run and wait. */
+/** More calls than may run and wait. */
 const TOO_MANY = 60
 
 function textOf(bytes: Uint8Array): unknown {
   return JSON.parse(new TextDecoder().decode(bytes))
 }
 
-/** States it all. */
+/** Runs all tests of the contract. */
 export function taskRunnerContract(t: Test, name: string, make: TaskRunnerMaker): void {
-  t.test(`${name}: rows come as bytes in memory of their own, facts as objects`, async (t) => {
+  t.test(`${name}: rows are returned as bytes in their own memory, facts as objects`, async (t) => {
     const runner = make(t)
     const page = await runner.run('listEvents', [PAGE])
     t.match(page, { rowCount: 100, isCut: false, nextCursor: { id: 51 } })
     t.match(textOf(page.rows), [{ id: 150, event: 'e', distinct_id: 'ann' }])
     t.equal(page.rows.byteOffset, 0)
     const long = await runner.run('listEvents', [{ ...PAGE, limit: 1000 }])
-    t.equal(long.rowCount, 150, 'a page of many rows')
+    t.equal(long.rowCount, 150, 'the page has many rows')
     const cells = await runner.run('listEvents', [{ ...PAGE, limit: 1 }], { format: 'csv' })
-    t.match(new TextDecoder().decode(cells.rows), /^created_at,distinct_id,/, 'as it was wanted')
+    t.match(new TextDecoder().decode(cells.rows), /^created_at,distinct_id,/, 'the format is the requested one')
     t.match(await runner.run('findPerson', [1, 1]), { uuid: /^[0-9a-f-]{36}$/ })
     t.equal(await runner.run('findPerson', [1, 2]), null)
     t.equal(await runner.run('getEvent', [1, 'no uuid']), null)
   })
 
-  t.test(`${name}: refusals come back as they were made`, async (t) => {
+  t.test(`${name}: refusals are returned unchanged`, async (t) => {
     const runner = make(t)
     const nowMs = Date.UTC(2024, 0, 20)
     const task = { projectId: 1, timezone: 'UTC', nowMs, body: Buffer.from('{') }
@@ -47,20 +47,20 @@ export function taskRunnerContract(t: Test, name: string, make: TaskRunnerMaker)
     await t.rejects(change, { code: 'not_found', status: 404 })
   })
 
-  t.test(`${name}: too many are refused from the large end, and there is room again`, async (t) => {
+  t.test(`${name}: calls beyond the limit are refused with a retry time, and there is room again`, async (t) => {
     const runner = make(t)
     const ask = (limit: number) => runner.run('listEvents', [{ ...PAGE, limit }])
     const outcomes = await Promise.allSettled(
       Array.from({ length: TOO_MANY }, (_, index) => ask(101 + index)),
     )
     const refused = outcomes.filter(({ status }) => status === 'rejected')
-    t.ok(refused.length > 0 && refused.length < TOO_MANY, `${refused.length} were refused`)
+    t.ok(refused.length > 0 && refused.length < TOO_MANY, `${refused.length} calls were refused`)
     t.match(refused[0], { reason: { code: 'server_error', status: 503, retryAfterSeconds: 2 } })
     t.equal(outcomes[0]?.status, 'fulfilled')
     t.match(await ask(500), { rowCount: 150 })
   })
 
-  t.test(`${name}: what nobody waits for is given up`, async (t) => {
+  t.test(`${name}: abandoned calls are cancelled`, async (t) => {
     const runner = make(t)
     const onLeave = (cancel: () => void): void => cancel()
     await t.rejects(runner.run('listEvents', [{ ...PAGE, limit: 500 }], { onLeave }), {

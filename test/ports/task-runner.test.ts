@@ -1,5 +1,5 @@
 /**
- * The pool of one process, and the way to that of another machine, held to src/ports/task-runner.ts.
+ * Tests the pool of one process, and the link to that of another machine, against src/ports/task-runner.ts.
  *
  * @lane all
  */
@@ -66,7 +66,7 @@ function distant(t: Test) {
   return { edge, holder, messages }
 }
 
-t.test('a machine answers others what they may ask, and what it has', async (t) => {
+t.test('a machine answers the permitted calls of others, from its own data', async (t) => {
   const { edge, holder } = distant(t)
   const task = { budgetMs: 1, lateInMs: 0, isDiskShort: false, watches: [] }
   const asked = { ask: 'call', name: 'process', values: [task], options: {} } as const
@@ -77,7 +77,7 @@ t.test('a machine answers others what they may ask, and what it has', async (t) 
   const later = edge.link.ask(0, { asked: definitions, after: 3 }, {})
   const result = { commands: [], changedDefinitions: [] }
   setTimeout(() => holder.processed({ ...result, processed: 3 } as never), 50)
-  t.match(await later, { result: [[1, [], []]] }, 'as soon as it is there')
+  t.match(await later, { result: [[1, [], []]] }, 'it is answered as soon as the data is there')
   const never = edge.link.ask(0, { asked: definitions, after: 4 }, {})
   await t.rejects(never, { status: 503, message: /is not as far/ })
   t.match(await edge.link.ask(0, { asked: { ask: 'outcome', uuid: 'a' } }, {}), { result: null })
@@ -85,7 +85,7 @@ t.test('a machine answers others what they may ask, and what it has', async (t) 
   await t.rejects(edge.run('groupTypes', [1]), { status: 503, message: /No machine that holds/ })
 })
 
-t.test('a refusal of a thread keeps its Retry-After on the way', async (t) => {
+t.test('a refusal of a thread keeps its Retry-After over the link', async (t) => {
   const pool = new WorkerPool({
     threads: threadSettings(t.testdir()),
     entry: new URL('../fixtures/faults/refusing-thread.js', import.meta.url),

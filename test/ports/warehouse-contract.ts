@@ -1,4 +1,4 @@
-/** What every warehouse does, whatever it is made of (src/ports/warehouse.ts). */
+/** The contract of every warehouse (src/ports/warehouse.ts). */
 import type { Test } from 'tap'
 import { parseUuid } from '../../src/base/ids.ts'
 import { RowsWriter } from '../../src/base/rows-writer.ts'
@@ -13,7 +13,7 @@ import type { EventListQuery, EventView } from '../../src/rules/events/event-que
 import { applyEvent } from '../../src/rules/persons/apply-event.ts'
 import type { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 
-/** Makes an empty store with the warehouse to be tried, and opens its reading end; both close with the test. */
+/** Creates an empty store with the warehouse under test, and opens its reading end. Both close with the test. */
 export type WarehouseMaker = (t: Test) => {
   readonly store: EventStoreWriter
   readonly open: () => Warehouse
@@ -35,7 +35,7 @@ function uuidOf(number: number): string {
   return `00000000-0000-7000-8000-${String(number).padStart(12, '0')}`
 }
 
-/** Adds an event as processing does; false when it is a duplicate. */
+/** Adds an event as processing does. Returns false if it is a duplicate. */
 function add(store: EventStoreWriter, number: number, sent: Sent): boolean {
   const { name, who, projectId = 1, second = number, plan, isServerUuid = false } = sent
   const event = {
@@ -74,9 +74,9 @@ function scan(warehouse: Warehouse, request: Partial<EventScanRequest> = {}): Ev
   })
 }
 
-/** States it all. */
+/** Runs all tests of the contract. */
 export function warehouseContract(t: Test, name: string, make: WarehouseMaker): void {
-  t.test(`${name}: events are there with the commit and not before`, async (t) => {
+  t.test(`${name}: events are visible with the commit and not before`, async (t) => {
     const { store, open } = make(t)
     const warehouse = open()
     t.equal(store.warehouse.lastSequence(1), 0)
@@ -84,7 +84,7 @@ export function warehouseContract(t: Test, name: string, make: WarehouseMaker): 
     add(store, 2, { name: 'b', who: 'bob' })
     add(store, 3, { name: 'x', who: 'ann', projectId: 2 })
     t.equal(store.warehouse.lastSequence(1), 2, 'gathered events are numbered')
-    t.equal(store.warehouse.lastSequence(2), 1, 'by project')
+    t.equal(store.warehouse.lastSequence(2), 1, 'numbers count by project')
     t.strictSame(list(warehouse).rows, [])
     t.equal(store.commit(1).rows, 3)
     t.match(list(warehouse).rows, [
@@ -99,16 +99,16 @@ export function warehouseContract(t: Test, name: string, make: WarehouseMaker): 
     t.strictSame(namesOf(list(warehouse).rows), ['c', 'b', 'a'])
   })
 
-  t.test(`${name}: an event that is there or gathered is a duplicate`, async (t) => {
+  t.test(`${name}: a stored or gathered event is a duplicate`, async (t) => {
     const { store } = make(t)
     t.ok(add(store, 1, { name: 'a', who: 'ann' }))
     t.notOk(add(store, 1, { name: 'a', who: 'ann' }), 'gathered')
-    t.ok(add(store, 1, { name: 'b', who: 'ann' }), 'another name')
-    t.ok(add(store, 1, { name: 'a', who: 'bob' }), 'another sender')
-    t.ok(add(store, 1, { name: 'a', who: 'ann', projectId: 2 }), 'another project')
+    t.ok(add(store, 1, { name: 'b', who: 'ann' }), 'another name is not a duplicate')
+    t.ok(add(store, 1, { name: 'a', who: 'bob' }), 'another sender is not a duplicate')
+    t.ok(add(store, 1, { name: 'a', who: 'ann', projectId: 2 }), 'another project has no duplicate')
     store.commit(1)
     t.notOk(add(store, 1, { name: 'a', who: 'ann', second: 9 }), 'stored')
-    t.ok(add(store, 1, { name: 'a', who: 'ann', isServerUuid: true }), 'a uuid of ours')
+    t.ok(add(store, 1, { name: 'a', who: 'ann', isServerUuid: true }), 'a server uuid is not a duplicate')
     store.commit(2)
     t.equal(store.warehouse.lastSequence(1), 4)
   })
@@ -149,7 +149,7 @@ export function warehouseContract(t: Test, name: string, make: WarehouseMaker): 
     t.equal(warehouse.getEvent(1, 'no uuid'), null)
   })
 
-  t.test(`${name}: scans give columns of those who own the events now`, async (t) => {
+  t.test(`${name}: scans return columns with the current owners of the events`, async (t) => {
     const { store, open } = make(t)
     add(store, 1, { name: 'buy', who: 'ann', second: 30, plan: 'pro' })
     add(store, 2, { name: 'look', who: 'bob', second: 10 })
@@ -195,7 +195,7 @@ export function warehouseContract(t: Test, name: string, make: WarehouseMaker): 
     t.throws(() => late.checkLimits(), { code: 'query_timeout' })
   })
 
-  t.test(`${name}: what is erased is gone, keeps its number, and may come again`, async (t) => {
+  t.test(`${name}: an erased event is gone, keeps its number, and may be sent again`, async (t) => {
     const { store, open } = make(t)
     for (let number = 1; number <= 3; number++) add(store, number, { name: 'a', who: 'ann' })
     add(store, 4, { name: 'b', who: 'ann' })

@@ -1,5 +1,5 @@
 /**
- * The segments of one box and a warehouse in memory, both held to src/ports/warehouse.ts.
+ * Tests the segments on disk and a warehouse in memory against src/ports/warehouse.ts.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * Texts of persons in analytic answers are used again only while nothing of the person has changed.
+ * Tests that the cached text of a person in analytics answers is used only while the person is unchanged.
  *
  * @lane quick
  */
@@ -16,7 +16,7 @@ function pageOf(value: number | null, ...persons: readonly number[]): ActorPage 
   return { actors, isFull: false, total: persons.length }
 }
 
-t.test('whatever changes a person changes its text', async (t) => {
+t.test('every change of a person changes its text', async (t) => {
   const log = new PersonLog(t, t.testdir())
   let sent = 0
   const send = (distinctId: string, set: object, event = 'a', more = {}): void => {
@@ -36,7 +36,7 @@ t.test('whatever changes a person changes its text', async (t) => {
     { name: 'ann@x.example', value_at_data_point: 2 },
     { name: 'bob', value_at_data_point: 2 },
   ])
-  t.match(answerRows(shown(null, 1)), [{ value_at_data_point: null }], 'the value is not kept')
+  t.match(answerRows(shown(null, 1)), [{ value_at_data_point: null }], 'the value is not cached')
   send('bob', { plan: 'pro' })
   t.match(answerRows(shown(1, 1, 2)), [
     { name: 'ann@x.example', value_at_data_point: 1 },

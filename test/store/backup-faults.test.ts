@@ -1,6 +1,5 @@
 /**
- * Backups that meet trouble: chains of them, a process that is killed, a disk that is full, files that are
- * damaged, formats that are older.
+ * Tests backups under faults: chains of backups, a killed process, a full disk, damaged files, older formats.
  *
  * @lane quick
  */
@@ -57,7 +56,7 @@ async function smallStore(path: string): Promise<void> {
   dir.release()
 }
 
-/** A store with some MiB that cannot be made smaller, one chunk each. */
+/** A store with some MiB of incompressible data, in one chunk each. */
 async function largeStore(path: string): Promise<ReadonlyMap<string, Buffer>> {
   await smallStore(path)
   const values = new Map<string, Buffer>()
@@ -95,7 +94,7 @@ function filesIn(folder: string): readonly string[] {
   return readdirSync(join(folder, 'chunks'), { recursive: true, encoding: 'utf8' })
 }
 
-t.test('each backup of a chain restores the state of its own moment', async (t) => {
+t.test('each backup of a chain restores the state of its own time', async (t) => {
   const root = t.testdir({})
   const [data, folder] = [join(root, 'data'), join(root, 'backups')]
   await smallStore(data)
@@ -131,7 +130,7 @@ t.test('each backup of a chain restores the state of its own moment', async (t) 
   }
 })
 
-t.test('a backup that is killed does not count, and the next one goes on with it', async (t) => {
+t.test('a killed backup does not count, and the next backup completes it', async (t) => {
   const root = t.testdir({})
   const [data, folder] = [join(root, 'data'), join(root, 'backups')]
   const values = await largeStore(data)
@@ -150,7 +149,7 @@ t.test('a backup that is killed does not count, and the next one goes on with it
   t.same(backupNames(folder), [], 'what was cut short is no backup')
   t.ok(
     filesIn(folder).some((name) => name.endsWith('.new')),
-    'it was writing',
+    'the backup was being written',
   )
   const { name, chunks } = await backupOf(data, folder)
   t.ok(chunks >= VALUES)
@@ -163,7 +162,7 @@ t.test('a backup that is killed does not count, and the next one goes on with it
   t.same(await valuesIn(join(root, 'restored')), values)
 })
 
-t.test('a restore names the damaged file, and ends with 78', async (t) => {
+t.test('a restore names the damaged file and exits with 78', async (t) => {
   const root = t.testdir({})
   const [data, folder, restored] = [join(root, 'data'), join(root, 'backups'), join(root, 'new')]
   await largeStore(data)
@@ -180,12 +179,12 @@ t.test('a restore names the damaged file, and ends with 78', async (t) => {
   t.notOk(existsSync(join(restored, 'format')), 'no store was made')
   writeFileSync(path, good)
   const whole = await runCommand(...words, '--verify', '--json')
-  t.equal(whole.exitCode, 3, 'the values of this test are no records')
+  t.equal(whole.exitCode, 3, 'the values of this test are not records')
   t.match(whole.out, /"is_sound":false/)
 })
 
 t.test(
-  'a check of the folder finds each damaged file, which the next backup writes anew',
+  'a check of the folder finds each damaged file, and the next backup rewrites it',
   async (t) => {
     const store = join(t.testdir(), 'store')
     await largeStore(store)
@@ -212,7 +211,7 @@ t.test(
   },
 )
 
-t.test('a store with a damaged page is not taken for a sound one', async (t) => {
+t.test('a store with a damaged page is not reported as sound', async (t) => {
   const root = t.testdir({})
   const [data, folder] = [join(root, 'data'), join(root, 'backups')]
   const values = await largeStore(data)
@@ -221,7 +220,7 @@ t.test('a store with a damaged page is not taken for a sound one', async (t) => 
   const start = file.indexOf((values.get('key 105') ?? Buffer.alloc(0)).subarray(0, 64))
   const reference = file.indexOf('key 105') + 'key 105'.length
   t.ok(start > 0 && reference > 0)
-  // The number of the page in front of the value; behind the key its high bits, which no file has.
+  // The page number before the value. After the key come its high bits, which no file has.
   for (const place of [start - 24, reference + 7]) {
     const damaged = Buffer.from(file)
     damaged.writeUInt8(damaged.readUInt8(place) ^ 1, place)
@@ -233,7 +232,7 @@ t.test('a store with a damaged page is not taken for a sound one', async (t) => 
   t.same(backupNames(folder), [])
 })
 
-t.test('a restored store is verified, and its audit log tells of the restore', async (t) => {
+t.test('a restored store passes verification, and its audit log names the restore', async (t) => {
   const root = t.testdir({})
   const [data, folder, restored] = [join(root, 'data'), join(root, 'backups'), join(root, 'new')]
   t.equal((await runCommand('init', '--data-dir', data)).exitCode, 0)
@@ -251,7 +250,7 @@ t.test('a restored store is verified, and its audit log tells of the restore', a
   t.equal(original.length, 1, 'a backup changes nothing')
 })
 
-t.test('a full disk ends a backup, and leaves the earlier ones as they are', async (t) => {
+t.test('a full disk ends a backup and leaves earlier ones unchanged', async (t) => {
   const root = t.testdir({ disk: {} })
   const [data, disk] = [join(root, 'data'), join(root, 'disk')]
   const mount = (option: string): boolean =>
@@ -283,7 +282,7 @@ t.test('a full disk ends a backup, and leaves the earlier ones as they are', asy
   }
 })
 
-t.test('a backup of an older format is migrated, or refused with the way out', async (t) => {
+t.test('a backup of an older format is migrated, or refused with instructions', async (t) => {
   const root = t.testdir({})
   const [data, folder] = [join(root, 'data'), join(root, 'backups')]
   await smallStore(data)
@@ -291,7 +290,7 @@ t.test('a backup of an older format is migrated, or refused with the way out', a
   const manifest = { ...readManifest(folder, name), storeFormat: 1, program: '0.0.9' }
   writeFileSync(manifestPath(folder, name), encodeManifest(manifest))
   const [row] = linesOf(await runCommand('backup', 'list', folder, '--json'))
-  t.match(row, { name, program: '0.0.9' }, 'it is listed')
+  t.match(row, { name, program: '0.0.9' }, 'the backup is listed')
 
   const refused = await refusal(restoreTo(join(root, 'refused'), folder))
   t.equal(refused.exitCode, 78)
@@ -313,7 +312,7 @@ t.test('a backup of an older format is migrated, or refused with the way out', a
   const migrations = [step, ...MIGRATIONS]
   const options = { folder, name: null, dataDir: restored, onProgress: nothing, migrations }
   t.match((await refusal(restoreBackup({ ...options, isForced: false }))).message, /cut short/)
-  t.equal(readFormat(restored), 1, "it is left to 'tenrec migrate'")
+  t.equal(readFormat(restored), 1, "migration is left to 'tenrec migrate'")
   await t.rejects(DataDir.open(restored), /tenrec migrate/)
   isFailing = false
   const result = await restoreBackup({ ...options, isForced: true })

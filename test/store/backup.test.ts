@@ -1,6 +1,6 @@
 /**
- * Backups: made while the daemon writes, restored elsewhere, they hold every event that was acknowledged
- * before, each once; a second one writes only what is new; and what is damaged or not ours is refused.
+ * Tests backups that are made while the daemon writes. A restored backup holds every event that was acknowledged before
+ * it, exactly once. A second backup writes only new data. Damaged or foreign backups are refused.
  *
  * @lane quick
  */
@@ -49,7 +49,7 @@ function restoreTo(dataDir: string, folder: string, isForced = false) {
   return restoreBackup({ folder, name: null, dataDir, isForced, onProgress: nothing })
 }
 
-t.test('a backup under load restores every event acknowledged before it, each once', async (t) => {
+t.test('a backup under load restores every earlier acknowledged event, each once', async (t) => {
   const root = t.testdir({ data: {}, backups: {}, restored: {} })
   const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
   const ledger = new EventLedger(seededRandom(7))
@@ -64,7 +64,7 @@ t.test('a backup under load restores every event acknowledged before it, each on
   await Promise.all(clients)
   const live = await verifyStore(join(root, 'data'), nothing)
   await daemon.stop()
-  t.ok(acknowledged.size > 100, `${acknowledged.size} events were acknowledged before`)
+  t.ok(acknowledged.size > 100, `${acknowledged.size} events were acknowledged before the backup`)
   t.ok(backup.entries > 0)
   t.same(live.findings, [], 'the live store is sound')
   const restored = join(root, 'restored')
@@ -97,7 +97,7 @@ t.test('a backup under load restores every event acknowledged before it, each on
   )
 })
 
-t.test('a second backup writes only what is new, and old ones can be removed', async (t) => {
+t.test('a second backup writes only new data, and old ones can be removed', async (t) => {
   const root = t.testdir({ data: {}, backups: {} })
   const data = join(root, 'data')
   const folder = join(root, 'backups')
@@ -105,12 +105,12 @@ t.test('a second backup writes only what is new, and old ones can be removed', a
   const first = await backupOf(data, folder)
   t.equal(first.newChunks, first.chunks)
   const same = await backupOf(data, folder)
-  t.equal(same.newChunks, 0, 'nothing changed, nothing is written')
+  t.equal(same.newChunks, 0, 'without changes nothing is written')
   const store = new ProjectStore(data)
   store.createProject({ name: 'Another' })
   await store.close()
   const third = await backupOf(data, folder, 1)
-  t.ok(third.newChunks > 0 && third.newChunks < third.chunks, 'only what changed is written')
+  t.ok(third.newChunks > 0 && third.newChunks < third.chunks, 'only changed data is written')
   t.same(third.removed, [first.name, same.name])
   t.same(backupNames(folder), [third.name])
   const restored = join(root, 'restored')
@@ -123,7 +123,7 @@ t.test('a second backup writes only what is new, and old ones can be removed', a
   await copy.close()
 })
 
-t.test('an existing store is replaced only when that is forced', async (t) => {
+t.test('an existing store is replaced only with --force', async (t) => {
   const root = t.testdir({ data: {}, other: {}, backups: {} })
   const [data, other, folder] = [join(root, 'data'), join(root, 'other'), join(root, 'backups')]
   await smallStore(data)
@@ -142,7 +142,7 @@ t.test('an existing store is replaced only when that is forced', async (t) => {
   await replaced.close()
 })
 
-t.test('a restore that was interrupted is refused at the start until it is repeated', async (t) => {
+t.test('an interrupted restore is refused at the start until it is repeated', async (t) => {
   const root = t.testdir({ data: {}, backups: {} })
   const data = join(root, 'data')
   const folder = join(root, 'backups')
@@ -159,7 +159,7 @@ t.test('a restore that was interrupted is refused at the start until it is repea
 })
 
 t.test(
-  'a backup that is damaged, newer or not there is refused, and nothing is touched',
+  'a damaged, newer or missing backup is refused, and nothing is changed',
   async (t) => {
     const root = t.testdir({ data: {}, backups: {}, full: { file: '' } })
     const data = join(root, 'data')
@@ -190,7 +190,7 @@ t.test(
     writeFileSync(chunk, bytes)
     const damaged = await refusal(restoreTo(join(root, 'new'), folder))
     t.equal(damaged.exitCode, 78)
-    t.ok(damaged.message.includes(`${chunk} is damaged`), 'the file is named')
+    t.ok(damaged.message.includes(`${chunk} is damaged`), 'the message names the file')
     t.notOk(existsSync(join(root, 'new', 'format')), 'no store was made')
   },
 )
@@ -207,7 +207,7 @@ t.test('stores that share a folder keep their backups apart', async (t) => {
   t.strictSame(again.removed, [first.name], 'an older one of the same store goes')
   t.strictSame(backupNames(folder), [other.name, again.name])
   const refused = await refusal(restoreTo(join(root, 'restored'), folder))
-  t.ok(refused.message.includes(`${other.name}, ${again.name}`), 'it asks which one is meant')
+  t.ok(refused.message.includes(`${other.name}, ${again.name}`), 'the error asks for the store')
   t.notOk(existsSync(join(root, 'restored')))
   const named = { folder, name: other.name, dataDir: join(root, 'restored') }
   await restoreBackup({ ...named, isForced: false, onProgress: nothing })
@@ -216,7 +216,7 @@ t.test('stores that share a folder keep their backups apart', async (t) => {
   await Promise.all([restored.close(), original.close()])
 })
 
-t.test('a damaged backup keeps neither a backup nor a restore from being made', async (t) => {
+t.test('a damaged backup prevents neither new backups nor restores of others', async (t) => {
   const root = t.testdir({ data: {}, backups: {} })
   const [data, folder] = [join(root, 'data'), join(root, 'backups')]
   await smallStore(data)
@@ -230,13 +230,13 @@ t.test('a damaged backup keeps neither a backup nor a restore from being made', 
   await restoreTo(join(root, 'restored'), folder)
   t.same((await verifyStore(join(root, 'restored'), nothing)).findings, [])
   writeFileSync(join(folder, 'backups', `${name}.json`), 'damaged')
-  t.equal(backupNames(folder).at(-1), name, 'a newest one that is damaged stays the newest')
+  t.equal(backupNames(folder).at(-1), name, 'the newest backup stays the newest if it is damaged')
   const { exitCode, message } = await refusal(restoreTo(join(root, 'again'), folder))
   t.equal(exitCode, 78)
   t.match(message, `${name}.json is damaged`)
 })
 
-t.test('the order of backups does not come from a clock', async (t) => {
+t.test('the order of backups does not depend on the clock', async (t) => {
   const root = t.testdir({ data: {}, backups: {} })
   const [data, folder] = [join(root, 'data'), join(root, 'backups')]
   await smallStore(data)
@@ -286,7 +286,7 @@ t.test('a manifest is checked before anything is written', async (t) => {
     const { exitCode, message } = await refusal(restoreTo(target, folder))
     differences.equal(exitCode, 78, what)
     differences.match(message, `${file} is damaged`, what)
-    differences.equal(message.includes('\n'), false, `${what}: one sentence`)
+    differences.equal(message.includes('\n'), false, `${what}: the error is one sentence`)
     differences.equal(existsSync(target), false, `${what}: nothing is written`)
   }
   for (const [what, changes] of Object.entries(broken)) {

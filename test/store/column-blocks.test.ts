@@ -1,5 +1,5 @@
 /**
- * Columns that the kernel fills hold what columns that are filled value by value hold, wherever they lie.
+ * Compares columns that the kernel fills with columns that are filled value by value, in any kind of memory.
  *
  * @lane quick
  */
@@ -17,7 +17,7 @@ const CONTEXT: EventContext = {
 }
 const UUID = new Uint8Array(16).fill(1)
 
-/** A property that is the same, one of few values, one that is the id at first, some that are missing or unlike. */
+/** Properties that are constant, have few values, start as the id, or are sometimes missing or of another type. */
 function propertiesOf(index: number): JsonObject {
   return {
     same: 'x',
@@ -31,7 +31,7 @@ function propertiesOf(index: number): JsonObject {
   }
 }
 
-/** Two builders that are given the same events, one as cells and one as objects. */
+/** Two builders that receive the same events, one as cells and one as objects. */
 class Sides {
   readonly recogniser = new EventRecogniser(() => 7n)
   readonly #byCells = new SegmentBuilder((id) => `user ${id - 1}`)
@@ -83,7 +83,7 @@ class Sides {
   }
 }
 
-t.test('segment after segment', async (t) => {
+t.test('segments are equal one after another', async (t) => {
   const sides = new Sides()
   for (const rows of [50, 3000, 200, 2000]) {
     for (let index = 0; index < rows; index++) sides.add(index)
@@ -91,7 +91,7 @@ t.test('segment after segment', async (t) => {
   }
 })
 
-t.test('a row that is taken back', async (t) => {
+t.test('a row is removed again', async (t) => {
   const sides = new Sides()
   for (let index = 0; index < 1000; index++) {
     sides.add(index)
@@ -106,7 +106,7 @@ t.test('a row that is taken back', async (t) => {
   sides.check(t)
 })
 
-t.test('memory that is given back is used again', async (t) => {
+t.test('released memory is reused', async (t) => {
   const sides = new Sides()
   for (let index = 0; index < 1000; index++) sides.add(index)
   sides.check(t)
@@ -124,7 +124,7 @@ t.test('no memory is left', async (t) => {
   sides.check(t)
 })
 
-t.test('more rows than a block has', async (t) => {
+t.test('there are more rows than fit into a block', async (t) => {
   const sides = new Sides()
   for (let index = 0; index < sides.recogniser.cells.blockRows + 500; index++) sides.add(index)
   sides.check(t)

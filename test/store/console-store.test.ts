@@ -1,5 +1,5 @@
 /**
- * Sessions and login codes in the store: in one of before there were any, in backups, and when damaged.
+ * Tests sessions and login codes in the store: in a store from before sessions existed, in backups, and after damage.
  *
  * @lane quick
  */
@@ -17,7 +17,7 @@ const FROM = { address: '192.0.2.1', userAgent: 'Browser' }
 
 function nothing(): void {}
 
-/** A store of the first start, closed. */
+/** A store after its first start, closed. */
 async function newStore(path: string): Promise<void> {
   const directory = await DataDir.open(path)
   const store = new OrganizationStore(path)
@@ -32,7 +32,7 @@ function begin({ console }: OrganizationStore, token: string, code = console.cre
 }
 
 t.test(
-  'a store of before there were sessions opens, keeps what it has and takes them',
+  'a store from before sessions existed opens, keeps its data and accepts sessions',
   async (t) => {
     const path = t.testdir()
     await newStore(path)
@@ -78,7 +78,7 @@ t.test('sessions and codes are in backups', async (t) => {
   await again.close()
 })
 
-/** Turns a bit of each record over. */
+/** Flips a bit of each record. */
 async function damageAll(path: string): Promise<void> {
   const raw = new Environment({ dataDir: path, name: FLAGS_ENVIRONMENT, tables: TABLES })
   raw.write(() => {
@@ -94,7 +94,7 @@ async function damageAll(path: string): Promise<void> {
   await raw.close()
 }
 
-t.test('a damaged record keeps no session from being ended', async (t) => {
+t.test('a session can be ended despite a damaged record', async (t) => {
   const path = t.testdir()
   await newStore(path)
   const store = new OrganizationStore(path)
@@ -109,7 +109,7 @@ t.test('a damaged record keeps no session from being ended', async (t) => {
   await store.close()
 })
 
-t.test('damaged records shut nobody out: everybody logs in again', async (t) => {
+t.test('damaged records lock nobody out: a new login works', async (t) => {
   const path = t.testdir()
   await newStore(path)
   const store = new OrganizationStore(path)

@@ -1,5 +1,5 @@
 /**
- * A damaged record that an answer needs: the read is refused with a code of its own, others go on.
+ * Tests a damaged record that an answer needs: this read is refused with its own code, other reads succeed.
  *
  * @lane quick
  */
@@ -8,7 +8,7 @@ import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT, pairKey } from '../../src/store/lmdb/keys.ts'
 import { startDecisions } from '../fixtures/flags/decision-daemon.ts'
 
-t.test('a damaged record is told as such, without its content', async (t) => {
+t.test('a damaged record is reported as damaged, without its content', async (t) => {
   const daemon = await startDecisions(t)
   await daemon.capture([{ event: 'sound', distinct_id: 'ann' }])
   const { dataDir } = daemon

@@ -1,6 +1,6 @@
 /**
- * Damage within segments of events, one record at a time: every answer is the whole one or 500
- * `data_corrupted`, health and metrics tell of it, `verify` finds it, and what arrives is stored.
+ * Tests damage within event segments, one record at a time. Every answer is complete or 500 `data_corrupted`, health
+ * and metrics report the damage, `verify` finds it, and new events are stored.
  *
  * @lane all
  */
@@ -32,7 +32,7 @@ const uuidOf = (batch: number, index: number): string =>
 const SERIES = encodeURIComponent(JSON.stringify([{ id: 'opened' }, { id: 'paid', order: 1 }]))
 const SPAN = 'date_from=2026-02-27&date_to=2026-03-10'
 
-/** What is asked: method, path and body. */
+/** A request: its method, path and body. */
 const QUESTIONS: readonly (readonly [method: string, path: string, body?: object])[] = [
   ['GET', 'events/'],
   ['GET', 'events/?limit=2'],
@@ -76,7 +76,7 @@ async function ask(daemon: DecisionDaemon, person: string): Promise<readonly str
   return answers
 }
 
-/** The second of three segments begins at this S; each batch ends in the event that it waits for. */
+/** The second of three segments begins at this sequence number. Each batch ends with the event that it waits for. */
 const FIRST = pairKey(1, 7)
 const HEADERS = 'segment_headers'
 const GROUPS = 'segment_groups'
@@ -97,7 +97,7 @@ function flip(table: Table, count: number | null): void {
   }
 }
 
-/** What is done to the segment in the middle. */
+/** The damage to the middle segment. */
 const DAMAGES: Readonly<Record<string, (table: (name: string) => Table) => void>> = {
   'a bit of the header turns over': (table) => flip(table(HEADERS), 1),
   'a bit of the first group turns over': (table) => flip(table(GROUPS), 1),
@@ -157,7 +157,7 @@ const copyOf = (t: Test): string => {
   return dataDir
 }
 
-t.test('without damage everything is answered, and health is fine', async (t) => {
+t.test('without damage every request is answered, and health is fine', async (t) => {
   const differences = new Differences()
   for (const [index, answer] of whole.entries()) {
     differences.match(answer, /^(?:200|404) /, QUESTIONS[index]?.[1] ?? 'timeline')
@@ -172,7 +172,7 @@ t.test('without damage everything is answered, and health is fine', async (t) =>
 })
 
 for (const [what, action] of Object.entries(DAMAGES)) {
-  t.test(`${what}: every answer is whole, or refused`, async (t) => {
+  t.test(`${what}: every answer is complete or refused`, async (t) => {
     const dataDir = copyOf(t)
     await damage(dataDir, action)
     t.ok((await verifyStore(dataDir, () => undefined)).findings.length > 0, 'verify finds it')
@@ -202,7 +202,7 @@ for (const [what, action] of Object.entries(DAMAGES)) {
     const batch = [{ uuid: late, event: 'late', distinct_id: 'ann' }]
     await daemon.ask('/batch/', { json: { api_key: daemon.key(), batch } })
     await daemon.until(async () => (await metric(daemon, 'ingest_queue_depth')) === 0)
-    t.equal((await daemon.api('GET', `events/${late}/`)).status, 200, 'what arrives is stored')
+    t.equal((await daemon.api('GET', `events/${late}/`)).status, 200, 'new events are stored')
 
     await daemon.api('PUT', 'retention/', 1, { days: 1 })
     const orders = [
@@ -217,8 +217,8 @@ for (const [what, action] of Object.entries(DAMAGES)) {
         receipt = (await daemon.api('GET', `erasures/${String(body['id'])}/`)).body
         return receipt['status'] !== 'running'
       })
-      t.match(receipt, { status: 'incomplete', segments_unreadable: 1 }, 'it says what it left')
-      t.ok(Number(receipt['events_removed']) >= 4, 'and erases the rest')
+      t.match(receipt, { status: 'incomplete', segments_unreadable: 1 }, 'the erasure reports the events it skipped')
+      t.ok(Number(receipt['events_removed']) >= 4, 'the erasure removes the other events')
     }
   })
 }

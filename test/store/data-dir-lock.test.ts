@@ -1,7 +1,7 @@
 /**
- * One directory, one owner: in this process, beside another, in another pid namespace, and after somebody
- * removed every lock file. Where no namespace can be made, the daemon's notes are made to name another
- * one, which is all that a process in a container could see of it.
+ * Tests that a directory has one owner: within one process, next to another process, in another pid namespace, and
+ * after every lock file was removed. Where no namespace can be created, the notes of the daemon are rewritten to name
+ * another one, which is all that a process in a container could see.
  *
  * @lane all
  */
@@ -34,7 +34,7 @@ import { refusal } from '../fixtures/refusal.ts'
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
 const NAMESPACE = ['unshare', '--pid', '--fork', '--kill-child=SIGKILL', '--mount-proc'] as const
 const HAS_NAMESPACES = spawnSync(NAMESPACE[0], [...NAMESPACE.slice(1), 'true']).status === 0
-/** A daemon that starts where none may is ended. */
+/** Ends a daemon that started although it should have been refused. */
 const COMMAND_MS_MAX = 30_000
 
 t.setTimeout(300_000)
@@ -45,7 +45,7 @@ async function reopen(path: string): Promise<readonly string[]> {
   return dir.notes
 }
 
-/** The end of a command, run as a process of its own. */
+/** Returns the exit of a command that runs as its own process. */
 interface Ending {
   readonly code: number | null
   readonly err: string
@@ -72,7 +72,7 @@ async function run(words: readonly string[], isElsewhere = false): Promise<Endin
   return { code, err }
 }
 
-/** Without namespaces: whoever has the store says that it lives in another one. */
+/** Without namespaces, rewrites the notes of the owner so that they name another namespace. */
 function pretendElsewhere(path: string): void {
   if (HAS_NAMESPACES) return
   const change = (file: string): void => {
@@ -83,7 +83,7 @@ function pretendElsewhere(path: string): void {
   for (const name of ENVIRONMENT_NAMES) change(join(path, name, 'namespace'))
 }
 
-/** Why a daemon did not start. */
+/** Returns the reason why a daemon did not start. */
 async function failureOf(start: Promise<SpawnedDaemon>): Promise<string> {
   return start.then(
     () => 'it started',
@@ -119,7 +119,7 @@ async function namesIn(daemon: SpawnedDaemon, count: number): Promise<readonly s
   throw new Error(`${count} events were expected`)
 }
 
-t.test('a second owner is refused at once with the pid of the first', async (t) => {
+t.test('a second owner is refused immediately with the pid of the first', async (t) => {
   const path = t.testdir()
   const dir = await DataDir.open(path)
   t.equal(lockHolder(path)?.pid, process.pid)
@@ -145,7 +145,7 @@ async function lockElsewhere(path: string): Promise<ChildProcess> {
   return child
 }
 
-t.test('who has the lock and cannot be named is not taken for an earlier version', async (t) => {
+t.test('an owner that cannot be named is not taken for an earlier version', async (t) => {
   const path = t.testdir()
   const dir = await DataDir.open(path)
   writeFileSync(join(path, readlinkSync(join(path, 'lock'))), '')
@@ -154,7 +154,7 @@ t.test('who has the lock and cannot be named is not taken for an earlier version
   dir.release()
 })
 
-t.test('the lock of another process holds while it lives, not after kill -9', async (t) => {
+t.test('the lock of another process holds while it lives, and not after kill -9', async (t) => {
   const path = t.testdir()
   await reopen(path)
   const child = await lockElsewhere(path)
@@ -162,11 +162,11 @@ t.test('the lock of another process holds while it lives, not after kill -9', as
   const ended = once(child, 'exit')
   child.kill('SIGKILL')
   await ended
-  t.ok(lstatSync(join(path, 'lock')).isSymbolicLink(), 'the lock was left behind')
+  t.ok(lstatSync(join(path, 'lock')).isSymbolicLink(), 'the lock file was left behind')
   t.strictSame(await reopen(path), [])
 })
 
-t.test('a lock left behind, reused, garbage or of another namespace is replaced', async (t) => {
+t.test('an abandoned, reused, malformed or foreign lock is replaced', async (t) => {
   const path = t.testdir()
   await reopen(path)
   const lock = join(path, 'lock')
@@ -175,7 +175,7 @@ t.test('a lock left behind, reused, garbage or of another namespace is replaced'
       symlinkSync('lock.999999999.5', lock)
       writeFileSync(join(path, 'lock.999999999.5'), '')
     },
-    // Our own pid, but another start time: the number was used again.
+    // Our own pid with another start time: the pid was reused.
     () => symlinkSync(`lock.${process.pid}.1`, lock),
     () => symlinkSync('nonsense', lock),
     () => writeFileSync(lock, 'garbage'),
@@ -195,7 +195,7 @@ t.test('a lock left behind, reused, garbage or of another namespace is replaced'
   }
 })
 
-t.test('of several processes that find a lock left behind, one gets it', async (t) => {
+t.test('if several processes find an abandoned lock, one of them gets it', async (t) => {
   const path = t.testdir()
   await reopen(path)
   for (let round = 0; round < 5; round++) {
@@ -207,7 +207,7 @@ t.test('of several processes that find a lock left behind, one gets it', async (
   }
 })
 
-t.test('a lock that is not ours any more is not removed', async (t) => {
+t.test('a process does not remove a lock that it lost', async (t) => {
   const path = t.testdir()
   const dir = await DataDir.open(path)
   unlinkSync(join(path, 'lock'))
@@ -216,7 +216,7 @@ t.test('a lock that is not ours any more is not removed', async (t) => {
   t.equal(readlinkSync(join(path, 'lock')), '1.1')
 })
 
-t.test('who only looks or changes something for a moment is waited for', async (t) => {
+t.test('a short read or change is waited for', async (t) => {
   const path = t.testdir()
   await reopen(path)
   const release = await lockForCommand(path)
@@ -235,7 +235,7 @@ t.test('who only looks or changes something for a moment is waited for', async (
 })
 
 t.test(
-  'perl locks where flock is not there, and without both it says what to install',
+  'perl locks if flock is missing, and without both the error says what to install',
   async (t) => {
     const path = t.testdir({ data: {}, empty: {}, perl: {} })
     const perl = spawnSync('sh', ['-c', 'command -v perl'], { encoding: 'utf8' }).stdout.trim()
@@ -263,7 +263,7 @@ t.test(
   },
 )
 
-t.test('a lock on a folder that was replaced is noticed', async (t) => {
+t.test('a lock on a replaced folder is detected', async (t) => {
   const path = join(t.testdir({ data: {} }), 'data')
   const lock = new KernelLock(path)
   t.ok(lock.isInPlace)
@@ -275,7 +275,7 @@ t.test('a lock on a folder that was replaced is noticed', async (t) => {
 })
 
 t.test(
-  'a daemon keeps its directory after every lock file was removed, and loses nothing',
+  'a daemon keeps its directory after all lock files are removed, and loses nothing',
   async (t) => {
     const dataDir = join(t.testdir(), 'data')
     const daemon = await spawnDaemon({ dataDir })
@@ -304,14 +304,14 @@ t.test(
 )
 
 t.test(
-  'a process of another pid namespace is refused whatever it wants, and disturbs nobody',
+  'a process of another pid namespace is refused and does not disturb the owner',
   async (t) => {
     const root = t.testdir()
     const [dataDir, folder] = [join(root, 'data'), join(root, 'backups')]
     const daemon = await spawnDaemon({ dataDir })
     t.teardown(() => daemon.kill())
     await capture(daemon, 'before')
-    t.match(await run(['backup', folder, '--data-dir', dataDir]), { code: 0 }, 'ours may')
+    t.match(await run(['backup', folder, '--data-dir', dataDir]), { code: 0 }, 'a process of our namespace is accepted')
     pretendElsewhere(dataDir)
     const elsewhere = (...words: readonly string[]) => run([...words, '--data-dir', dataDir], true)
     for (const [{ code, err }, wanted] of [
@@ -345,7 +345,7 @@ t.test(
   },
 )
 
-t.test('a daemon does not start beside a command of another pid namespace', async (t) => {
+t.test('a daemon does not start next to a command of another pid namespace', async (t) => {
   const path = t.testdir()
   await reopen(path)
   requireStore(path, 'flags')

@@ -1,5 +1,5 @@
 /**
- * The data directory: creation, format, and what is refused before LMDB opens a file.
+ * Tests the data directory: its creation, its format, and the damage that is refused before LMDB opens a file.
  *
  * @lane quick
  */
@@ -65,7 +65,7 @@ function hasFormat(path: string): boolean {
   return existsSync(join(path, 'format'))
 }
 
-t.test('the first opening creates a whole store that only its owner can read', async (t) => {
+t.test('the first opening creates a complete store that only its owner can read', async (t) => {
   const path = join(t.testdir(), 'a', 'data')
   const dir = await DataDir.open(path)
   t.equal(dir.path, path)
@@ -83,7 +83,7 @@ t.test('the first opening creates a whole store that only its owner can read', a
   t.strictSame(await reopen(path), [])
 })
 
-t.test('a creation that was cut short is completed, and keeps what is there', async (t) => {
+t.test('an interrupted creation is completed, and keeps existing data', async (t) => {
   const { path } = await filledStore(t)
   unlinkSync(join(path, 'format'))
   rmSync(join(path, 'log'), { recursive: true })
@@ -118,7 +118,7 @@ t.test('a creation that is killed at any step is completed by the next start', a
   t.strictSame(differences.list(), [], 'every start leaves a whole store')
 })
 
-t.test('a store whose format was removed is refused, and not made anew', async (t) => {
+t.test('a store without its format file is refused, and not created anew', async (t) => {
   for (const lost of [[], ['log'], ['events', 'flags']]) {
     const { path } = await filledStore(t)
     unlinkSync(join(path, 'format'))
@@ -136,12 +136,12 @@ t.test('a store whose format was removed is refused, and not made anew', async (
     t.strictSame(readdirSync(path).sort(), before, 'nothing was changed')
     writeFileSync(join(path, 'format'), 'tenrec 5\n')
     if (lost.length === 0) t.strictSame(await reopen(path), [], 'it can be put back')
-    else t.equal((await refusal(path)).exitCode, 78, 'what else is missing is not made anew')
+    else t.equal((await refusal(path)).exitCode, 78, 'other missing files are not created anew')
     rmSync(path, { recursive: true })
   }
 })
 
-t.test('a folder in the place of a lock is an error with exit code 1', async (t) => {
+t.test('a folder in place of a lock is an error with exit code 1', async (t) => {
   for (const place of ['lock', 'events/lock.mdb']) {
     const { path } = await filledStore(t)
     rmSync(join(path, place), { force: true })
@@ -153,7 +153,7 @@ t.test('a folder in the place of a lock is an error with exit code 1', async (t)
   }
 })
 
-t.test('garbage or nothing in the place of the lock of LMDB does no harm', async (t) => {
+t.test('garbage or an empty file in place of the LMDB lock does no harm', async (t) => {
   for (const content of [Buffer.alloc(0), Buffer.from('garbage'), Buffer.alloc(20_000, 0xa5)]) {
     const { path } = await filledStore(t)
     writeFileSync(join(path, 'events', 'lock.mdb'), content)
@@ -220,7 +220,7 @@ const DAMAGES: Readonly<Record<string, (file: string) => void>> = {
   },
 }
 
-/** Checks that a damage is refused, and that nothing is changed meanwhile. */
+/** Checks that damage is refused, and that no file is changed meanwhile. */
 async function checkRefused(
   differences: Differences,
   path: string,
@@ -228,13 +228,13 @@ async function checkRefused(
 ): Promise<void> {
   const before = existsSync(file) && statSync(file).isFile() ? readFileSync(file) : null
   const error = await refusal(path)
-  differences.equal(error.exitCode, 78, `${what}: the exit code`)
-  differences.match(error.message, message, `${what}: the file in the message`)
+  differences.equal(error.exitCode, 78, `${what}: the exit code is right`)
+  differences.match(error.message, message, `${what}: the message names the file`)
   differences.match(error.message, /restore the (whole )?data directory from a backup/, what)
-  differences.equal(error.message.includes('\n'), false, `${what}: more than one line`)
+  differences.equal(error.message.includes('\n'), false, `${what}: the message is one line`)
   const { exitCode } = await refusalOf(() => requireStore(path, part))
-  differences.equal(exitCode, 78, `${what}: the exit code of a command`)
-  differences.equal(lockHolder(path), null, `${what}: the lock afterwards`)
+  differences.equal(exitCode, 78, `${what}: a command has the right exit code`)
+  differences.equal(lockHolder(path), null, `${what}: the lock is released`)
   if (before === null) return
   differences.ok(readFileSync(file).equals(before), `${what}: the file is unchanged`)
 }
@@ -243,7 +243,7 @@ interface Damaged {
   readonly what: string
   readonly file: string
   readonly part: 'events' | 'log'
-  /** The part of the message that says where the damage is. */
+  /** Returns the part of the message that names the damage. */
   readonly message: string
 }
 
@@ -257,12 +257,12 @@ for (const [what, damage] of Object.entries(DAMAGES)) {
   })
 }
 
-/** The others are about pages of LMDB. */
+/** The other damages concern pages of LMDB. */
 const LOG_DAMAGES = Object.entries(DAMAGES).filter(
   ([what]) => !/meta|root|a last|page size/.test(what),
 )
 
-t.test('the same damage to a file of the log is refused in the same way', async (t) => {
+t.test('the same damage to a log file is refused in the same way', async (t) => {
   t.ok(LOG_DAMAGES.length >= 10)
   const differences = new Differences()
   for (const [what, damage] of [
@@ -286,7 +286,7 @@ t.test('a store without its marker is still checked', async (t) => {
   t.equal((await refusal(path)).exitCode, 78)
 })
 
-t.test('commands find out that there is no store', async (t) => {
+t.test('commands report that there is no store', async (t) => {
   const path = t.testdir()
   for (const place of [path, join(path, 'none')]) {
     const error = await refusalOf(() => requireStore(place, 'flags'))
@@ -303,7 +303,7 @@ t.test('a directory that cannot be created is an error with exit code 1', async 
   t.match(error.message, /cannot be created/)
 })
 
-t.test('a directory that was moved, deleted or replaced is noticed', async (t) => {
+t.test('a moved, deleted or replaced directory is detected', async (t) => {
   const path = join(t.testdir(), 'data')
   const dir = await DataDir.open(path)
   t.ok(dir.isInPlace())
@@ -313,7 +313,7 @@ t.test('a directory that was moved, deleted or replaced is noticed', async (t) =
   t.notOk(dir.isInPlace(), 'an empty folder in its place')
   rmSync(path, { recursive: true })
   renameSync(`${path}-moved`, path)
-  t.ok(dir.isInPlace(), 'back again')
+  t.ok(dir.isInPlace(), 'the directory is back')
   const file = join(path, 'log', '000000000001.log')
   writeFileSync(`${file}.copy`, readFileSync(file))
   unlinkSync(file)
@@ -323,19 +323,19 @@ t.test('a directory that was moved, deleted or replaced is noticed', async (t) =
   dir.release()
 })
 
-t.test('free space decides whether more is accepted', async (t) => {
+t.test('free space decides whether more events are accepted', async (t) => {
   const path = t.testdir()
   const { freeBytes: free } = await diskSpace(path)
   t.ok(free > 0)
   const guard = new DiskGuard(path, 1)
-  t.ok(guard.isBelowReserve(NOTHING_ACCEPTED), 'nothing is accepted before the first look')
+  t.ok(guard.isBelowReserve(NOTHING_ACCEPTED), 'nothing is accepted before the first check')
   await guard.refresh()
   t.ok(guard.freeBytes > 0)
   t.notOk(guard.isBelowReserve(NOTHING_ACCEPTED))
   const inFlight = guard.freeBytes / 4
   t.ok(
     guard.isBelowReserve({ inFlight, backlog: 0 }),
-    'what is in flight needs four times its size',
+    'data in flight needs four times its size',
   )
   t.notOk(guard.isBelowReserve({ inFlight: inFlight - 1, backlog: 0 }))
   const strict = new DiskGuard(path, Number.MAX_SAFE_INTEGER)
@@ -343,10 +343,10 @@ t.test('free space decides whether more is accepted', async (t) => {
   t.ok(strict.isBelowReserve(NOTHING_ACCEPTED))
   const lost = new DiskGuard(join(path, 'none'), 1)
   await lost.refresh()
-  t.ok(lost.isBelowReserve(NOTHING_ACCEPTED), 'a folder that is gone has no space')
+  t.ok(lost.isBelowReserve(NOTHING_ACCEPTED), 'a missing folder has no space')
 })
 
-t.test('the reserve is as set, else 256 MiB or an eighth of a smaller disk', async (t) => {
+t.test('the reserve is the setting, else 256 MiB or an eighth of a smaller disk', async (t) => {
   const mib = 1024 ** 2
   t.equal(reserveBytesOf(1, 100 * mib), 1)
   t.equal(reserveBytesOf(null, 96 * mib), 12 * mib)

@@ -1,7 +1,7 @@
 /**
- * A transaction commits only when its data file has room for all pages that it can write: on a full disk it is taken
- * back with ENOSPC, reads go on, and the next one succeeds once there is room. Needs a small file system, which only
- * root may mount.
+ * Tests that a transaction commits only if its data file has room for all pages that it can write. On a full disk it is
+ * rolled back with ENOSPC, reads continue, and the next one succeeds when there is room. Needs a small file system,
+ * which only root may mount.
  *
  * @lane quick
  */
@@ -64,7 +64,7 @@ t.test('no transaction takes more pages than it was allowed', (t) =>
   }),
 )
 
-t.test('on a full disk a transaction is taken back, and the next one succeeds with room', (t) =>
+t.test('on a full disk a transaction is rolled back, and the next one succeeds with room', (t) =>
   onSmallDisk(t, DISK_MIB, async (disk) => {
     const environment = new Environment({ dataDir: disk, name: 'events', tables: TABLES })
     const { large } = environment.tables
@@ -78,22 +78,22 @@ t.test('on a full disk a transaction is taken back, and the next one succeeds wi
     } catch {
       closeSync(descriptor)
     }
-    t.ok(freeMib(disk) < 0.01, 'nothing is free')
+    t.ok(freeMib(disk) < 0.01, 'no page is free')
     const failures: unknown[] = []
     for (let number = 100; number < 400 && failures.length < 5; number++) {
       try {
         put(number, 2)
       } catch (error) {
         failures.push(error)
-        t.equal(large.get(keyOf(number)), undefined, 'nothing of it is there')
+        t.equal(large.get(keyOf(number)), undefined, 'no part of the transaction is stored')
       }
     }
     t.strictSame(
       failures.map(isShortage),
       failures.map(() => 'disk'),
     )
-    t.equal(failures.length, 5, 'a full disk is met')
-    t.equal(large.get(keyOf(3))?.[0], 1, 'reads go on')
+    t.equal(failures.length, 5, 'the disk was full')
+    t.equal(large.get(keyOf(3))?.[0], 1, 'reads continue')
     rmSync(other)
     put(1000, 3)
     t.equal(large.get(keyOf(1000))?.length, 100_000)
@@ -101,20 +101,23 @@ t.test('on a full disk a transaction is taken back, and the next one succeeds wi
   }),
 )
 
-/** Fills the disk until so many MiB are free; the file that does it. */
+/** Fills the disk until a number of MiB is free. Returns the file that fills it. */
 function fillDisk(disk: string, leftMib: number): string {
   const other = join(disk, 'other')
   const descriptor = openSync(other, 'w')
   try {
     while (freeMib(disk) > leftMib) writeSync(descriptor, Buffer.alloc(4096, 1))
   } catch {
-    // Nothing is left.
+    // No space is left.
   }
   closeSync(descriptor)
   return other
 }
 
-/** A function that writes `count` values of 100,000 bytes, each filled with `byte`, from key `first` on in one transaction. */
+/**
+ * Returns a function that writes `count` values of 100,000 bytes, each filled with `byte`, from key `first` on in one
+ * transaction.
+ */
 function writerOf(environment: Environment<(typeof TABLES)[number]>) {
   const { large } = environment.tables
   return (first: number, count: number, byte: number): void =>
@@ -125,7 +128,7 @@ function writerOf(environment: Environment<(typeof TABLES)[number]>) {
     })
 }
 
-t.test('room on the disk is enough once for pages that were given back', (t) =>
+t.test('disk space is counted only once for released pages', (t) =>
   onSmallDisk(t, DISK_MIB, async (disk) => {
     const environment = new Environment({ dataDir: disk, name: 'events', tables: TABLES })
     const { large, small } = environment.tables
@@ -141,7 +144,7 @@ t.test('room on the disk is enough once for pages that were given back', (t) =>
     t.ok(environment.releasePages(0, 100 * 1024 ** 2, lock).bytes > 18_000_000)
     fillDisk(disk, 3)
     put(1000, 20, 2)
-    // One by one until nothing is left of the room, wherever it was.
+    // One by one until no room is left, neither on the disk nor in the file.
     let count = 0
     t.throws(() => {
       for (; count < 100; count++) put(2000 + count, 1, 3)
@@ -155,7 +158,7 @@ t.test('room on the disk is enough once for pages that were given back', (t) =>
   }),
 )
 
-t.test('room behind the last page helps free pages that were given back', (t) =>
+t.test('room after the last page complements free pages that were released', (t) =>
   onSmallDisk(t, DISK_MIB, async (disk) => {
     const environment = new Environment({ dataDir: disk, name: 'events', tables: TABLES })
     const { large, small } = environment.tables
@@ -171,7 +174,7 @@ t.test('room behind the last page helps free pages that were given back', (t) =>
     }
     for (let first = 0; first < 200; first += 20) put(first, 20, 1)
     freeAll()
-    // It takes free pages, and what was there for it behind the last page stays.
+    // The transaction takes free pages, and its room after the last page stays.
     put(0, 40, 1)
     freeAll()
     t.ok(environment.room().insideBytes > 3_000_000)
@@ -187,7 +190,7 @@ t.test('room behind the last page helps free pages that were given back', (t) =>
   }),
 )
 
-t.test('the files of an environment are those of their owner alone', async (t) => {
+t.test('only the owner can read the files of an environment', async (t) => {
   const dataDir = t.testdir()
   const environment = new Environment({ dataDir, name: 'events', tables: TABLES })
   for (const name of ['data.mdb', 'lock.mdb']) {

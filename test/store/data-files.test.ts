@@ -1,5 +1,5 @@
 /**
- * What is found in a data file before LMDB opens it: lost meta pages, wrong last pages, damaged lists.
+ * Tests the damage that is found in a data file before LMDB opens it: lost meta pages, wrong last pages, damaged lists.
  *
  * @lane quick
  */
@@ -28,7 +28,7 @@ async function open(path: string): Promise<readonly string[]> {
 }
 
 for (const name of ENVIRONMENT_NAMES) {
-  t.test(`${name} with a lost meta page is refused, whichever it is`, async (t) => {
+  t.test(`${name} with a lost meta page is refused, whichever page it is`, async (t) => {
     for (const page of [0, 1]) {
       const { path } = await filledStore(t)
       const file = join(path, name, 'data.mdb')
@@ -39,13 +39,13 @@ for (const name of ENVIRONMENT_NAMES) {
       t.match(error.message, `${file} is damaged (its ${page === 0 ? 'first' : 'second'} meta page`)
       t.match(error.message, /the last commit may .* restore the data directory from a backup/)
       t.throws(() => requireStore(path, name), { exitCode: 78, message: /meta page/ })
-      t.ok(readFileSync(file).equals(before), 'nothing was changed')
+      t.ok(readFileSync(file).equals(before), 'no file was changed')
       rmSync(path, { recursive: true })
     }
   })
 }
 
-t.test('a log that lost a first page is refused, whichever of its files has it', async (t) => {
+t.test('a log with a lost first page is refused, whichever of its files it is', async (t) => {
   const { path } = await filledStore(t)
   const log = new LogAppender({ dataDir: path, processed: 0 })
   for (let round = 0; round < 3; round++) log.append([block('waits', 400_000)], 0)
@@ -62,19 +62,19 @@ t.test('a log that lost a first page is refused, whichever of its files has it',
     t.match(error.message, `${file} does not fit the rest of the store (its first page is not as`)
     t.match(error.message, /restore the whole data directory from a backup/)
     t.throws(() => requireStore(path, 'log'), { exitCode: 78, message: /first page/ })
-    t.ok(readFileSync(file).equals(before), 'nothing was changed')
+    t.ok(readFileSync(file).equals(before), 'no file was changed')
     writeFileSync(file, sound)
   }
   t.strictSame(await open(path), [])
 })
 
-t.test('a damaged list of free pages is refused before LMDB writes by it', async (t) => {
+t.test('a damaged list of free pages is refused before LMDB writes to them', async (t) => {
   const { path, file } = await filledStore(t)
   const root = Number(readFileSync(file).readBigUInt64LE(newestMeta(file) * PAGE + 88))
   overwrite(file, root * PAGE + 25, Buffer.of(0x7f))
   const before = readFileSync(file)
   t.match(await refusal(open(path)), { exitCode: 78, message: `page ${root} has a damaged node` })
-  t.ok(readFileSync(file).equals(before), 'nothing was changed')
+  t.ok(readFileSync(file).equals(before), 'no file was changed')
 })
 
 t.test('a last page before pages of the last commit is refused', async (t) => {
@@ -97,7 +97,7 @@ t.test('a last page before pages of the last commit is refused', async (t) => {
   t.strictSame(await open(path), [])
 })
 
-t.test('pages behind the last one, of a commit that was cut short, do no harm', async (t) => {
+t.test('pages after the last one, left by an interrupted commit, do no harm', async (t) => {
   const { path, file } = await filledStore(t)
   const size = statSync(file).size
   truncateSync(file, size + 5 * PAGE)
@@ -106,7 +106,7 @@ t.test('pages behind the last one, of a commit that was cut short, do no harm', 
   t.equal(await recordCount(path), 200)
 })
 
-t.test('a file that lacks only pages that were given back is opened with a note', async (t) => {
+t.test('a file that lacks only released pages is opened with a note', async (t) => {
   const { path, file } = await filledStore(t)
   const environment = new Environment({ dataDir: path, name: 'events', tables: ['numbers'] })
   const table = environment.table('numbers')
@@ -116,7 +116,7 @@ t.test('a file that lacks only pages that were given back is opened with a note'
   })
   await environment.close()
   const lastPage = readFileSync(file).readUInt32LE(newestMeta(file) * PAGE + 144)
-  t.ok(statSync(file).size < (lastPage + 1) * PAGE, 'they were never written')
+  t.ok(statSync(file).size < (lastPage + 1) * PAGE, 'the pages were never written')
   t.match(await open(path), [/nothing in use was there/])
   t.equal(await recordCount(path), 200)
 })

@@ -1,5 +1,5 @@
 /**
- * Counts of names and values of a segment, however many pairs there are.
+ * Tests the counts of names and values of a segment, however many pairs there are.
  *
  * @lane quick
  */
@@ -21,7 +21,7 @@ function columnOf(dice: Dice, rows: number, count: number) {
   return { ids: Uint16Array.from({ length: rows }, () => dice.below(count)), values }
 }
 
-t.test('what is counted is what looking at each row finds', async (t) => {
+t.test('the counts equal those of reading each row', async (t) => {
   const dice = new Dice(9)
   const kinds = new Set<boolean>()
   const differences = new Differences()
@@ -51,9 +51,9 @@ t.test('what is counted is what looking at each row finds', async (t) => {
     const found = valueCounts(nameRows, pairs, column, masks)
     differences.same(found, counts, `round ${round}: the counts of values`)
     const passed = countPassing(nameRows, pairs, { column, isPassed }, masks)
-    differences.equal(passed, passing, `round ${round}: the rows that pass`)
-    differences.equal(rowsOf(nameRows.starts, masks), all, `round ${round}: all rows`)
+    differences.equal(passed, passing, `round ${round}: the counts of the matching rows are right`)
+    differences.equal(rowsOf(nameRows.starts, masks), all, `round ${round}: the counts of all rows are right`)
   }
   t.strictSame(differences.list(), [], 'every count is that of the rows')
-  t.equal(kinds.size, 2, 'few and many')
+  t.equal(kinds.size, 2, 'there were rounds with few and with many pairs')
 })

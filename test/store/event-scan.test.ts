@@ -1,5 +1,5 @@
 /**
- * Scans of the store, compared with a scanner in memory that tries everything on every event.
+ * Compares scans of the store with a scanner in memory that applies everything to every event.
  *
  * @lane quick
  */
@@ -24,7 +24,7 @@ import { PersonLog } from '../fixtures/persons/person-log.ts'
 import { randomNumbers } from '../fixtures/stored-events.ts'
 
 t.test(
-  'a scan finds what trying every event finds, through all that changes a store',
+  'a scan equals a check of every event, through every kind of change',
   async (t) => {
     const log = new PersonLog(t, t.testdir())
     const narrow = new EventReader({ dataDir: log.dataDir, scanCache: 30_000 })
@@ -43,7 +43,7 @@ t.test(
       // Each run is a commit, and a segment until it is merged with others.
       log.process()
       if (start === 300)
-        await t.test('segments of some commits', async (t) => compare(t, log.reader))
+        await t.test('segments of several commits', async (t) => compare(t, log.reader))
     }
     await t.test('merged segments', async (t) => compare(t, log.reader))
     await t.test('a small cache', async (t) => {
@@ -66,7 +66,7 @@ t.test(
       log.run(1, { kind: 'delete_person', person: person?.id ?? 0, deletesEvents })
     }
     deletePerson(others[0], false)
-    // One of them comes again, but not as a person.
+    // One distinct_id returns, but without a person.
     const [again = ''] = gone.keys()
     const properties = { $process_person_profile: false }
     const timestamp = new Date(START_MS).toISOString()
@@ -78,7 +78,7 @@ t.test(
     t.ok(newest >= scanner.firstPersonless(1))
     log.send(1, randomEvents(200, 8))
     log.process()
-    await t.test('a deletion, and new events of the same ids', async (t) => {
+    await t.test('a deletion, and new events of the same distinct_ids', async (t) => {
       compare(t, log.reader, gone)
     })
     const [other] = log.reader
@@ -87,12 +87,12 @@ t.test(
     deletePerson(other, true)
     log.process()
     log.process()
-    await t.test('a deletion with its events', async (t) => compare(t, log.reader, gone))
-    await t.test('a small cache after it all', async (t) => compare(t, narrow, gone))
+    await t.test('a deletion together with its events', async (t) => compare(t, log.reader, gone))
+    await t.test('a small cache after all changes', async (t) => compare(t, narrow, gone))
   },
 )
 
-t.test('what merges have replaced is not kept in memory', async (t) => {
+t.test('replaced segments of a merge are not kept in memory', async (t) => {
   const log = new PersonLog(t, t.testdir())
   let most = 0
   const differences = new Differences()
@@ -110,7 +110,7 @@ t.test('what merges have replaced is not kept in memory', async (t) => {
 })
 
 t.test(
-  'the memory of a result is kept for the next query as far as the limit allows',
+  'the memory of a result is reused by the next query up to the limit',
   async (t) => {
     const kept = new RowPool(400_000)
     const small = kept.lend(0)
@@ -123,12 +123,12 @@ t.test(
   },
 )
 
-t.test('long texts are searched as they are stored', async (t) => {
+t.test('long texts are searched in their stored form', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const texts = Array.from({ length: 90 }, (_, index) => {
     const words = `Step ${index}: "Next\\nStep" \n called Tool_${index % 7} – grüße `
     const text = words.repeat(40)
-    // Of some events it is a list, of some short, and some have none.
+    // Some events have a list, some a short text, and some no value.
     if (index % 10 === 3) return [{ role: 'user', content: text }, index]
     if (index % 10 === 4) return null
     if (index % 10 === 5) return undefined
@@ -187,7 +187,7 @@ t.test('long texts are searched as they are stored', async (t) => {
       differences.equal(
         both.count,
         few,
-        `the same of some, ${operator} ${String(value).slice(0, 20)}`,
+        `some rows only, ${operator} ${String(value).slice(0, 20)}`,
       )
     }
   }
@@ -213,7 +213,7 @@ t.test('members of cohorts are found', async (t) => {
   t.equal(count(all(member(3))), 0, 'an unknown cohort has no members')
 })
 
-t.test('a scan ends at its limits', async (t) => {
+t.test('a scan stops at its limits', async (t) => {
   const log = new PersonLog(t, t.testdir())
   log.send(1, randomEvents(100, 3))
   log.process()
@@ -232,7 +232,7 @@ t.test('a scan ends at its limits', async (t) => {
   t.equal(codeOf({ isCancelled: () => true }), 'query_timeout')
 })
 
-t.test('a project without events has none to scan', async (t) => {
+t.test('a project without events returns no rows', async (t) => {
   const log = new PersonLog(t, t.testdir())
   log.process()
   const scanner = log.reader.scanner(NO_LIMITS)
@@ -241,7 +241,7 @@ t.test('a project without events has none to scan', async (t) => {
   t.equal(scanner.personUuid(1, 5), '')
 })
 
-t.test('rows are brought into the order of time, equal times as they came', async (t) => {
+t.test('rows are sorted by time, and equal times by arrival', async (t) => {
   const random = randomNumbers(5)
   const lists = {
     ordered: Array.from({ length: 50 }, (_, index) => index),

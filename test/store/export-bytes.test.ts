@@ -1,5 +1,5 @@
 /**
- * What exports are put together from: JSON as bytes, and the lines that an import passes on unparsed.
+ * Tests the parts of exports: JSON as bytes, and export lines that an import passes on without parsing.
  *
  * @lane quick
  */
@@ -24,20 +24,20 @@ t.test('numbers, times and texts are written as JSON.stringify writes them', (t)
   const differences = new Differences()
   for (const number of [...numbers, ...large, ...drawn, Number.NaN, Number.POSITIVE_INFINITY]) {
     const found = written((json) => json.writeNumber(number))
-    differences.equal(found, JSON.stringify(number), `the number ${number}`)
+    differences.equal(found, JSON.stringify(number), `the number ${number} is written`)
   }
   const usual = [0, -1, 1.7e12, 1_709_210_096_789, -62_167_219_200_000, 253_402_300_799_999]
   for (const timeMs of [...usual, -62_167_219_200_001, 253_402_300_800_000, 1.5, -1.5]) {
     const found = written((json) => json.writeTime(timeMs))
-    differences.equal(found, new Date(timeMs).toISOString(), `the time ${timeMs}`)
+    differences.equal(found, new Date(timeMs).toISOString(), `the time ${timeMs} is written`)
   }
   t.throws(() => written((json) => json.writeTime(Number.NaN)), RangeError)
   for (const text of ['', 'a', 'é', '\u2028', 'x'.repeat(300), `${'x'.repeat(20)}😀`]) {
     const bytes = Buffer.from(text)
     const found = written((json) => json.writeText(text))
     const copied = written((json) => json.writeBytes(bytes, 0, bytes.length))
-    differences.equal(found, text, `the text ${text}`)
-    differences.equal(copied, text, `the bytes of ${text}`)
+    differences.equal(found, text, `the text ${text} is written`)
+    differences.equal(copied, text, `the bytes of ${text} are written`)
   }
   t.strictSame(differences.list(), [], 'every number, time and text')
   const uuid = Buffer.from('01890a5dac96774bbcceb302099a8057', 'hex')
@@ -52,7 +52,7 @@ t.test('numbers, times and texts are written as JSON.stringify writes them', (t)
   t.end()
 })
 
-t.test('pieces are copied whole, whatever their length', (t) => {
+t.test('chunks are copied completely, whatever their length', (t) => {
   const source = new JsonBytes(8)
   const texts = Array.from({ length: 300 }, (_, length) => 'abcdefg'.repeat(50).slice(0, length))
   const pieces = texts.map((text) => {
@@ -95,7 +95,7 @@ function ownLine(properties: string, elements = ''): string {
   )
 }
 
-/** The events of a body that is made of these lines, and what was left out. */
+/** Returns the events of a body made of these lines, and the rejected lines. */
 function bodyOf(lines: readonly string[]): { events: unknown[]; faults: string[] } {
   const faults: string[] = []
   const context = { nowMs: Date.UTC(2026, 0, 1), propertiesBytesMax: 0 }
@@ -118,7 +118,7 @@ const EVENT = {
 }
 
 t.test(
-  'lines of an export are passed on as they are, with their elements among the properties',
+  'lines of an export are passed on unchanged, with elements in the properties',
   (t) => {
     const chain = '"elements_chain":"a:href=\\"/\\"",'
     const lines = [
@@ -143,7 +143,7 @@ t.test(
   },
 )
 
-t.test('a line that only looks like one of an export spoils no other', (t) => {
+t.test('a line that only resembles an export line does not affect others', (t) => {
   const good = ownLine('{"x":1}')
   const event = { ...EVENT, properties: { x: 1 } }
   const cut = ownLine('{"x":[1}')

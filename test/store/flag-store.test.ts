@@ -1,5 +1,5 @@
 /**
- * Feature flags in the store: changes, numbers, reuse of keys, the log, and what readers see of it.
+ * Tests feature flags in the store: changes, numbers, reuse of keys, the activity log, and the view of readers.
  *
  * @lane quick
  */
@@ -56,7 +56,7 @@ async function openStore(t: Test, cohorts: readonly FlagCohort[] = []): Promise<
   }
 }
 
-/** Code and attr of the refusal, or null when there is none. */
+/** Returns the code and attr of the refusal, or null if there is none. */
 function refusalOf(action: () => unknown): readonly (string | null)[] | null {
   try {
     action()
@@ -108,7 +108,7 @@ t.test('a new flag has the defaults of the API and its author', async (t) => {
   t.equal(directory.refreshIfChanged(), false)
 })
 
-t.test('numbers are counted over all projects and never given twice', async (t) => {
+t.test('numbers are counted over all projects and never reused', async (t) => {
   const { create, store, context, update } = await openStore(t)
   const first = create('a')
   const other = store.create({ ...context, projectId: 2 }, { key: 'a' })
@@ -121,7 +121,7 @@ t.test('numbers are counted over all projects and never given twice', async (t) 
   )
 })
 
-t.test('a change raises the version; a refused one leaves everything as it was', async (t) => {
+t.test('a change raises the version; a refused change has no effect', async (t) => {
   const { create, update, directory, store } = await openStore(t)
   const flag = create('beta')
   const changed = update(flag, { name: 'Beta', filters: { groups: [] }, unknown: 1 })
@@ -135,7 +135,7 @@ t.test('a change raises the version; a refused one leaves everything as it was',
   t.equal(entriesOf(store).length, 2)
 })
 
-t.test('filters are replaced as a whole; without groups they are ignored', async (t) => {
+t.test('filters are replaced as a whole; filters without groups are ignored', async (t) => {
   const { create, update } = await openStore(t)
   const payloads = { true: '{"a":1}' }
   const flag = create('beta', { filters: { ...EVERYONE, payloads, note: { kept: [1] } } })
@@ -144,14 +144,14 @@ t.test('filters are replaced as a whole; without groups they are ignored', async
   t.strictSame(update(flag, { filters: { groups: [] } }).filters, { groups: [] })
 })
 
-t.test('the key of a deleted flag can be used again, and then the old flag is gone', async (t) => {
+t.test('the key of a deleted flag can be reused, which removes the old flag', async (t) => {
   const { create, update, directory, store } = await openStore(t)
   const old = create('beta')
   update(old, { deleted: true })
   directory.refreshIfChanged()
   t.strictSame(directory.flagsOf(1), [])
   t.equal(directory.flagByKey(1, 'beta'), null)
-  t.equal(directory.flagById(1, old.id)?.deleted, true, 'until then it can be read')
+  t.equal(directory.flagById(1, old.id)?.deleted, true, 'until then the old flag can be read')
   t.equal(store.activity(1, old.id, 0, 10)?.totalCount, 2)
   const fresh = create('beta')
   directory.refreshIfChanged()
@@ -183,7 +183,7 @@ t.test('a deleted flag is restored unless its key is taken', async (t) => {
   )
 })
 
-t.test('a changed key renames the property of enrollment', async (t) => {
+t.test('a changed key renames the enrollment property', async (t) => {
   const { create, update } = await openStore(t)
   const enrollment = (key: string) => ({
     ...EVERYONE,
@@ -195,7 +195,7 @@ t.test('a changed key renames the property of enrollment', async (t) => {
   t.strictSame(update(flag, { key: 'new' }).filters, enrollment('new'))
 })
 
-t.test('active: true takes a rollback back', async (t) => {
+t.test('active: true undoes a rollback', async (t) => {
   const { create, update } = await openStore(t)
   const flag = create('beta', { performed_rollback: true })
   t.equal(flag.performedRollback, true)
@@ -203,7 +203,7 @@ t.test('active: true takes a rollback back', async (t) => {
   t.equal(update(flag, { active: true, performed_rollback: true }).performedRollback, false)
 })
 
-t.test('tags and dashboards', async (t) => {
+t.test('tags and dashboards are stored', async (t) => {
   const { create, update, store, context } = await openStore(t)
   const flag = create('beta', { tags: [' Web ', 'web', 'iOS'] })
   t.strictSame(flag.tags, ['web', 'ios'])
@@ -215,14 +215,14 @@ t.test('tags and dashboards', async (t) => {
   )
   const { usageDashboard } = store.addDashboard(context, flag.id)
   t.equal(usageDashboard, 1)
-  t.equal(store.addDashboard(context, flag.id).usageDashboard, 1, 'there is one at most')
+  t.equal(store.addDashboard(context, flag.id).usageDashboard, 1, 'there is at most one')
   t.equal(store.addDashboard(context, create('other').id).usageDashboard, 2)
   t.strictSame(update(flag, { analytics_dashboards: [2] }).analyticsDashboards, [2])
   t.strictSame(update(flag, { analytics_dashboards: [1, 2] }).analyticsDashboards, [2, 1])
   t.strictSame(update(flag, { analytics_dashboards: [] }).analyticsDashboards, [2, 1])
 })
 
-t.test('the log says which fields changed, and nothing when none did', async (t) => {
+t.test('the log lists the changed fields, and has no entry without a change', async (t) => {
   const { create, update, store } = await openStore(t)
   const flag = create('beta')
   update(flag, { name: '', tags: [], key: 'beta', created_at: '2020-01-01T00:00:00Z' })
@@ -270,9 +270,9 @@ t.test('an older version is refused only for fields that others have changed', a
     refusalOf(() => update(flag, { ...from, name: 'three' })),
     ['conflict', null],
   )
-  t.equal(update(flag, { ...from, name: 'one', active: false }).active, false, 'other fields pass')
+  t.equal(update(flag, { ...from, name: 'one', active: false }).active, false, 'other fields are accepted')
   t.equal(store.flags(1).stored(flag.id)?.flag.name, 'one')
-  t.equal(update(flag, { version: 1, name: 'four' }).name, 'four', 'without the original')
+  t.equal(update(flag, { version: 1, name: 'four' }).name, 'four', 'the request has no original')
   t.equal(update(flag, { ...from, version: -1, name: 'five' }).name, 'five')
   t.equal(update(flag, { original_flag: original, name: 'six' }).name, 'six')
 })
@@ -295,10 +295,10 @@ t.test('a reader keeps the same list until a flag of the project changes', async
     [1, 2, 3],
     'in the order of their numbers',
   )
-  t.equal(directory.flagsOf(1)[1], list[1], 'flags that did not change are not read again')
+  t.equal(directory.flagsOf(1)[1], list[1], 'unchanged flags are not read again')
 })
 
-t.test('random changes: memory, a fresh reader and the store agree', async (t) => {
+t.test('after random changes, memory, a fresh reader and the store agree', async (t) => {
   const { path, store, directory, context } = await openStore(t)
   let state = 7
   const random = (below: number): number => {
@@ -324,14 +324,14 @@ t.test('random changes: memory, a fresh reader and the store agree', async (t) =
     t.strictSame(store.flags(projectId).flags, fresh.flagsOf(projectId))
     t.ok(fresh.flagsOf(projectId).length > 0)
     const keys = fresh.flagsOf(projectId).map(({ key }) => key)
-    t.equal(new Set(keys).size, keys.length, 'keys are used once')
+    t.equal(new Set(keys).size, keys.length, 'keys are unique')
     for (let id = 1; id <= 30; id++) {
       t.strictSame(directory.flagById(projectId, id), fresh.flagById(projectId, id))
     }
   }
 })
 
-t.test('a damaged flag is refused, and the reader goes on with what it knew', async (t) => {
+t.test('a damaged flag is refused, and the reader keeps its last state', async (t) => {
   const { path, create, update, directory } = await openStore(t)
   const flag = create('beta')
   directory.refreshIfChanged()
@@ -350,7 +350,7 @@ t.test('a damaged flag is refused, and the reader goes on with what it knew', as
   t.strictSame(directory.flagsOf(1), [flag])
 })
 
-t.test('rights of roles on a flag that is gone for good are removed with it', async (t) => {
+t.test('role permissions on a purged flag are removed with it', async (t) => {
   const { path, create, update } = await openStore(t)
   const environment = new Environment({
     dataDir: path,

@@ -1,7 +1,7 @@
 /**
- * Free pages of a data file are given back to the disk while it is in use: no state that is read, or to which a crash
- * could lead, loses a page; a kill at any moment leaves what was committed; and no other process can open the store
- * while pages are given back.
+ * Tests that free pages of a data file are released to the disk while it is in use. No state that is being read, or
+ * that a crash could lead to, loses a page. A kill at any time keeps all commits. No other process can open the store
+ * while pages are released.
  *
  * @lane quick
  */
@@ -59,7 +59,7 @@ function keyOf(number: number): Buffer {
   return key
 }
 
-/** Stores `count` large values from number `first` on, each full of one byte, in one transaction. */
+/** Stores `count` large values from number `first` on, each filled with one byte, in one transaction. */
 function fill({ environment }: Store, first: number, count: number, byte: number): void {
   environment.write(() => {
     for (let number = first; number < first + count; number++) {
@@ -76,7 +76,7 @@ function clear({ environment }: Store, first: number, count: number): void {
   })
 }
 
-/** Commits that free next to nothing: pages that a commit has freed may be used from the second one on. */
+/** Makes commits that free almost nothing, because freed pages are reusable from the second commit on. */
 function commitTwice({ environment }: Store): void {
   for (let round = 0; round < 2; round++) {
     environment.write(() => void environment.tables.small.put(keyOf(0), Buffer.from([round])))
@@ -87,14 +87,14 @@ function diskBytes(file: string): number {
   return statSync(file).blocks * 512
 }
 
-/** Numbers from `first` on of which the value is not as it was stored. */
+/** Returns the numbers from `first` on with values that differ from the stored ones. */
 function wrongValues({ environment }: Store, first: number, count: number, byte: number): number[] {
   const expected = Buffer.alloc(LARGE_BYTES, byte)
   const numbers = Array.from({ length: count }, (_, index) => first + index)
   return numbers.filter((number) => !environment.tables.large.get(keyOf(number))?.equals(expected))
 }
 
-t.test('free pages are given back, and used again', async (t) => {
+t.test('free pages are released, and used again', async (t) => {
   const store = openStore(t)
   const { environment, file, lockDescriptor } = store
   for (let round = 0; round < 10; round++) fill(store, round * 30, 30, round + 1)
@@ -104,14 +104,14 @@ t.test('free pages are given back, and used again', async (t) => {
   const { bytes, next, failure } = environment.releasePages(0, EVERYTHING, lockDescriptor)
   t.equal(failure, null)
   t.equal(next, null)
-  t.ok(bytes > 230 * LARGE_BYTES, `${bytes} bytes were given back`)
+  t.ok(bytes > 230 * LARGE_BYTES, `${bytes} bytes were released`)
   t.ok(diskBytes(file) < before - 230 * LARGE_BYTES)
-  t.ok(environment.reusableBytes() < 10 * LARGE_BYTES, 'hardly any of the disk holds nothing')
+  t.ok(environment.reusableBytes() < 10 * LARGE_BYTES, 'hardly any disk space is unused')
   t.ok(environment.freeBytes() > 230 * LARGE_BYTES, 'the file has its free pages')
   t.strictSame([...wrongValues(store, 240, 30, 9), ...wrongValues(store, 270, 30, 10)], [])
   const length = statSync(file).size
   for (let round = 0; round < 7; round++) fill(store, round * 30, 30, 100 + round)
-  t.ok(statSync(file).size <= length + 4 * LARGE_BYTES, 'what is written takes free pages first')
+  t.ok(statSync(file).size <= length + 4 * LARGE_BYTES, 'writes use free pages first')
   for (let round = 0; round < 7; round++) {
     t.strictSame(wrongValues(store, round * 30, 30, 100 + round), [])
   }
@@ -119,7 +119,7 @@ t.test('free pages are given back, and used again', async (t) => {
   t.ok(walkLmdbFile(file, newestState(file)).freePages > 0)
 })
 
-t.test('it goes on where it ended', async (t) => {
+t.test('the release continues where it ended', async (t) => {
   const store = openStore(t)
   for (let round = 0; round < 4; round++) fill(store, round * 50, 50, 1)
   clear(store, 0, 190)
@@ -131,11 +131,11 @@ t.test('it goes on where it ended', async (t) => {
     total += step.bytes
     next = step.next
   }
-  t.ok(steps > 5 && total > 185 * LARGE_BYTES, `${total} bytes in ${steps} steps`)
+  t.ok(steps > 5 && total > 185 * LARGE_BYTES, `${total} bytes were released in ${steps} steps`)
   t.strictSame(wrongValues(store, 190, 10, 1), [])
 })
 
-t.test('a state that is read keeps its pages until it is released', async (t) => {
+t.test('a state that is being read keeps its pages until it is released', async (t) => {
   const store = openStore(t)
   const { environment, lockDescriptor } = store
   fill(store, 0, 100, 7)
@@ -151,7 +151,7 @@ t.test('a state that is read keeps its pages until it is released', async (t) =>
   t.ok(environment.releasePages(0, EVERYTHING, lockDescriptor).bytes > 95 * LARGE_BYTES)
 })
 
-t.test('nothing is given back before the newest state is on the disk', async (t) => {
+t.test('no page is released before the newest state is on disk', async (t) => {
   const store = openStore(t)
   const { environment, file, lockDescriptor } = store
   const size = 50
@@ -172,7 +172,7 @@ t.test('nothing is given back before the newest state is on the disk', async (t)
   })
   t.ok(environment.releasePages(0, EVERYTHING, lockDescriptor).bytes > 0)
   t.strictSame(found, [{ file, bytes: before }])
-  // A disk that cannot flush says nothing about what it holds.
+  // A disk that cannot flush gives no guarantee about its content.
   fill(store, 0, size, 1)
   clear(store, 0, size)
   commitTwice(store)
@@ -184,7 +184,7 @@ t.test('nothing is given back before the newest state is on the disk', async (t)
   t.equal(diskBytes(file), again)
 })
 
-t.test('whatever was written, both states that a crash could lead to are whole', async (t) => {
+t.test('after any write, both states that a crash could lead to are complete', async (t) => {
   const store = openStore(t)
   const { environment, file, lockDescriptor } = store
   const random = new Dice(4711)
@@ -214,8 +214,8 @@ t.test('whatever was written, both states that a crash could lead to are whole',
       transaction: newest.transaction - 1n,
       meta: pages.subarray(other, other + 192),
     }
-    t.doesNotThrow(() => walkLmdbFile(file, newest), `round ${round}`)
-    t.doesNotThrow(() => walkLmdbFile(file, before), `round ${round}, the state before`)
+    t.doesNotThrow(() => walkLmdbFile(file, newest), `round ${round}: the current state is complete`)
+    t.doesNotThrow(() => walkLmdbFile(file, before), `round ${round}: the previous state is complete`)
     const zeros = Buffer.alloc(pageBytes)
     const isZero = (page: number): boolean =>
       pages.subarray(page * pageBytes, (page + 1) * pageBytes).equals(zeros)
@@ -240,7 +240,7 @@ t.test('whatever was written, both states that a crash could lead to are whole',
   t.ok(released > 0)
 })
 
-t.test('a process that is killed while it gives pages back loses nothing', async (t) => {
+t.test('a process that is killed while it releases pages loses nothing', async (t) => {
   const dataDir = t.testdir()
   const script = `
     const { Environment } = await import(${sourceText('store/lmdb/environment')})
@@ -283,7 +283,7 @@ t.test('a process that is killed while it gives pages back loses nothing', async
       for (let index = 0; index < 20; index++) {
         const number = round * 20 + index
         const value = environment.tables.large.get(keyOf(number))
-        // The transaction after the last that was acknowledged may have removed the oldest of them.
+        // The transaction after the last acknowledged one may have removed the oldest values.
         if (value === undefined && round === last - 2) continue
         if (!value?.equals(expected)) wrong.push(number)
       }
@@ -294,7 +294,7 @@ t.test('a process that is killed while it gives pages back loses nothing', async
   }
 })
 
-t.test('on a full disk nothing is written to pages that were given back', (t) =>
+t.test('on a full disk no released page is written', (t) =>
   onSmallDisk(t, 64, async (dataDir) => {
     const environment = new Environment({ dataDir, name: 'events', tables: TABLES })
     const lockDescriptor = openSync(dataDir, 'r')
@@ -333,7 +333,7 @@ t.test('on a full disk nothing is written to pages that were given back', (t) =>
   }),
 )
 
-/** Runs `action` with programs of its own in front of all others, or with none at all. */
+/** Runs `action` with its own programs first in the search path, or with no programs. */
 function withPrograms<T>(folder: string, isAlone: boolean, action: () => T): T {
   const path = process.env['PATH']
   process.env['PATH'] = isAlone ? folder : `${folder}:${path}`
@@ -345,7 +345,7 @@ function withPrograms<T>(folder: string, isAlone: boolean, action: () => T): T {
 }
 
 t.test(
-  'while pages are given back, the program holds the lock on the data directory',
+  'while pages are released, the program holds the lock on the data directory',
   async (t) => {
     const dataDir = t.testdir({
       perl: `#!/bin/sh\nreadlink /proc/self/fd/4 > "$0.out"\n`,
@@ -364,7 +364,7 @@ t.test(
   },
 )
 
-t.test('many short runs are given back in several transactions', async (t) => {
+t.test('many short runs of pages are released in several transactions', async (t) => {
   const store = openStore(t)
   const { environment, file, lockDescriptor } = store
   const count = 300
@@ -388,10 +388,10 @@ t.test('many short runs are given back in several transactions', async (t) => {
     }
   })
   const counts = readFileSync(join(programs, 'perl.counts'), 'utf8').trim().split('\n').map(Number)
-  t.ok(counts.length > 1, `${counts.length} transactions`)
+  t.ok(counts.length > 1, `${counts.length} transactions were used`)
   t.ok(
     counts.every((lines) => lines <= 128),
-    `${counts.join(', ')} ranges`,
+    `${counts.join(', ')} ranges were released`,
   )
   t.ok(diskBytes(file) < before - (count / 2 - 2) * LARGE_BYTES)
   const kept = Array.from({ length: count / 2 }, (_, index) => index * 2 + 1)
@@ -401,7 +401,7 @@ t.test('many short runs are given back in several transactions', async (t) => {
   )
 })
 
-t.test('the other program does it, too', async (t) => {
+t.test('the alternative program works, too', async (t) => {
   const dataDir = t.testdir({ programs: {} })
   const where = spawnSync('sh', ['-c', 'command -v fallocate'], { encoding: 'utf8' }).stdout.trim()
   if (where === '') {
@@ -427,7 +427,7 @@ t.test('the other program does it, too', async (t) => {
   closeSync(file)
 })
 
-t.test('it begins when many free pages take room on the disk', async (t) => {
+t.test('the release begins when many free pages take disk space', async (t) => {
   const store = openStore(t)
   const { environment, file, lockDescriptor } = store
   const bytesMin = 40 * LARGE_BYTES
@@ -441,7 +441,7 @@ t.test('it begins when many free pages take room on the disk', async (t) => {
   clear(store, 0, 20)
   commitTwice(store)
   t.equal(release.run(Number.POSITIVE_INFINITY), false)
-  t.equal(release.takeNews(), null, 'a few free pages stay for what comes next')
+  t.equal(release.takeNews(), null, 'a few free pages stay for the next writes')
   clear(store, 20, 150)
   commitTwice(store)
   const before = diskBytes(file)
@@ -452,7 +452,7 @@ t.test('it begins when many free pages take room on the disk', async (t) => {
   t.strictSame(wrongValues(store, 170, 30, 1), [])
 })
 
-t.test('where no program or file system can do it, the store stays as it is', async (t) => {
+t.test('without support by program or file system, the store is unchanged', async (t) => {
   const store = openStore(t)
   const { environment, file, lockDescriptor } = store
   const release = new FreePageRelease({
@@ -470,7 +470,7 @@ t.test('where no program or file system can do it, the store stays as it is', as
     t.equal(release.run(Number.POSITIVE_INFINITY), false)
     t.match(release.takeNews(), { bytes: 0, failure: /install util-linux/ })
     t.equal(release.run(Number.POSITIVE_INFINITY), false)
-    t.equal(release.takeNews(), null, 'it is not tried again')
+    t.equal(release.takeNews(), null, 'the release is not tried again')
   })
   t.equal(diskBytes(file), before)
   t.strictSame(wrongValues(store, 90, 10, 1), [])

@@ -1,6 +1,6 @@
 /**
- * What processing holds in memory of persons, groups and distinct ids is counted in bytes: what waits for a commit
- * is told, and what is only cached is evicted between any two events.
+ * Tests that the memory of persons, groups and distinct_ids in processing is counted in bytes. Data that waits for a
+ * commit is reported. Data that is only cached is evicted between any two events.
  *
  * @lane quick
  */
@@ -53,7 +53,7 @@ class Processing {
     if (admission === null) throw new Error('the event is a duplicate')
     const bytes = Buffer.byteLength(JSON.stringify(properties))
     applyEvent(event, bytes, this.store.persons(PROJECT, event, admission), CONTEXT)
-    // What the event itself takes is not what these tests are about.
+    // These tests do not count the memory of the event itself.
     const stored = { ...identity, event: { ...event, properties: {} } }
     this.store.append(stored, admission, NOW_MS, 'full', false, 0)
   }
@@ -65,7 +65,7 @@ class Processing {
 
 const large = (index: number): string => String(index).padEnd(TEXT_BYTES, 'x')
 
-t.test('the persons that wait for a commit are told in bytes, and given back with it', (t) => {
+t.test('persons that wait for a commit are counted in bytes, and released with it', (t) => {
   const processing = new Processing(t, t.testdir(), 4 * MIB)
   const { store } = processing
   for (let person = 1; person <= 8; person++) {
@@ -78,7 +78,7 @@ t.test('the persons that wait for a commit are told in bytes, and given back wit
   for (let person = 1; person <= 8; person++) {
     const before = store.gatheredBytes
     processing.apply(`p${person}`, 'seen', { $set: { small: person } })
-    t.ok(store.gatheredBytes - before >= TEXT_BYTES, 'a person that is changed is held as a whole')
+    t.ok(store.gatheredBytes - before >= TEXT_BYTES, 'a changed person is held completely')
     if (store.gatheredBytes > 2 * MIB) processing.commit()
   }
   t.end()
@@ -97,12 +97,12 @@ t.test('persons that are only read are evicted between two events', (t) => {
     cachedMax = Math.max(cachedMax, store.cachedBytes)
   }
   t.ok(cachedMax <= 6 * MIB, `at most ${cachedMax} bytes are cached`)
-  t.ok(store.gatheredBytes < MIB, 'nothing was changed')
+  t.ok(store.gatheredBytes < MIB, 'no person was changed')
   processing.commit()
   t.end()
 })
 
-t.test('groups are told and evicted in the same way', (t) => {
+t.test('groups are counted and evicted in the same way', (t) => {
   const processing = new Processing(t, t.testdir(), 4 * MIB)
   const { store } = processing
   const identify = (group: number, set: JsonObject): void =>
@@ -123,12 +123,12 @@ t.test('groups are told and evicted in the same way', (t) => {
     cachedMax = Math.max(cachedMax, store.cachedBytes)
   }
   t.ok(cachedMax <= 6 * MIB, `at most ${cachedMax} bytes are cached`)
-  t.ok(store.gatheredBytes < MIB, 'nothing was changed')
+  t.ok(store.gatheredBytes < MIB, 'no group was changed')
   processing.commit()
   t.end()
 })
 
-t.test('many projects share what may be cached', (t) => {
+t.test('many projects share the cache limit', (t) => {
   const dataDir = t.testdir()
   const store = new EventStoreWriter({
     dataDir,
@@ -159,29 +159,29 @@ t.test('many projects share what may be cached', (t) => {
   t.end()
 })
 
-t.test('a person that many events change counts what it takes, not what the events took', (t) => {
+t.test('a person changed by many events counts its own size, not that of the events', (t) => {
   const processing = new Processing(t, t.testdir(), 4 * MIB)
   for (let event = 0; event < 5000; event++) {
     processing.apply('busy', 'seen', { $set: { last: `event ${event} ${'x'.repeat(500)}` } })
   }
-  t.ok(processing.store.gatheredBytes < MIB, `${processing.store.gatheredBytes} bytes`)
+  t.ok(processing.store.gatheredBytes < MIB, `${processing.store.gatheredBytes} bytes are counted`)
   processing.commit()
   t.end()
 })
 
-t.test('new distinct ids and merged ids are told', (t) => {
+t.test('new and merged distinct_ids are counted', (t) => {
   const processing = new Processing(t, t.testdir(), 4 * MIB)
   for (let id = 0; id < 2000; id++) {
     processing.apply('user', '$identify', { $anon_distinct_id: `anonymous-${id}` })
   }
-  t.ok(processing.store.gatheredBytes >= 2000 * 300, `${processing.store.gatheredBytes} bytes`)
+  t.ok(processing.store.gatheredBytes >= 2000 * 300, `${processing.store.gatheredBytes} bytes are counted`)
   processing.commit()
   t.equal(processing.store.gatheredBytes, 0)
   t.end()
 })
 
 t.test(
-  'a long text that repeats itself takes few bytes of the disk, and is read as it was',
+  'a long repetitive text takes few bytes on disk, and is read unchanged',
   async (t) => {
     const dataDir = t.testdir()
     const processing = new Processing(t, dataDir, 4 * MIB)

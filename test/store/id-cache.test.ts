@@ -1,5 +1,5 @@
 /**
- * Numbers of distinct_ids: the same for the same bytes, whatever was forgotten in between.
+ * Tests that equal bytes get the same distinct ID number, whatever was evicted in between.
  *
  * @lane quick
  */
@@ -8,7 +8,7 @@ import { DistinctIds } from '../../src/store/identity/distinct-ids.ts'
 import { IdCache, type IdWords } from '../../src/store/identity/id-cache.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 
-/** Texts of all lengths, some the beginning of others. */
+/** Texts of all lengths, some of them a prefix of others. */
 function textOf(number: number): string {
   const kind = number % 4
   if (kind === 0) return `user_${number}`
@@ -27,7 +27,7 @@ function keysOf(keys: Int32Array): void {
   for (let index = 0; index < keys.length; index++) keys[index] = Math.imul(index + 1, 0x85ebca6b)
 }
 
-t.test('what is asked for stays, what is not is forgotten at the second turn', async (t) => {
+t.test('requested entries stay, others are evicted in the second round', async (t) => {
   for (const drawKeys of [keysOf, (keys: Int32Array) => void keys.fill(0)]) {
     const count = drawKeys === keysOf ? 20_000 : 500
     const cache = new IdCache(drawKeys)

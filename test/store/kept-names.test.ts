@@ -1,5 +1,5 @@
 /**
- * The names of a project that the store keeps put together, compared with those gathered from its segments.
+ * Compares the stored summary of names of a project with the names gathered from its segments.
  *
  * @lane quick
  */
@@ -19,7 +19,7 @@ const CRITERIA = { afterMs: null, beforeMs: null, distinctId: null, personId: nu
 
 t.setTimeout(200_000)
 
-/** Events of twelve names; the property `late` comes with the last ones alone. */
+/** Events of twelve names. The property `late` comes with the last ones only. */
 function addEvents(writer: EventStoreWriter, first: number, end: number): void {
   for (let index = first; index < end; index++) {
     const properties: Record<string, unknown> = { plan: index % 3 === 0 ? null : 'pro', all: index }
@@ -27,7 +27,7 @@ function addEvents(writer: EventStoreWriter, first: number, end: number): void {
     if (index >= EVENTS) properties['late'] = true
     const uuid = uuidOf(index)
     const name = `event ${index % 12}`
-    // They come about in order, and some an hour late.
+    // They arrive almost in order, some of them an hour late.
     const timestampMs = START_MS + index * 1000 - (index % 11 === 0 ? 3_600_000 : 0)
     writer.add(eventInput({ name, uuid, timestampMs, properties, hasClientUuid: false }))
     if ((index + 1) % COMMIT_EVENTS === 0 || index + 1 === end) writer.commit(0)
@@ -40,7 +40,7 @@ function tablesOf(t: Test, dataDir: string) {
   return environment
 }
 
-/** What a reader that knows nothing answers, and how many segments it reads for that. */
+/** Returns the answer of a new reader, and the number of segments it reads. */
 function ask(t: Test, dataDir: string): { readonly names: unknown; readonly segments: number } {
   let segments = 0
   const names = openReader(t, dataDir).names(1, () => segments++)
@@ -57,22 +57,22 @@ function ask(t: Test, dataDir: string): { readonly names: unknown; readonly segm
   return { names: [[...names.events], facts, seen, names.through], segments }
 }
 
-t.test('names are kept, and the same as those of the segments', async (t) => {
+t.test('the names are summarised, and equal those of the segments', async (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   addEvents(writer, 0, EVENTS)
   const gathered = ask(t, dataDir)
-  t.ok(gathered.segments > 8, 'nothing is kept yet')
+  t.ok(gathered.segments > 8, 'no summary is stored yet')
   while (writer.warehouse.maintain(1000));
   const kept = ask(t, dataDir)
   t.equal(kept.segments, 0, 'no segment is read')
   t.strictSame(kept.names, gathered.names)
 
-  t.test('more events come', (t) => {
+  t.test('more events arrive', (t) => {
     addEvents(writer, EVENTS, EVENTS + COMMIT_EVENTS)
     while (writer.warehouse.maintain(1000));
     const { segments, names } = ask(t, dataDir)
-    t.ok(segments <= 2, 'only those behind what is kept are read')
+    t.ok(segments <= 2, 'only segments after the summary are read')
     const environment = tablesOf(t, dataDir)
     const key = numberKey(1)
     const sound = Buffer.from(environment.tables.kept_names.get(key) ?? [])
@@ -88,12 +88,12 @@ t.test('names are kept, and the same as those of the segments', async (t) => {
   })
 })
 
-t.test('what is erased is no longer named', async (t) => {
+t.test('erased names are not listed any more', async (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   addEvents(writer, 0, EVENTS + COMMIT_EVENTS)
   while (writer.warehouse.maintain(1000));
-  t.ok(ask(t, dataDir).segments <= 2, 'they are kept')
+  t.ok(ask(t, dataDir).segments <= 2, 'a summary is stored')
   await writer.close()
   const log = new PersonLog(t, dataDir)
   log.run(1, { kind: 'erase_events', criteria: { ...CRITERIA, event: 'event 7' } })
@@ -104,7 +104,7 @@ t.test('what is erased is no longer named', async (t) => {
   t.notOk(isNamed())
   for (let calls = 0; calls < 500 && ask(t, dataDir).segments > 2; calls++) log.process()
   const kept = ask(t, dataDir)
-  t.ok(kept.segments <= 2, 'they are kept again')
+  t.ok(kept.segments <= 2, 'a summary is stored again')
   const environment = tablesOf(t, dataDir)
   environment.write(() => void environment.tables.kept_names.remove(numberKey(1)))
   t.strictSame(kept.names, ask(t, dataDir).names)

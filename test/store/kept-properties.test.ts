@@ -1,5 +1,5 @@
 /**
- * What is known about the properties of many persons: counted ahead, and what came since.
+ * Tests the summary of person properties: a count made in advance, plus the persons that changed since.
  *
  * @lane quick
  */
@@ -32,7 +32,7 @@ function manyPersons(t: Test, persons = PERSONS): PersonLog {
   return log
 }
 
-/** What a reader that knows nothing answers, and how many persons it reads one by one. */
+/** Returns the answer of a new reader, and the number of persons it reads one by one. */
 function ask(t: Test, { dataDir }: PersonLog) {
   let read = 0
   const reader = openReader(t, dataDir)
@@ -47,7 +47,7 @@ function count(log: PersonLog): void {
   for (let calls = 0; calls < 1000 && log.fold() > 0; calls++);
 }
 
-t.test('persons are counted ahead, and answered without reading them', (t) => {
+t.test('persons are counted in advance, and the answer reads none of them', (t) => {
   const log = manyPersons(t)
   const before = ask(t, log)
   t.strictSame(before.counts.get('plan'), [PERSONS, 'String'])
@@ -58,7 +58,7 @@ t.test('persons are counted ahead, and answered without reading them', (t) => {
     { name: 'free', count: PERSONS * 0.8 },
     { name: 'pro', count: PERSONS * 0.2 },
   ])
-  t.ok(before.read() >= PERSONS, 'nothing is counted yet')
+  t.ok(before.read() >= PERSONS, 'no summary is stored yet')
   count(log)
   const after = ask(t, log)
   t.strictSame(after.counts, before.counts)
@@ -72,7 +72,7 @@ t.test('persons are counted ahead, and answered without reading them', (t) => {
   t.end()
 })
 
-t.test('names that came since are there at once', (t) => {
+t.test('names that arrived since are listed immediately', (t) => {
   const log = manyPersons(t)
   count(log)
   const set = { $set: { late: 5 } }
@@ -92,11 +92,11 @@ t.test('names that came since are there at once', (t) => {
   t.end()
 })
 
-t.test('of a deleted person nothing is left', (t) => {
+t.test('a deleted person is not counted any more', (t) => {
   const log = manyPersons(t)
   count(log)
   t.ok(ask(t, log).counts.has('rare'))
-  // Persons are numbered in the order in which they came.
+  // Persons are numbered in order of arrival.
   log.run(1, { kind: 'delete_person', person: 8, deletesEvents: false })
   const { counts, valuesOf } = ask(t, log)
   t.notOk(counts.has('rare'))
@@ -105,7 +105,7 @@ t.test('of a deleted person nothing is left', (t) => {
   t.end()
 })
 
-t.test('few persons are read, and a damaged record is passed over', async (t) => {
+t.test('few persons are read, and a damaged record is skipped', async (t) => {
   const few = manyPersons(t, 500)
   count(few)
   const { counts, read } = ask(t, few)
@@ -121,14 +121,14 @@ t.test('few persons are read, and a damaged record is passed over', async (t) =>
   t.teardown(() => environment.close())
   const { kept_properties } = environment.tables
   const damaged = Buffer.from(kept_properties.get(numberKey(1)) ?? [])
-  t.ok(damaged.length > 0, 'they were counted')
+  t.ok(damaged.length > 0, 'the persons were counted')
   damaged[9] = (damaged[9] ?? 0) ^ 1
   environment.write(() => void kept_properties.put(numberKey(1), damaged))
   t.strictSame(ask(t, log).counts.get('plan'), [PERSONS, 'String'])
   openReader(t, log.dataDir).actorProperties(1, null, NO_CHECK)
 })
 
-t.test('few persons with large properties are counted ahead, too', (t) => {
+t.test('few persons with large properties are counted in advance, too', (t) => {
   const log = new PersonLog(t, t.testdir())
   const text = 'x'.repeat(480_000)
   for (let number = 0; number < 20; number++) {
@@ -136,7 +136,7 @@ t.test('few persons with large properties are counted ahead, too', (t) => {
     log.send(1, [{ event: 'seen', distinct_id: `person-${number}`, properties: { $set } }])
   }
   log.process()
-  t.ok(ask(t, log).read() < 20, 'a list reads some of them at most')
+  t.ok(ask(t, log).read() < 20, 'a list reads only some of them')
   count(log)
   const { counts, read } = ask(t, log)
   t.strictSame(counts.get('plan'), [20, 'String'])
@@ -144,7 +144,7 @@ t.test('few persons with large properties are counted ahead, too', (t) => {
   t.end()
 })
 
-t.test('names that few have give way to names that many have', (t) => {
+t.test('rare names are replaced by common names', (t) => {
   const counts = new PropertyCounts()
   const filler = 'x'.repeat(300)
   for (let round = 0; round < 100; round++) {
@@ -158,6 +158,6 @@ t.test('names that few have give way to names that many have', (t) => {
     found.filter(({ name }) => name === 'plan'),
     [{ name: 'plan', count: 100, type: 'String' }],
   )
-  t.ok(found.length < 100 * 100, 'not all others are kept')
+  t.ok(found.length < 100 * 100, 'not all other names are kept')
   t.end()
 })

@@ -1,5 +1,5 @@
 /**
- * What is known of owners that change: each of them, as long as that is all that changes.
+ * Tests the recorded changes of owners: each change is known as long as nothing else changes.
  *
  * @lane quick
  */
@@ -12,7 +12,7 @@ import { KnownProjects } from '../../src/store/warehouse/scan/known-events.ts'
 const FIRST_PERSONLESS = 2 ** 20
 const [SEGMENT_START, SEGMENT_ROWS] = [1, 7]
 
-/** `owners`: those of D from 1 on; 0 for none. */
+/** `owners` holds the owner of each distinct ID number from 1 on, or 0 for none. */
 function tableOf(owners: readonly number[], more: Partial<OwnerTable> = {}): OwnerTable {
   const { since = new Map<number, number>(), firstPersonless = FIRST_PERSONLESS } = more
   const words = Uint32Array.from([0, ...owners], (owner, distinctId) => {
@@ -34,7 +34,7 @@ function openProjects() {
   return { state, projects: new KnownProjects(segments as unknown as SegmentReader) }
 }
 
-t.test('each change of an owner is known, and what it was before', async (t) => {
+t.test('each change of an owner is recorded with the previous owner', async (t) => {
   const { projects } = openProjects()
   const first = tableOf([1, 2, 0, 3])
   const { version, ...rest } = projects.of(1, first)
@@ -55,7 +55,7 @@ t.test('each change of an owner is known, and what it was before', async (t) => 
   t.equal(projects.ownersAt(1, third, 0).lastPerson, FIRST_PERSONLESS + 5)
 })
 
-t.test('whoever was deleted keeps the mark of it', async (t) => {
+t.test('a deleted owner keeps its mark', async (t) => {
   const { projects } = openProjects()
   const since = new Map([[2, 5]])
   const before = tableOf([1, 2, 3], { since })
@@ -65,7 +65,7 @@ t.test('whoever was deleted keeps the mark of it', async (t) => {
   t.strictSame([...projects.ownersAt(1, after, 0).words], [...before.words])
 })
 
-t.test('what is more than a change of an owner makes all that is known worthless', async (t) => {
+t.test('any other kind of change invalidates the record', async (t) => {
   const before = tableOf([1, 2, 0])
   const changes: Readonly<Record<string, OwnerTable>> = {
     'somebody was deleted': tableOf([1, 2, 0], { since: new Map([[2, 7]]) }),
@@ -86,7 +86,7 @@ t.test('what is more than a change of an owner makes all that is known worthless
   t.not(projects.of(1, before).version, version, 'events were erased')
 })
 
-t.test('more changes than are kept make it worthless, too', async (t) => {
+t.test('more changes than the limit invalidate the record, too', async (t) => {
   const { projects } = openProjects()
   const count = OWNER_MOVES_MAX + 1
   const mine = (from: number) =>

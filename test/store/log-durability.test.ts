@@ -1,6 +1,6 @@
 /**
- * What durability asks of the disk: with `fsync`, an append returns when the disk has it, because its file was opened
- * with O_DSYNC; with `commit`, the file is flushed soon after.
+ * Tests what durability asks of the disk. With `fsync`, an append returns when the disk has it, because its file was
+ * opened with O_DSYNC. With `commit`, the file is flushed soon after.
  *
  * @lane quick
  */
@@ -10,10 +10,10 @@ import { LogAppender } from '../../src/store/log/event-log.ts'
 import { logFolder } from '../../src/store/log/log-file.ts'
 import { block } from '../fixtures/faults/named-log.ts'
 
-/** Of the flags of a descriptor, those that say whether it reads or writes. */
+/** The flags of a descriptor that select reading or writing. */
 const ACCESS_MODE = 3
 
-/** The flags with which this process has opened each file of a folder for writing, as the kernel tells them. */
+/** The flags with which this process has opened each file of a folder for writing, as the kernel reports them. */
 function writeFlags(folder: string): readonly number[] {
   return readdirSync('/proc/self/fd').flatMap((descriptor) => {
     try {
@@ -22,7 +22,7 @@ function writeFlags(folder: string): readonly number[] {
       const flags = Number.parseInt(/^flags:\s+(\d+)$/m.exec(info)?.[1] ?? '', 8)
       return (flags & ACCESS_MODE) === fs.constants.O_RDONLY ? [] : [flags]
     } catch {
-      // The descriptor with which /proc was read is gone.
+      // The descriptor that read /proc is closed by now.
       return []
     }
   })
@@ -44,7 +44,7 @@ t.test('with fsync, every file that the log writes is opened for synchronous wri
   await log.close()
 })
 
-t.test('with commit, the file of an append is flushed without anybody asking', async (t) => {
+t.test('with commit, the file of an append is flushed without a request', async (t) => {
   const dataDir = t.testdir()
   const log = new LogAppender({ dataDir, processed: 0, isFlushDeferred: true })
   const { fdatasync } = fs

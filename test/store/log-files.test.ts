@@ -1,6 +1,6 @@
 /**
- * The log as files: broken disks, flipped bytes, files that are cut or gone, large blocks, several readers. Full
- * disks: log-full-disk.test.ts; kills and power cuts: log-power-cuts.test.ts.
+ * Tests the log as files: failing disks, flipped bytes, truncated or missing files, large blocks, several readers. For
+ * full disks see log-full-disk.test.ts, for kills and power cuts log-power-cuts.test.ts.
  *
  * @lane all
  */
@@ -32,7 +32,7 @@ const PAGE = 4096
 
 t.setTimeout(300_000)
 
-/** Whether a log says that it is damaged: when it is opened, or of a block. */
+/** Returns whether a log reports damage, when it is opened or when a block is read. */
 function isFound(dataDir: string): boolean {
   try {
     if (look(dataDir).damage !== null) return true
@@ -51,7 +51,7 @@ t.test('a flip of any byte is found, or changes nothing', async (t) => {
   log.append([], 1)
   log.append([block('b6', 5000)], 1)
   await log.close()
-  // Closed by the next run, and behind it another file with a frame.
+  // Closed by the next run, with another file with a frame after it.
   const next = new LogAppender({ dataDir, processed: 0 })
   next.append([block('b7')], 1)
   await next.close()
@@ -63,7 +63,7 @@ t.test('a flip of any byte is found, or changes nothing', async (t) => {
     const file = logPath(logFolder(dataDir), number)
     const bytes = readFileSync(file)
     for (let place = 0; place < 13 * PAGE; place++) {
-      // Most of a page is filled with nothing.
+      // Most of a page is filled with zeros.
       if (place % PAGE > 130 && place % 397 !== 0) continue
       const byte = bytes[place] ?? 0
       overwrite(file, place, Buffer.of(byte ^ (place % 3 === 0 ? 0xff : 1 << (place % 8))))
@@ -71,7 +71,7 @@ t.test('a flip of any byte is found, or changes nothing', async (t) => {
       else {
         counts.harmless++
         const found = namesIn(dataDir)
-        // A block that is forgotten already may be seen again.
+        // A block that was already released may become visible again.
         found.forEach((name, sequence) => {
           if (sequence > 1 && expected.get(sequence) !== name) t.fail(`byte ${place} of ${number}`)
         })
@@ -80,11 +80,11 @@ t.test('a flip of any byte is found, or changes nothing', async (t) => {
       overwrite(file, place, Buffer.of(byte))
     }
   }
-  t.ok(counts.found > 400, `${counts.found} found, ${counts.harmless} harmless`)
+  t.ok(counts.found > 400, `${counts.found} flips were found, ${counts.harmless} were harmless`)
   t.notOk(isFound(dataDir))
 })
 
-t.test('a file that is cut, emptied, zeroed or gone is refused', async (t) => {
+t.test('a truncated, empty, zeroed or missing file is refused', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const log = new LogAppender({ dataDir, processed: 0 })
   fill(log, 8, () => 400_000)
@@ -135,7 +135,7 @@ function isRefused(dataDir: string): boolean {
   }
 }
 
-t.test('an appender does not cut off what whole frames follow', async (t) => {
+t.test('an appender does not cut off data that whole frames follow', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const log = new LogAppender({ dataDir, processed: 0 })
   fill(log, 6, () => 10)
@@ -144,10 +144,10 @@ t.test('an appender does not cut off what whole frames follow', async (t) => {
   overwrite(file, 2 * PAGE + 20, Buffer.of(0x5a))
   const before = readFileSync(file)
   t.match(look(dataDir).damage, { file, first: 2, last: 3 })
-  t.equal(look(dataDir, 3).damage, null, 'what is processed is not needed')
-  t.ok(readFileSync(file).equals(before), 'nothing was changed')
+  t.equal(look(dataDir, 3).damage, null, 'processed blocks are not needed')
+  t.ok(readFileSync(file).equals(before), 'no file was changed')
   const reader = new LogReader({ dataDir })
-  t.throws(() => reader.block(2), DamagedLogError, 'nobody passes over it')
+  t.throws(() => reader.block(2), DamagedLogError, 'no reader skips the damage')
   t.ok(reader.block(4)?.includes('"b4"'))
   await reader.close()
   const again = new LogAppender({ dataDir, processed: 3 })
@@ -159,16 +159,16 @@ t.test('an appender does not cut off what whole frames follow', async (t) => {
     [6, 'b6'],
     [7, 'after'],
   ])
-  t.match(look(dataDir).damage, { file, first: 2, last: 3 }, 'still')
+  t.match(look(dataDir).damage, { file, first: 2, last: 3 }, 'the damage is still refused')
 })
 
-t.test('bytes of a client that look like a frame are not taken for one', async (t) => {
+t.test('client bytes that look like a frame are not read as one', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const log = new LogAppender({ dataDir, processed: 0 })
   log.append([block('b1')], 0)
   const file = logPath(logFolder(dataDir), 1)
   const frame = readFileSync(file).subarray(PAGE, 2 * PAGE)
-  // All that a client cannot know is the salt of the file.
+  // A client knows everything but the salt of the file.
   frame.fill(0, 8, 16)
   log.append([Buffer.concat([block('b2', 9000), frame, frame])], 0)
   overwrite(file, 2 * PAGE, Buffer.alloc(SECTOR))
@@ -178,7 +178,7 @@ t.test('bytes of a client that look like a frame are not taken for one', async (
   t.strictSame([...namesIn(dataDir).values()], ['b1', 'after'])
 })
 
-t.test('a write that fails ends the appender; what was acknowledged is there', async (t) => {
+t.test('a failed write ends the appender; acknowledged blocks are kept', async (t) => {
   for (const code of ['EIO', 'ENOSPC']) {
     const dataDir = join(t.testdir({ [code]: {} }), code)
     const log = new LogAppender({ dataDir, processed: 0 })
@@ -190,14 +190,14 @@ t.test('a write that fails ends the appender; what was acknowledged is there', a
       },
       () => t.throws(() => log.append([block('b2')], 0), { code }),
     )
-    t.throws(() => log.append([block('b3')], 0), { code }, 'it is not written again')
+    t.throws(() => log.append([block('b3')], 0), { code }, 'the block is not written again')
     await log.close()
     t.strictSame([...namesIn(dataDir).values()], ['b1'])
     t.ok(await goesOn(dataDir))
   }
 })
 
-t.test('a rename whose flush fails is undone, and made again', async (t) => {
+t.test('a rename with a failed flush is undone and repeated', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const log = new LogAppender({ dataDir, processed: 0 })
   const place = new LogPlace(dataDir)
@@ -221,10 +221,10 @@ t.test('a rename whose flush fails is undone, and made again', async (t) => {
         differences.ok(place.isInPlace(), `the log is in place after block ${last}`)
       }
       t.strictSame(differences.list(), [], 'every block is appended and the log stays in place')
-      t.ok(flushes > 16, `${flushes} flushes`)
-      t.ok((logNumbers(logFolder(dataDir))[0] ?? 0) > 2, 'files are used again')
+      t.ok(flushes > 16, `there were ${flushes} flushes`)
+      t.ok((logNumbers(logFolder(dataDir))[0] ?? 0) > 2, 'files are reused')
       isBroken = true
-      // Not in a file whose name a power cut may take.
+      // Not in a file whose name a power cut may remove.
       t.throws(
         () => {
           while (last < 90) last = log.append([block(`b${last + 1}`, 100_000)], 57)
@@ -241,12 +241,12 @@ t.test('a rename whose flush fails is undone, and made again', async (t) => {
   t.equal(names.at(-2), `b${last}`)
 })
 
-t.test('a reader without descriptors waits for one, wherever it stands', async (t) => {
+t.test('a reader without descriptors waits for one, at any position', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const log = new LogAppender({ dataDir, processed: 0 })
   const reader = new LogReader({ dataDir })
   fill(log, 5, () => 300_000)
-  t.ok(logNumbers(logFolder(dataDir)).length > 2, 'a file is ready behind the last frame')
+  t.ok(logNumbers(logFolder(dataDir)).length > 2, 'the next file is prepared after the last frame')
   let looks = 0
   await withChanges(
     (name, words, real) => {
@@ -262,12 +262,12 @@ t.test('a reader without descriptors waits for one, wherever it stands', async (
       }
     },
   )
-  t.ok(looks > 9, `${looks} looks`)
+  t.ok(looks > 9, `there were ${looks} checks`)
   await reader.close()
   await log.close()
 })
 
-t.test('a write that the system takes in pieces is whole', async (t) => {
+t.test('a write that the system splits into parts is complete', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   await withChanges(
     (name, words, real) => {
@@ -286,7 +286,7 @@ t.test('a write that the system takes in pieces is whole', async (t) => {
   t.notOk(isFound(dataDir))
 })
 
-t.test('large blocks have files of their own, which are given back', async (t) => {
+t.test('large blocks have their own files, which are released', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const log = new LogAppender({ dataDir, processed: 0 })
   log.append([block('b1'), block('b2', 90_000_000)], 0)
@@ -298,28 +298,28 @@ t.test('large blocks have files of their own, which are given back', async (t) =
   const sizes = logNumbers(logFolder(dataDir)).map(
     (number) => statSync(logPath(logFolder(dataDir), number)).size,
   )
-  t.ok(Math.max(...sizes) <= 64 * 1024 * 1024, `${sizes.join()}`)
+  t.ok(Math.max(...sizes) <= 64 * 1024 * 1024, `the sizes are ${sizes.join()}`)
   t.ok(sizes.length <= 4)
 })
 
-t.test('a log that is looked at now and then stays in place, whatever it appends', async (t) => {
+t.test('a log that is checked now and then stays in place, whatever it appends', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const log = new LogAppender({ dataDir, processed: 0 })
   const place = new LogPlace(dataDir)
   let last = 0
   const differences = new Differences()
   for (let round = 1; round <= 12; round++) {
-    // The next file is made beforehand, and then one append needs a larger one.
+    // The next file is prepared in advance, and then one append needs a larger one.
     while (logNumbers(logFolder(dataDir)).length < 2) {
       last = log.append([block('small', 100_000)], last)
-      differences.ok(place.isInPlace(), `block ${last}`)
+      differences.ok(place.isInPlace(), `block ${last} is in place`)
     }
     last = log.append([block('large', round * 9_000_000)], last)
     last = log.append([block('small', round * 500_000)], last)
-    differences.ok(place.isInPlace(), `round ${round}`)
+    differences.ok(place.isInPlace(), `round ${round}: the log is in place`)
     log.append([], last)
     if (round % 4 === 0) for (const _look of [1, 2]) log.shrink()
-    differences.ok(place.isInPlace(), `round ${round}, a while later`)
+    differences.ok(place.isInPlace(), `round ${round}: the log is still in place later`)
   }
   t.strictSame(differences.list(), [], 'the log is in place')
   const [first = 0] = logNumbers(logFolder(dataDir))
@@ -329,7 +329,7 @@ t.test('a log that is looked at now and then stays in place, whatever it appends
   await log.close()
 })
 
-t.test('numbers go on behind what is processed, and after all is forgotten', async (t) => {
+t.test('numbers continue after the processed blocks, and after all blocks are released', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   for (const [processed, expected] of [
     [0, 1],
@@ -343,10 +343,10 @@ t.test('numbers go on behind what is processed, and after all is forgotten', asy
     await log.close()
     t.equal(look(dataDir, expected).last, expected)
   }
-  t.ok(logNumbers(logFolder(dataDir)).length <= 3, 'files are used again')
+  t.ok(logNumbers(logFolder(dataDir)).length <= 3, 'files are reused')
 })
 
-t.test('a reader beside an appender that recycles sees each block once, in order', async (t) => {
+t.test('a reader next to an appender that recycles sees each block once, in order', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const log = new LogAppender({ dataDir, processed: 0 })
   const readers = [new LogReader({ dataDir }), new LogReader({ dataDir })]
@@ -357,17 +357,17 @@ t.test('a reader beside an appender that recycles sees each block once, in order
     const last = log.append([block(`b${round}`, (round * 7919) % 40_000)], trimmed)
     const [quick, slow] = readers
     quick?.refresh()
-    differences.equal(quick?.extent()?.last, last, `round ${round}: the last block`)
+    differences.equal(quick?.extent()?.last, last, `round ${round}: the last block is read`)
     const isRead = quick?.block(last)?.includes(`"b${round}"`)
     differences.ok(isRead, `round ${round}: the quick reader has the last block`)
     seen = last - (round % 5)
-    // It comes back now and then, to files that are others by now.
+    // It returns now and then, and finds files that were reused.
     if (round % 50 !== 0) continue
     slow?.refresh()
     const isReadLate = slow?.block(last)?.includes(`"b${round}"`)
     differences.ok(isReadLate, `round ${round}: the slow reader has the last block`)
-    differences.equal(slow?.block(trimmed), undefined, `round ${round}: a trimmed block`)
-    differences.equal(look(dataDir, seen, false).damage, null, `round ${round}: the damage`)
+    differences.equal(slow?.block(trimmed), undefined, `round ${round}: a trimmed block is reported`)
+    differences.equal(look(dataDir, seen, false).damage, null, `round ${round}: the damage is reported`)
   }
   t.strictSame(differences.list(), [], 'every reader sees what is in the log')
   for (const reader of readers) await reader.close()
@@ -375,7 +375,7 @@ t.test('a reader beside an appender that recycles sees each block once, in order
   t.ok(logNumbers(logFolder(dataDir)).length <= 4)
 })
 
-t.test('the reading end of the same process sees what is durable only', async (t) => {
+t.test('the reading end of the same process sees durable blocks only', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const logReach = new BigInt64Array(new SharedArrayBuffer(8))
   const log = new LogAppender({ dataDir, processed: 0, logReach })
@@ -385,7 +385,7 @@ t.test('the reading end of the same process sees what is durable only', async (t
     (name, words, real) => {
       const result = real(...words)
       if (name === 'writevSync') {
-        // The bytes are there, and not yet on the disk.
+        // The bytes are written, but not flushed to disk yet.
         reader.refresh()
         t.equal(reader.extent()?.last, 1)
         t.equal(reader.block(2), undefined)
@@ -400,7 +400,7 @@ t.test('the reading end of the same process sees what is durable only', async (t
   await log.close()
 })
 
-t.test('where zeros take no room before they are written, it works all the same', async (t) => {
+t.test('the log works on file systems where unwritten zeros take no space', async (t) => {
   const memory = '/dev/shm'
   if (!existsSync(memory)) {
     t.pass('skipped', { skip: 'there is no file system in memory' })
@@ -415,7 +415,7 @@ t.test('where zeros take no room before they are written, it works all the same'
   t.ok(await goesOn(dataDir))
 })
 
-t.test('what is in the folder besides is left alone', async (t) => {
+t.test('other files in the folder are left alone', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   mkdirSync(logFolder(dataDir), { recursive: true })
   writeFileSync(join(logFolder(dataDir), 'note.txt'), 'mine')

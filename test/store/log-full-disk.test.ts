@@ -1,5 +1,5 @@
 /**
- * The log on a full disk: what is refused, what goes on, and a start.
+ * Tests the log on a full disk: which appends are refused, what continues to work, and a start.
  *
  * @lane quick
  */
@@ -17,7 +17,7 @@ const PAGE = 4096
 
 t.setTimeout(120_000)
 
-t.test('a full disk is known before anything is written, and passes', async (t) => {
+t.test('a full disk is detected before anything is written, and can recover', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const log = new LogAppender({ dataDir, processed: 0 })
   const names: string[] = []
@@ -50,7 +50,7 @@ t.test('a full disk is known before anything is written, and passes', async (t) 
 })
 
 t.test(
-  'a start on a full disk goes on in the last file, unless something lies behind its end',
+  'a start on a full disk continues in the last file unless data follows its end',
   async (t) => {
     const dataDir = join(t.testdir(), 'data')
     const onFullDisk = async (run: () => Promise<void> | void): Promise<void> =>
@@ -78,7 +78,7 @@ t.test(
       t.strictSame([...namesIn(dataDir).values()], names)
       t.strictSame(logNumbers(logFolder(dataDir)), [1])
     }
-    // The head of a frame that was cut off by a power cut, behind one that is not there.
+    // The head of a frame that a power cut truncated, after a frame that is missing.
     const file = logPath(logFolder(dataDir), 1)
     const bytes = readFileSync(file)
     const end = bytes.length - 8 * PAGE
@@ -88,6 +88,6 @@ t.test(
       t.throws(() => new LogAppender({ dataDir, processed: 0 }), { message: /disk is nearly full/ })
     })
     t.strictSame(namesIn(dataDir), before)
-    t.ok(await goesOn(dataDir), 'with room, in another file')
+    t.ok(await goesOn(dataDir), 'with room, the log continues in another file')
   },
 )

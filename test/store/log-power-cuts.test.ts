@@ -1,6 +1,6 @@
 /**
- * What a kill at any step and a power cut leave of a log: it is read to its end, nothing that was
- * acknowledged is lost, nothing else is taken for an event, and it goes on.
+ * Tests the log after a kill at any step and after a power cut. The log is read to its end, no acknowledged event is
+ * lost, no other bytes are read as an event, and the log continues.
  *
  * @lane all
  */
@@ -20,7 +20,7 @@ const PAGE = 4096
 t.setTimeout(300_000)
 
 t.test(
-  'a log that is killed at any step of opening, rotating, recycling and shrinking',
+  'a log that is killed while it opens, rotates, recycles or shrinks is sound',
   async (t) => {
     const root = t.testdir()
     const dataDir = join(root, 'data')
@@ -40,9 +40,9 @@ t.test(
         const name = `b${names.length + 1}`
         log.append([block(name, 400_000)], trimmed)
         names.push(name)
-        // Some wait, so that there are new files as well as recycled ones.
+        // Some blocks wait, so there are new files as well as recycled ones.
         if (round === 2) trimmed = names.length - 1
-        // The rush is over when nothing came since it was looked at last.
+        // The rush is over when nothing arrived since the last check.
         if (round === 3) for (const _look of [1, 2]) log.shrink()
       }
       await log.close()
@@ -52,7 +52,7 @@ t.test(
       await live()
       await live()
     })
-    t.ok(states.length > 40, `${states.length} states`)
+    t.ok(states.length > 40, `${states.length} states were tested`)
     for (const state of states) {
       const found = namesIn(state.path)
       const waiting = state.names.slice(state.trimmed)
@@ -66,7 +66,7 @@ t.test(
   },
 )
 
-t.test('a log that is killed when a file is used again before any frame says so', async (t) => {
+t.test('a log that is killed when a file is reused, before any frame records it, is sound', async (t) => {
   const root = t.testdir()
   const dataDir = join(root, 'data')
   const states: string[] = []
@@ -77,14 +77,14 @@ t.test('a log that is killed when a file is used again before any frame says so'
     cpSync(dataDir, path, { recursive: true })
     states.push(path)
   }
-  // No other file is ready, and what is forgotten by this append makes room for it.
+  // No other file is ready, and the blocks released by this append make room for it.
   await betweenSteps(copy, () => {
     log.append([block('b4', 700_000)], 2)
   })
   await log.close()
   t.ok(
     states.some((path) => !logNumbers(logFolder(path)).includes(1)),
-    'it was used again',
+    'the file was reused',
   )
   for (const path of states) {
     t.equal(namesIn(path).get(3), 'b3', path)
@@ -93,12 +93,12 @@ t.test('a log that is killed when a file is used again before any frame says so'
   }
 })
 
-/** The folder before and after one more append, in a file that was used before. */
+/** The folder before and after one more append to a recycled file. */
 async function lastAppend(t: Test, padBytes: number) {
   const root = t.testdir({ [`p${padBytes}`]: {} })
   const dataDir = join(root, `p${padBytes}`, 'data')
   const log = new LogAppender({ dataDir, processed: 0 })
-  // Whole frames of before lie where the new ones come.
+  // Whole frames of earlier use lie where the new ones are written.
   for (let index = 0; index < 600; index++) log.append([block('old', 9000)], index)
   t.ok(
     logNumbers(logFolder(dataDir)).every((number) => number > 1),
@@ -127,7 +127,7 @@ function namesBehind(dataDir: string, processed: number): readonly string[] {
   return [...namesIn(dataDir)].filter(([sequence]) => sequence > processed).map(([, name]) => name)
 }
 
-t.test('a power cut that keeps any sectors of the last write', async (t) => {
+t.test('a power cut that keeps any sectors of the last write leaves a sound log', async (t) => {
   const random = seededRandom(17)
   for (const padBytes of [10, 9000, 30_000]) {
     const { dataDir, file, before, after, processed } = await lastAppend(t, padBytes)
@@ -155,7 +155,7 @@ t.test('a power cut that keeps any sectors of the last write', async (t) => {
       const names = namesBehind(dataDir, processed)
       const isAll = image.equals(after)
       if (names.join() !== (isAll ? 'one,two,three,four' : 'one,two,three')) {
-        // What was torn off behind the block, where nothing is, does no harm.
+        // A torn rest after the block, with nothing after it, does no harm.
         if (names.join() !== 'one,two,three,four') t.fail(`round ${round}: ${names.join()}`)
       }
       const { damage } = look(dataDir, processed)
@@ -168,7 +168,7 @@ t.test('a power cut that keeps any sectors of the last write', async (t) => {
   }
 })
 
-t.test('a log of any length that a power cut left of a write', async (t) => {
+t.test('a power cut may leave any length of a write', async (t) => {
   const { dataDir, file, before, after, processed } = await lastAppend(t, 200)
   const start = after.findIndex((byte, index) => byte !== before[index])
   for (let bytes = 0; bytes < 900; bytes++) {
@@ -183,7 +183,7 @@ t.test('a log of any length that a power cut left of a write', async (t) => {
   t.pass('each byte')
 })
 
-t.test('a deferred flush may lose the end, and nothing before what was flushed', async (t) => {
+t.test('a deferred flush may lose the end, and nothing that was flushed', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const log = new LogAppender({ dataDir, processed: 0, isFlushDeferred: true })
   const names = fill(log, 3, () => 10)

@@ -1,5 +1,5 @@
 /**
- * The log after a rush: what it gives back, and what it keeps. Kills meanwhile: log-power-cuts.test.ts.
+ * Tests the disk space that the log releases after a rush. For kills during that, see log-power-cuts.test.ts.
  *
  * @lane quick
  */
@@ -19,7 +19,7 @@ function mebibytes(dataDir: string): number {
   return sizes.reduce((sum, bytes) => sum + bytes, 0) / MIB
 }
 
-/** A log that took so many blocks of a MiB; their names. */
+/** A log that received a number of blocks of one MiB. Returns their names. */
 function rush(log: LogAppender, count: number): readonly string[] {
   const names = Array.from({ length: count }, (_, index) => `b${index + 1}`)
   for (const name of names) log.append([block(name, MIB)], 0)
@@ -35,14 +35,14 @@ for (const isFlushDeferred of [false, true]) {
     const atMost = mebibytes(dataDir)
     t.ok(atMost > 40)
     log.shrink()
-    t.equal(mebibytes(dataDir), atMost, 'much came since it was looked at last')
+    t.equal(mebibytes(dataDir), atMost, 'much data arrived since the last check')
     log.append([block('trickle')], 0)
     log.shrink()
     t.strictSame([...namesIn(dataDir).values()], [...names, 'trickle'], 'what waits stays')
     log.append([block('after')], 39)
-    t.ok(mebibytes(dataDir) > 20, 'a block of a large file waits')
+    t.ok(mebibytes(dataDir) > 20, 'a block of a large file is still waiting')
     reader.refresh()
-    t.ok(reader.block(40)?.includes('"b40"'), 'who began to read before goes on')
+    t.ok(reader.block(40)?.includes('"b40"'), 'a reader that began earlier continues')
     t.ok(reader.block(42)?.includes('"after"'))
     log.append([], 42)
     t.equal(mebibytes(dataDir), 1)
@@ -61,19 +61,19 @@ t.test('many files are removed in several steps, without another append', async 
   const rounds = 12
   for (let round = 1; round <= rounds; round++) {
     log.append([block(`b${round}`, 3 * MIB)], 0)
-    // The first look finds that much came, and the second one begins a small file.
+    // The first check finds that much data arrived, and the second one begins a small file.
     for (const _look of [1, 2]) log.shrink()
   }
   t.ok(logNumbers(logFolder(dataDir)).length > rounds)
   log.append([], rounds)
-  t.ok(mebibytes(dataDir) > 12, 'an append removes a few')
+  t.ok(mebibytes(dataDir) > 12, 'an append removes a few files')
   for (let looks = 0; looks < rounds; looks++) log.shrink()
   t.equal(mebibytes(dataDir), 1)
   await log.close()
   t.ok(await goesOn(dataDir, rounds))
 })
 
-t.test('a rush after a rush makes large files again', async (t) => {
+t.test('a second rush creates large files again', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const log = new LogAppender({ dataDir, processed: 0 })
   for (const last of [30, 60, 90]) {
@@ -86,7 +86,7 @@ t.test('a rush after a rush makes large files again', async (t) => {
   await log.close()
 })
 
-t.test('where a small file cannot be made, the large ones stay, and nothing is lost', async (t) => {
+t.test('if a small file cannot be created, the large ones stay, and nothing is lost', async (t) => {
   for (const [failing, code] of [
     ['openSync', 'EMFILE'],
     ['writevSync', 'ENOSPC'],

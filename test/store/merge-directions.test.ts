@@ -1,6 +1,6 @@
 /**
- * Merges move the smaller set of distinct ids, whichever person remains: persons, their ids in order, and all that
- * belongs to them are as a slow model says, and n merges cost n log n whatever their direction.
+ * Tests that a merge moves the smaller set of distinct_ids, whichever person survives. Persons, the order of their
+ * distinct_ids, and all of their data equal those of a slow model, and n merges cost n log n in any direction.
  *
  * @lane quick
  */
@@ -32,7 +32,7 @@ function merged(into: string, from: string): SentEvent {
   return sent('$merge_dangerously', into, { alias: from })
 }
 
-/** What the store says of a living person of the model. */
+/** Returns the stored data of a living person of the model. */
 function factsOf(log: PersonLog, { number: id }: ModelPerson): unknown {
   const persons = log.reader.persons()
   const view = persons.person(PROJECT, id)
@@ -65,7 +65,7 @@ function wantedOf({
   return [number, uuid, [...ids], createdAtMs, text, isIdentified, true, [...ids].sort()]
 }
 
-/** What does not fit together in the records of a store. */
+/** Returns the contradictions between the records of a store. */
 async function faultsOf(dataDir: string): Promise<readonly string[]> {
   const environment = new Environment({ dataDir, name: 'events', tables: EVENTS_TABLES })
   const faults: string[] = []
@@ -81,7 +81,7 @@ async function faultsOf(dataDir: string): Promise<readonly string[]> {
   return faults
 }
 
-/** How often distinct ids got another owner. */
+/** Returns the number of distinct_ids that changed their owner. */
 async function ownerChanges(dataDir: string): Promise<number> {
   const environment = new Environment({ dataDir, name: 'events', tables: EVENTS_TABLES })
   const { owners } = loadPersonCounters(environment.tables.person_projects, PROJECT)
@@ -90,7 +90,7 @@ async function ownerChanges(dataDir: string): Promise<number> {
 }
 
 t.test(
-  'random merges of persons of all sizes, in all directions, end as a slow model says',
+  'random merges of persons of all sizes, in all directions, match a slow model',
   async (t) => {
     for (const seed of [1, 2, 3]) {
       const dice = new Dice(seed)
@@ -113,7 +113,7 @@ t.test(
           })
         }
       }
-      // Sizes on both sides of the eight ids that stand in the record of a person.
+      // Sizes below and above the eight distinct_ids that fit into the record of a person.
       for (let person = 0; person < 24; person++) {
         const size = dice.pick([1, 1, 2, 7, 8, 9, 20])
         const name = (index: number): string => `p${person}-${index}`
@@ -138,7 +138,7 @@ t.test(
           often.reader.persons().find({ projectId: PROJECT, limit: 1, offset: 0, nowMs: NOW_MS })
             .count,
           model.persons.length,
-          `${when}: how many there are`,
+          `${when}: the number of persons is right`,
         )
       }
       while (model.persons.length > 2) {
@@ -151,7 +151,7 @@ t.test(
             ? [event, sent('seen', dice.pick(from.ids), { $set: { late: 1 } })]
             : [event],
         )
-        // A new id in between: it comes behind all others.
+        // A new distinct_id in between. It comes after all others.
         if (dice.chance(0.3))
           send([merged(dice.pick(into.ids), `new-${count}`), sent('seen', `new-${count}`)])
         if (dice.chance(0.4)) often.process()
@@ -168,7 +168,7 @@ t.test(
       t.equal(
         await personDigest(often.dataDir),
         await personDigest(once.dataDir),
-        'wherever commits end',
+        'the result does not depend on where commits end',
       )
       t.strictSame(await faultsOf(often.dataDir), [])
     }
@@ -179,7 +179,7 @@ function uuidOf(seed: number, count: number): string {
   return `0190a000-0000-7000-8000-${String(seed * 1_000_000 + count).padStart(12, '0')}`
 }
 
-/** A person with ids `name-0` and so on. */
+/** A person with distinct_ids `name-0` and so on. */
 function personOf(name: string, size: number): SentEvent[] {
   return [
     sent('seen', `${name}-0`, { $set: { own: name } }),
@@ -188,7 +188,7 @@ function personOf(name: string, size: number): SentEvent[] {
 }
 
 t.test(
-  'a large person that is moved on again and again costs each time the other one',
+  'a large person that is merged repeatedly costs only the other person each time',
   async (t) => {
     const log = new PersonLog(t, t.testdir(), { commitEvents: 50 })
     const size = 3000
@@ -234,7 +234,7 @@ for (const direction of ['away from the large one', 'into the large one', 'by tu
     log.send(PROJECT, chain)
     log.process()
     const moved = (await ownerChanges(log.dataDir)) - persons
-    t.ok(moved <= persons * Math.log2(persons), `${moved} ids moved`)
+    t.ok(moved <= persons * Math.log2(persons), `${moved} distinct_ids moved`)
     t.equal(
       log.reader.persons().list({ projectId: PROJECT, limit: 1, offset: 0, nowMs: NOW_MS }).count,
       1,
@@ -242,7 +242,7 @@ for (const direction of ['away from the large one', 'into the large one', 'by tu
   })
 }
 
-t.test('a merge of equal halves moves each id once for each doubling', async (t) => {
+t.test('a merge of equal halves moves each distinct_id once for each doubling', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const persons = 512
   log.send(
@@ -259,7 +259,7 @@ t.test('a merge of equal halves moves each id once for each doubling', async (t)
 })
 
 t.test(
-  'what belongs to a person stays with it when it takes the place of a larger one',
+  'the data of a person stays with it when it takes over a larger one',
   async (t) => {
     const log = new PersonLog(t, t.testdir())
     log.send(PROJECT, [...personOf('large', 30), ...personOf('small', 2)])

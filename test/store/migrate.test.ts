@@ -1,5 +1,5 @@
 /**
- * `tenrec migrate`: what it says of each format, and how steps are taken, by steps of the tests.
+ * Tests `tenrec migrate`: its answer for each format, and the way steps are run, with steps made by the tests.
  *
  * @lane quick
  */
@@ -18,7 +18,7 @@ import {
 import { lockDataDir } from '../../src/store/directory/data-dir-lock.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 
-/** A new store which says that it has this format. */
+/** A new store that is marked with this format. */
 async function storeOf(t: Test, format: number): Promise<string> {
   const path = t.testdir()
   const dir = await DataDir.open(path)
@@ -27,7 +27,7 @@ async function storeOf(t: Test, format: number): Promise<string> {
   return path
 }
 
-/** Steps from 0 to the current format that note what they are run on. */
+/** Steps from 0 to the current format that record the format they run on. */
 function steps(runs: string[], failing: number | null = null): readonly Migration[] {
   return Array.from({ length: FORMAT_VERSION }, (_, from) => ({
     from,
@@ -39,7 +39,7 @@ function steps(runs: string[], failing: number | null = null): readonly Migratio
   }))
 }
 
-t.test('the current format needs nothing, with and without a dry run', async (t) => {
+t.test('the current format needs no step, with and without a dry run', async (t) => {
   const path = await storeOf(t, FORMAT_VERSION)
   for (const words of [[], ['--dry-run']]) {
     const { exitCode, out } = await runCommand('migrate', ...words, '--data-dir', path)
@@ -55,7 +55,7 @@ t.test('the current format needs nothing, with and without a dry run', async (t)
   })
 })
 
-t.test('a newer format is refused with both ways out', async (t) => {
+t.test('a newer format is refused with both solutions', async (t) => {
   const path = await storeOf(t, FORMAT_VERSION + 1)
   const { exitCode, err } = await runCommand('migrate', '--dry-run', '--data-dir', path)
   t.equal(exitCode, 78)
@@ -64,7 +64,7 @@ t.test('a newer format is refused with both ways out', async (t) => {
   t.equal(readFormat(path), FORMAT_VERSION + 1)
 })
 
-t.test('a format that no step reads is refused with the way over an export', async (t) => {
+t.test('a format that no step reads is refused with the way through an export', async (t) => {
   const path = await storeOf(t, 1)
   for (const words of [[], ['--dry-run']]) {
     const { exitCode, err } = await runCommand('migrate', ...words, '--data-dir', path)
@@ -72,11 +72,11 @@ t.test('a format that no step reads is refused with the way over an export', asy
     t.match(err, /tenrec export/)
     t.match(err, /tenrec import/)
   }
-  t.equal(readFormat(path), 1, 'nothing was changed')
+  t.equal(readFormat(path), 1, 'no file was changed')
   await t.rejects(DataDir.open(path), /tenrec migrate --dry-run/)
 })
 
-t.test('without a store, or with a mark that is damaged, it says so', async (t) => {
+t.test('a missing store or a damaged format mark is reported', async (t) => {
   const empty = await runCommand('migrate', '--data-dir', t.testdir())
   t.equal(empty.exitCode, 1)
   t.match(empty.err, /no store/)
@@ -87,7 +87,7 @@ t.test('without a store, or with a mark that is damaged, it says so', async (t) 
   t.match(damaged.err, /format is damaged/)
 })
 
-t.test('steps are taken in order, and each leaves the mark of its format', async (t) => {
+t.test('steps run in order, and each writes the mark of its format', async (t) => {
   const path = await storeOf(t, 0)
   const runs: string[] = []
   const plan = planMigration(path, steps(runs))
@@ -108,7 +108,7 @@ t.test('steps are taken in order, and each leaves the mark of its format', async
   dir.release()
 })
 
-t.test('what was cut short goes on with the step that was not finished', async (t) => {
+t.test('an interrupted migration continues with the unfinished step', async (t) => {
   const path = await storeOf(t, 0)
   const runs: string[] = []
   await t.rejects(
@@ -126,7 +126,7 @@ t.test('what was cut short goes on with the step that was not finished', async (
   t.equal(readFormat(path), FORMAT_VERSION)
 })
 
-t.test('a store that is open, or whose files are damaged, is left alone', async (t) => {
+t.test('an open or damaged store is not migrated', async (t) => {
   const path = await storeOf(t, 0)
   const runs: string[] = []
   const plan = planMigration(path, steps(runs))
@@ -145,7 +145,7 @@ t.test('a store that is open, or whose files are damaged, is left alone', async 
   t.equal(readFormat(path), 0)
 })
 
-t.test('the command shows the steps, and a dry run takes none', async (t) => {
+t.test('the command lists the steps, and a dry run executes none', async (t) => {
   const path = await storeOf(t, 1)
   const runs: string[] = []
   const written = { out: '', err: '' }
@@ -179,10 +179,10 @@ t.test('the command shows the steps, and a dry run takes none', async (t) => {
 })
 
 for (const format of [3, 4]) {
-  t.test(`a store of format ${format} is read as it is, and a start marks it`, async (t) => {
+  t.test(`a store of format ${format} is read unchanged, and a start marks it`, async (t) => {
     const path = await storeOf(t, format)
     t.equal(requireStore(path, 'events'), path)
-    t.equal(readFormat(path), format, 'commands change nothing')
+    t.equal(readFormat(path), format, 'commands do not change it')
     const dir = await DataDir.open(path)
     dir.release()
     t.equal(readFormat(path), FORMAT_VERSION, 'older versions refuse it')

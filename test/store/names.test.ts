@@ -1,5 +1,5 @@
 /**
- * The names of events and properties that a store gathers, compared with all events one by one.
+ * Compares the event and property names that a store gathers with those of all events, read one by one.
  *
  * @lane quick
  */
@@ -50,7 +50,7 @@ function noteIn(all: Map<string, Facts>, name: string, timeMs: number): void {
   }
 }
 
-/** What all events of project 1 say, read one by one. */
+/** Returns the names in all events of project 1, read one by one. */
 function expectedOf(reader: EventReader) {
   const events = new Map<string, Facts>()
   const properties = new Map<string, Facts>()
@@ -110,7 +110,7 @@ function randomSketches(count: number, seed: number): readonly EventSketch[] {
     if (random() < 0.3) properties['at'] = '2024-05-02T10:00:00Z'
     if (random() < 0.2) properties['me'] = 'user-1'
     if (random() < 0.1) properties[LONG] = [index]
-    // Shares a column with others, and is not listed.
+    // Shares a column with others, so it is not listed.
     if (random() < 0.1) properties[`${LONG}${LONG}`] = index
     if (random() < 0.1) properties[`rare ${Math.floor(random() * 20)}`] = index
     if (random() < 0.1) Object.defineProperty(properties, '__proto__', own(true))
@@ -124,7 +124,7 @@ function randomSketches(count: number, seed: number): readonly EventSketch[] {
   })
 }
 
-/** Of each segment whether it carries what is known about its names. */
+/** Returns for each segment whether it carries gathered names. */
 function carried(t: Test, dataDir: string): readonly boolean[] {
   const environment = new Environment({ dataDir, name: 'events', tables: EVENTS_TABLES })
   t.teardown(() => environment.close())
@@ -137,7 +137,7 @@ function own(value: unknown): PropertyDescriptor {
   return { value, enumerable: true, configurable: true, writable: true }
 }
 
-t.test('many segments, as they come and are merged', (t) => {
+t.test('many segments, unmerged and merged', (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir, { segmentRowsTarget: 512 })
   const reader = openReader(t, dataDir)
@@ -150,7 +150,7 @@ t.test('many segments, as they come and are merged', (t) => {
     writer.commit(++position)
     start = end
     if (position % 20 !== 0) continue
-    // A merge may join what is known with what is not.
+    // A merge may combine segments with and without gathered names.
     while (writer.warehouse.maintain(100));
     compare(t, reader.names(1, NO_CHECK), reader, `after ${start} events`)
   }
@@ -158,14 +158,14 @@ t.test('many segments, as they come and are merged', (t) => {
   compare(t, openReader(t, dataDir).names(1, NO_CHECK), reader, 'all at once')
   let asked = 0
   reader.names(1, () => asked++)
-  t.equal(asked, 0, 'nothing is read again')
+  t.equal(asked, 0, 'no segment is read again')
   const { events } = reader.names(1, NO_CHECK)
   const [first] = [...events].sort((a, b) => a.firstArrivalMs - b.firstArrivalMs)
   t.equal(first?.firstArrivalMs, START_MS + 200 * HOUR_MS)
   t.end()
 })
 
-t.test('more properties than there are columns', (t) => {
+t.test('there are more properties than columns', (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir, { segmentRowsTarget: 1500 })
   const reader = openReader(t, dataDir)
@@ -181,7 +181,7 @@ t.test('more properties than there are columns', (t) => {
   t.end()
 })
 
-t.test('segments in which names are slow to find carry what they say', (t) => {
+t.test('segments with names that are slow to find carry their names', (t) => {
   const log = new PersonLog(t, t.testdir())
   const reader = openReader(t, log.dataDir)
   const random = randomSketches(2500, 3)
@@ -208,7 +208,7 @@ t.test('segments in which names are slow to find carry what they say', (t) => {
   log.run(1, { kind: 'erase_events', criteria: { ...criteria, event: null } })
   const hasOwn = (): boolean =>
     [...reader.names(1, NO_CHECK).properties].some(({ name }) => name === 'own')
-  // Each call erases for a short while only.
+  // Each call erases for a short time only.
   for (let calls = 0; calls < 100 && hasOwn(); calls++) log.process()
   t.strictSame(carried(t, log.dataDir), [true, true])
   compare(t, reader.names(1, NO_CHECK), reader, 'erased')
@@ -216,7 +216,7 @@ t.test('segments in which names are slow to find carry what they say', (t) => {
   t.end()
 })
 
-t.test('a segment with too many names tells of those of its newest rows', (t) => {
+t.test('a segment with too many names carries the names of its newest rows', (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   const events = Math.ceil(SEGMENT_NAMES_UNITS_MAX / 200)
@@ -234,7 +234,7 @@ t.test('a segment with too many names tells of those of its newest rows', (t) =>
   t.end()
 })
 
-t.test('a segment of few but large events carries what it says', (t) => {
+t.test('a segment of few large events carries its names', (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   const long = 'lorem ipsum '.repeat(50_000)
@@ -267,7 +267,7 @@ t.test('a property with a name that is too long is not listed', (t) => {
   t.end()
 })
 
-t.test('erased events are forgotten', (t) => {
+t.test('erased events are not listed any more', (t) => {
   const log = new PersonLog(t, t.testdir())
   const event = (name: string, day: number): SentEvent => ({
     event: name,
@@ -290,7 +290,7 @@ t.test('erased events are forgotten', (t) => {
   t.end()
 })
 
-t.test('who gives up keeps what was read', (t) => {
+t.test('a cancelled reader keeps the names it has read', (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   const reader = openReader(t, dataDir)
@@ -325,7 +325,7 @@ async function saveInsight(
   await store.close()
 }
 
-/** Adds `count` events that have a name and a property of their own, 200 characters long. */
+/** Adds `count` events, each with its own name and property of 200 characters. */
 function addNames(writer: EventStoreWriter, first: number, count: number, atMs: number): void {
   const filler = 'x'.repeat(180)
   for (let index = first; index < first + count; index++) {
@@ -364,7 +364,7 @@ t.test('however many names there are, a new one is listed, and lasting ones stay
   const properties = new Set([...names.properties].map(({ name }) => name))
   for (const name of ['new', 'lasting', 'referred']) {
     t.ok(events.has(name), name)
-    t.ok(properties.has(`property of ${name}`), `property of ${name}`)
+    t.ok(properties.has(`property of ${name}`), `the property of ${name} is listed`)
   }
   t.notOk(events.has('once'), 'a name that was seen once, long ago, gives way')
   t.notOk(properties.has('property of once'))
@@ -373,7 +373,7 @@ t.test('however many names there are, a new one is listed, and lasting ones stay
   t.strictSame(seen, ['property of new'], 'which event has which property is still known')
 })
 
-t.test('names that were sent on several days leave room for a new one', (t) => {
+t.test('names that were sent on several days make room for a new one', (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   for (const day of [0, 1, 2]) {
@@ -395,7 +395,7 @@ t.test('names that were sent on several days leave room for a new one', (t) => {
   t.end()
 })
 
-t.test('a damaged segment is no answer', async (t) => {
+t.test('a damaged segment gives an error, not a partial answer', async (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   for (let commit = 1; commit <= 3; commit++) {
@@ -416,7 +416,7 @@ t.test('a damaged segment is no answer', async (t) => {
   compare(t, reader.names(1, NO_CHECK), reader, 'put back')
 })
 
-t.test('values of a property, by time and name', (t) => {
+t.test('values of a property are listed by time and name', (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   const reader = openReader(t, dataDir)

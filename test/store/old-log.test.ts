@@ -1,6 +1,6 @@
 /**
- * A store whose log is in LMDB (format 2): the start, `tenrec migrate` and a restore take over what is not
- * processed with its numbers, whenever they are cut short, or refuse and change nothing.
+ * Tests a store with its log in LMDB (format 2). The start, `tenrec migrate` and a restore transfer unprocessed blocks
+ * with their numbers, wherever they are interrupted, or refuse and change nothing.
  *
  * @lane quick alone
  */
@@ -51,7 +51,7 @@ function block(name: string): Buffer {
   return writer.finish()
 }
 
-/** `accept` makes what comes while the processor is there, which bears witness of it. */
+/** `accept` adds events while the processor exists, which records their number. */
 async function processAll(path: string, accept: () => void = nothing): Promise<void> {
   const processor = openProcessor(threadSettings(path), (error) => {
     throw error
@@ -82,7 +82,7 @@ async function oldStore(
   return path
 }
 
-/** All six events are stored, once, in order, and the numbers go on. */
+/** Checks that all six events are stored once, in order, and that the numbers continue. */
 async function checkTaken(t: Test, path: string): Promise<void> {
   const dir = await DataDir.open(path)
   t.equal(readFormat(path), 5)
@@ -104,16 +104,16 @@ async function checkTaken(t: Test, path: string): Promise<void> {
   t.strictSame(names, ['e1', 'e2', 'e3', 'e4', 'e5', 'e6'])
 }
 
-t.test('a start takes over what is not processed', async (t) => {
+t.test('a start transfers unprocessed blocks', async (t) => {
   await checkTaken(t, await oldStore(t))
 })
 
-t.test('also of a log that is trimmed, or never said how far it came', async (t) => {
+t.test('a trimmed log, and one without a recorded end, are transferred, too', async (t) => {
   await checkTaken(t, await oldStore(t, { firstKept: 4 }))
   await checkTaken(t, await oldStore(t, { end: null }))
 })
 
-t.test('a log with nothing that waits', async (t) => {
+t.test('a log without waiting blocks is transferred', async (t) => {
   const path = await oldStore(t, { firstKept: 7, end: 3 })
   const dir = await DataDir.open(path)
   dir.release()
@@ -122,7 +122,7 @@ t.test('a log with nothing that waits', async (t) => {
   await log.close()
 })
 
-t.test('`tenrec migrate` does the same, and says what it does', async (t) => {
+t.test('`tenrec migrate` does the same, and reports its steps', async (t) => {
   const path = await oldStore(t)
   const refused = await runCommand('verify', '--data-dir', path)
   t.equal(refused.exitCode, 78, 'commands do not change a store')
@@ -137,7 +137,7 @@ t.test('`tenrec migrate` does the same, and says what it does', async (t) => {
   await checkTaken(t, path)
 })
 
-t.test('killed at any step it is done by the next start, or by the old version', async (t) => {
+t.test('a transfer killed at any step is completed by the next start or the old version', async (t) => {
   const path = await oldStore(t)
   const states: string[] = []
   const copy = (): void => {
@@ -153,7 +153,7 @@ t.test('killed at any step it is done by the next start, or by the old version',
     const dir = await DataDir.open(path)
     dir.release()
   })
-  t.ok(states.length > 20, `${states.length} states`)
+  t.ok(states.length > 20, `${states.length} states were tested`)
   for (const state of states) {
     if (readFormat(state) === 2) {
       const isThere = readFileSync(join(state, 'log', 'data.mdb')).equals(old)
@@ -169,7 +169,7 @@ t.test('killed at any step it is done by the next start, or by the old version',
   await checkTaken(t, path)
 })
 
-t.test('a log that lacks blocks, or cannot be read, is refused and stays', async (t) => {
+t.test('a log that lacks blocks or cannot be read is refused and stays', async (t) => {
   const path = await oldStore(t, { firstKept: 5 })
   const before = readFileSync(join(path, 'log', 'data.mdb'))
   t.match(await refusal(DataDir.open(path)), {
@@ -190,7 +190,7 @@ t.test('a log that lacks blocks, or cannot be read, is refused and stays', async
   t.match(await refusal(DataDir.open(gone)), { exitCode: 78, message: /log is missing or empty/ })
 })
 
-t.test('a block that was damaged in LMDB is taken over as it is', async (t) => {
+t.test('a block that was damaged in LMDB is transferred unchanged', async (t) => {
   const path = await oldStore(t)
   const file = join(path, 'log', 'data.mdb')
   const bytes = readFileSync(file)
@@ -200,7 +200,7 @@ t.test('a block that was damaged in LMDB is taken over as it is', async (t) => {
   writeFileSync(file, bytes)
   const dir = await DataDir.open(path)
   const reader = new LogReader({ dataDir: path })
-  t.ok(reader.block(5)?.includes('"X5"'), 'it becomes a dead letter, as it would have')
+  t.ok(reader.block(5)?.includes('"X5"'), 'it becomes a dead letter, as it would have before')
   await reader.close()
   await processAll(path)
   dir.release()
@@ -220,7 +220,7 @@ t.test('a backup of format 2 is restored', async (t) => {
     manifest.environments.log.map((table) => [table.name, table.entries]),
     [['blocks', 3]],
   )
-  // An older program wrote the same table, and beside it how far the log had come.
+  // An older program wrote the same table, and next to it the end of the log.
   const state = { name: 'state', entries: 0, bytes: 0, chunks: [] }
   const environments = { ...manifest.environments, log: [...manifest.environments.log, state] }
   const older = { ...manifest, storeFormat: 2, environments }

@@ -1,5 +1,5 @@
 /**
- * All owners of a project, kept from snapshot to snapshot, against those of who reads all of them anew.
+ * Compares the table of owners of a project, updated from snapshot to snapshot, with a table that is read anew.
  *
  * @lane all
  */
@@ -36,7 +36,7 @@ function anonymous(distinctId: string): SentEvent {
   return sent(distinctId, 'seen', { $process_person_profile: false })
 }
 
-/** Who owns each event, and where numbers of nobody begin. */
+/** Returns the owner of each event, and the first number without a person. */
 function ownersSeen(reader: EventReader): object {
   const scanner = reader.scanner(NO_LIMITS)
   const { persons, values } = scanner.scan(EVERYTHING)
@@ -55,13 +55,13 @@ async function storedChanges(dataDir: string): Promise<OwnerChanges> {
   return counters.owners as OwnerChanges
 }
 
-t.test('owners that are kept are those that are read anew, whatever changes', async (t) => {
+t.test('an updated owner table equals a newly read one, whatever changes', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const random = randomNumbers(5)
   const below = (limit: number) => Math.floor(random() * limit)
   let ids = 0
   for (let step = 0; step < STEPS; step++) {
-    // Now and then more stretches change at once than are noted.
+    // Sometimes more ranges change at once than are recorded.
     const isMuch = step === 16
     const count = isMuch ? STRETCH * (OWNER_CHUNKS_NOTED_MAX + 3) : below(4)
     const events = Array.from({ length: count }, () => {
@@ -85,7 +85,7 @@ t.test('owners that are kept are those that are read anew, whatever changes', as
   }
 })
 
-t.test('what is noted of changes does not depend on commits', async (t) => {
+t.test('the recorded changes do not depend on commits', async (t) => {
   const events = Array.from({ length: 3000 }, (_, index) =>
     index % 7 === 6
       ? sent(`id-${index}`, '$merge_dangerously', { alias: `id-${(index * 31) % index}` })

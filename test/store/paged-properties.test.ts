@@ -1,6 +1,6 @@
 /**
- * Decisions about persons and groups with thousands of properties: they are the same as for those who have only
- * the wanted ones, and what is read for them does not grow with the others.
+ * Tests decisions about persons and groups with thousands of properties. They equal decisions about persons that have
+ * only the needed properties, and the data read for them does not grow with the other properties.
  *
  * @lane quick
  */
@@ -33,10 +33,10 @@ import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
 
 const PROJECT = 1
 const SEED = 20_260_129
-/** Names that flags ask for, some of which objects treat in their own way. */
+/** Names that flags read. JavaScript objects treat some of them specially. */
 const WANTED = ['plan', 'email', '7', '__proto__', 'constructor', 'größe "x"\\', '$initial_browser']
 const VALUES = ['pro', 'free', 7, true, null, ['a', 'b'], { b: 1, a: [2] }, 'x'.repeat(3000)]
-/** What a decision may parse of a person, whatever else the person has: pages, changes and deltas. */
+/** The bytes of a person that a decision may parse, whatever else the person has: pages, changes and deltas. */
 const PARSED_UNITS_MAX = 64 * 1024
 
 t.setTimeout(300_000)
@@ -51,7 +51,7 @@ function some(dice: Dice): Record<string, unknown> {
   return Object.fromEntries(dice.some(WANTED, 0.3).map((name) => [name, dice.pick(VALUES)]))
 }
 
-/** An event that changes wanted properties in every way there is. */
+/** An event that changes the needed properties in every possible way. */
 function change(dice: Dice): Readonly<Record<string, unknown>> {
   return {
     $browser: dice.pick(['Firefox', 'Safari']),
@@ -103,7 +103,7 @@ function decisionsOf(stored: DecisionSourceReader, distinctId: string, group: st
   return [shown, hasErrors]
 }
 
-/** UTF-16 units of all JSON that is parsed meanwhile. */
+/** Returns the UTF-16 units of all JSON that is parsed meanwhile. */
 function parsedUnits(action: () => void): number {
   const { parse } = JSON
   let units = 0
@@ -119,13 +119,13 @@ function parsedUnits(action: () => void): number {
   return units
 }
 
-t.test('whatever happens to a person, others properties change no decision', async (t) => {
+t.test('other properties change no decision, whatever happens to the person', async (t) => {
   const dice = new Dice(SEED)
   const log = new PersonLog(t, t.testdir())
-  // The second one is small enough for events to wait behind it.
+  // The second person is small enough to have pending events.
   const people = { small: 0, middle: 800, large: 5000 }
   const everybody = (make: (id: string, count: number) => SentEvent): void => {
-    // One request each: a block of the log has its limits.
+    // One request each, because the size of a log block is limited.
     for (const [id, count] of Object.entries(people)) log.send(PROJECT, [make(id, count)])
     log.process()
   }
@@ -158,7 +158,7 @@ t.test('whatever happens to a person, others properties change no decision', asy
       }
       log.process()
     }
-    // Who is not in memory gets deltas.
+    // A person that is not in memory gets deltas.
     if (dice.chance(0.7)) await log.reopen()
     if (dice.chance(0.2)) log.fold()
     stored.refresh()
@@ -189,10 +189,10 @@ t.test('whatever happens to a person, others properties change no decision', asy
     }
   }
   t.strictSame(differences.list(), [])
-  t.ok(parsed > 0 && parsed < PARSED_UNITS_MAX, `${parsed} units of JSON were parsed at most`)
+  t.ok(parsed > 0 && parsed < PARSED_UNITS_MAX, `at most ${parsed} units of JSON were parsed`)
 })
 
-t.test('what is parsed for a decision does not grow with the properties', (t) => {
+t.test('the amount parsed for a decision does not grow with the properties', (t) => {
   const log = new PersonLog(t, t.testdir())
   const units = [1000, 15_000].map((count) => {
     const id = `u${count}`
@@ -211,7 +211,7 @@ t.test('what is parsed for a decision does not grow with the properties', (t) =>
   t.end()
 })
 
-t.test('pages hold every property once, and name the page of each', (t) => {
+t.test('pages hold every property once, and list the page of each', (t) => {
   const dice = new Dice(SEED + 1)
   const differences = new Differences()
   for (let round = 0; round < 40; round++) {
@@ -250,10 +250,10 @@ t.test('pages hold every property once, and name the page of each', (t) => {
       Object.entries(JSON.parse(json) as object).sort(),
       `round ${round}: joined`,
     )
-    differences.equal(directory.readUInt32LE(), Buffer.byteLength(joined), `round ${round}: bytes`)
+    differences.equal(directory.readUInt32LE(), Buffer.byteLength(joined), `round ${round}: the bytes are equal`)
     for (const name of Object.keys(object)) {
       const page = JSON.parse(pages[pageOfName(directory, name)]?.toString() ?? '{}') as object
-      differences.ok(Object.hasOwn(page, name), `round ${round}: ${name}`)
+      differences.ok(Object.hasOwn(page, name), `round ${round}: ${name} is found`)
     }
     const names = [...Object.keys(object), 'none', '', ',', ':', '}', 'a', 'b', '"']
     for (const name of names) {
@@ -267,13 +267,13 @@ t.test('pages hold every property once, and name the page of each', (t) => {
       )
     }
     const reversed = JSON.stringify(Object.fromEntries(Object.entries(object).reverse()))
-    differences.ok(pagesOf(reversed).directory.equals(directory), `round ${round}: any order`)
+    differences.ok(pagesOf(reversed).directory.equals(directory), `round ${round}: the order does not matter`)
   }
   t.strictSame(differences.list(), [])
   t.end()
 })
 
-t.test('nothing is left of pages that are not needed any more', async (t) => {
+t.test('unused pages are removed', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const pagesLeft = (): Promise<readonly number[]> =>
     edit(log, (tables) => [
@@ -293,14 +293,14 @@ t.test('nothing is left of pages that are not needed any more', async (t) => {
   set('b', others(2000))
   identify({ text: 'x'.repeat(20_000), list: others(100) })
   const [persons = 0, groups = 0] = await pagesLeft()
-  t.ok(persons > 40 && groups > 1, 'large ones have pages')
+  t.ok(persons > 40 && groups > 1, 'large persons have pages')
   identify({ text: '', list: '' })
   t.strictSame((await pagesLeft())[1], 0, 'of a group that has become small')
   const person = log.reader.persons().person(PROJECT, 1)
   const $unset = Object.keys(person?.properties ?? {})
   log.send(PROJECT, [{ event: 'seen', distinct_id: 'a', properties: { $unset } }])
   log.process()
-  t.equal((await pagesLeft())[0], persons / 2, 'of a person who has become small')
+  t.equal((await pagesLeft())[0], persons / 2, 'a person that became small has none')
   log.run(PROJECT, { kind: 'delete_person', person: 2, deletesEvents: false })
   t.strictSame(await pagesLeft(), [0, 0], 'of a person who was deleted')
   set('c', others(2000))
@@ -313,10 +313,10 @@ t.test('nothing is left of pages that are not needed any more', async (t) => {
   stored.refresh()
   const { properties } = stored.person(PROJECT, 'c')
   t.strictSame([properties?.get('plan'), properties?.get('other 7')], ['pro', 'value 7'])
-  t.equal((await pagesLeft())[0], persons / 2, 'of a person who was merged')
+  t.equal((await pagesLeft())[0], persons / 2, 'a merged person has none')
 })
 
-t.test('persons that an older version has stored are read as they are', async (t) => {
+t.test('persons stored by an older version are read unchanged', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const $set = { ...others(500), plan: 'pro' }
   log.send(PROJECT, [{ event: 'seen', distinct_id: 'u', properties: { $set } }])
@@ -344,7 +344,7 @@ t.test('persons that an older version has stored are read as they are', async (t
     t.equal(Object.keys(record === null ? {} : propertiesOfRecord(record)).length, 1001)
     return tables.person_pages.getKeysCount({})
   })
-  t.ok(count > 10, 'it is stored in pages from then on')
+  t.ok(count > 10, 'the person is stored in pages from then on')
 })
 
 t.test('a damaged page fails the flags that need it, and no others', async (t) => {
@@ -399,6 +399,6 @@ t.test('a list or object that is too large is not compared', (t) => {
     continuityOverrides: () => new Map(),
   }
   const { decisions } = decide(COMPILED, given, nothing)
-  t.equal(decisions[0]?.reason, 'pattern_limit', 'neither when the request gives it')
+  t.equal(decisions[0]?.reason, 'pattern_limit', 'the same holds for a value in the request')
   t.end()
 })

@@ -1,5 +1,5 @@
 /**
- * What is stored of persons depends on the log alone: not on where commits end.
+ * Tests that the stored persons depend on the log alone, not on where commits end.
  *
  * @lane quick
  */
@@ -15,7 +15,7 @@ const EVERYTHING_MS = 3_600_000
 
 t.setTimeout(300_000)
 
-/** The tables that the log of a store leads to with commits of so many events. */
+/** Returns the tables that the log of a store leads to, with a number of events in each commit. */
 async function follow(
   from: string,
   to: string,
@@ -35,7 +35,7 @@ const splits: Readonly<Record<string, PersonCommand>> = {
 }
 
 for (const [name, command] of Object.entries(splits)) {
-  t.test(`${name} of a person with one id notes that id, whatever follows`, async (t) => {
+  t.test(`${name} of a person with one distinct_id records it, whatever follows`, async (t) => {
     const dir = t.testdir({ first: {}, all: {}, single: {} })
     const log = new PersonLog(t, `${dir}/first`)
     const seen = (id: string) => ({ event: 'seen', distinct_id: id, properties: { $set: { id } } })

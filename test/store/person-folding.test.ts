@@ -1,6 +1,6 @@
 /**
- * Events that wait behind a person are applied when there is nothing else to do: nobody who reads sees a
- * difference, wherever that happens, and a quiet machine comes to rest.
+ * Tests that pending changes of a person are applied when processing is idle. Readers see no difference, wherever it
+ * happens, and a quiet machine becomes idle.
  *
  * @lane all
  */
@@ -32,10 +32,10 @@ import { eventually } from '../fixtures/timed-command.ts'
 
 const PROJECT = 1
 const EVERYTHING_MS = 3_600_000
-/** Longer than the loop waits for more to do. */
+/** Longer than the loop waits for more work. */
 const REST_MS = 4000
 const PEOPLE = Array.from({ length: 12 }, (_, index) => `person-${index}`)
-/** Everything that a delta may hold, and names that objects treat in their own way. */
+/** Every value that a delta may hold, and names that JavaScript objects treat specially. */
 const NAMES = ['plan', 'größe', '7', '__proto__', 'seen', '$browser']
 
 t.setTimeout(300_000)
@@ -70,7 +70,7 @@ function commandOf(dice: Dice): PersonCommand {
   ])
 }
 
-/** A store without persons in memory, and who reads it all the time. */
+/** A store without persons in memory, and a reader that reads it all the time. */
 class World {
   readonly processor: LogProcessor
   readonly decisions: DecisionSourceReader
@@ -91,13 +91,13 @@ class World {
     })
   }
 
-  /** One commit; false when there was nothing left. */
+  /** Runs one commit. Returns false if nothing was left. */
   step(): boolean {
     const { processed, last } = this.processor.run(EVERYTHING_MS, false, 1)
     return processed < last
   }
 
-  /** What decisions, persons and timelines say of everybody. */
+  /** Returns decisions, persons and timelines of all persons. */
   facts(): readonly unknown[] {
     this.decisions.refresh()
     return PEOPLE.map((id) => {
@@ -108,13 +108,13 @@ class World {
       const person = number === 0 ? null : this.reader.persons().person(PROJECT, number)
       const wanted = { projectId: PROJECT, person: number, eventNames: [], crucialKeys: ['plan'] }
       const line = this.reader.propertiesTimeline({ ...wanted, fromMs: 0, toMs: 2e12 })
-      // Which prototype an object has depends on the way to it.
+      // The prototype of an object depends on how it was created.
       return JSON.parse(JSON.stringify([id, number, properties, person, line]))
     })
   }
 }
 
-t.test('wherever persons are folded, all that is read stays the same', async (t) => {
+t.test('folding persons at any point changes no answer', async (t) => {
   let folded = 0
   for (const seed of [1, 2]) {
     const dice = new Dice(seed)
@@ -134,9 +134,9 @@ t.test('wherever persons are folded, all that is read stays the same', async (t)
     let hasMore = true
     for (let step = 1; hasMore; step++) {
       hasMore = plain.step()
-      differences.equal(folding.step(), hasMore, `seed ${seed}, step ${step}: there is more`)
+      differences.equal(folding.step(), hasMore, `seed ${seed}, step ${step}: there is more to fold`)
       if (dice.chance(0.3)) {
-        // Read before and after: what readers keep must not outlast what it says.
+        // Read before and after, because cached data of readers must not outlive the stored data.
         folding.facts()
         folded += folding.processor.fold()
       }
@@ -155,7 +155,7 @@ t.test('wherever persons are folded, all that is read stays the same', async (t)
   t.ok(folded > 20, `${folded} persons were folded`)
 })
 
-t.test('a quiet loop folds, lets events pass, and comes to rest', async (t) => {
+t.test('a quiet loop folds, lets events pass, and becomes idle', async (t) => {
   const dataDir = t.testdir()
   const log = new PersonLog(t, dataDir)
   await grow(log, 20, 3)
@@ -177,7 +177,7 @@ t.test('a quiet loop folds, lets events pass, and comes to rest', async (t) => {
   const folded = (): number => results.reduce((sum, { folded = 0 }) => sum + folded, 0)
   loop.start()
   await pause(REST_MS)
-  t.equal(folded(), 0, 'a busy front is not disturbed')
+  t.equal(folded(), 0, 'a busy front end is not disturbed')
   t.equal(await deltasIn(dataDir), 60)
   front.isBusy = false
   await eventually(async () => folded() === 20)
@@ -185,7 +185,7 @@ t.test('a quiet loop folds, lets events pass, and comes to rest', async (t) => {
   await eventually(async () => results.at(-1)?.mayFold === false)
   const runs = results.length
   await pause(REST_MS)
-  t.equal(results.length, runs, 'nothing wakes it')
+  t.equal(results.length, runs, 'nothing wakes the loop')
   log.send(PROJECT, [{ event: 'seen', distinct_id: 'person 1', properties: { $browser: 'new' } }])
   loop.committed(5, 1000, 1)
   await eventually(async () => results.at(-1)?.processed === 5)
@@ -193,7 +193,7 @@ t.test('a quiet loop folds, lets events pass, and comes to rest', async (t) => {
   await processor.close()
 })
 
-t.test('nothing is written where nobody has deltas', async (t) => {
+t.test('nothing is written if no person has deltas', async (t) => {
   const dataDir = t.testdir()
   const log = new PersonLog(t, dataDir)
   log.send(PROJECT, [{ event: 'seen', distinct_id: 'ann', properties: { $browser: 'x' } }])
@@ -201,7 +201,7 @@ t.test('nothing is written where nobody has deltas', async (t) => {
   await log.reopen()
   const processor = openProcessor(threadSettings(dataDir), refuseDamage)
   const before = await tableDigests(dataDir)
-  t.ok(processor.mayFold, 'it has not looked yet')
+  t.ok(processor.mayFold, 'the loop has not checked yet')
   t.equal(processor.fold(), 0)
   t.notOk(processor.mayFold)
   await processor.close()
@@ -212,7 +212,7 @@ t.test('nothing is written where nobody has deltas', async (t) => {
 })
 
 t.test(
-  'killed while it folds, a store is what it was, and is folded by who comes next',
+  'a store that is killed while it folds is unchanged, and the next owner folds it',
   async (t) => {
     const dataDir = t.testdir()
     const persons = FOLDED_PERSONS_MAX * 8
@@ -242,18 +242,18 @@ t.test(
       left.add(await deltasIn(dataDir))
       t.strictSame(await tableDigests(dataDir), wanted)
     }
-    t.ok(left.size > 1, `it stopped with ${[...left].join(', ')} of ${deltas} deltas`)
+    t.ok(left.size > 1, `the loop stopped with ${[...left].join(', ')} of ${deltas} deltas`)
     const processor = openProcessor(threadSettings(dataDir), refuseDamage)
     const counts: number[] = []
     while (processor.mayFold) counts.push(processor.fold())
-    t.ok(Math.max(...counts) <= FOLDED_PERSONS_MAX, `${counts.join()} persons at a time`)
+    t.ok(Math.max(...counts) <= FOLDED_PERSONS_MAX, `${counts.join()} persons were folded at a time`)
     await processor.close()
     t.equal(await deltasIn(dataDir), 0)
     t.strictSame(await tableDigests(dataDir), wanted)
   },
 )
 
-/** Makes persons, who then get so many deltas each. */
+/** Creates persons with a number of deltas each. */
 async function grow(log: PersonLog, persons: number, deltas: number): Promise<void> {
   for (let round = 0; round <= deltas; round++) {
     for (let first = 0; first < persons; first += 256) {
@@ -271,7 +271,7 @@ async function grow(log: PersonLog, persons: number, deltas: number): Promise<vo
   }
 }
 
-/** How many deltas all persons have together. */
+/** Returns the number of deltas of all persons together. */
 async function deltasIn(dataDir: string): Promise<number> {
   const environment = new Environment({ dataDir, name: 'events', tables: EVENTS_TABLES })
   let count = 0

@@ -1,5 +1,6 @@
 /**
- * A pinned state of a data file: it stays readable while others write, and its pages are used again once it is released.
+ * Tests a pinned state of a data file: it stays readable while others write, and its pages are reused after its
+ * release.
  *
  * @lane quick
  */
@@ -12,20 +13,20 @@ const KEY = Buffer.from('key')
 const VALUE_BYTES = 1024 ** 2
 const ROUNDS = 24
 
-/** Writes one large value again and again, and answers by how many values the data file has grown. */
+/** Writes one large value repeatedly, and returns by how many values the data file has grown. */
 function growth(environment: Environment, dataDir: string): number {
   const file = join(dataDir, 'events', 'data.mdb')
   const before = statSync(file).size
   for (let round = 0; round < ROUNDS; round++) {
     const value = Buffer.alloc(VALUE_BYTES, round)
     environment.write(() => void environment.table('state').put(KEY, value))
-    // Ends the read transaction of this turn, which would hold a state as well.
+    // Ends the read transaction of this turn, which would also hold a state.
     environment.refresh()
   }
   return (statSync(file).size - before) / VALUE_BYTES
 }
 
-t.test('a pinned state stays as it is, and holds pages until it is released', async (t) => {
+t.test('a pinned state does not change, and keeps its pages until it is released', async (t) => {
   const dataDir = t.testdir()
   const environment = new Environment({ dataDir, name: 'events', tables: ['state'] })
   environment.write(() => void environment.table('state').put(KEY, Buffer.from('first')))
@@ -34,11 +35,11 @@ t.test('a pinned state stays as it is, and holds pages until it is released', as
   const pin = environment.pin()
   const read = (): string[] => [...pin.entries('state')].map(({ value }) => value.toString('hex'))
   const before = read()
-  t.ok(growth(environment, dataDir) > ROUNDS / 2, 'while it is pinned, no page is used again')
+  t.ok(growth(environment, dataDir) > ROUNDS / 2, 'while it is pinned, no page is reused')
   t.strictSame(read(), before, 'it reads what it read before')
   t.equal(before.length, 1)
   pin.release()
   environment.refresh()
-  t.ok(growth(environment, dataDir) < ROUNDS / 2, 'after its release, pages are used again')
+  t.ok(growth(environment, dataDir) < ROUNDS / 2, 'after its release, pages are reused')
   await environment.close()
 })

@@ -1,5 +1,5 @@
 /**
- * Values of plain columns in flat memory are written as the same values in a list would be.
+ * Compares values of plain columns written from flat memory with the same values written from a list.
  *
  * @lane quick
  */
@@ -19,7 +19,7 @@ const JSON_VALUE = fc.oneof(
   fc.double({ noNaN: true }),
   fc.constant({ a: [1] }),
 )
-/** Mostly of one kind, as columns are. */
+/** Mostly of one kind, as in real columns. */
 const VALUES = fc
   .constantFrom<fc.Arbitrary<unknown>>(
     ...[hex(16), hex(12), hex(7), fc.uuid(), fc.string({ unit: 'grapheme-ascii' })],
@@ -46,7 +46,7 @@ function writtenList(values: readonly unknown[]): readonly unknown[] {
   return [plan.encoding, plan.width, writer.view().toString('hex')]
 }
 
-/** As the kernel gives a value: as bytes where that is possible. */
+/** As the kernel passes a value: as bytes where possible. */
 function give(plain: PlainValues, value: unknown): void {
   const json = Buffer.from(` ${JSON.stringify(value)}`)
   const isPlainText =
@@ -56,7 +56,7 @@ function give(plain: PlainValues, value: unknown): void {
   else plain.push(value)
 }
 
-t.test('the same bytes as those of a list, also when values are taken back', (t) => {
+t.test('the bytes equal those of a list, also after values are removed', (t) => {
   const plain = new PlainValues()
   const differences = new Differences()
   fc.assert(

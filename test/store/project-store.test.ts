@@ -1,5 +1,6 @@
 /**
- * Organization, projects and personal keys: what is stored, refused, and seen by other threads.
+ * Tests the organization, projects and personal keys: which changes are stored or refused, and when other threads see
+ * them.
  *
  * @lane quick
  */
@@ -41,7 +42,7 @@ function openDirectory(t: Tap, path: string, state = { nowMs: NOW_MS }): Project
   return directory
 }
 
-t.test('the first start creates organization, project 1 and a key, once', async (t) => {
+t.test('the first start creates an organization, project 1 and a key, once', async (t) => {
   const { path, store } = await openStore(t)
   t.equal(store.organization(), null)
   const first = store.bootstrap({ projectKey: 'phc_a', personalKey: 'phx_b' })
@@ -60,7 +61,7 @@ t.test('the first start creates organization, project 1 and a key, once', async 
   t.strictSame(directory.personalKey('phx_d'), null)
 })
 
-t.test('a change is seen after refreshIfChanged, and only then', async (t) => {
+t.test('a change is visible after refreshIfChanged, and not before', async (t) => {
   const { path, store } = await openStore(t)
   store.bootstrap({ projectKey: 'phc_a', personalKey: 'phx_a' })
   const directory = openDirectory(t, path)
@@ -76,7 +77,7 @@ t.test('a change is seen after refreshIfChanged, and only then', async (t) => {
   const filters = [{ key: 'email', value: '@example.com', operator: 'not_icontains' }]
   store.setProject(2, { apiKey: 'phc_new', timezone: 'Europe/Berlin', testAccountFilters: filters })
   t.equal(directory.refreshIfChanged(), true)
-  t.equal(directory.projectByKey(project.apiKey), null, 'the old key is gone')
+  t.equal(directory.projectByKey(project.apiKey), null, 'the old key is not valid any more')
   t.match(directory.projectById(2), {
     apiKey: 'phc_new',
     name: 'Second',
@@ -86,7 +87,7 @@ t.test('a change is seen after refreshIfChanged, and only then', async (t) => {
   })
 })
 
-t.test('personal keys are limited, expire and are revoked', async (t) => {
+t.test('personal keys are limited in number, expire and can be revoked', async (t) => {
   const { path, store, state } = await openStore(t)
   store.bootstrap({ projectKey: 'phc_a', personalKey: 'phx_a' })
   const { text, key } = store.keys.create({
@@ -100,11 +101,11 @@ t.test('personal keys are limited, expire and are revoked', async (t) => {
   const directory = openDirectory(t, path, state)
   t.match(directory.personalKeyByText(text), { scopes: ['event:read'], projectIds: [1] })
   state.nowMs += 1000
-  t.equal(directory.personalKeyByText(text), null, 'expired')
+  t.equal(directory.personalKeyByText(text), null, 'the key has expired')
   t.not(directory.personalKeyByText('phx_a'), null)
   t.equal(store.keys.revoke(1).revokedAtMs, state.nowMs)
   state.nowMs += 5
-  t.equal(store.keys.revoke(1).revokedAtMs, state.nowMs - 5, 'the first revocation stands')
+  t.equal(store.keys.revoke(1).revokedAtMs, state.nowMs - 5, 'the first revocation is kept')
   directory.refreshIfChanged()
   t.equal(directory.personalKeyByText('phx_a'), null)
   t.strictSame(
@@ -116,7 +117,7 @@ t.test('personal keys are limited, expire and are revoked', async (t) => {
   )
 })
 
-t.test('the store holds the hash of a personal key and not the key', async (t) => {
+t.test('the store holds the hash of a personal key, not the key', async (t) => {
   const { path, store } = await openStore(t)
   store.bootstrap({ projectKey: 'phc_a', personalKey: 'phx_a' })
   const { text } = store.keys.create({ text: 'phx_secretsecretsecretsecret' })
@@ -125,7 +126,7 @@ t.test('the store holds the hash of a personal key and not the key', async (t) =
   t.equal(bytes.includes(createHash('sha256').update(text).digest()), true)
 })
 
-t.test('odd texts are unknown keys', async (t) => {
+t.test('malformed texts are unknown keys', async (t) => {
   const { path, store } = await openStore(t)
   store.bootstrap({ projectKey: 'phc_a', personalKey: 'phx_a' })
   const directory = openDirectory(t, path)
@@ -141,11 +142,11 @@ t.test('odd texts are unknown keys', async (t) => {
     t.equal(directory.projectByKey(text), null)
     t.equal(directory.personalKeyByText(text), null)
   }
-  t.equal(directory.personalKeyByText('phc_a'), null, 'a project key is no personal key')
+  t.equal(directory.personalKeyByText('phc_a'), null, 'a project key is not a personal key')
   t.equal(directory.projectById(Number.NaN), null)
 })
 
-t.test('what is not allowed is refused and changes nothing', async (t) => {
+t.test('a forbidden change is refused and changes nothing', async (t) => {
   const { store } = await openStore(t)
   store.bootstrap({ projectKey: 'phc_a', personalKey: 'phx_a' })
   const refused = (action: () => unknown, message: RegExp) => {
@@ -169,13 +170,13 @@ t.test('what is not allowed is refused and changes nothing', async (t) => {
   t.equal(store.keys.list().length, 1)
 })
 
-t.test('generated keys look like those of the SDKs and differ', async (t) => {
+t.test('generated keys have the form of SDK keys and are unique', async (t) => {
   t.match(generateProjectKey(), /^phc_[0-9A-Za-z]{43}$/)
   t.match(generatePersonalKey(), /^phx_[0-9A-Za-z]{43}$/)
   t.not(generateProjectKey(), generateProjectKey())
 })
 
-t.test('a damaged record is noticed, and the directory goes on with what it knew', async (t) => {
+t.test('a damaged record is detected, and the directory keeps its last state', async (t) => {
   const { path, store } = await openStore(t)
   store.bootstrap({ projectKey: 'phc_a', personalKey: 'phx_a' })
   const directory = openDirectory(t, path)

@@ -1,6 +1,6 @@
 /**
- * A value that stands in many rows is stored once, also when segments are merged whose other values hardly repeat: few
- * bytes that a client sends must not become many that every merge and every question reads.
+ * Tests that a value in many rows is stored once, also when the merged segments have mostly unique other values. A few
+ * bytes from a client must not become many bytes that every merge and every query reads.
  *
  * @lane quick
  */
@@ -21,7 +21,7 @@ function sent(p: unknown): SentEvent {
   return { event: 'seen', distinct_id: 'u', timestamp, properties: { p } }
 }
 
-/** Values that differ, in two commits, and then one long value in all rows of each commit. */
+/** Unique values in two commits, and then one long value in all rows of each commit. */
 function fill(log: PersonLog, longValue: (body: number) => unknown): readonly unknown[] {
   const values: unknown[] = []
   const commit = (some: readonly unknown[]): void => {
@@ -36,7 +36,7 @@ function fill(log: PersonLog, longValue: (body: number) => unknown): readonly un
   return values
 }
 
-/** Bytes of the values of all segments, as questions decode them, and how many segments there are. */
+/** Returns the bytes of the values of all segments, as queries decode them, and the number of segments. */
 async function stored(dataDir: string): Promise<{ valueBytes: number; segments: number }> {
   const environment = new Environment({ dataDir, name: 'events', tables: EVENTS_TABLES })
   const tables = new SegmentTables(environment.tables)
@@ -66,7 +66,7 @@ for (const [kind, longValue] of Object.entries(KINDS)) {
   })
 }
 
-t.test('a list of values that differ is a dictionary again, with the same values', async (t) => {
+t.test('a list of unique values becomes a dictionary again, with the same values', async (t) => {
   const column = new ColumnBuilder('p', 4096)
   const values: unknown[] = []
   const put = (value: unknown): void => {
@@ -74,17 +74,17 @@ t.test('a list of values that differ is a dictionary again, with the same values
     values.push(value)
   }
   for (let index = 0; index < 300; index++) put(index % 3 === 0 ? { index } : `text ${index}`)
-  t.ok(column.isPlain, 'it became a list')
+  t.ok(column.isPlain, 'the column became a list')
   column.makeDictionary(values.length)
   for (let index = 0; index < 300; index++) put(`text ${1 + (index % 2)}`)
   column.settle(values.length)
   t.notOk(column.isPlain, 'it stays a dictionary')
-  t.equal(column.valueCount, 300, 'a value that came again has no second place')
+  t.equal(column.valueCount, 300, 'a repeated value is not stored twice')
   const found = values.map((_, row) => column.values[(column.ids[row] ?? 0) - 1])
   t.strictSame(found, values)
 })
 
-t.test('values that hardly repeat, one of them long, do not become a list', async (t) => {
+t.test('mostly unique values, one of them long, do not become a list', async (t) => {
   const column = new ColumnBuilder('p', 4096)
   const long = 'x'.repeat(LONG_BYTES)
   for (let row = 0; row < 300; row++) column.put(row, row % 10 === 9 ? long : row)

@@ -1,6 +1,6 @@
 /**
- * A restore that is cut short, at any of its steps: nobody opens what it leaves, neither as an empty store
- * nor as the old one, until it is repeated.
+ * Tests a restore that is interrupted at any of its steps. Nothing opens the result, neither as an empty store nor as
+ * the old one, until the restore is repeated.
  *
  * @lane all
  */
@@ -33,7 +33,7 @@ async function storeNamed(path: string, name: string): Promise<void> {
   dir.release()
 }
 
-/** The name in a store that opens; null for one without projects. */
+/** Returns the name of the project in a store that opens, or null if there is none. */
 async function nameIn(path: string): Promise<string | null> {
   const dir = await DataDir.open(path)
   const store = new ProjectStore(path)
@@ -45,7 +45,7 @@ async function nameIn(path: string): Promise<string | null> {
   }
 }
 
-/** What is in a data directory, apart from who has it. */
+/** Returns the content of a data directory, without the notes about its owner. */
 function entriesOf(path: string): readonly string[] {
   return readdirSync(path)
     .filter((name) => !name.startsWith('lock'))
@@ -65,7 +65,7 @@ function restore(folder: string, dataDir: string, isForced = true) {
 
 for (const old of ['the old store', null]) {
   t.test(
-    `over ${old ?? 'nothing'}, each cut of a restore is refused until it is repeated`,
+    `over ${old ?? 'nothing'}, each interrupted restore is refused until it is repeated`,
     async (t) => {
       const root = t.testdir({})
       const data = join(root, 'data')
@@ -89,25 +89,25 @@ for (const old of ['the old store', null]) {
           (async () => planMigration(state))(),
         ]) {
           const { exitCode, message } = await refusal(refused)
-          differences.equal(exitCode, 78, `cut ${index}: the exit code`)
-          differences.match(message, /repeat 'tenrec restore'/, `cut ${index}`)
+          differences.equal(exitCode, 78, `cut ${index}: the exit code is right`)
+          differences.match(message, /repeat 'tenrec restore'/, `cut ${index}: the store is refused`)
         }
         differences.same(entriesOf(state), before, `cut ${index}: the entries afterwards`)
-        // Repeating takes its time: some of them tell for all.
+        // A repetition takes time, so only some cuts are repeated.
         if (index % REPEATED_EVERY > 0) continue
         await restore(folder, state)
-        differences.equal(await nameIn(state), 'the backup', `cut ${index}, repeated`)
+        differences.equal(await nameIn(state), 'the backup', `cut ${index}: the repeated restore succeeds`)
       }
       t.strictSame(differences.list(), [], 'every cut is refused, unchanged, until it is repeated')
       const turns = outcomes.filter((outcome, index) => outcome !== outcomes[index - 1])
       t.strictSame(turns, [old ?? 'empty', 'refused', 'the backup'], 'one after the other')
-      t.ok(outcomes.filter((outcome) => outcome === 'refused').length > 15, 'at many steps')
+      t.ok(outcomes.filter((outcome) => outcome === 'refused').length > 15, 'there were many steps')
     },
   )
 }
 
 t.test(
-  'a restore that fails or may not begin leaves the cut of an earlier one refused',
+  'a restore that fails or may not begin leaves an earlier interrupted one refused',
   async (t) => {
     const root = t.testdir({})
     const data = join(root, 'data')
@@ -125,11 +125,11 @@ t.test(
     t.equal((await refusal(restore(folder, cut))).exitCode, 78)
     t.match((await refusal(DataDir.open(cut))).message, `remove ${join(cut, '.restored')}`)
     rmSync(join(cut, '.restored'), { recursive: true })
-    t.equal(await nameIn(cut), 'the old store', 'as the refusal says')
+    t.equal(await nameIn(cut), 'the old store', 'the restore is possible as the refusal says')
   },
 )
 
-t.test('a restore killed while it writes keeps a daemon and commands away', async (t) => {
+t.test('a restore killed while it writes keeps out daemons and commands', async (t) => {
   const root = t.testdir({})
   const data = join(root, 'data')
   const folder = await backupNamed(root, 'the backup')
@@ -166,7 +166,7 @@ t.test('a restore killed while it writes keeps a daemon and commands away', asyn
 })
 
 t.test(
-  'a restore into a directory whose creation was cut short leaves a whole store',
+  'a restore into a directory with an interrupted creation leaves a complete store',
   async (t) => {
     const root = t.testdir({ data: { creating: '' } })
     const data = join(root, 'data')

@@ -1,5 +1,5 @@
 /**
- * Saved things in the store: what a restart and a backup keep, and what makes room when a project is full.
+ * Tests saved objects in the store: a restart and a backup keep them, and a full project deletes the oldest.
  *
  * @lane quick
  */
@@ -27,7 +27,7 @@ function insight(fields: InsightRequest['fields'], dashboards: readonly number[]
   return { projectId: 1, userId: 1, fields, dashboards }
 }
 
-/** A store of the first start in a new folder, closed. */
+/** A store after its first start in a new folder, closed. */
 async function newStore(path: string): Promise<void> {
   const directory = await DataDir.open(path)
   const store = new OrganizationStore(path)
@@ -36,7 +36,7 @@ async function newStore(path: string): Promise<void> {
   directory.release()
 }
 
-/** Everything that can be read of saved things. */
+/** Returns all saved objects that can be read. */
 function contentOf({ saved }: OrganizationStore, token: string) {
   const list = { projectId: 1, filter: {}, page: FIRST_PAGE }
   const dashboards = saved.listDashboards(list)
@@ -48,7 +48,7 @@ function contentOf({ saved }: OrganizationStore, token: string) {
   }
 }
 
-t.test('a page of a list ends at its limit of units, and the next one goes on', async (t) => {
+t.test('a list page ends at its limit of units, and the next one continues', async (t) => {
   const data = join(t.testdir({ data: {} }), 'data')
   await newStore(data)
   const store = new OrganizationStore(data)
@@ -75,12 +75,12 @@ t.test('a page of a list ends at its limit of units, and the next one goes on', 
     t.ok(JSON.stringify(first.results).length <= PAGE_SAVED_UNITS_MAX + 10_000)
     const third = list({ limit: 1000, offset: first.results.length + second.results.length })
     const shown = first.results.length + second.results.length + third.results.length
-    t.equal(shown, 60, `${name}: three pages have all`)
+    t.equal(shown, 60, `${name}: three pages hold all objects`)
   }
   await store.close()
 })
 
-t.test('a restart, a backup and a restore keep everything', async (t) => {
+t.test('a restart, a backup and a restore keep all saved objects', async (t) => {
   const root = t.testdir({ data: {}, backups: {}, restored: {} })
   const [data, restored] = [join(root, 'data'), join(root, 'restored')]
   await newStore(data)
@@ -119,7 +119,7 @@ t.test('a restart, a backup and a restore keep everything', async (t) => {
 })
 
 t.test(
-  'a store of before there were saved things opens, keeps what it has and takes them',
+  'a store from before saved objects existed opens, keeps its data and accepts them',
   async (t) => {
     const path = t.testdir()
     const isNew = (name: string) => /insight|dashboards$|dashboard_tiles|annot|share/.test(name)
@@ -136,7 +136,7 @@ t.test(
   },
 )
 
-t.test('what was deleted first makes room, and takes along what leads to it', async (t) => {
+t.test('the objects deleted first make room, together with references to them', async (t) => {
   const path = t.testdir()
   await newStore(path)
   const environment = new DirectoryEnvironment(path)
@@ -165,11 +165,11 @@ t.test('what was deleted first makes room, and takes along what leads to it', as
   t.same(removed.toSorted(), ['a', 'b'])
   t.same(names(), ['c', 'd', 'e'])
   t.throws(() => add('f'), { code: 'invalid_input' })
-  t.equal(add('g', 2).id, 7, 'numbers never come again')
+  t.equal(add('g', 2).id, 7, 'numbers are never reused')
   await environment.close()
 })
 
-t.test('a thing that goes for good leaves neither tiles nor tokens', async (t) => {
+t.test('a purged object leaves neither tiles nor tokens', async (t) => {
   const path = t.testdir()
   await newStore(path)
   const store = new OrganizationStore(path)
@@ -186,7 +186,7 @@ t.test('a thing that goes for good leaves neither tiles nor tokens', async (t) =
   t.same([count('insight_tiles'), count('dashboard_tiles'), count('share_tokens')], [1, 1, 1])
   saved.refreshSharing(place)
   t.equal(count('share_tokens'), 1, 'the old token is gone')
-  // Moved to another project, an annotation is no longer in the first.
+  // After a move to another project, an annotation is no longer in the first one.
   const note = saved.createAnnotation({ ...OWNER, fields: { scope: 'project' } })
   saved.changeAnnotation({ ...OWNER, id: note.id, fields: { scope: 'organization' } })
   const list = { filter: {}, page: FIRST_PAGE }
@@ -197,7 +197,7 @@ t.test('a thing that goes for good leaves neither tiles nor tokens', async (t) =
 })
 
 t.test(
-  'a change raises the version of the environment and not that of the directory',
+  'a change raises the version of the environment, not that of the directory',
   async (t) => {
     const path = t.testdir()
     await newStore(path)
@@ -210,7 +210,7 @@ t.test(
       code: 'does_not_exist',
     })
     const list = { projectId: 1, filter: {}, page: FIRST_PAGE }
-    t.equal(store.saved.listInsights(list).count, 1, 'a refusal leaves nothing')
+    t.equal(store.saved.listInsights(list).count, 1, 'a refused change leaves nothing')
     await environment.close()
     await store.close()
   },

@@ -1,5 +1,5 @@
 /**
- * Segments that are left out when sessions are looked for, against a look at every event.
+ * Compares the segments that a search for sessions skips with a check of every event.
  *
  * @lane quick
  */
@@ -32,7 +32,7 @@ function seen(session: unknown, atMs: number, others: object = {}): SentEvent {
   return { event: 'seen', distinct_id: 'a', timestamp: new Date(atMs).toISOString(), properties }
 }
 
-/** The stretches that the header of each segment names, oldest first. */
+/** The ranges in the header of each segment, oldest first. */
 async function namedStretches(dataDir: string): Promise<readonly (readonly number[] | null)[]> {
   const environment = new Environment({ dataDir, name: 'events', tables: EVENTS_TABLES })
   const tables = new SegmentTables(environment.tables)
@@ -53,7 +53,7 @@ t.test('events of sessions are found wherever they are stored', async (t) => {
     const atMs = START_MS + hour * HOUR_MS
     const events = Array.from({ length: 1 + below(20) }, () => {
       const draw = below(12)
-      // Ids of any time, with capitals, of earlier sessions, none, and what is no session.
+      // Ids of any time, with capitals, of earlier sessions, missing ids, and invalid ids.
       const id = uuidV7(draw === 0 ? below(2 ** 40) : atMs)
       if (draw === 1) return seen(undefined, atMs)
       if (draw === 2) return seen(below(2) === 0 ? '00000000-0000-4000-8000-000000000000' : 5, atMs)
@@ -61,7 +61,7 @@ t.test('events of sessions are found wherever they are stored', async (t) => {
       known.push(draw === 6 ? id.toUpperCase() : id)
       return seen(known.at(-1), atMs)
     })
-    // More properties than have columns: those behind share one.
+    // More properties than columns, so that the last ones share one column.
     const many = Object.fromEntries(Array.from({ length: 600 }, (_, at) => [`p${at}`, at]))
     if (hour % 20 === 7) {
       const shared = uuidV7(atMs)
@@ -74,7 +74,7 @@ t.test('events of sessions are found wherever they are stored', async (t) => {
   const scanner = log.reader.scanner(NO_LIMITS)
   const { sequences, values } = scanner.scan(EVERYTHING)
   const texts = values[0]?.values ?? []
-  // The memory of a result serves the next one.
+  // The memory of a result is reused by the next one.
   const sessions = Array.from(values[0]?.ids ?? [])
   const places = Array.from(sequences)
   t.strictSame(new Set(texts.slice(1)), new Set(known.filter(isSessionId)))
@@ -90,7 +90,7 @@ t.test('events of sessions are found wherever they are stored', async (t) => {
   }
 })
 
-t.test('a header names when the sessions of its events began, if it can', async (t) => {
+t.test('a header holds the start times of the sessions of its events, if possible', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const early = '018d0a1b-2c3d-7e4f-8a5b-6c7d8e9f0a1b'
   const late = '018E0A1B-2C3D-7E4F-8A5B-6C7D8E9F0A1B'

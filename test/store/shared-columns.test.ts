@@ -1,5 +1,5 @@
 /**
- * Columns of large segments, which lie where all threads of analytics find them.
+ * Tests columns of large segments in memory that all analytics threads share.
  *
  * @lane quick
  */
@@ -31,7 +31,7 @@ const VALUES: readonly ValueRequest[] = [
   { kind: 'event_name' },
 ]
 
-/** Those that look at all columns. */
+/** Queries that read all columns. */
 const FEW = REQUESTS.filter(([name]) => ['everything', 'a tree', 'values'].includes(name))
 
 /** A store with some large segments. */
@@ -59,7 +59,7 @@ function openTwo(t: Test, { dataDir }: PersonLog, bytesMax: number) {
 
 const bytesOf = ({ scans }: EventReader): number => scans?.cachedBytes ?? 0
 
-/** All that a scan of everything finds, as text. */
+/** Returns the full result of a scan of everything, as text. */
 function everything(reader: EventReader, request: Partial<EventScanRequest> = {}): string {
   const found = reader.scanner(NO_LIMITS).scan({ ...BASE, values: VALUES, ...request })
   const values = found.values.map(({ ids, values: texts }) => Array.from(ids, (id) => texts[id]))
@@ -68,15 +68,15 @@ function everything(reader: EventReader, request: Partial<EventScanRequest> = {}
   )
 }
 
-t.test('who reads what another has read finds its columns, and the same events', async (t) => {
+t.test('a second reader finds the columns of the first, and the same events', async (t) => {
   const log = store(t, 1)
   const { first, second } = openTwo(t, log, 16 * MIB)
   compare(t, first, new Map(), REQUESTS)
   const read = bytesOf(first)
-  t.ok(read > ROWS * 20, 'there are columns')
+  t.ok(read > ROWS * 20, 'there are shared columns')
   compare(t, second, new Map(), REQUESTS)
   const again = bytesOf(first)
-  t.ok(again - read < read / 10, 'which are there once')
+  t.ok(again - read < read / 10, 'each column is there once')
   const [gone] = log.reader
     .persons()
     .list({ projectId: 1, limit: 1, offset: 0, nowMs: BASE.nowMs * 2 }).results
@@ -88,7 +88,7 @@ t.test('who reads what another has read finds its columns, and the same events',
   for (const reader of [second, first]) compare(t, reader, deleted, FEW)
 })
 
-t.test('distinct_ids are shown as they lie there, to whoever only looks at them', async (t) => {
+t.test('distinct_ids are read in place by readers that only look at them', async (t) => {
   const { first, second } = openTwo(t, store(t, 2), 16 * MIB)
   const differences = new Differences()
   for (const names of [null, ['buy', 'signup'], ['rare'], ['none']]) {
@@ -106,7 +106,7 @@ t.test('distinct_ids are shown as they lie there, to whoever only looks at them'
         looksAt: () => 'persons' as const,
       } as const
       scanner.scanPieces(asked, ({ count, persons }) => {
-        differences.equal(count, persons.length, `${named}: the number of rows`)
+        differences.equal(count, persons.length, `${named}: the number of rows is right`)
         for (const id of persons) found.push((words[id] ?? 0) & OWNER_BITS)
       })
       differences.same(found.sort(), expected, named)
@@ -115,7 +115,7 @@ t.test('distinct_ids are shown as they lie there, to whoever only looks at them'
   t.strictSame(differences.list(), [], 'the same persons own the events')
 })
 
-t.test('readers that push each other out of the memory find what they would alone', async (t) => {
+t.test("readers that evict each other's columns find the same as alone", async (t) => {
   const log = store(t, 4)
   const wide = new EventReader({ dataDir: log.dataDir, scanCache: 16 * MIB })
   t.teardown(() => wide.close())
@@ -127,7 +127,7 @@ t.test('readers that push each other out of the memory find what they would alon
     const { first, second } = openTwo(t, log, bytesMax)
     for (let round = 0; round < 3; round++) {
       for (const reader of [first, second]) {
-        differences.equal(everything(reader), all, `everything in ${bytesMax} bytes`)
+        differences.equal(everything(reader), all, `the results are equal with ${bytesMax} bytes`)
         reader.scans?.rest()
         for (const filter of [
           { key: 'lib', value: 'web' },
@@ -145,7 +145,7 @@ t.test('readers that push each other out of the memory find what they would alon
   t.strictSame(differences.list(), [], 'the same events within the memory')
 })
 
-t.test('what a query looks at stays as it is while others fill the memory', async (t) => {
+t.test('columns in use stay unchanged while others fill the memory', async (t) => {
   const log = store(t, 3)
   const { first, second } = openTwo(t, log, 200_000)
   const shown = { ...BASE, order: 'any', areIds: true, looksAt: () => 'persons' as const } as const

@@ -1,13 +1,13 @@
 /**
- * Which errors stand for a shortage that passes: those of the file system as Node throws them, and those of LMDB and of
- * starting threads and processes, by their text.
+ * Tests which errors are temporary shortages: errors of the file system as Node throws them, and errors of LMDB and of
+ * starting threads and processes, by their message.
  *
  * @lane quick
  */
 import t from 'tap'
 import { isShortage, type Shortage } from '../../src/store/faults.ts'
 
-/** As Node makes them. */
+/** Errors as Node creates them. */
 function systemError(code: string, text: string, syscall: string): Error {
   return Object.assign(new Error(`${code}: ${text}, ${syscall}`), { code, syscall, errno: -1 })
 }
@@ -23,7 +23,7 @@ const EXPECTED: readonly (readonly [Error, Shortage | null])[] = [
   [systemError('EIO', 'i/o error', 'write'), null],
   [systemError('EIO', 'i/o error', 'fdatasync'), null],
   [systemError('EACCES', 'permission denied', 'open'), null],
-  // LMDB has met it while it wrote: the process must end.
+  // LMDB ran into it during a write, so the process must end.
   [new Error('No space left on device: Attempting to write page at position 45006848'), null],
   [new Error('MDB_MAP_FULL: Environment mapsize limit reached'), 'disk'],
   [new Error('Too many open files'), 'files'],
@@ -35,11 +35,11 @@ const EXPECTED: readonly (readonly [Error, Shortage | null])[] = [
   [new Error('ENOSPC'), null],
 ]
 
-t.test('a shortage is known by its error or the cause of it', async (t) => {
+t.test('a shortage is recognised by the error or its cause', async (t) => {
   for (const [error, shortage] of EXPECTED) {
     t.equal(isShortage(error), shortage, error.message)
     const outer = new Error('the thread ended', { cause: error })
-    t.equal(isShortage(outer), shortage, `${error.message}, as a cause`)
+    t.equal(isShortage(outer), shortage, `${error.message} is recognised as a cause`)
   }
-  t.equal(isShortage('ENOSPC: no space left on device, write'), null, 'a text is no error')
+  t.equal(isShortage('ENOSPC: no space left on device, write'), null, 'a text is not an error')
 })

@@ -1,6 +1,6 @@
 /**
- * The three environments of a store bear witness of each other: one that is older than the others is
- * refused with what is missing, and no crash or restore makes a store that disagrees.
+ * Tests that the three environments of a store record each other's state. An environment that is older than the others
+ * is refused with a list of the missing data, and no crash or restore creates a store that disagrees.
  *
  * @lane all
  */
@@ -45,7 +45,7 @@ const NOW_MS = Date.UTC(2026, 0, 31, 12)
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-/** A store with an organization, in a folder of its own. Closed. */
+/** Creates a store with an organization in its own folder, and closes it. */
 async function newStore(path: string): Promise<void> {
   const dir = await DataDir.open(path)
   const store = new ProjectStore(path)
@@ -55,14 +55,14 @@ async function newStore(path: string): Promise<void> {
 }
 
 interface Life {
-  /** Blocks that are accepted, of one event each. */
+  /** Accepts blocks of one event each. */
   readonly blocks: number
   readonly isProcessed?: boolean
   readonly isTrimmed?: boolean
   readonly isFlushDeferred?: boolean
 }
 
-/** What a daemon does between its start and its end. */
+/** Runs what a daemon does between its start and its end. */
 async function live(path: string, life: Life): Promise<void> {
   const { blocks, isProcessed = true, isTrimmed = true, isFlushDeferred = false } = life
   const dir = await DataDir.open(path)
@@ -108,7 +108,7 @@ function backupOf(dataDir: string, folder: string) {
   return createBackup({ dataDir, folder, nowMs: NOW_MS, keep: null, onProgress: nothing })
 }
 
-/** Everything that must refuse a store and say why, and change nothing. */
+/** Runs everything that must refuse a store with a reason and change nothing. */
 async function checkRefused(t: Test, path: string, name: string, what: RegExp): Promise<void> {
   const files = dataFiles(path)
   const place = name === 'log' ? join(path, 'log') : join(path, name, 'data.mdb')
@@ -129,18 +129,18 @@ async function checkRefused(t: Test, path: string, name: string, what: RegExp): 
   for (const [index, file] of files.entries()) {
     const [bytes = Buffer.alloc(0), mtimeMs] = before[index] ?? []
     differences.ok(readFileSync(file).equals(bytes), `the bytes of ${file} are as before`)
-    differences.equal(statSync(file).mtimeMs, mtimeMs, `the time of ${file}`)
+    differences.equal(statSync(file).mtimeMs, mtimeMs, `the time of ${file} is as before`)
   }
   t.strictSame(differences.list(), [], 'no file is changed')
 }
 
-/** Every file in which something is stored. */
+/** Returns every file that holds data. */
 function dataFiles(path: string): readonly string[] {
   const environments = ENVIRONMENT_NAMES.map((name) => join(path, name, 'data.mdb'))
   return [...environments, ...readdirSync(join(path, 'log')).map((name) => join(path, 'log', name))]
 }
 
-/** Makes a copy of one environment, does something, and puts the copy into its place. */
+/** Copies one environment, runs an action, and puts the copy back. */
 async function turnBack(path: string, name: string, action: () => Promise<void>): Promise<void> {
   const copy = `${path}-copy`
   cpSync(join(path, name), copy, { recursive: true })
@@ -150,7 +150,7 @@ async function turnBack(path: string, name: string, action: () => Promise<void>)
   rmSync(copy, { recursive: true })
 }
 
-t.test('the rule: who is older than the others, and what is missing', async (t) => {
+t.test('an environment older than the others is named with the missing data', async (t) => {
   const agreed = {
     log: { last: 10, processed: 8, missing: null, damage: null },
     witness: { logThrough: 10, flagsVersion: 3 },
@@ -172,25 +172,25 @@ t.test('the rule: who is older than the others, and what is missing', async (t) 
   })
 })
 
-t.test('events of before are refused when the log no longer has what is missing', async (t) => {
+t.test('older events are refused if the log no longer has the missing blocks', async (t) => {
   for (const [index, isTrimmed] of [true, false].entries()) {
     const path = join(t.testdir({ [`s${index}`]: {} }), `s${index}`)
     await newStore(path)
     await live(path, { blocks: 3 })
     await turnBack(path, 'events', async () => {
       await live(path, { blocks: 4, isTrimmed })
-      // The log is not empty, and begins behind the gap.
+      // The log is not empty, and begins after the gap.
       if (isTrimmed) await live(path, { blocks: 2, isProcessed: false })
     })
     if (isTrimmed) await checkRefused(t, path, 'events', /up to 3, .* the blocks from 4 to 7/)
     else {
       await live(path, { blocks: 0 })
-      t.equal(readProcessedPosition(path), 7, 'what the log still has is processed again')
+      t.equal(readProcessedPosition(path), 7, 'blocks that the log still has are processed again')
     }
   }
 })
 
-t.test('events of before are refused also when the log is empty', async (t) => {
+t.test('older events are refused also if the log is empty', async (t) => {
   const path = join(t.testdir(), 'data')
   await newStore(path)
   await live(path, { blocks: 3 })
@@ -198,7 +198,7 @@ t.test('events of before are refused also when the log is empty', async (t) => {
   await checkRefused(t, path, 'events', /from 4 to 7/)
 })
 
-t.test('a log of before is refused, empty or not', async (t) => {
+t.test('an older log is refused, empty or not', async (t) => {
   for (const [index, isTrimmed] of [true, false].entries()) {
     const path = join(t.testdir({ [`s${index}`]: {} }), `s${index}`)
     await newStore(path)
@@ -208,7 +208,7 @@ t.test('a log of before is refused, empty or not', async (t) => {
   }
 })
 
-t.test('flags of before are refused, also when no event came since', async (t) => {
+t.test('older flags are refused, also if no event arrived since', async (t) => {
   for (const [index, blocks] of [0, 2].entries()) {
     const path = join(t.testdir({ [`s${index}`]: {} }), `s${index}`)
     await newStore(path)
@@ -221,19 +221,19 @@ t.test('flags of before are refused, also when no event came since', async (t) =
   }
 })
 
-t.test('a log whose flush was deferred may lose its end', async (t) => {
+t.test('a log with deferred flushes may lose its end', async (t) => {
   const path = join(t.testdir(), 'data')
   await newStore(path)
   await live(path, { blocks: 3, isFlushDeferred: true })
   await turnBack(path, 'log', () => live(path, { blocks: 4, isFlushDeferred: true }))
   await live(path, { blocks: 2 })
-  t.equal(readProcessedPosition(path), 9, 'no sequence is used twice')
+  t.equal(readProcessedPosition(path), 9, 'no sequence number is used twice')
   t.same((await verifyStore(path, nothing)).findings, [])
   await turnBack(path, 'log', () => live(path, { blocks: 1 }))
   await checkRefused(t, path, 'log', /ends with block 9, .* up to 10 are stored/)
 })
 
-t.test('a store of an earlier version opens, goes on, and agrees from then on', async (t) => {
+t.test('a store of an earlier version opens, continues, and agrees from then on', async (t) => {
   const path = join(t.testdir(), 'data')
   await newStore(path)
   await live(path, { blocks: 3 })
@@ -245,18 +245,18 @@ t.test('a store of an earlier version opens, goes on, and agrees from then on', 
   await checkRefused(t, path, 'events', /from 4 to 5/)
 })
 
-t.test('an earlier version may be taken back to, and go on, and be left again', async (t) => {
+t.test('a downgrade to an earlier version and a later upgrade work', async (t) => {
   const path = join(t.testdir(), 'data')
   await newStore(path)
   await live(path, { blocks: 3 })
   await live(path, { blocks: 4, isTrimmed: false })
-  // All that it does to the log when everything is processed: what it said of its end stays.
+  // All that the earlier version does to the log after processing. The recorded end stays.
   await turnToFormat2(path, { firstKept: 8, end: 7 })
   await live(path, { blocks: 2 })
   t.equal(readProcessedPosition(path), 9)
 })
 
-t.test('a store that cannot be read for a moment is not called damaged', async (t) => {
+t.test('a store that is unreadable for a moment is not reported as damaged', async (t) => {
   const path = join(t.testdir(), 'data')
   await newStore(path)
   rmSync(join(path, 'flags'), { recursive: true })
@@ -265,7 +265,7 @@ t.test('a store that cannot be read for a moment is not called damaged', async (
   t.match(error.message, /flags.data\.mdb cannot be read: /)
 })
 
-/** Leaves of a store what an earlier version wrote. */
+/** Removes from a store everything that an earlier version did not write. */
 async function forgetWitness(t: Test, path: string): Promise<void> {
   const events = new Environment({ dataDir: path, name: 'events', tables: ['state'] })
   events.write(() => {
@@ -289,7 +289,7 @@ t.test('a store that does not agree is not backed up', async (t) => {
 })
 
 t.test(
-  'a backup whose log is of a moment before its events is restored to what agrees',
+  'a backup with a log older than its events is restored to a store that agrees',
   async (t) => {
     const root = t.testdir({})
     const [path, folder, restored] = ['data', 'backups', 'restored'].map((name) =>
@@ -301,7 +301,7 @@ t.test(
     await live(path, { blocks: 4 })
     const { name } = await backupOf(path, folder)
     const after = readManifest(folder, name)
-    // As when blocks are accepted and processed between the looks at the two environments.
+    // As if blocks were accepted and processed between the reads of the two environments.
     const environments = { ...after.environments, log: before.environments.log }
     writeFileSync(manifestPath(folder, name), encodeManifest({ ...after, environments }))
     const restore = { folder, name, dataDir: restored, isForced: false, onProgress: nothing }
@@ -309,13 +309,13 @@ t.test(
     t.equal(readProcessedPosition(restored), 7)
     t.same((await verifyStore(restored, nothing)).findings, [])
     await live(restored, { blocks: 1 })
-    t.equal(readProcessedPosition(restored), 8, 'no sequence is used twice')
+    t.equal(readProcessedPosition(restored), 8, 'no sequence number is used twice')
     await turnBack(restored, 'log', () => live(restored, { blocks: 1 }))
     await checkRefused(t, restored, 'log', /ends with block 8/)
   },
 )
 
-t.test('verify beside a daemon under load finds nothing, and writes nothing', async (t) => {
+t.test('verify next to a daemon under load finds nothing, and writes nothing', async (t) => {
   const path = join(t.testdir(), 'data')
   const daemon = await spawnDaemon({ dataDir: path })
   const ledger = new EventLedger(seededRandom(5))
@@ -338,7 +338,7 @@ t.test('verify beside a daemon under load finds nothing, and writes nothing', as
   t.strictSame(after, before)
 })
 
-t.test('after kill -9 under load, events of before are refused', async (t) => {
+t.test('after kill -9 under load, older events are refused', async (t) => {
   const path = join(t.testdir(), 'data')
   const first = await spawnDaemon({ dataDir: path })
   const ledger = new EventLedger(seededRandom(6))
@@ -349,7 +349,7 @@ t.test('after kill -9 under load, events of before are refused', async (t) => {
   const isForgotten = () => lookAtLog(path, () => processed, false).missing !== null
   await turnBack(path, 'events', async () => {
     const second = await spawnDaemon({ dataDir: path })
-    // A busy machine may need longer until the log forgets what is processed.
+    // On a busy machine the log may take longer to release processed blocks.
     do {
       endsAtMs = performance.now() + 500
       await ledger.drive(second.url, PROJECT_KEY, () => performance.now() > endsAtMs)

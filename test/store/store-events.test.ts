@@ -1,5 +1,5 @@
 /**
- * Storing events: round trips, duplicates, atomic commits, projects apart, opening again.
+ * Tests storing events: round trips, duplicates, atomic commits, separate projects, reopening.
  *
  * @lane quick
  */
@@ -17,14 +17,14 @@ import {
   uuidOf,
 } from '../fixtures/stored-events.ts'
 
-/** Adds events and commits them at the next position; the answers of `add`. */
+/** Adds events and commits them at the next position. Returns the results of `add`. */
 function store(writer: EventStoreWriter, sketches: readonly EventSketch[]): readonly boolean[] {
   const answers = sketches.map((sketch) => writer.add(eventInput(sketch)))
   writer.commit(writer.readPosition() + 1)
   return answers
 }
 
-/** Properties as a client may send them, with keys that often come back and keys that never do. */
+/** Properties as a client may send them, with keys that repeat often and keys that never repeat. */
 const jsonProperties = fc.dictionary(
   fc.oneof(
     fc.constantFrom('$browser', '$current_url', 'plan', 'n', '__proto__', 'constructor', '7'),
@@ -39,7 +39,7 @@ const jsonProperties = fc.dictionary(
   { noNullPrototype: true },
 )
 
-t.test('properties of any JSON come back as they were', async (t) => {
+t.test('properties of any JSON are read unchanged', async (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   const reader = openReader(t, dataDir)
@@ -75,7 +75,7 @@ function byKey([a]: [string, unknown], [b]: [string, unknown]): number {
   return a < b ? -1 : 1
 }
 
-t.test('every field of an event comes back', async (t) => {
+t.test('every field of an event is read unchanged', async (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   store(writer, [
@@ -113,7 +113,7 @@ t.test('every field of an event comes back', async (t) => {
   t.equal(plain?.elements_chain, '')
 })
 
-t.test('properties come back in the order in which they were sent', async (t) => {
+t.test('properties keep the order in which they were sent', async (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   store(writer, [{ properties: { z: 1, a: 2, m: 3 } }])
@@ -121,7 +121,7 @@ t.test('properties come back in the order in which they were sent', async (t) =>
   t.strictSame(Object.keys(event?.properties ?? {}), ['z', 'a', 'm'])
 })
 
-t.test('expanded properties are what the reader is told to make of the stored ones', async (t) => {
+t.test('expanded properties are what the reader is told to derive from the stored ones', async (t) => {
   const dataDir = t.testdir()
   store(openWriter(t, dataDir), [{ properties: { $browser: 'Firefox' }, name: '$pageview' }])
   const reader = openReader(t, dataDir, {
@@ -131,7 +131,7 @@ t.test('expanded properties are what the reader is told to make of the stored on
   t.strictSame(event?.properties, { $browser: 'Firefox', name: '$pageview', isPersonless: false })
 })
 
-t.test('timestamps of any size and fraction come back to the millisecond', async (t) => {
+t.test('timestamps of any size and fraction are exact to the millisecond', async (t) => {
   const dataDir = t.testdir()
   const times = [
     0,
@@ -154,7 +154,7 @@ t.test('timestamps of any size and fraction come back to the millisecond', async
   )
 })
 
-t.test('a duplicate has uuid, name and distinct_id in common', async (t) => {
+t.test('a duplicate has the same uuid, name and distinct_id', async (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   const first = { uuid: uuidOf(1), name: 'a', distinctId: 'x', properties: { turn: 1 } }
@@ -184,7 +184,7 @@ t.test('a duplicate has uuid, name and distinct_id in common', async (t) => {
   )
 })
 
-t.test('an event whose uuid the server made is no duplicate, and is found by it', async (t) => {
+t.test('an event with a server uuid is not a duplicate, and is found by the uuid', async (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   const event = { uuid: uuidOf(1), hasClientUuid: false }
@@ -193,7 +193,7 @@ t.test('an event whose uuid the server made is no duplicate, and is found by it'
   t.equal(openReader(t, dataDir).getEvent(1, newest?.uuid ?? '')?.id, 2)
 })
 
-t.test('duplicates are found in what runs of the index cover, also after reopening', async (t) => {
+t.test('duplicates are found in runs of the index, also after reopening', async (t) => {
   const dataDir = t.testdir()
   const options = { tableEntriesMax: 50, runsPerMerge: 3, segmentRowsTarget: 64 }
   const sketch = (number: number): EventSketch => ({
@@ -221,11 +221,11 @@ t.test('duplicates are found in what runs of the index cover, also after reopeni
     figures.projects.reduce((sum, project) => sum + project.rows, 0),
     next,
   )
-  t.ok(figures.uuidRunEntries > next / 2, `${figures.uuidRunEntries} entries in runs`)
+  t.ok(figures.uuidRunEntries > next / 2, `runs hold ${figures.uuidRunEntries} entries`)
   for (const number of [0, 1, 2, 399, 400, 777, next - 1]) {
     const projectId = 1 + (number % 2)
     const uuid = Buffer.from(uuidOf(number >> 1)).toString('hex')
-    t.equal(reader.getEvent(projectId, uuid)?.distinct_id, `user-${number % 7}`, `event ${number}`)
+    t.equal(reader.getEvent(projectId, uuid)?.distinct_id, `user-${number % 7}`, `event ${number} is a duplicate`)
   }
   t.equal(reader.getEvent(1, Buffer.from(uuidOf(99_999)).toString('hex')), null)
   t.equal(reader.getEvent(3, Buffer.from(uuidOf(0)).toString('hex')), null)
@@ -233,7 +233,7 @@ t.test('duplicates are found in what runs of the index cover, also after reopeni
 })
 
 t.test(
-  'nothing is visible before the commit, and nothing is left of what was not committed',
+  'nothing is visible before the commit, and uncommitted events leave nothing',
   async (t) => {
     const dataDir = t.testdir()
     const writer = openWriter(t, dataDir, { segmentRowsTarget: 4 })
@@ -253,7 +253,7 @@ t.test(
 )
 
 t.test(
-  'a batch larger than a segment becomes several, and its duplicates are still found',
+  'a batch larger than a segment becomes several, and its duplicates are found',
   async (t) => {
     const dataDir = t.testdir()
     const writer = openWriter(t, dataDir, { segmentRowsTarget: 8 })
@@ -311,7 +311,7 @@ t.test('an event that cannot be stored leaves no trace', async (t) => {
   )
 })
 
-t.test('many kinds of properties and many projects find room', async (t) => {
+t.test('many kinds of properties and many projects fit', async (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   const wide = Object.fromEntries(

@@ -1,5 +1,5 @@
 /**
- * The logs beside the events: ingestion warnings and dead letters.
+ * Tests the logs next to the events: ingestion warnings and dead letters.
  *
  * @lane quick
  */
@@ -8,7 +8,7 @@ import { eventInput, openReader, openWriter } from '../fixtures/stored-events.ts
 
 const HOUR_MS = 60 * 60 * 1000
 
-t.test('warnings of one type and key are one line an hour', async (t) => {
+t.test('warnings of one type and key are limited to one line per hour', async (t) => {
   const dataDir = t.testdir()
   let writer = openWriter(t, dataDir)
   const warn = (timeMs: number, distinctId: string): void => {
@@ -72,7 +72,7 @@ t.test('the log of warnings keeps the newest lines', async (t) => {
   )
 })
 
-t.test('dead letters keep what was accepted, and are counted on', async (t) => {
+t.test('dead letters keep the accepted data, and the count continues', async (t) => {
   const dataDir = t.testdir()
   let writer = openWriter(t, dataDir)
   writer.beginBlock(1234)

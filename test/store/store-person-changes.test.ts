@@ -1,6 +1,6 @@
 /**
- * Changes of persons in blocks and e-mail addresses in chunks: what was written last is what is read,
- * after any number of commits, and what is outdated does not pile up.
+ * Tests changes of persons in blocks and e-mail addresses in chunks: readers get the last write after any number of
+ * commits, and outdated data does not accumulate.
  *
  * @lane quick
  */
@@ -25,7 +25,7 @@ function open(dataDir: string) {
   return { environment, tables, emails: tables.email_chunks }
 }
 
-/** The same numbers for the same seed. */
+/** Returns the same numbers for the same seed. */
 function draws(seed: number): (limit: number) => number {
   let state = seed
   return (limit) => {
@@ -81,13 +81,13 @@ for (const perCommit of [1, 40, 900]) {
     }
     t.strictSame(differences.list(), [], 'every person has the newest changes')
     const blocks = tables.person_changes.getKeysCount({})
-    t.ok(blocks <= 16 + model.size / 8, `${blocks} blocks for ${model.size} persons`)
+    t.ok(blocks <= 16 + model.size / 8, `${blocks} blocks hold ${model.size} persons`)
     await environment.close()
   })
 }
 
 t.test(
-  'places without rooms, as older stores have them, are read, and nothing follows',
+  'positions without spare room, from older stores, are read, and no block follows',
   async (t) => {
     const { environment, tables } = open(t.testdir())
     const writer = new PersonChanges(PROJECT, tables)
@@ -115,7 +115,7 @@ t.test(
   },
 )
 
-t.test('with a damaged list of places nothing is written over what it names', async (t) => {
+t.test('with a damaged list of positions, the blocks it names are not overwritten', async (t) => {
   const { environment, tables } = open(t.testdir())
   const writer = new PersonChanges(PROJECT, tables)
   environment.write(() => {
@@ -136,7 +136,7 @@ t.test('with a damaged list of places nothing is written over what it names', as
   await environment.close()
 })
 
-t.test('a changed byte and a missing block are noticed', async (t) => {
+t.test('a changed byte and a missing block are detected', async (t) => {
   const { environment, tables } = open(t.testdir())
   const writer = new PersonChanges(PROJECT, tables)
   environment.write(() => {
@@ -159,7 +159,7 @@ t.test('a changed byte and a missing block are noticed', async (t) => {
   environment.refresh()
   const deltas = '[0,"Linüx"]'
   t.strictSame(loadChanges(tables, PROJECT, 5), { version: 1, json: '{"a":1}', deltas })
-  t.throws(() => loadChanges(tables, PROJECT, 6), DamagedRecordError, 'a delta mends nothing')
+  t.throws(() => loadChanges(tables, PROJECT, 6), DamagedRecordError, 'a delta repairs nothing')
   environment.write(() => void tables.person_changes.remove(pairKey(PROJECT, 2)))
   environment.refresh()
   t.throws(() => loadChanges(tables, PROJECT, 5), DamagedRecordError)
@@ -167,7 +167,7 @@ t.test('a changed byte and a missing block are noticed', async (t) => {
 })
 
 t.test(
-  'addresses are found by any part, whatever their case, and never across two of them',
+  'addresses are found by any part in any case, and never across two of them',
   async (t) => {
     const { environment, emails } = open(t.testdir())
     const writes = new EmailChunkWrites(PROJECT, emails)
@@ -200,7 +200,7 @@ t.test(
       writes.set(300, null)
       writes.store()
     })
-    t.equal(emails.getKeysCount({}), 0, 'nothing is left of chunks without addresses')
+    t.equal(emails.getKeysCount({}), 0, 'chunks without addresses are removed')
     await environment.close()
   },
 )

@@ -1,5 +1,5 @@
 /**
- * Persons in the store: who owns an event, deletions, splits, cohorts, lists, timelines, many ids.
+ * Tests persons in the store: owners of events, deletions, splits, cohorts, lists, timelines, many distinct_ids.
  *
  * @lane quick
  */
@@ -28,7 +28,7 @@ function merged(into: string, from: string, minute: number) {
   return sent(into, '$merge_dangerously', minute, { alias: from })
 }
 
-t.test('an event belongs to the owner of its distinct_id at the time of reading', async (t) => {
+t.test('an event belongs to the current owner of its distinct_id', async (t) => {
   const log = new PersonLog(t, t.testdir())
   log.send(1, [sent('anon', 'seen', 0), sent('user', 'seen', 1, { $set: { plan: 'pro' } })])
   log.process()
@@ -47,7 +47,7 @@ t.test('an event belongs to the owner of its distinct_id at the time of reading'
   t.equal(log.reader.listEvents({ projectId: 1, properties, limit: 10 }).results.length, 3)
 })
 
-t.test('a deleted person stays deleted, and its events belong to nobody for ever', async (t) => {
+t.test('a deleted person stays deleted, and its events never get an owner again', async (t) => {
   const log = new PersonLog(t, t.testdir())
   log.send(1, [sent('a', 'old', 0, { $set: { email: 'a@x.io' } }), sent('b', 'other', 1)])
   log.process()
@@ -101,12 +101,12 @@ t.test('a deletion with events removes exactly the events of the person', async 
   )
   const rest = results.find(({ properties }) => properties['text'] === 'text of event 1')
   t.equal(rest?.distinct_id, 'b')
-  t.equal(rest?.id, 2, 'sequences stay')
+  t.equal(rest?.id, 2, 'sequence numbers stay')
   const zero = '00000000-0000-0000-0000-000000000000'
-  t.equal(log.reader.getEvent(1, zero), null, 'a removed event is not found by an empty uuid')
+  t.equal(log.reader.getEvent(1, zero), null, 'an empty uuid does not find a removed event')
 })
 
-t.test('a split gives every id a person of its own, with all its history', async (t) => {
+t.test('a split gives every distinct_id its own person, with the full history', async (t) => {
   const log = new PersonLog(t, t.testdir())
   log.send(1, [sent('a', 'one', 0, { $set: { plan: 'pro' } }), sent('b', 'two', 1)])
   log.send(1, [sent('c', 'three', 2), merged('a', 'b', 3), merged('a', 'c', 4)])
@@ -135,7 +135,7 @@ t.test('a split gives every id a person of its own, with all its history', async
   t.same(emptied.kind === 'done' ? emptied.person?.properties : null, {})
 })
 
-t.test('a person with many ids keeps them in the order of their links', async (t) => {
+t.test('a person with many distinct_ids keeps them in order of linking', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const ids = Array.from({ length: 40 }, (_, index) => `id ${index}`)
   for (const [index, id] of ids.entries()) {
@@ -155,7 +155,7 @@ t.test('a person with many ids keeps them in the order of their links', async (t
   t.equal(log.reader.persons().list(QUERY).count, 41)
 })
 
-t.test('properties set by hand are an event, an entry and visible at once', async (t) => {
+t.test('properties set by hand are an event, a log entry, and visible immediately', async (t) => {
   const log = new PersonLog(t, t.testdir())
   log.send(1, [sent('a', 'seen', 0, { $set: { plan: 'free', seats: 1 } })])
   log.process()
@@ -233,7 +233,7 @@ t.test('lists find persons by id, e-mail, search, properties and cohort', async 
 })
 
 t.test(
-  'a timeline shows what properties were at each event, through merges and splits',
+  'a timeline shows the properties at each event, through merges and splits',
   async (t) => {
     const log = new PersonLog(t, t.testdir())
     const timeline = (person: number | string) =>
@@ -278,7 +278,7 @@ t.test(
   },
 )
 
-t.test('lists write persons as they are shown, to the last byte', async (t) => {
+t.test('lists write persons byte for byte as a single person is shown', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const sets: readonly object[] = [
     {},
@@ -329,7 +329,7 @@ t.test('lists write persons as they are shown, to the last byte', async (t) => {
   t.strictSame([...log.reader.persons().listedTexts(1, [9999])], [], 'nobody')
 })
 
-t.test('decisions read one state of a person, whenever the store moves on', async (t) => {
+t.test('a decision reads one state of a person, whenever the store changes', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const ids = Array.from({ length: 20 }, (_, index) => `user ${index}`)
   const seen = (round: number): void => {
@@ -346,7 +346,7 @@ t.test('decisions read one state of a person, whenever the store moves on', asyn
   t.match(sources.person(1, 'user 0').properties?.all(), { round: 0 })
   for (let round = 1; round < ids.length; round++) {
     seen(round)
-    // LMDB moves on with the event loop; nobody has asked for that.
+    // LMDB advances its snapshot with the event loop. No test code asks for it.
     await sleep(1)
     t.match(sources.person(1, `user ${round}`).properties?.all(), { round })
   }
@@ -358,7 +358,7 @@ t.test('decisions read one state of a person, whenever the store moves on', asyn
 })
 
 t.test(
-  'what events say of a person who is not in memory is seen at once, and counted',
+  'changes to a person that is not in memory are visible immediately, and counted',
   async (t) => {
     const log = new PersonLog(t, t.testdir())
     const automatic = { $browser: 'Firefox', $os_name: 'Linux', $current_url: '/0' }
@@ -382,9 +382,9 @@ t.test(
       log.send(1, [sent('u', 'again', round, { $current_url: `/${round}` })])
       log.process()
       const person = known()
-      differences.ok(person.version !== version, `round ${round}: another version`)
+      differences.ok(person.version !== version, `round ${round}: the version has changed`)
       version = person.version
-      differences.equal(known().version, version, `round ${round}: the version, read again`)
+      differences.equal(known().version, version, `round ${round}: the version is the same when read again`)
       differences.same(
         { ...person.properties?.all() },
         {
@@ -402,20 +402,20 @@ t.test(
         `round ${round}: the properties`,
       )
       const listed = log.reader.persons().list({ ...QUERY, email: 'u@x.io' }).results
-      differences.equal(listed.length, round < 3 ? 1 : 0, `round ${round}: persons by address`)
+      differences.equal(listed.length, round < 3 ? 1 : 0, `round ${round}: persons are found by address`)
       const found = log.reader.listEvents({ projectId: 1, properties: tagged, limit: 100 }).results
-      differences.equal(found.length, round < 3 ? 0 : round * 2 + 1, `round ${round}: the events`)
+      differences.equal(found.length, round < 3 ? 0 : round * 2 + 1, `round ${round}: the events are right`)
     }
     t.strictSame(differences.list(), [], 'every change is seen at once')
     const before = await personDigest(log.dataDir)
     await log.reopen()
     log.send(1, [sent('u', 'again', 30, { $current_url: '/20' })])
     log.process()
-    t.equal(await personDigest(log.dataDir), before, 'an event that changes nothing')
+    t.equal(await personDigest(log.dataDir), before, 'an event without changes is stored')
   },
 )
 
-t.test('whether live events have told of a group is stored', async (t) => {
+t.test('the store records whether live events described a group', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const identify = (minute: number, key: string, $group_set: object, flags = 0): void => {
     const properties = { $group_type: 'company', $group_key: key, $group_set }

@@ -1,5 +1,5 @@
 /**
- * Reading stored events: order, pages, filters; merging and damage as readers see them.
+ * Tests reading stored events: order, pages and filters, also during merges and after damage.
  *
  * @lane quick
  */
@@ -27,7 +27,7 @@ import {
 const START_MS = 1_700_000_000_000
 const NAMES = ['$pageview', '$autocapture', 'sign up']
 
-/** Events in order of arrival whose timestamps are out of order and often equal. */
+/** Events in order of arrival, with timestamps that are out of order and often equal. */
 function sketches(count: number, seed: number): readonly EventSketch[] {
   const random = randomNumbers(seed)
   const upTo = (limit: number): number => Math.floor(random() * limit)
@@ -49,7 +49,7 @@ function sketches(count: number, seed: number): readonly EventSketch[] {
   }))
 }
 
-/** All events of a query, page by page; `between` runs after each page. */
+/** Returns all events of a query, page by page, and calls `between` after each page. */
 function readAll(
   reader: EventReader,
   query: Omit<EventListQuery, 'projectId' | 'limit'>,
@@ -73,7 +73,7 @@ function readAll(
   return all
 }
 
-/** What a list must answer, computed from the sketches. */
+/** Returns the expected list, computed from the sketches. */
 function expectedIds(
   all: readonly EventSketch[],
   isWanted: (sketch: EventSketch) => boolean,
@@ -88,7 +88,7 @@ function expectedIds(
 const idsOf = (events: readonly EventView[]): readonly number[] => events.map((event) => event.id)
 
 t.test(
-  'lists are ordered by timestamp, then arrival, and filters keep what they name',
+  'lists are ordered by timestamp, then arrival, and filters apply',
   async (t) => {
     const dataDir = t.testdir()
     const all = sketches(700, 1)
@@ -105,7 +105,7 @@ t.test(
       isWanted: (sketch: EventSketch) => boolean,
     ): void => {
       const expected = expectedIds(all, isWanted)
-      t.ok(expected.length > 0, `${name}: there is something to find`)
+      t.ok(expected.length > 0, `${name}: the filter matches some events`)
       t.strictSame(idsOf(readAll(reader, query, 50)), expected, name)
     }
     const middle = START_MS + 300_000
@@ -175,7 +175,7 @@ t.test('pages return each event exactly once while others arrive and segments me
   let late = 0
   const ids = idsOf(
     readAll(reader, {}, 7, () => {
-      // Newer ones come in front of what was read, late ones behind.
+      // Newer events sort before the pages already read, late ones after them.
       for (const timestampMs of [START_MS + 1e7 + late, START_MS - 1e6]) {
         writer.add(eventInput({ uuid: uuidOf(1e6 + late++), timestampMs }))
       }
@@ -191,7 +191,7 @@ t.test('pages return each event exactly once while others arrive and segments me
   t.equal(new Set(ids).size, ids.length)
 })
 
-t.test('merging keeps every event and their order, and makes few segments of many', async (t) => {
+t.test('a merge keeps every event and the order, and reduces the number of segments', async (t) => {
   const dataDir = t.testdir()
   const all = sketches(900, 3)
   const writer = openWriter(t, dataDir, { segmentRowsTarget: 256 })
@@ -208,8 +208,8 @@ t.test('merging keeps every event and their order, and makes few segments of man
   while (writer.warehouse.maintain(1)) merges++
   const [figures] = reader.statistics().projects
   t.ok(merges > 0)
-  t.ok(segmentsBefore > 60, `${segmentsBefore} segments before`)
-  t.ok((figures?.segments ?? 99) <= 30, `${figures?.segments} segments after`)
+  t.ok(segmentsBefore > 60, `there were ${segmentsBefore} segments before`)
+  t.ok((figures?.segments ?? 99) <= 30, `there are ${figures?.segments} segments after`)
   t.strictSame(readAll(reader, {}, 1000), before)
   t.equal(before.length, 900)
   await writer.close()
@@ -218,11 +218,11 @@ t.test('merging keeps every event and their order, and makes few segments of man
   t.strictSame(readAll(openReader(t, dataDir), {}, 1000), before)
   t.ok(
     all.every((sketch) => !again.add(eventInput(sketch))),
-    'all are duplicates',
+    'all events are duplicates',
   )
 })
 
-t.test('small segments between full ones are taken in', async (t) => {
+t.test('small segments between full ones are merged', async (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir, { segmentRowsTarget: 32 })
   const reader = openReader(t, dataDir)
@@ -240,7 +240,7 @@ t.test('small segments between full ones are taken in', async (t) => {
   )
 })
 
-t.test('a reader goes on with its page while a writer in the same process commits', async (t) => {
+t.test('a reader finishes its page while a writer in the same process commits', async (t) => {
   const dataDir = t.testdir()
   const reader = openReader(t, dataDir)
   t.strictSame(reader.listEvents({ projectId: 1, limit: 5 }), { results: [], nextCursor: null })
@@ -251,7 +251,7 @@ t.test('a reader goes on with its page while a writer in the same process commit
   t.equal(reader.listEvents({ projectId: 1, limit: 5 }).results.length, 1)
 })
 
-/** Flips one bit in the middle of every record of a table whose key begins with a prefix. */
+/** Flips one bit in the middle of every record of a table with a given key prefix. */
 async function flip(dataDir: string, table: string, prefix: Buffer): Promise<number> {
   const root = open({ path: join(dataDir, 'events'), keyEncoding: 'binary', encoding: 'binary' })
   const records = root.openDB<Buffer, Buffer>(table, {
@@ -273,7 +273,7 @@ async function flip(dataDir: string, table: string, prefix: Buffer): Promise<num
 
 const linesOf = (segment: ExportedSegment): number => [...segment.events].length
 
-t.test('a flipped bit is refused with table and key, and merging leaves it alone', async (t) => {
+t.test('a flipped bit is refused with table and key, and a merge leaves it alone', async (t) => {
   const folder = t.testdir()
   for (const table of ['segment_groups', 'segment_headers']) {
     const dataDir = `${folder}/${table}`
@@ -296,9 +296,9 @@ t.test('a flipped bit is refused with table and key, and merging leaves it alone
       segmentRowsTarget: 500,
       onDamage: (error) => reported.push(error),
     })
-    t.ok(reported.length > 0, 'opening reports it and goes on')
+    t.ok(reported.length > 0, 'opening reports the damage and continues')
     for (let budget = 0; budget < 20; budget++) again.warehouse.maintain(20)
-    t.equal(again.warehouse.maintain(20), false, 'merging leaves it alone')
+    t.equal(again.warehouse.maintain(20), false, 'a merge leaves the damage alone')
     t.equal(again.add(eventInput({ uuid: uuidOf(149) })), false)
     const newest = formatUuid(uuidOf(120), 0)
     t.equal(strict.getEvent(1, newest)?.id, 121, 'newer events are found')
@@ -310,7 +310,7 @@ t.test('a flipped bit is refused with table and key, and merging leaves it alone
   }
 })
 
-t.test('damage of other records is reported as well', async (t) => {
+t.test('damage of other records is reported, too', async (t) => {
   const folder = t.testdir()
   for (const table of ['projects', 'distinct_texts', 'warnings', 'dead_letters', 'state']) {
     const dataDir = `${folder}/${table}`

@@ -1,5 +1,5 @@
 /**
- * The uuid index: what was added is found, through flushes, merges and reopening.
+ * Tests the uuid index: added uuids are found through flushes, merges and reopening.
  *
  * @lane quick
  */
@@ -76,13 +76,13 @@ t.test('a table is sorted, however many events share a uuid', async (t) => {
   t.strictSame(sorted, wanted)
 })
 
-t.test('a filter has everything that was added and little else', async (t) => {
+t.test('a filter contains all added entries and few others', async (t) => {
   const all = fingerprints(40_000, 2)
   const filter = UuidFilter.forEntries(20_000)
   for (const [high, low] of all.slice(0, 20_000)) filter.add(high, low)
   t.ok(all.slice(0, 20_000).every(([high, low]) => filter.mayHave(high, low)))
   const wrong = all.slice(20_000).filter(([high, low]) => filter.mayHave(high, low)).length
-  t.ok(wrong < 300, `${wrong} of 20000 unknown ones are taken for known`)
+  t.ok(wrong < 300, `${wrong} of 20000 unknown entries are reported as present`)
   const loaded = new UuidFilter(filter.words.slice())
   t.ok(all.slice(0, 20_000).every(([high, low]) => loaded.mayHave(high, low)))
 })
@@ -133,7 +133,7 @@ t.test('entries are found in runs of all levels, after merges and after reopenin
     environment.write(() => index.flush())
     let slices = 0
     while (index.hasWork) {
-      // A crash in the middle of a merge: the next opening begins it anew.
+      // A crash in the middle of a merge. The next opening starts the merge again.
       if (merges === 2 && slices === 1) index = new UuidIndex(tables, options)
       environment.write(() => index.maintain(() => true))
       slices++
@@ -151,7 +151,7 @@ t.test('entries are found in runs of all levels, after merges and after reopenin
     return missing
   }
   t.equal(check(index), 0)
-  t.ok(merges > 3, `${merges} merges`)
+  t.ok(merges > 3, `there were ${merges} merges`)
   t.equal(check(new UuidIndex(tables, options)), 0)
   const runs = loadRuns(tables)
   t.strictSame(
@@ -172,7 +172,7 @@ t.test('entries are found in runs of all levels, after merges and after reopenin
   t.equal(few.length, 10)
 })
 
-/** Changes one byte in the middle of records of a table; answers how many. */
+/** Changes one byte in the middle of the records of a table, and returns their number. */
 async function damage(dataDir: string, table: string, isMeant: (key: Buffer) => boolean) {
   const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: [table] })
   const records = environment.table(table)
@@ -189,7 +189,7 @@ async function damage(dataDir: string, table: string, isMeant: (key: Buffer) => 
   return keys.length
 }
 
-/** A store whose events are all in runs of the index, four of them. */
+/** A store with all of its events in four runs of the index. */
 async function storeWithRuns(t: Test): Promise<string> {
   const dataDir = t.testdir()
   const writer = new EventStoreWriter({ dataDir, tableEntriesMax: 50 })
@@ -204,7 +204,7 @@ async function storeWithRuns(t: Test): Promise<string> {
 const KIND_ENTRIES = 0
 const KIND_FILTER = 1
 
-t.test('a damaged index lets no duplicate in, and no event through unseen', async (t) => {
+t.test('with a damaged index, no duplicate is stored, and no event unchecked', async (t) => {
   const dataDir = await storeWithRuns(t)
   t.ok((await damage(dataDir, 'uuid_chunks', (key) => key[4] === KIND_ENTRIES)) > 0)
   const writer = openWriter(t, dataDir, { runsPerMerge: 100 })
@@ -220,7 +220,7 @@ t.test('a damaged index lets no duplicate in, and no event through unseen', asyn
   })
 })
 
-t.test('a damaged filter of the index is made anew of its entries', async (t) => {
+t.test('a damaged filter of the index is rebuilt from its entries', async (t) => {
   const dataDir = await storeWithRuns(t)
   t.ok((await damage(dataDir, 'uuid_chunks', (key) => key[4] === KIND_FILTER)) > 0)
   const reported: DamagedRecordError[] = []
@@ -235,7 +235,7 @@ t.test('a damaged filter of the index is made anew of its entries', async (t) =>
   t.equal(writer.add(eventInput({ uuid: uuidOf(1000) })), true)
 })
 
-t.test('runs of which one is damaged stay as they are, and others are merged', async (t) => {
+t.test('runs with damage stay unchanged, and others are merged', async (t) => {
   const dataDir = await storeWithRuns(t)
   const isFirst = (key: Buffer): boolean => key.readUInt32BE() === 1 && key[4] === KIND_ENTRIES
   t.equal(await damage(dataDir, 'uuid_chunks', isFirst), 1)

@@ -1,5 +1,5 @@
 /**
- * `verify`: finds what is damaged and names it, or the damage changes nothing that can be read.
+ * Tests `verify`: it finds and names any damage that changes data a reader can see.
  *
  * @lane all
  */
@@ -41,7 +41,7 @@ const MARKER = '01890a5d-ac96-774b-bcce-b302099a8057'
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-/** Makes a store with persons, groups, segments and keys by a real daemon. */
+/** Creates a store with persons, groups, segments and keys by a real daemon. */
 async function filledStore(dataDir: string): Promise<void> {
   const daemon = await spawnDaemon({ dataDir })
   for (let round = 0; round < 3; round++) {
@@ -72,7 +72,7 @@ function flipBit(file: string, position: number, bit: number): void {
   closeSync(descriptor)
 }
 
-t.test('a sound store is found sound, and a flipped bit is found or harmless', async (t) => {
+t.test('a sound store passes, and a flipped bit is found or harmless', async (t) => {
   const path = t.testdir()
   await filledStore(path)
   const report = await verifyStore(path, () => undefined)
@@ -111,7 +111,7 @@ t.test('a flipped bit of the log is found or harmless', async (t) => {
   const random = seededRandom(Number(process.env['VERIFY_SEED'] ?? 11))
   const counts = { found: 0, harmless: 0 }
   for (let round = 0; round < FLIPS; round++) {
-    // Half of them where the first frames have their heads.
+    // Half of them in the heads of the first frames.
     const position = Math.floor(random() * (round % 2 === 0 ? bytes : 8 * 4096))
     const bit = Math.floor(random() * 8)
     flipBit(file, position, bit)
@@ -124,7 +124,7 @@ t.test('a flipped bit of the log is found or harmless', async (t) => {
   t.equal(await logDigest(path), original)
 })
 
-/** A store with blocks in its log that are not processed, of so many bytes each. */
+/** A store with unprocessed blocks of the given sizes in its log. */
 async function storeWithWaiting(path: string, padBytes: readonly number[]): Promise<LogAppender> {
   const dir = await DataDir.open(path)
   dir.release()
@@ -133,7 +133,7 @@ async function storeWithWaiting(path: string, padBytes: readonly number[]): Prom
   return log
 }
 
-t.test('a block that a daemon forgets and writes over while it is read is no damage', async (t) => {
+t.test('a block that a daemon releases and overwrites during the check is not damage', async (t) => {
   const path = t.testdir()
   await (await storeWithWaiting(path, [300_000, 300_000, 300_000])).close()
   const processor = openProcessor(threadSettings(path), (error) => {
@@ -141,14 +141,14 @@ t.test('a block that a daemon forgets and writes over while it is read is no dam
   })
   processor.run(EVERYTHING_MS)
   await processor.close()
-  // As when it has not heard of that yet.
+  // As if the reader had not heard of the release yet.
   const log = new LogAppender({ dataDir: path, processed: 0 })
   const [first = 0] = logNumbers(logFolder(path))
   let isForgotten = false
   let findings: readonly object[] = []
   await withChanges(
     (name, words, real) => {
-      // Where a frame begins its head was read; now it is the block.
+      // The head of a frame was read here. Now the block is read.
       if (name === 'readSync' && !isForgotten && Number(words[4]) % 4096 !== 0) {
         isForgotten = true
         for (let round = 0; round < 12; round++) log.append([block('later', 200_000)], 3)
@@ -165,7 +165,7 @@ t.test('a block that a daemon forgets and writes over while it is read is no dam
   t.same(findings, [])
 })
 
-/** Whether a check of the store finds something, or refuses to go on. */
+/** Returns whether a check of the store finds damage, or refuses to continue. */
 async function isFound(path: string): Promise<boolean> {
   try {
     return (await verifyStore(path, () => undefined)).findings.length > 0
@@ -187,7 +187,7 @@ t.test('a damaged record is named by file, table and key', async (t) => {
   t.match(findings[0]?.where, /^table [a-z_]+, key [0-9a-f]+$/)
 })
 
-t.test('records that are sound each, but do not fit together, are found', async (t) => {
+t.test('records that are sound alone but contradict each other are found', async (t) => {
   const path = t.testdir()
   await filledStore(path)
   const environment = new Environment({ dataDir: path, name: 'events', tables: ['segment_groups'] })
@@ -219,14 +219,14 @@ t.test('a wrong last page is found by file, and nothing makes the file larger', 
       const served = await runCommand('serve', '--data-dir', path, '--port', '0')
       t.equal(served.exitCode, 78)
       t.match(served.err, file)
-      t.ok(readFileSync(file).equals(wrong), 'nothing was changed')
+      t.ok(readFileSync(file).equals(wrong), 'no file was changed')
     }
     writeFileSync(file, original)
   }
 })
 
 t.test(
-  'a last page behind those in use or free is found where the file is long enough',
+  'a last page after all used and free pages is found if the file is long enough',
   async (t) => {
     const path = t.testdir()
     await filledStore(path)
@@ -241,7 +241,7 @@ t.test(
   },
 )
 
-t.test('persons that do not fit together are found', async (t) => {
+t.test('persons that contradict each other are found', async (t) => {
   const damages: readonly (readonly [string, RegExp])[] = [
     ['persons', /are counted/],
     ['person_created', /time of creation/],

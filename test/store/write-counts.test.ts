@@ -1,12 +1,12 @@
 /**
- * What threads count of their write transactions: all, and those that change what anybody reads.
+ * Tests the counters of write transactions: all of them, and those that change data for readers.
  *
  * @lane quick
  */
 import t from 'tap'
 import { ALL_WRITES, CHANGING_WRITES, counted, countWrites } from '../../src/store/faults.ts'
 
-t.test('what only puts things in order is not counted as a change', async (t) => {
+t.test('a maintenance transaction is not counted as a change', async (t) => {
   const counter = new Int32Array(4)
   countWrites(counter)
   const during = (isRearranging: boolean): readonly number[] =>

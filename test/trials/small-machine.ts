@@ -1,26 +1,26 @@
 /**
- * Ordinary use of a small machine, run by hand: the built daemon in a memory cgroup of its own, started with the
- * variables and flags of `npm start`, gets events in order of time over 30 days, and then answers ten analytic
- * questions, beside three clients that go on sending. It prints what each step took and what it needed, and ends
- * with 1 when the daemon died, a question was refused, or a client was.
+ * Tests ordinary use of a small machine; run it by hand. The built daemon runs in its own memory cgroup with the
+ * variables and flags of `npm start`. It receives events in order of time over 30 days, and then answers ten analytics
+ * queries while three clients continue to send. The program prints the time and memory of each step. It exits with 1
+ * if the daemon died, or if a query or a client was refused.
  *
  *   npm run trial:memory -- --limit 512 --events 1000000 --persons 100000
  *
  * | Option           | Meaning                                                             | Default |
  * | ---------------- | ------------------------------------------------------------------- | ------- |
- * | `--limit MIB`    | memory of the cgroup; 0 is none                                     | 512     |
- * | `--events N`     | events that are sent                                                | 1000000 |
- * | `--persons N`    | persons that they belong to                                         | 100000  |
- * | `--rounds N`     | how often the ten questions are asked                               | 2       |
- * | `--dir PATH`     | data directory that is kept; one that holds events is not filled    | -       |
- * | `--at-once`      | also asks all ten questions at once                                 | off     |
+ * | `--limit MIB`    | memory of the cgroup, or 0 for no limit                             | 512     |
+ * | `--events N`     | number of events to send                                            | 1000000 |
+ * | `--persons N`    | number of persons of the events                                     | 100000  |
+ * | `--rounds N`     | how often the ten queries are run                                   | 2       |
+ * | `--dir PATH`     | data directory to keep; it is not filled if it holds events         | -       |
+ * | `--at-once`      | also runs all ten queries at once                                   | off     |
  * | `--export`       | also exports all events, and makes a backup                         | off     |
- * | `--restart`      | restarts the daemon between filling and asking                      | off     |
- * | `--idle SECONDS` | how long it is quiet at the end                                     | 60      |
+ * | `--restart`      | restarts the daemon between events and queries                      | off     |
+ * | `--idle SECONDS` | idle time at the end                                                | 60      |
  * | `--serve="A B"`  | further arguments of `serve`                                        | -       |
  *
- * A cgroup needs root and a writable hierarchy of version 1 or 2. Without one the memory that is not of files is
- * compared with the limit.
+ * A cgroup needs root and a writable hierarchy of version 1 or 2. Without one, the memory that is not from files is
+ * only compared with the limit.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import {
@@ -106,7 +106,7 @@ function ask(url: string, method: string, body?: string): Promise<Answer> {
   })
 }
 
-/** A memory cgroup below the one of this process, or null where none can be made. */
+/** A memory cgroup below the one of this process, or null where none can be created. */
 function makeCgroup(): {
   readonly path: string
   read(name: 'usage' | 'stat' | 'peak'): string
@@ -139,7 +139,7 @@ function makeCgroup(): {
 const cgroup = makeCgroup()
 if (cgroup === null && limitBytes > 0) print('no cgroup: the limit is only compared with')
 
-/** Variables and flags of `npm start`, as package.json has them. */
+/** Variables and flags of `npm start`, as in package.json. */
 function startCommand(): {
   readonly variables: readonly string[]
   readonly flags: readonly string[]
@@ -225,7 +225,7 @@ class Daemon {
     await this.ended
   }
 
-  /** Memory in MiB: resident, of it not of files, and what the cgroup counts. */
+  /** Memory in MiB: resident, the part that is not from files, and the count of the cgroup. */
   memory(): { readonly rss: number; readonly anonymous: number; readonly cgroup: number } {
     const status = readFileSync(`/proc/${this.pid}/status`, 'utf8')
     const of = (name: string) =>
@@ -235,7 +235,7 @@ class Daemon {
   }
 }
 
-/** Looks at the memory again and again; `take` gives the peak since it was last asked. */
+/** Samples the memory repeatedly. `take` returns the peak since the last call. */
 class Peaks {
   #anonymous = 0
   #rss = 0
@@ -267,7 +267,7 @@ class Peaks {
       this.#anonymous = Math.max(this.#anonymous, anonymous)
       this.#rss = Math.max(this.#rss, rss)
     } catch {
-      // It has just ended.
+      // The process has just ended.
     }
   }
 }
@@ -288,7 +288,7 @@ function hex(number: number, digits: number): string {
   return number.toString(16).padStart(digits, '0').slice(-digits)
 }
 
-/** The event of a place in the order of time. */
+/** Returns the event at a position in the order of time. */
 function eventAt(index: number): object {
   const atMs = Math.floor(startOfDays + (index / eventCount) * (DAYS * DAY_MS - DAY_MS / 2))
   const person = (Math.imul(index, 2_654_435_761) >>> 0) % personCount
@@ -356,7 +356,7 @@ async function drained(daemon: Daemon): Promise<void> {
   throw new Error('processing does not end')
 }
 
-/** What /metrics tells of each thread and cache, a line each. */
+/** Returns the metrics of each thread and cache, one line each. */
 async function memoryByPurpose(daemon: Daemon): Promise<string> {
   const { body } = await ask(`${daemon.url}/metrics`, 'GET')
   const lines = new Map<string, string[]>()
@@ -460,7 +460,7 @@ async function askOne(daemon: Daemon, peaks: Peaks, name: string, query: object)
   }
 }
 
-/** Clients that send single events, until they are told to stop. */
+/** Clients that send single events until they are stopped. */
 class Clients {
   readonly #latencies: number[] = []
   readonly #refused: string[] = []
@@ -531,7 +531,7 @@ async function run(dataDir: string): Promise<void> {
   }
   if (options['at-once'] === true && daemon.ending === null) {
     print('all at once')
-    // Another range of time: nothing that is remembered helps.
+    // Another time range, so that no cached result helps.
     const others = questions().map(([name, query]) => {
       const { dateRange } = query as { dateRange: { date_from: string } }
       return [name, { ...query, dateRange: { ...dateRange, date_from: '-29d' } }] as const

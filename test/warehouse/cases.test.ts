@@ -1,5 +1,5 @@
 /**
- * The worked examples of queries, of events that have left their properties to ClickHouse.
+ * Runs the worked examples of queries on events that have left their properties to ClickHouse.
  *
  * @lane cluster
  */
@@ -10,12 +10,12 @@ import { caseFaults, casesOf, QueryCases, requestOf } from '../fixtures/queries/
 import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/clickhouse-server.ts'
 import { giveAway, openSink, sendAll } from '../fixtures/warehouse/copies.ts'
 
-/** Contradicted by ingestion: test/http/queries/question-cases.test.ts. */
+/** These contradict ingestion. See test/http/queries/question-cases.test.ts. */
 const LEFT_OUT = ['tr-016']
 
 t.setTimeout(300_000)
 
-t.test('cases over ClickHouse', { skip: isClickHouseMissing }, async (t) => {
+t.test('cases that read ClickHouse', { skip: isClickHouseMissing }, async (t) => {
   const server = await ClickHouseServer.start(t, t.testdir({}))
   for (const file of ['question-cases.json', 'web-cases.json']) {
     await t.test(file, async (t) => {
@@ -25,7 +25,7 @@ t.test('cases over ClickHouse', { skip: isClickHouseMissing }, async (t) => {
       await filled.stop()
       const copying = openSink(t, dataDir, server)
       await sendAll(copying)
-      t.ok((await giveAway(dataDir, copying)) > cases.length / 2, 'segments gave columns away')
+      t.ok((await giveAway(dataDir, copying)) > cases.length / 2, 'segments moved columns to ClickHouse')
       const shifted: { nowMs: number | null } = { nowMs: null }
       const clock = { ...SYSTEM_CLOCK, now: () => shifted.nowMs ?? SYSTEM_CLOCK.now() }
       const daemon = await serveDecisions(t, dataDir, { warehouse: server.address }, { clock })

@@ -1,5 +1,5 @@
 /**
- * What the door to ClickHouse makes of a server that refuses, falls silent, or breaks off.
+ * Tests the ClickHouse client against a server that refuses, stops answering, or disconnects.
  *
  * @lane quick
  */
@@ -24,7 +24,7 @@ async function open(t: Test, answer: RequestListener, stopping: AbortSignal | nu
   return new ClickHouse(address, stopping)
 }
 
-/** What it is refused with. */
+/** Returns the error of the refusal. */
 async function failure(asked: Promise<unknown>): Promise<WarehouseError> {
   try {
     await asked
@@ -35,7 +35,7 @@ async function failure(asked: Promise<unknown>): Promise<WarehouseError> {
   throw new Error('it was answered')
 }
 
-t.test('rows arrive as they are, by one connection after the other', async (t) => {
+t.test('rows arrive unchanged, over one connection after another', async (t) => {
   const bodies: Buffer[] = []
   const clickhouse = await open(t, (request, response) => {
     const parts: Buffer[] = []
@@ -47,7 +47,7 @@ t.test('rows arrive as they are, by one connection after the other', async (t) =
   })
   const rows = Buffer.alloc(3_000_000, 7)
   await clickhouse.insert('INSERT INTO a', rows)
-  // The server has closed the connection that was kept.
+  // The server has closed the idle connection.
   await new Promise((resolve) => setTimeout(resolve, 200))
   const answer = await clickhouse.ask('SELECT 1')
   t.match(answer.toString(), 'database=events')
@@ -55,7 +55,7 @@ t.test('rows arrive as they are, by one connection after the other', async (t) =
   t.equal(bodies[1]?.toString(), 'SELECT 1')
 })
 
-t.test('a refusal is told, shortened, and not tried again', async (t) => {
+t.test('a refusal is reported in short form, and not retried', async (t) => {
   let asked = 0
   const clickhouse = await open(t, (_request, response) => {
     asked++
@@ -68,7 +68,7 @@ t.test('a refusal is told, shortened, and not tried again', async (t) => {
   t.equal(asked, 1)
 })
 
-t.test('a connection that breaks off is tried once more', async (t) => {
+t.test('a connection that breaks is retried once', async (t) => {
   let asked = 0
   const clickhouse = await open(t, (request, response) => {
     asked++
@@ -81,12 +81,12 @@ t.test('a connection that breaks off is tried once more', async (t) => {
   })
   t.equal((await clickhouse.ask('SELECT 1')).toString(), 'there')
   const error = await failure(clickhouse.ask('SELECT 2'))
-  t.equal(asked, 4, 'an answer that breaks off, too')
+  t.equal(asked, 4, 'an answer that breaks off is retried, too')
   t.notOk(error.isRefusal)
   t.match(error.message, /does not answer: ECONNRESET/)
 })
 
-t.test('silence ends', async (t) => {
+t.test('a server without an answer causes a timeout', async (t) => {
   let asked = 0
   const clickhouse = await open(t, (_request, response) => {
     asked++
@@ -96,10 +96,10 @@ t.test('silence ends', async (t) => {
     const error = await failure(clickhouse.ask('SELECT 1', { msMax: SILENCE_MS }))
     t.match(error.message, `does not answer: within ${SILENCE_MS} ms`, when)
   }
-  t.equal(asked, 2, 'and is not waited for again')
+  t.equal(asked, 2, 'the call is not repeated')
 })
 
-t.test('a stop gives up a question that is being answered', async (t) => {
+t.test('a stop cancels a query in progress', async (t) => {
   const stopping = new AbortController()
   let answering: ServerResponse | null = null
   const clickhouse = await open(
@@ -117,7 +117,7 @@ t.test('a stop gives up a question that is being answered', async (t) => {
   t.match(answering, { writableEnded: false }, 'the answer was not complete')
 })
 
-t.test('nobody is there', async (t) => {
+t.test('an unreachable server is reported', async (t) => {
   const address = {
     origin: 'http://127.0.0.1:1',
     database: 'events',

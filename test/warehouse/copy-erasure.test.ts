@@ -1,5 +1,5 @@
 /**
- * Erasing copies: what a job means goes there, too, and nothing else.
+ * Tests the erasure of copies: an erasure job erases exactly its events in ClickHouse, too.
  *
  * @lane cluster
  */
@@ -32,7 +32,7 @@ function events(): readonly Readonly<Record<string, unknown>>[] {
   }))
 }
 
-t.test('what an erasure means, as a condition', async (t) => {
+t.test('an erasure job becomes a condition', async (t) => {
   const rule = (event: string | null, afterMs: number | null, beforeMs: number | null) => ({
     ...{ event, afterMs, beforeMs },
   })
@@ -52,7 +52,7 @@ t.test('what an erasure means, as a condition', async (t) => {
   t.match(parts[2], /IN \(7\) AND sequence > 2 AND sequence <= 9$/)
 })
 
-t.test('copies go with what is erased', { skip: isClickHouseMissing }, async (t) => {
+t.test('copies of erased events are erased', { skip: isClickHouseMissing }, async (t) => {
   const server = await ClickHouseServer.start(t, t.testdir({}))
   const cases: readonly (readonly [
     string,
@@ -89,7 +89,7 @@ t.test('copies go with what is erased', { skip: isClickHouseMissing }, async (t)
       const job = { projectId: 1, number: result.erasure.id }
       const target = copying.segments.erasure(1, job.number)
       log.process()
-      // The same again arrives behind the erasure, and stays.
+      // The same events arrive again after the erasure, and stay.
       log.send(1, events().slice(0, 3), ARRIVED_MS + 1000)
       log.process()
       await sendAll(copying)

@@ -1,5 +1,5 @@
 /**
- * Copying stored events: what ClickHouse has is what the store has, each event once, whatever goes wrong.
+ * Tests copying stored events: ClickHouse has exactly the events of the store, each once, whatever goes wrong.
  *
  * @lane cluster
  */
@@ -15,7 +15,7 @@ t.setTimeout(300_000)
 
 const NOON_MS = Date.UTC(2026, 2, 31, 12)
 const MONTH_MS = 31 * 86_400_000
-/** What is told by a text of its own in a segment: each encoding of values, and what needs escaping. */
+/** Properties with special cases in a segment: each encoding of values, and values that need escaping. */
 const TEXTS = ["it's", 'a\\b', '"quoted"', 'tab\tline\n', 'ü😀', '', '\u0000', 'x'.repeat(300)]
 
 function sketchOf(index: number): EventSketch {
@@ -47,10 +47,10 @@ function store(t: Test, folder: string, sketches: readonly EventSketch[], begin 
   writer.commit(begin + 1)
 }
 
-t.test('ClickHouse', { skip: isClickHouseMissing }, async (t) => {
+t.test('events are copied to ClickHouse', { skip: isClickHouseMissing }, async (t) => {
   const server = await ClickHouseServer.start(t, t.testdir({}))
 
-  t.test('what it has is what the store has', async (t) => {
+  t.test('ClickHouse has the events of the store', async (t) => {
     const folder = t.testdir({})
     store(
       t,
@@ -63,14 +63,14 @@ t.test('ClickHouse', { skip: isClickHouseMissing }, async (t) => {
     t.equal(copying.sink.state().waitingEvents, 0)
     t.equal(await server.ask('SELECT sum(bitAnd(mode, 4) != 0) FROM events.tenrec_events'), '358')
 
-    await t.test('again from the beginning: nothing is there twice', async (t) => {
+    await t.test('a copy from the beginning creates no duplicates', async (t) => {
       const again = openSink(t, folder, server)
       await sendAll(again)
-      t.equal(again.sink.state().rows, 2500, 'it sent what an insert may span')
+      t.equal(again.sink.state().rows, 2500, 'as many rows are sent again as one insert may span')
       t.equal((await rowsOf(server)).length, 2500)
     })
 
-    await t.test('a hole that a cut insert left is filled', async (t) => {
+    await t.test('a gap left by an interrupted insert is filled', async (t) => {
       await server.ask('ALTER TABLE events.tenrec_events DELETE WHERE sequence BETWEEN 700 AND 900')
       await server.ask('ALTER TABLE events.tenrec_events DELETE WHERE sequence > 2400')
       while ((await server.ask('SELECT count() FROM events.tenrec_events')) !== '2199') {
@@ -100,7 +100,7 @@ t.test('ClickHouse', { skip: isClickHouseMissing }, async (t) => {
     await server.ask('DROP TABLE events.tenrec_events')
   })
 
-  t.test('times that clients say make a bounded number of partitions', async (t) => {
+  t.test('client timestamps create a bounded number of partitions', async (t) => {
     const folder = t.testdir({})
     const sketches = Array.from({ length: 400 }, (_, index) => ({
       ...sketchOf(index),
@@ -119,7 +119,7 @@ t.test('ClickHouse', { skip: isClickHouseMissing }, async (t) => {
     await server.ask('DROP TABLE events.tenrec_events')
   })
 
-  t.test('several projects, and more than one insert takes', async (t) => {
+  t.test('several projects, and more events than one insert takes', async (t) => {
     const folder = t.testdir({})
     const writer = openWriter(t, folder)
     const count = BATCH_ROWS_MAX + 1000
@@ -142,7 +142,7 @@ t.test('ClickHouse', { skip: isClickHouseMissing }, async (t) => {
     await server.ask('DROP TABLE events.tenrec_events')
   })
 
-  t.test('a segment of which one insert takes a part is sent again', async (t) => {
+  t.test('a segment partly taken by an insert is sent again', async (t) => {
     const folder = t.testdir({})
     const large = Array.from({ length: 24 }, (_, index) => ({
       ...sketchOf(index),
@@ -162,7 +162,7 @@ t.test('ClickHouse', { skip: isClickHouseMissing }, async (t) => {
     await server.ask('DROP TABLE events.tenrec_events')
   })
 
-  t.test('it is away, comes back, and refuses', async (t) => {
+  t.test('ClickHouse is away, returns, and refuses', async (t) => {
     const folder = t.testdir({})
     store(
       t,

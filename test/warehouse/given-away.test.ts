@@ -1,5 +1,5 @@
 /**
- * A store whose segments have given their columns away answers everything as it did.
+ * Tests a store with columns moved to ClickHouse: all answers are unchanged.
  *
  * @lane cluster
  */
@@ -21,7 +21,7 @@ import { giveAway, openSink, sendAll } from '../fixtures/warehouse/copies.ts'
 
 t.setTimeout(300_000)
 
-/** All events with everything that a list, an export and a timeline say of them. */
+/** All events with all their data in a list, an export and a timeline. */
 function everything(reader: EventReader, projectId: number): unknown {
   const { results } = reader.listEvents({ projectId, limit: 1000 })
   const exported: unknown[] = []
@@ -32,7 +32,7 @@ function everything(reader: EventReader, projectId: number): unknown {
   return JSON.parse(JSON.stringify({ results, exported, names }))
 }
 
-t.test('answers over ClickHouse', { skip: isClickHouseMissing }, async (t: Test) => {
+t.test('answers that read ClickHouse', { skip: isClickHouseMissing }, async (t: Test) => {
   const folder = t.testdir({ store: {} })
   const server = await ClickHouseServer.start(t, folder)
   const store = join(folder, 'store', 'data')
@@ -59,7 +59,7 @@ t.test('answers over ClickHouse', { skip: isClickHouseMissing }, async (t: Test)
   const copying = openSink(t, dataDir, server)
   await sendAll(copying)
   const count = await giveAway(dataDir, copying)
-  t.ok(count >= seeds.length, `${count} segments gave columns away`)
+  t.ok(count >= seeds.length, `${count} segments moved columns to ClickHouse`)
   t.same((await verifyStore(dataDir, () => undefined)).findings, [], 'verify knows them')
 
   const opened = (): EventReader => {
@@ -86,8 +86,8 @@ t.test('answers over ClickHouse', { skip: isClickHouseMissing }, async (t: Test)
     wrong++
     t.equal(now, seen, JSON.stringify(query))
   }
-  t.equal(wrong, 0, `${asked.length} questions are answered as before`)
-  t.ok(answered > asked.length / 10, `${answered} of them with somebody`)
+  t.equal(wrong, 0, `${asked.length} queries are answered as before`)
+  t.ok(answered > asked.length / 10, `${answered} of them return persons`)
   for (const [projectId, all] of before) t.strictSame(everything(reader, projectId), all)
 
   await server.kill()

@@ -1,5 +1,5 @@
 /**
- * A daemon whose old events leave their properties to ClickHouse.
+ * Tests a daemon whose old events leave their properties to ClickHouse.
  *
  * @lane cluster
  */
@@ -29,12 +29,12 @@ async function ask(daemon: SpawnedDaemon, path: string, body?: unknown): Promise
     ...{ method, headers },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
-  // Addresses of further pages have another port after each start.
+  // URLs of further pages have another port after each start.
   const text = (await answer.text().catch(() => CUT_OFF)).replaceAll(daemon.url, '')
   return { status: answer.status, text }
 }
 
-/** Persons by a property of events, an export and a list. */
+/** Queries persons by an event property, an export and a list. */
 async function answers(daemon: SpawnedDaemon): Promise<readonly Answer[]> {
   const query = {
     kind: 'TrendsQuery',
@@ -58,7 +58,7 @@ async function metric(daemon: SpawnedDaemon, name: string): Promise<number> {
   return Number(value)
 }
 
-t.test('old events leave their properties', { skip: isClickHouseMissing }, async (t) => {
+t.test('old events leave their properties to ClickHouse', { skip: isClickHouseMissing }, async (t) => {
   const folder = t.testdir({})
   const server = await ClickHouseServer.start(t, folder)
   const options = (keepDays: string | null) => ({
@@ -88,7 +88,7 @@ t.test('old events leave their properties', { skip: isClickHouseMissing }, async
   await daemon.stop()
 
   daemon = await spawnDaemon(options('0'))
-  // Not before ClickHouse has them on the disk.
+  // Not before ClickHouse has them on disk.
   await new Promise((resolve) => setTimeout(resolve, COPY_SETTLED_MS))
   t.equal(await metric(daemon, 'warehouse_segments_total'), 0)
   t.ok(await eventually(async () => (await metric(daemon, 'warehouse_segments_total')) > 0))
@@ -103,7 +103,7 @@ t.test('old events leave their properties', { skip: isClickHouseMissing }, async
   const without = await answers(daemon)
   t.equal(without[0]?.status, 503)
   t.match(without[0]?.text, 'Some of these events are in ClickHouse, which does not answer. Try again later.')
-  t.ok(without[1]?.status !== 200 || without[1].text === CUT_OFF, 'an export does not end well')
+  t.ok(without[1]?.status !== 200 || without[1].text === CUT_OFF, 'an export does not end normally')
   const batch = [{ event: 'viewed', distinct_id: 'user-3', properties: { plan: 'late' } }]
   t.equal((await ask(daemon, '/batch/', { api_key: PROJECT_KEY, batch })).status, 200)
   const body = { distinct_id: 'user-3' }
@@ -111,12 +111,12 @@ t.test('old events leave their properties', { skip: isClickHouseMissing }, async
   const receipt = async () =>
     JSON.parse((await ask(daemon, '/api/projects/1/erasures/1/')).text) as Record<string, unknown>
   await new Promise((resolve) => setTimeout(resolve, 1500))
-  t.match(await receipt(), { status: 'running' }, 'what is erased has to be there')
+  t.match(await receipt(), { status: 'running' }, 'the erasure waits until ClickHouse has the events')
 
   server.begin()
   t.ok(
     await eventually(async () => (await receipt())['status'] === 'done'),
-    'it waits, and goes on',
+    'the erasure waits, and continues',
   )
   const after = await answers(daemon)
   const lines = before[1]?.text.split('\n').filter((line) => !line.includes('"user-3"'))

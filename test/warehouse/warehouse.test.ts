@@ -1,5 +1,5 @@
 /**
- * A daemon with a warehouse, as an operator runs it: killed, without ClickHouse, beside load.
+ * Tests a daemon with a warehouse in operation: killed, without ClickHouse, under load.
  *
  * @lane cluster
  */
@@ -61,7 +61,7 @@ t.test('a daemon with a warehouse', { skip: isClickHouseMissing }, async (t: Tes
   t.teardown(() => daemon.kill())
 
   await send(daemon, 0, 500)
-  t.ok(await eventually(() => countIs(server, 500)), 'what is stored is copied')
+  t.ok(await eventually(() => countIs(server, 500)), 'stored events are copied')
   t.equal(await metric(daemon, 'warehouse_away'), 0)
 
   const doctor = async () => {
@@ -86,7 +86,7 @@ t.test('a daemon with a warehouse', { skip: isClickHouseMissing }, async (t: Tes
   })
   t.notMatch(JSON.stringify(finding), 'secret')
   await send(daemon, 500, 500)
-  t.ok(await eventually(async () => (await metric(daemon, 'warehouse_away')) === 1), 'away')
+  t.ok(await eventually(async () => (await metric(daemon, 'warehouse_away')) === 1), 'ClickHouse is away')
   const health = JSON.parse(await textOf(daemon, '/_health')) as Record<string, unknown>
   t.match(health, {
     status: 'degraded',
@@ -96,11 +96,11 @@ t.test('a daemon with a warehouse', { skip: isClickHouseMissing }, async (t: Tes
   t.ok((await metric(daemon, 'warehouse_lag_seconds')) > 0)
   await daemon.kill()
   daemon = await spawnDaemon(options)
-  t.equal((await textOf(daemon, '/_readyz')).includes('"ok"'), true, 'it starts without ClickHouse')
+  t.equal((await textOf(daemon, '/_readyz')).includes('"ok"'), true, 'the daemon starts without ClickHouse')
   await send(daemon, 1000, 500)
 
   server.begin()
-  t.ok(await eventually(() => countIs(server, 1500)), 'it takes what has come meanwhile')
+  t.ok(await eventually(() => countIs(server, 1500)), 'ClickHouse receives the events of the meantime')
   t.ok(await eventually(async () => (await metric(daemon, 'warehouse_waiting_events')) === 0))
   t.equal(await metric(daemon, 'warehouse_away'), 0)
 
@@ -113,7 +113,7 @@ t.test('a daemon with a warehouse', { skip: isClickHouseMissing }, async (t: Tes
   await sending
   await daemon.kill()
   daemon = await spawnDaemon(options)
-  t.ok(await eventually(() => countIs(server, 9500)), 'both were killed: each event is there once')
+  t.ok(await eventually(() => countIs(server, 9500)), 'both were killed: each event is copied once')
   await server.kill()
   const headers = { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' }
   const erasures = `${daemon.url}/api/projects/1/erasures/`

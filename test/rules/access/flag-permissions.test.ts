@@ -1,5 +1,6 @@
 /**
- * Who may change a flag, and who may say which roles may: every combination, against a plain table.
+ * Tests who may edit a flag and who may choose the roles that may edit it. Every combination is compared with a plain
+ * table.
  *
  * @lane quick
  */
@@ -41,7 +42,10 @@ function editorOf({ level, isCreator, defaultLevel, roleLevels, hasEntry }: Case
   }
 }
 
-/** `level creator default roles entry` -> may edit, may write role access; for members who made nothing. */
+/**
+ * Maps `level creator default roles entry` to whether the member may edit and may write role access, for members who
+ * did not create the flag.
+ */
 const MEMBERS: Readonly<Record<string, readonly [boolean, boolean]>> = {
   'unset none': [true, true],
   'unset view': [false, true],
@@ -81,7 +85,7 @@ t.test('every combination of level, creator, default, roles and entries', async 
   t.equal(count, 180)
 })
 
-t.test('a flag of nobody has no creator', async (t) => {
+t.test('a flag without a creator belongs to nobody', async (t) => {
   const editor = editorOf({
     level: 1,
     isCreator: false,

@@ -1,5 +1,5 @@
 /**
- * The tables of levels: what is stored and told by number, and named on the command line.
+ * Tests the tables of access levels: numbers in storage and on the wire, names on the command line.
  *
  * @lane quick
  */
@@ -14,12 +14,12 @@ import {
   USER_LEVELS,
 } from '../../../src/rules/access/levels.ts'
 
-t.test('numbers are those of the wire, ascending', async (t) => {
+t.test('numbers are those of the wire, in ascending order', async (t) => {
   t.strictSame(levelNumbers(USER_LEVELS), [1, 8, 15])
   t.strictSame(levelNumbers(FLAG_ACCESS_LEVELS), [21, 37])
 })
 
-t.test('names and numbers lead to each other', async (t) => {
+t.test('names map to numbers and back', async (t) => {
   for (const kind of [USER_LEVELS, FLAG_ACCESS_LEVELS]) {
     for (const { name, number } of kind) {
       t.equal(levelNamed(kind, name), number)
@@ -30,7 +30,7 @@ t.test('names and numbers lead to each other', async (t) => {
   }
 })
 
-t.test('administrators are those from 8 on, owners those from 15 on', async (t) => {
+t.test('administrators begin at level 8, owners at level 15', async (t) => {
   t.strictSame(levelNumbers(USER_LEVELS).map(isAdministrator), [false, true, true])
   t.strictSame(levelNumbers(USER_LEVELS).map(isOwner), [false, false, true])
 })

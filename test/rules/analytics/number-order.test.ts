@@ -1,5 +1,5 @@
 /**
- * Numbers in order: the smallest first, equal ones as they come, whatever their size.
+ * Tests the sort of numbers: ascending and stable, whatever their size.
  *
  * @lane quick
  */

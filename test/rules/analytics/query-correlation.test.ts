@@ -1,5 +1,5 @@
 /**
- * Correlations: what happened between the steps of a funnel, and to whom.
+ * Tests correlations: the events between the steps of a funnel, and their persons.
  *
  * @lane quick
  */
@@ -55,7 +55,7 @@ for (const one of casesOf('persons/funnel/correlation')) {
   })
 }
 
-t.test('the event lies strictly between the first step and the last one', async (t) => {
+t.test('the event lies strictly between the first and the last step', async (t) => {
   const scanner = scannerOf([
     at('a', '02T10:00:00', 'A'),
     at('a', '02T10:00:00', 'watch'),
@@ -83,7 +83,7 @@ t.test('the event lies strictly between the first step and the last one', async 
   t.equal(correlation(scanner, day).names, 'b c d e')
 })
 
-t.test('the end of the range is not part of it', async (t) => {
+t.test('the end of the range is excluded', async (t) => {
   const scanner = scannerOf([
     at('a', '02T10:00:00', 'A'),
     at('a', '02T12:00:00', 'watch'),
@@ -110,11 +110,11 @@ t.test('a step is never correlated, whatever the filters', async (t) => {
   const names = (entity: Query): string =>
     correlation(scanner, { ...BASE, funnel_correlation_person_entity: entity }).names
   t.equal(names({ id: 'A', type: 'events', properties: [{ key: 'k', value: 1 }] }), '')
-  // Every event: all but those that are called like a step.
+  // All events except those with the name of a step.
   t.equal(names({ id: null, type: 'events' }), 'b')
 })
 
-t.test('global filters restrict the funnel and not the event', async (t) => {
+t.test('global filters restrict the funnel but not the event', async (t) => {
   const web = { app: 'web' }
   const scanner = scannerOf([
     at('a', '02T10:00:00', 'A', web),
@@ -128,7 +128,7 @@ t.test('global filters restrict the funnel and not the event', async (t) => {
   t.equal(correlation(scanner, query).names, 'a')
 })
 
-t.test('of several good attempts the earliest counts, in every order of steps', async (t) => {
+t.test('among several successful attempts the earliest counts, in every order of steps', async (t) => {
   const scanner = scannerOf([
     at('a', '02T10:00:00', 'A'),
     at('a', '02T11:00:00', 'B'),
@@ -159,7 +159,7 @@ t.test('groups are correlated by the events of all their members', async (t) => 
   t.equal(correlation(scanner, query).names, 'acme')
 })
 
-t.test('funnel_step says who is looked at, and pages have parameters of their own', async (t) => {
+t.test('funnel_step selects the persons, and pages have their own parameters', async (t) => {
   const scanner = scannerOf([
     ...['a', 'b', 'c'].flatMap((who) => [
       at(who, '02T10:00:00', 'A'),
@@ -176,7 +176,7 @@ t.test('funnel_step says who is looked at, and pages have parameters of their ow
   t.strictSame(correlation(scanner, { ...query, ...next }), { names: 'c', isFull: false })
 })
 
-t.test('what a correlation refuses', async (t) => {
+t.test('invalid correlations are refused', async (t) => {
   const scanner = scannerOf([at('a', '02T10:00:00', 'A')])
   const refusals: readonly (readonly [Query, string, string | null])[] = [
     [{}, 'invalid_input', null],
@@ -201,7 +201,7 @@ t.test('what a correlation refuses', async (t) => {
   }
 })
 
-t.test('a request with an entity is one for a correlation', async (t) => {
+t.test('a request with an entity is a correlation request', async (t) => {
   t.ok(isCorrelationRequest(parametersOf({ ...BASE, ...WATCH })))
   t.notOk(isCorrelationRequest(parametersOf(BASE)))
   t.notOk(isCorrelationRequest(parametersOf({ funnel_correlation_person_entity: '' })))
@@ -215,7 +215,7 @@ const histories = fc.array(
   { minLength: 1, maxLength: 4 },
 )
 
-/** The definition for two steps within so many hours, taken literally; true: converted. */
+/** The definition for two steps within a number of hours, taken literally. True means converted. */
 function plainSpan(hours: readonly (readonly [number, string])[], windowHours: number) {
   const ordered = [...hours].sort((a, b) => a[0] - b[0])
   const attempts = ordered.flatMap(([first, name], index) => {
@@ -227,7 +227,7 @@ function plainSpan(hours: readonly (readonly [number, string])[], windowHours: n
   return attempts.find(({ isConverted }) => isConverted) ?? attempts[0]
 }
 
-t.test('the persons are those of the plain definition', async () => {
+t.test('the persons equal those of the plain definition', async () => {
   fc.assert(
     fc.property(histories, fc.integer({ min: 1, max: 6 }), (persons, windowHours) => {
       const names = ['a', 'b', 'c', 'd']

@@ -1,5 +1,5 @@
 /**
- * Ranges of dates around the hours that a clock shows twice.
+ * Tests date ranges around the hours that a clock shows twice.
  *
  * @lane quick
  */
@@ -12,7 +12,7 @@ const BERLIN: RangeRequest = {
   dateTo: null,
   interval: 'hour',
   timezone: 'Europe/Berlin',
-  // The second 02:30 of that night.
+  // 02:30 of that night, the second time the clock shows it.
   nowMs: Date.parse('2024-10-27T01:30:00Z'),
   firstEventMs: null,
 }
@@ -23,7 +23,7 @@ function texts(changes: Partial<RangeRequest>): readonly string[] {
   return [fromMs, toMs].map((timeMs) => new Date(timeMs).toISOString())
 }
 
-t.test('so many hours ago are hours that passed', async (t) => {
+t.test('a range of hours counts elapsed hours', async (t) => {
   t.strictSame(texts({ dateFrom: '-1h', dateTo: '-0h' }), [
     '2024-10-27T00:00:00.000Z',
     '2024-10-27T01:59:59.999Z',
@@ -32,31 +32,31 @@ t.test('so many hours ago are hours that passed', async (t) => {
   t.equal(texts({ nowMs, dateFrom: '-21h' })[0], '2024-10-27T01:00:00.000Z')
 })
 
-t.test('the current hour is the one of the two that it is', async (t) => {
+t.test('the current hour is the right one of the two equal hours', async (t) => {
   t.equal(texts({})[1], '2024-10-27T01:59:59.999Z')
   const nowMs = Date.parse('2024-10-27T00:30:00Z')
   t.equal(texts({ nowMs })[1], '2024-10-27T00:59:59.999Z')
 })
 
-t.test('a time with an offset is that moment', async (t) => {
+t.test('a time with an offset is exact', async (t) => {
   t.strictSame(texts({ dateFrom: '2024-10-27T02:15:00+01:00', dateTo: '2024-10-27T01:45:00Z' }), [
     '2024-10-27T01:15:00.000Z',
     '2024-10-27T01:45:00.000Z',
   ])
 })
 
-t.test('explicit ends are the moments that they name', async (t) => {
+t.test('explicit ends are exact times', async (t) => {
   const ends = { dateFrom: '2024-10-26T10:15', dateTo: '2024-10-26T10:15', isExplicit: true }
   const moment = '2024-10-26T08:15:00.000Z'
   t.strictSame(texts({ ...ends, interval: 'month' }), [moment, moment])
   const range = { ...BERLIN, ...ends, interval: 'month', dateTo: '2024-10-27' } as const
   const { fromMs, toMs } = dateRange(range)
-  t.equal(new Date(fromMs).toISOString(), moment, 'not the start of the month')
-  t.equal(new Date(toMs).toISOString(), '2024-10-26T22:00:00.000Z', 'not the end of the day')
+  t.equal(new Date(fromMs).toISOString(), moment, 'the start is not the start of the month')
+  t.equal(new Date(toMs).toISOString(), '2024-10-26T22:00:00.000Z', 'the end is not the end of the day')
 })
 
 t.test(
-  'ends that are written alike are one hour, also at a midnight that comes twice',
+  'equal ends are one hour, also at a midnight that occurs twice',
   async (t) => {
     const nowMs = Date.parse('2024-11-03T18:00:00Z')
     const date = { dateFrom: '2024-11-03', dateTo: '2024-11-03' }
@@ -67,13 +67,13 @@ t.test(
   },
 )
 
-t.test('an hour of which a clock skips the first half begins behind it', async (t) => {
+t.test('an hour with a skipped first half begins after the skip', async (t) => {
   const rules = {
     interval: 'hour',
     timezone: 'Australia/Lord_Howe',
     weekStart: 'sunday',
   } as const
-  // At 02:00 the clock was put to 02:30.
+  // At 02:00 the clock was set to 02:30.
   const startMs = periodStart(Date.parse('2024-10-05T15:45:00Z'), rules)
   t.equal(new Date(startMs).toISOString(), '2024-10-05T15:30:00.000Z')
   const nextMs = shiftedPeriodStart(startMs, 1, rules)

@@ -1,5 +1,5 @@
 /**
- * The search for the best attempt of a funnel, compared with the definition taken literally.
+ * Compares the search for the best attempt of a funnel with the definition taken literally.
  *
  * @lane quick
  */
@@ -11,7 +11,7 @@ import {
   type Entrance,
 } from '../../../src/rules/analytics/funnel/funnel-attempts.ts'
 
-/** An event of one actor: when, and to which series it belongs. */
+/** An event of one actor: its time, and the series it belongs to. */
 interface Row {
   readonly timeMs: number
   readonly mask: number
@@ -28,7 +28,7 @@ function fits({ mask }: Row, bit: number): boolean {
   return (mask & (1 << bit)) !== 0
 }
 
-/** The definition, taken literally: every attempt, every step looked for from the start of the rows. */
+/** The definition, taken literally: every attempt, with every step searched from the start of the rows. */
 function plainBest(rows: readonly Row[], rules: AttemptRules, entrance: Entrance | null): Attempt {
   const attempts = rows.flatMap((row, start) => {
     const isIn =
@@ -102,7 +102,7 @@ function plainUnordered(rows: readonly Row[], rules: AttemptRules, start: number
     })
 }
 
-/** Gaps between times, and two masks that are joined by AND: most events fit one or two series. */
+/** Gaps between times, and two masks joined by AND, so that most events match one or two series. */
 function rowsOf(rows: readonly (readonly [number, number, number])[]): readonly Row[] {
   let timeMs = 0
   return rows.map(([gap, left, right]) => {
@@ -111,7 +111,7 @@ function rowsOf(rows: readonly (readonly [number, number, number])[]): readonly 
   })
 }
 
-/** Actors with few names and many equal times, so that every rule has something to decide. */
+/** Actors with few names and many equal times, so that every rule decides some cases. */
 const worlds = fc
   .record({
     order: fc.constantFrom('ordered' as const, 'strict' as const, 'unordered' as const),
@@ -153,7 +153,7 @@ const worlds = fc
     return { rules, actors, entrance }
   })
 
-t.test('the best attempt is that of the plain definition', async () => {
+t.test('the best attempt equals that of the plain definition', async () => {
   fc.assert(
     fc.property(worlds, ({ rules, actors, entrance }) => {
       const all = actors.flat()
@@ -177,7 +177,7 @@ t.test('the best attempt is that of the plain definition', async () => {
   )
 })
 
-t.test('an attempt costs no more when there are many of one actor', async (t) => {
+t.test('the cost of an attempt does not grow with the number of attempts of an actor', async (t) => {
   const count = 400_000
   const gathered = {
     timesMs: Float64Array.from({ length: count }, (_, index) => index),

@@ -1,5 +1,5 @@
 /**
- * Breakdowns of funnels: which value a person stands for.
+ * Tests funnel breakdowns: the breakdown value of each person.
  *
  * @lane quick
  */
@@ -19,7 +19,7 @@ const BROWSERS: readonly ShortEvent[] = [
   at('e', 2, 'A', { br: 7 }),
 ]
 
-t.test('each attribution of a breakdown', async (t) => {
+t.test('each attribution of a breakdown selects its value', async (t) => {
   const scanner = scannerOf(BROWSERS)
   const names = (type: string, value: unknown, funnel_step: number, more: Query = {}): string =>
     funnel(scanner, {
@@ -52,7 +52,7 @@ t.test('each attribution of a breakdown', async (t) => {
   t.equal(names('step', '', 1), 'c d')
 })
 
-t.test('several properties are one value', async (t) => {
+t.test('several properties form one value', async (t) => {
   const scanner = scannerOf([
     at('a', 2, 'A', { br: 'Chrome', os: 'Mac' }),
     at('b', 2, 'A', { br: 'Chrome', os: 'Linux' }),
@@ -74,12 +74,12 @@ t.test('several properties are one value', async (t) => {
   t.equal(names('Mac', objects), 'a c')
 })
 
-t.test('rare values are one value called Other', async (t) => {
+t.test('rare values are combined into one value called Other', async (t) => {
   const events: ShortEvent[] = []
   for (let value = 0; value < 30; value++) {
     const name = String(value).padStart(2, '0')
     events.push(at(`p${name}`, 2, 'A', { v: name }))
-    // The first 24 are seen twice, and so is one that is called Other.
+    // The first 24 occur twice, and so does one that is called Other.
     if (value < 24) events.push(at(`p${name}`, 3, 'A', { v: name }))
   }
   events.push(at('q', 2, 'A', { v: 'Other' }), at('q', 3, 'A', { v: 'Other' }))
@@ -100,7 +100,7 @@ t.test('rare values are one value called Other', async (t) => {
   }
 })
 
-t.test('with all_events, everything in Other goes through the funnel together', async (t) => {
+t.test('with all_events, all events in Other pass through one funnel', async (t) => {
   const events = Array.from({ length: 26 }, (_, value) => [
     at(`p${value}`, 2, 'A', { v: `v${value}` }),
     at(`p${value}`, 3, 'A', { v: `v${value}` }),

@@ -1,5 +1,5 @@
 /**
- * Funnels: which persons a request means, by every parameter but those of breakdowns.
+ * Tests which persons a funnel request selects, for every parameter except breakdowns.
  *
  * @lane quick
  */
@@ -36,7 +36,7 @@ const ABC: readonly ShortEvent[] = [
   at('d', 3, 'A'),
 ]
 
-t.test('every form of funnel_step', async (t) => {
+t.test('every form of funnel_step is accepted', async (t) => {
   const scanner = scannerOf(ABC)
   const wanted: Readonly<Record<string, string>> = {
     0: 'a b c d',
@@ -59,7 +59,7 @@ t.test('every form of funnel_step', async (t) => {
   t.equal(funnel(scanner, { ...custom, funnel_custom_steps: [] }).names, 'a')
 })
 
-t.test('pages are in the order of uuids, and a full one says so', async (t) => {
+t.test('pages are in uuid order, and a full page says so', async (t) => {
   const scanner = scannerOf(ABC)
   const query = { events: steps('A'), ...JANUARY, funnel_step: 1, limit: 3 }
   t.strictSame(funnel(scanner, query), { names: 'a b c', isFull: true })
@@ -68,7 +68,7 @@ t.test('pages are in the order of uuids, and a full one says so', async (t) => {
 })
 
 t.test(
-  'one event does two steps when the second is narrower, not when it is broader',
+  'one event completes two steps if the second is narrower, not if it is broader',
   async (t) => {
     const pro = [{ key: 'plan', value: 'pro', type: 'event' }]
     const scanner = scannerOf([at('a', 2, 'A', { plan: 'pro' })])
@@ -90,7 +90,7 @@ t.test(
   },
 )
 
-t.test('the window in every unit, its end included', async (t) => {
+t.test('the window in every unit includes its end', async (t) => {
   const lengths: Readonly<Record<string, number>> = {
     minute: 1 / 1440,
     hour: 1 / 24,
@@ -98,7 +98,7 @@ t.test('the window in every unit, its end included', async (t) => {
     week: 7,
     month: 28,
   }
-  // A month behind 31 January 2023 is 28 February; in January itself it has 31 days.
+  // One month after 31 January 2023 is 28 February. Within January the month has 31 days.
   for (const [unit, days] of Object.entries(lengths)) {
     const length = unit === 'month' ? 31 : days
     const scanner = scannerOf([
@@ -121,7 +121,7 @@ t.test('the window in every unit, its end included', async (t) => {
   t.equal(new Date(february).toISOString(), '2023-02-28T05:00:00.000Z')
 })
 
-t.test('14 days unless something else is said, and days in the old form win', async (t) => {
+t.test('the window is 14 days by default, and days in the older form win', async (t) => {
   const scanner = scannerOf([at('a', 1, 'A'), at('a', 15, 'B'), at('b', 1, 'A'), at('b', 16, 'B')])
   const query = { events: steps('A', 'B'), ...JANUARY, funnel_step: 2 }
   t.equal(funnel(scanner, query).names, 'a')
@@ -131,7 +131,7 @@ t.test('14 days unless something else is said, and days in the old form win', as
   t.equal(funnel(scanner, { ...query, ...unit }).names, 'a b')
 })
 
-t.test('what an exclusion needs', async (t) => {
+t.test('exclusions are checked', async (t) => {
   const scanner = scannerOf(ABC)
   const refused = (exclusion: unknown, more: Query = {}): void => {
     const events = steps('A', 'B', 'C')
@@ -160,12 +160,12 @@ t.test('what an exclusion needs', async (t) => {
     funnel_to_step: '1',
   }
   t.equal(allowed(narrower), 'a b c d')
-  // A strict funnel has no room for exclusions.
+  // A strict funnel cannot have exclusions.
   const between = { ...x, funnel_from_step: 0, funnel_to_step: 1 }
   t.equal(allowed(between, { funnel_order_type: 'strict' }), 'a b c d')
 })
 
-t.test('an exclusion takes the attempt away, also from the first step', async (t) => {
+t.test('an exclusion cancels the attempt, including its first step', async (t) => {
   const scanner = scannerOf([
     at('a', 2, 'A'),
     at('a', 3, 'X'),
@@ -184,7 +184,7 @@ t.test('an exclusion takes the attempt away, also from the first step', async (t
   t.equal(funnel(scanner, { ...query, funnel_step: -2 }).names, 'c')
 })
 
-t.test('groups pass through a funnel instead of persons', async (t) => {
+t.test('a funnel can count groups instead of persons', async (t) => {
   const scanner = scannerOf([
     at('a', 2, 'A', { $group_1: 'acme' }),
     at('b', 3, 'B', { $group_1: 'acme' }),
@@ -201,7 +201,7 @@ t.test('groups pass through a funnel instead of persons', async (t) => {
   t.strictSame(funnel(scanner, second), { names: 'beta', isFull: true })
 })
 
-t.test('a funnel over time goes by the period of the entrance', async (t) => {
+t.test('a funnel over time uses the period of the first step', async (t) => {
   const scanner = scannerOf([
     at('a', 2.4, 'A'),
     at('a', 3.3, 'B'),
@@ -238,7 +238,7 @@ t.test('a funnel over time goes by the period of the entrance', async (t) => {
   }
 })
 
-t.test('a period is one of the time zone of the project', async (t) => {
+t.test('a period follows the time zone of the project', async (t) => {
   const scanner = scannerOf([['a', '2023-01-02T02:00:00Z', 'A']])
   const query = {
     events: steps('A'),
@@ -253,7 +253,7 @@ t.test('a period is one of the time zone of the project', async (t) => {
   t.equal(names('2023-01-02'), '')
 })
 
-t.test('what a funnel refuses', async (t) => {
+t.test('invalid funnels are refused', async (t) => {
   const scanner = scannerOf(ABC)
   const good = { events: steps('A', 'B'), ...JANUARY, funnel_step: 1 }
   const refusals: readonly (readonly [Query, string, string | null])[] = [
@@ -294,7 +294,7 @@ t.test('what a funnel refuses', async (t) => {
   }
 })
 
-t.test('nobody is looked for when nobody can be found', async (t) => {
+t.test('nothing is scanned if no person can match', async (t) => {
   const scanner = scannerOf(ABC)
   const query = { events: steps('A'), date_from: '2023-01-05', date_to: '2023-01-02' }
   t.equal(funnel(scanner, { ...query, funnel_step: 1 }).names, '')

@@ -1,5 +1,5 @@
 /**
- * Lifecycle: who was new, returning, resurrecting or dormant in a period.
+ * Tests lifecycle: new, returning, resurrecting and dormant persons of a period.
  *
  * @lane quick
  */
@@ -48,7 +48,7 @@ const VIEWS: readonly ShortEvent[] = [2, 3, 5].map((day) => [
   'view',
 ])
 
-/** The statuses that p has on each of the given days. */
+/** Returns the statuses of p on each of the given days. */
 function statusesOf(scanner: MemoryScanner, days: readonly string[], query: Query, changes = {}) {
   return days.map((target_date) =>
     STATUSES.filter((lifecycle_type) => {
@@ -58,7 +58,7 @@ function statusesOf(scanner: MemoryScanner, days: readonly string[], query: Quer
   )
 }
 
-t.test('the life of a person', async (t) => {
+t.test('a person passes through every status', async (t) => {
   const days = [1, 2, 3, 4, 5, 6, 7, 8].map((day) => `2023-01-0${day}`)
   t.strictSame(statusesOf(scannerOf(VIEWS), days, {}), [
     '',
@@ -85,7 +85,7 @@ t.test('the life of a person', async (t) => {
   )
 })
 
-t.test('weeks begin on Monday, target dates may be moments', async (t) => {
+t.test('weeks begin on Monday, target dates may be times', async (t) => {
   const scanner = scannerOf([
     ['p', '2023-01-01T10:00:00Z', 'view'],
     ['p', '2023-01-02T10:00:00Z', 'view'],
@@ -108,7 +108,7 @@ t.test('weeks begin on Monday, target dates may be moments', async (t) => {
   ])
 })
 
-t.test('what is missing or wrong', async (t) => {
+t.test('missing and invalid parameters are refused', async (t) => {
   const scanner = scannerOf(VIEWS)
   const full = { ...SERIES, target_date: '2023-01-02', lifecycle_type: 'new' }
   const refusal = (query: Query): ServiceError | null => {
@@ -137,7 +137,7 @@ t.test('what is missing or wrong', async (t) => {
   t.strictSame(lives(scanner, { ...full, events: other }), ['p'], 'the first series by order')
 })
 
-t.test('random lives agree with the definition', async (t) => {
+t.test('random histories agree with the definition', async (t) => {
   const life = fc.record({
     days: fc.uniqueArray(fc.integer({ min: 0, max: 11 }), { minLength: 1, maxLength: 6 }),
     createdDay: fc.integer({ min: 0, max: 11 }),

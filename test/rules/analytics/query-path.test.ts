@@ -1,5 +1,5 @@
 /**
- * Paths: what becomes of events, how sessions are cut, and which keys fit.
+ * Tests paths: how events become path items, how sessions are cut, and which keys match.
  *
  * @lane quick
  */
@@ -31,7 +31,7 @@ function paths(scanner: MemoryScanner, query: Query, changes = {}) {
 
 const RANGE = { date_from: '2023-01-01', date_to: '2023-01-07' }
 
-/** An event so many minutes behind the start of 2 January. */
+/** An event at a number of minutes after the start of 2 January. */
 function at(who: string, minute: number, name: string, properties: Query = {}): ShortEvent {
   return [who, new Date(Date.UTC(2023, 0, 2) + minute * 60_000).toISOString(), name, properties]
 }
@@ -40,7 +40,7 @@ function view(who: string, minute: number, url?: string): ShortEvent {
   return at(who, minute, '$pageview', url === undefined ? {} : { $current_url: url })
 }
 
-/** Each text is a person with one session of custom events, a minute apart. */
+/** Each text is a person with one session of custom events, one minute apart. */
 function walks(all: Readonly<Record<string, string>>): MemoryScanner {
   return scannerOf(
     Object.entries(all).flatMap(([who, items]) =>
@@ -65,7 +65,7 @@ for (const one of casesOf('persons/path')) {
   })
 }
 
-t.test('events become items', async (t) => {
+t.test('events become path items', async (t) => {
   const scanner = scannerOf([
     view('a', 0, '/x/'),
     at('a', 1, '$screen', { $screen_name: 'Home/' }),
@@ -86,14 +86,14 @@ t.test('events become items', async (t) => {
   t.equal(has('1_/'), 'c d')
   t.equal(has('2_buy', { include_event_types: ['custom_event', '$pageview'] }), 'a')
   t.equal(has('2_$autocapture', { include_custom_events: ['$autocapture', 'buy'] }), 'a')
-  // Named as an event and not as a type, it is called by its name.
+  // If the filter names it as an event and not as a type, the item has the name of the event.
   t.equal(has('1_$pageview', { include_custom_events: ['$pageview'] }), 'a b c d')
   t.equal(has('1_/x', { include_event_types: ['$pageview'], exclude_events: ['$pageview'] }), 'a')
   t.equal(has('1_Home/', { exclude_events: ['$pageview'] }), 'a')
   t.equal(has('1_buy', { exclude_events: ['$pageview', 'Home/'] }), 'a')
 })
 
-t.test('an empty item at the end disappears, others stay', async (t) => {
+t.test('an empty item at the end is removed, others stay', async (t) => {
   const scanner = scannerOf([
     view('a', 0, '/x'),
     view('a', 1),
@@ -109,7 +109,7 @@ t.test('an empty item at the end disappears, others stay', async (t) => {
 })
 
 t.test(
-  'a gap of 30 minutes begins a session, events that take no part do not fill it',
+  'a gap of 30 minutes starts a session; events of other types do not fill it',
   async (t) => {
     const scanner = scannerOf([
       at('a', 0, 'x'),
@@ -131,7 +131,7 @@ t.test(
   },
 )
 
-t.test('groupings: stars stand for anything, the first that fits counts', async (t) => {
+t.test('groupings: stars match anything, the first match counts', async (t) => {
   const scanner = walks({ a: 'x/p/1/e q', b: 'x/p/2 q', c: 'p+1 q' })
   const has = (key: string, path_groupings: readonly string[]): string =>
     paths(scanner, { path_end_key: key, path_groupings }).names
@@ -143,7 +143,7 @@ t.test('groupings: stars stand for anything, the first that fits counts', async 
   t.equal(has('1_*', ['*']), 'a b c')
 })
 
-t.test('cleaning comes before groupings, its rules in order', async (t) => {
+t.test('cleaning runs before groupings, its rules in order', async (t) => {
   const scanner = walks({ a: '/u/17/x q', b: '/u/abc/x q' })
   const local_path_cleaning_filters = [
     { regex: '/u/(\\d+)', alias: '/user/<\\1>' },
@@ -155,7 +155,7 @@ t.test('cleaning comes before groupings, its rules in order', async (t) => {
   t.equal(paths(scanner, grouped).names, 'a')
 })
 
-t.test('replacements as RE2 has them', async (t) => {
+t.test('replacements follow the syntax of RE2', async (t) => {
   const replaced = (text: string, regex: string, alias: string): string | undefined =>
     PatternReplacement.compile(regex, alias)?.replaceAll(text)
   t.equal(replaced('a1b22', '[0-9]+', '#'), 'a#b#')
@@ -169,7 +169,7 @@ t.test('replacements as RE2 has them', async (t) => {
   t.ok((replaced('a'.repeat(9000), 'a', 'b'.repeat(1000))?.length ?? 0) < 40_000)
 })
 
-t.test('start and end points', async (t) => {
+t.test('start and end points cut the paths', async (t) => {
   const scanner = walks({ a: 'x s y e z', b: 's e s e', c: 'e s', d: 's', f: 'e x s y' })
   const ends = (key: string, more: Query): string =>
     paths(scanner, { path_dropoff_key: key, ...more }).names
@@ -185,7 +185,7 @@ t.test('start and end points', async (t) => {
   t.equal(paths(scanner, { start_point: 's', end_point: 'e' }).names, 'a b')
 })
 
-t.test('keys', async (t) => {
+t.test('path keys select their persons', async (t) => {
   const scanner = walks({ a: 'x y z', b: 'x y', c: 'y x_y' })
   const found = (query: Query): string => paths(scanner, query).names
   t.equal(found({ path_start_key: '2_y' }), 'a')
@@ -197,7 +197,7 @@ t.test('keys', async (t) => {
   for (const key of ['x', '01_x', '0_x', '_x', '1x']) t.equal(found({ path_end_key: key }), '')
 })
 
-t.test('steps of a path', async (t) => {
+t.test('the number of steps of a path is limited', async (t) => {
   const scanner = walks({ a: '1 2 3 4 5 6 7' })
   const found = (path_dropoff_key: string, more: Query): string =>
     paths(scanner, { path_dropoff_key, ...more }).names
@@ -221,7 +221,7 @@ const FUNNEL = {
   ...RANGE,
 }
 
-t.test('paths around a step of a funnel', async (t) => {
+t.test('paths around a funnel step', async (t) => {
   const scanner = walks({ a: 'x s y t z u w', b: 'x s y', c: 's y t', d: 'x y z' })
   const found = (funnel_paths: string, funnel_step: number, path_dropoff_key?: string): string => {
     const keys = path_dropoff_key === undefined ? {} : { path_dropoff_key }
@@ -240,7 +240,7 @@ t.test('paths around a step of a funnel', async (t) => {
   t.equal(found('funnel_path_between_steps', -3, '3_t'), 'c')
 })
 
-t.test('of a drop-off, paths before the step go on until the window ends', async (t) => {
+t.test('for a drop-off, paths before the step continue until the window ends', async (t) => {
   const scanner = scannerOf([at('a', 0, 's'), at('a', 60, 'x'), at('a', 61, 'y')])
   const funnel_filter = {
     ...FUNNEL,
@@ -252,7 +252,7 @@ t.test('of a drop-off, paths before the step go on until the window ends', async
   t.equal(paths(scanner, { ...query, path_dropoff_key: '1_x' }).names, 'a')
 })
 
-t.test('filters, search and pages', async (t) => {
+t.test('filters, search and pages select the persons', async (t) => {
   const scanner = scannerOf([
     at('ann', 0, 'x', { app: 'web' }),
     at('ann', 1, 'y', { app: 'ios' }),
@@ -266,7 +266,7 @@ t.test('filters, search and pages', async (t) => {
   t.equal(paths(scanner, { ...query, search: 'BO' }).names, 'bob')
 })
 
-t.test('what paths refuse', async (t) => {
+t.test('invalid path requests are refused', async (t) => {
   const scanner = walks({ a: 'x y' })
   const after = { funnel_paths: 'funnel_path_after_step' }
   const refusals: readonly (readonly [Query, string, string | null])[] = [
@@ -383,7 +383,7 @@ const key = fc.option(
   { nil: null },
 )
 
-t.test('the persons are those of the plain definition', async () => {
+t.test('the persons equal those of the plain definition', async () => {
   const worlds = fc.record({
     persons: fc.array(
       fc.array(fc.tuple(fc.constantFrom(0, 1, 29, 30), item), { minLength: 1, maxLength: 10 }),
@@ -415,7 +415,7 @@ t.test('the persons are those of the plain definition', async () => {
         ...(end === null ? {} : { end_point: end }),
         ...(startKey === undefined ? {} : { path_start_key: startKey }),
         ...(endKey === undefined ? {} : { path_end_key: endKey }),
-        // Else hardly anything but drop-offs would be tried.
+        // Otherwise hardly anything but drop-offs would be tested.
         ...(dropOffKey === undefined || limit > 2 ? {} : { path_dropoff_key: dropOffKey }),
       }
       const found = paths(scanner, query).names

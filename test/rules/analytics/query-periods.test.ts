@@ -1,5 +1,5 @@
 /**
- * Periods of the calendar in time zones, found in a table and one by one.
+ * Tests calendar periods in time zones, looked up in a table and computed one by one.
  *
  * @lane quick
  */
@@ -27,7 +27,7 @@ function startOf(at: string, rules: PeriodRules): string {
   return new Date(periodStart(Date.parse(at), rules)).toISOString()
 }
 
-t.test('the start of a period', async (t) => {
+t.test('every time has the right start of its period', async (t) => {
   const cases: readonly (readonly [at: string, rules: PeriodRules, start: string])[] = [
     ['2023-01-04T10:20:30.400Z', rulesOf('hour'), '2023-01-04T10:00:00.000Z'],
     ['2023-01-04T10:20:30Z', rulesOf('day'), '2023-01-04T00:00:00.000Z'],
@@ -42,15 +42,15 @@ t.test('the start of a period', async (t) => {
     // The clock shows the hour from one to two twice.
     ['2023-11-05T05:30:00Z', rulesOf('hour', 'America/New_York'), '2023-11-05T05:00:00.000Z'],
     ['2023-11-05T06:30:00Z', rulesOf('hour', 'America/New_York'), '2023-11-05T06:00:00.000Z'],
-    // It is put back by half an hour at two.
+    // The clock is set back by half an hour at two.
     ['2023-04-01T15:10:00Z', rulesOf('hour', 'Australia/Lord_Howe'), '2023-04-01T14:00:00.000Z'],
     ['2023-04-01T15:30:00Z', rulesOf('hour', 'Australia/Lord_Howe'), '2023-04-01T15:30:00.000Z'],
-    // It is put forward by half an hour at two: the hour from two to three begins at half past.
+    // The clock is set forward by half an hour at two, so the hour from two to three begins at half past.
     ['2024-10-05T15:29:59Z', rulesOf('hour', 'Australia/Lord_Howe'), '2024-10-05T14:30:00.000Z'],
     ['2024-10-05T15:30:00Z', rulesOf('hour', 'Australia/Lord_Howe'), '2024-10-05T15:30:00.000Z'],
     ['2024-10-05T15:59:59Z', rulesOf('hour', 'Australia/Lord_Howe'), '2024-10-05T15:30:00.000Z'],
     ['2024-10-05T16:10:00Z', rulesOf('hour', 'Australia/Lord_Howe'), '2024-10-05T16:00:00.000Z'],
-    // Midnight does not exist: the day begins at one.
+    // Midnight does not exist, so the day begins at one.
     ['2023-09-03T12:00:00Z', rulesOf('day', 'America/Santiago'), '2023-09-03T04:00:00.000Z'],
     ['1969-12-31T23:30:00Z', rulesOf('hour'), '1969-12-31T23:00:00.000Z'],
   ]
@@ -59,7 +59,7 @@ t.test('the start of a period', async (t) => {
   }
 })
 
-t.test('days on which clocks change', async (t) => {
+t.test('days of clock changes have the right number of hours', async (t) => {
   const hoursOf = (day: string, timezone: string): number => {
     const fromMs = periodStart(Date.parse(day), rulesOf('day', timezone))
     const toMs = shiftedPeriodStart(fromMs, 1, rulesOf('day', timezone))
@@ -74,11 +74,11 @@ t.test('days on which clocks change', async (t) => {
   t.equal(hoursOf('2023-03-26T12:00:00Z', 'Europe/Berlin'), 23)
   t.equal(hoursOf('2023-10-29T12:00:00Z', 'Europe/Berlin'), 25)
   t.equal(hoursOf('2023-10-30T12:00:00Z', 'Europe/Berlin'), 24)
-  t.equal(hoursOf('2023-04-01T13:00:00Z', 'Australia/Lord_Howe'), 24, '24 and a half, two as one')
-  t.equal(hoursOf('2024-10-05T20:00:00Z', 'Australia/Lord_Howe'), 24, '23 and a half, one is short')
+  t.equal(hoursOf('2023-04-01T13:00:00Z', 'Australia/Lord_Howe'), 24, '24.5 hours, two of them count as one')
+  t.equal(hoursOf('2024-10-05T20:00:00Z', 'Australia/Lord_Howe'), 24, '23.5 hours, one of them is short')
 })
 
-t.test('periods before and after', async (t) => {
+t.test('periods before and after a time', async (t) => {
   const shifted = (at: string, count: number, rules: PeriodRules): string =>
     new Date(shiftedPeriodStart(Date.parse(at), count, rules)).toISOString()
   t.equal(shifted('2023-01-01T00:00:00Z', -1, rulesOf('month')), '2022-12-01T00:00:00.000Z')
@@ -92,7 +92,7 @@ t.test('periods before and after', async (t) => {
   t.equal(shifted('2023-11-05T06:00:00Z', -2, hours), '2023-11-05T04:00:00.000Z')
 })
 
-t.test('the table and the single answer agree', async () => {
+t.test('the table agrees with the single lookup', async () => {
   const zones = [
     'UTC',
     'America/New_York',
@@ -105,7 +105,7 @@ t.test('the table and the single answer agree', async () => {
     timezone: fc.constantFrom(...zones, 'Pacific/Apia', 'America/Santiago', 'America/Havana'),
     weekStart: fc.constantFrom<PeriodRules['weekStart']>('sunday', 'monday'),
   })
-  // Around the changes of clocks of a year, and the day that Samoa left out.
+  // Around the clock changes of a year, and the day that Samoa skipped.
   const base = fc.constantFrom(
     Date.parse('2011-12-30T12:00:00Z'),
     Date.parse('2023-03-20T00:00:00Z'),

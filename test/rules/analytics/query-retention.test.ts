@@ -1,5 +1,5 @@
 /**
- * Retention: cohorts and the periods in which their persons came back.
+ * Tests retention: cohorts, and the periods in which their persons returned.
  *
  * @lane quick
  */
@@ -68,7 +68,7 @@ const EVENTS: readonly ShortEvent[] = [
   ['c', '2023-01-04T23:00:00Z', 'login'],
 ]
 
-t.test('entities', async (t) => {
+t.test('entities select the events', async (t) => {
   const scanner = scannerOf(EVENTS)
   const login = { returning_entity: { id: 'login', type: 'events' } }
   t.strictSame(cohort(scanner, { ...WEEK, ...login }).texts, ['a 1010001', 'b 1000000'])
@@ -98,7 +98,7 @@ t.test('entities', async (t) => {
   t.strictSame(cohort(scanner, { ...WEEK, date_to: '2020-01-01' }).texts, [])
 })
 
-t.test('pages', async (t) => {
+t.test('pages continue each other', async (t) => {
   const scanner = scannerOf(EVENTS)
   const one = { ...WEEK, limit: 1 }
   t.strictSame(cohort(scanner, one), { texts: ['b 1100000'], isFull: true })
@@ -106,7 +106,7 @@ t.test('pages', async (t) => {
   t.strictSame(cohort(scanner, { ...one, offset: 2 }), { texts: [], isFull: false })
 })
 
-t.test('periods', async (t) => {
+t.test('periods follow the calendar', async (t) => {
   const scanner = scannerOf(EVENTS)
   const nowMs = Date.parse('2023-01-02T10:30:00Z')
   const hours = { ...SIGNUP, period: 'Hour', total_intervals: 3 }
@@ -134,7 +134,7 @@ t.test('periods', async (t) => {
   ])
 })
 
-t.test('what is refused', async (t) => {
+t.test('invalid requests are refused', async (t) => {
   const scanner = scannerOf(EVENTS)
   const refused: readonly (readonly [Query, string | null])[] = [
     [{ period: 'day' }, null],

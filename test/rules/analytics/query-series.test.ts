@@ -1,5 +1,5 @@
 /**
- * Series of charts: reading them, finding the one that a link means, and filters on events.
+ * Tests the series of charts: how they are parsed, how the series of a link is found, and filters on events.
  *
  * @lane quick
  */
@@ -68,7 +68,7 @@ t.test('series are sorted by order and numbered', async (t) => {
   t.strictSame(seriesOf(undefined), [])
 })
 
-t.test('math and filters of a series', async (t) => {
+t.test('math and filters of a series are read', async (t) => {
   const [one] = seriesOf([
     {
       id: 'x',
@@ -85,7 +85,7 @@ t.test('math and filters of a series', async (t) => {
   t.equal(seriesOf([{ id: 'x' }])[0]?.math, 'total')
 })
 
-t.test('series that cannot be used', async (t) => {
+t.test('invalid series are refused', async (t) => {
   const refused: readonly (readonly [unknown, unknown, string])[] = [
     ['x', undefined, 'events'],
     [{}, undefined, 'events'],
@@ -110,7 +110,7 @@ t.test('series that cannot be used', async (t) => {
   t.equal(readEntity({ id: 7, type: 'actions' }, 'it', lookup).type, 'actions')
 })
 
-t.test('an action stands for the events of its steps, one without steps for none', async (t) => {
+t.test('an action matches the events of its steps; without steps it matches none', async (t) => {
   const scanner = scannerOf([
     ['a', '2023-01-02T10:00:00Z', 'click'],
     ['b', '2023-01-02T10:00:00Z', 'view'],
@@ -131,7 +131,7 @@ t.test('an action stands for the events of its steps, one without steps for none
   t.throws(() => names(9), { code: 'invalid_input', attr: 'entity_id' })
 })
 
-t.test('the series that a link means', async (t) => {
+t.test('a link selects its series', async (t) => {
   const events = [
     { id: 'view', order: 0, properties: [{ key: 'a', value: 1 }] },
     { id: 'view', order: 1, math: 'dau', properties: [{ key: 'b', value: 1 }] },
@@ -166,7 +166,7 @@ t.test('the series that a link means', async (t) => {
   })
 })
 
-t.test('filters on events', async (t) => {
+t.test('filters select events', async (t) => {
   const kept: readonly unknown[] = [
     { key: 'a', type: 'event', value: 1 },
     { key: 'a', type: 'person', value: 1, operator: 'gt' },
@@ -229,7 +229,7 @@ t.test('filters on events', async (t) => {
   t.match(readStoredFilters(stored, 'steps'), { values: [{ key: 'b' }] })
 })
 
-t.test('what holds for every event', async (t) => {
+t.test('some filters hold for every event', async (t) => {
   const filters = (query: Query, testAccountFilters: readonly unknown[] = []) =>
     globalFilter({
       parameters: readAnalyticParameters(parametersOf(query)),
@@ -250,7 +250,7 @@ t.test('what holds for every event', async (t) => {
   t.throws(() => filters({ events: '[' }), { code: 'invalid_input', attr: 'events' })
 })
 
-t.test('pages and words for yes', async (t) => {
+t.test('paging parameters and words for true are read', async (t) => {
   const page = (query: Query) => readAnalyticParameters(parametersOf(query)).page
   t.strictSame(page({}), { limit: 100, offset: 0 })
   t.strictSame(page({ limit: 0, offset: 5 }), { limit: 100, offset: 5 })

@@ -1,5 +1,5 @@
 /**
- * Stickiness: persons with events in exactly so many periods.
+ * Tests stickiness: persons with events in exactly a given number of periods.
  *
  * @lane quick
  */
@@ -46,7 +46,7 @@ for (const one of casesOf('persons/stickiness')) {
 
 const WEEK = { entity_id: 'view', date_from: '2023-01-01', date_to: '2023-01-07' }
 
-t.test('parameters', async (t) => {
+t.test('parameters are read and checked', async (t) => {
   const scanner = scannerOf([
     ['a', '2023-01-02T10:00:00Z', 'view'],
     ['a', '2023-01-03T10:00:00Z', 'view'],
@@ -80,7 +80,7 @@ t.test('many persons and hours agree with sets of local hours', async (t) => {
     fc.record({ who: fc.integer({ min: 1, max: 9 }), hour: fc.integer({ min: 0, max: 99 }) }),
     { maxLength: 60 },
   )
-  // Clocks are put back in this stretch.
+  // Clocks are set back in this range.
   const baseMs = Date.parse('2023-11-04T00:00:00Z')
   const differences = new Differences()
   fc.assert(
@@ -110,7 +110,7 @@ t.test('many persons and hours agree with sets of local hours', async (t) => {
   t.strictSame(differences.list(), [], 'the same persons')
 })
 
-t.test('persons take turns when there are more periods than bits at a time', async (t) => {
+t.test('persons are counted in turns if there are more periods than bits at a time', async (t) => {
   const fromMs = Date.parse('2003-01-01T00:00:00Z')
   const rules = { interval: 'hour', timezone: 'UTC', weekStart: 'sunday' } as const
   const periods = Periods.covering(fromMs, Date.parse('2022-12-31T23:00:00Z'), rules)

@@ -1,5 +1,5 @@
 /**
- * Trends: who is behind a point, with which value, in which order.
+ * Tests the actors of a trends data point, their values and their order.
  *
  * @lane quick
  */
@@ -62,7 +62,7 @@ const AMOUNTS: readonly ShortEvent[] = [
   ['d', '2023-01-02T10:00:00Z', 'view', { amount: '1e999' }],
 ]
 
-t.test('math of a property reads numbers from text and skips the rest', async (t) => {
+t.test('math on a property reads numbers from text and skips other values', async (t) => {
   const expected: Readonly<Record<string, readonly (readonly [string, number | null])[]>> = {
     sum: [
       ['a', 10],
@@ -154,7 +154,7 @@ t.test('math of a property reads numbers from text and skips the rest', async (t
   }
 })
 
-t.test('a property or a group type that math needs has to be named', async (t) => {
+t.test('a property or group type that math needs must be named', async (t) => {
   const scanner = scannerOf(AMOUNTS)
   const asked = (math: string, more = {}) => trend(scanner, { ...VIEW, entity_math: math, ...more })
   t.throws(() => asked('sum'), { code: 'required', attr: 'math_property' })
@@ -168,10 +168,10 @@ t.test('a property or a group type that math needs has to be named', async (t) =
   t.same(asked('avg_count_per_actor', { events: math }).rows[0], ['a', 8])
 })
 
-t.test('equal values are ordered by the whole uuid, pages fit together', async (t) => {
+t.test('equal values are ordered by the whole uuid, and pages continue each other', async (t) => {
   const persons = Array.from({ length: 40 }, (_, index) => ({
     number: index + 1,
-    // The first half of the digits is the same, so that only the rest tells them apart.
+    // The first half of the digits is equal, so only the second half orders them.
     uuid: `00000000-0000-4000-8000-0000000000${String((index * 17) % 40).padStart(2, '0')}`,
     createdMs: 0,
     properties: {},
@@ -206,7 +206,7 @@ t.test('equal values are ordered by the whole uuid, pages fit together', async (
   t.strictSame(differences.list(), [], 'the pages have all rows, and say whether they are full')
 })
 
-t.test('groups: by value, then key; events without a key are nobody', async (t) => {
+t.test('groups are ordered by value, then key; events without a key have no group', async (t) => {
   const at = '2023-01-02T10:00:00Z'
   const scanner = scannerOf([
     ['a', at, 'view', { $group_1: 'z' }],
@@ -237,7 +237,7 @@ const MANY_DAYS: readonly ShortEvent[] = [
   ['g', '2023-01-31T00:00:00Z', 'view'],
 ]
 
-t.test('ranges of dates', async (t) => {
+t.test('date ranges select the events', async (t) => {
   const scanner = scannerOf(MANY_DAYS)
   const asked = (query: Query, changes = {}) =>
     trend(scanner, { entity_id: 'view', ...query }, changes).names
@@ -246,7 +246,7 @@ t.test('ranges of dates', async (t) => {
   t.equal(asked({ ...DAY, entity_math: 'weekly_active', interval: 'week' }), 'b c d e f')
   t.equal(asked({ ...DAY, date_from: '2023-01-03', entity_math: 'weekly_active' }), 'c d e')
   t.equal(asked({ ...DAY, entity_math: 'monthly_active' }), 'a b c d e')
-  t.equal(asked({ date_from: '2023-01-03', date_to: '2023-01-02' }), '', 'the end before the start')
+  t.equal(asked({ date_from: '2023-01-03', date_to: '2023-01-02' }), '', 'the end is before the start')
   t.equal(asked({ date_from: 'all', date_to: '2023-01-01' }), 'a b c')
   t.equal(
     asked({ ...DAY, date_from: '2023-01-04', date_to: '2023-01-20', interval: 'week' }),
@@ -259,7 +259,7 @@ t.test('ranges of dates', async (t) => {
   t.throws(() => asked({ ...DAY, interval: 'decade' }), { code: 'invalid_input', attr: 'interval' })
 })
 
-t.test('the parameters of a breakdown', async (t) => {
+t.test('breakdown parameters select the events', async (t) => {
   const at = '2023-01-02T10:00:00Z'
   const groups = new Map([['2 acme', { size: 'big' }]])
   const cohorts = new Map([[5, new Set([2, 3])]])
@@ -275,10 +275,10 @@ t.test('the parameters of a breakdown', async (t) => {
     { groups, cohorts },
   )
   const asked = (query: Query) => trend(scanner, { ...VIEW, ...query }).names
-  t.equal(asked({ breakdown: 'n', breakdown_value: '10' }), 'a', 'about events by default')
+  t.equal(asked({ breakdown: 'n', breakdown_value: '10' }), 'a', 'a breakdown is on event properties by default')
   t.equal(asked({ breakdown: 'n', breakdown_value: '' }), 'e')
-  t.equal(asked({ breakdown: 'n' }), 'a b c d e', 'no value, no restriction')
-  t.equal(asked({ breakdown_value: 'x' }), 'a b c d e', 'nor without a breakdown')
+  t.equal(asked({ breakdown: 'n' }), 'a b c d e', 'without a value there is no restriction')
+  t.equal(asked({ breakdown_value: 'x' }), 'a b c d e', 'without a breakdown there is no restriction')
   const bins = { breakdown: 'n', breakdown_histogram_bin_count: 2 }
   t.equal(asked({ ...bins, breakdown_value: '[10,20]' }), 'a b')
   t.equal(asked({ ...bins, breakdown_value: [15, 20.5] }), 'b c')
@@ -324,7 +324,7 @@ t.test('search restricts the events', async (t) => {
   t.equal(trend(scanner, { ...VIEW, search: '' }).names, 'ann-1 b c d')
 })
 
-t.test('pages and numbers that are none', async (t) => {
+t.test('invalid pages and numbers are refused', async (t) => {
   const scanner = scannerOf(MANY_DAYS)
   for (const name of ['limit', 'offset', 'entity_order', 'math_group_type_index']) {
     for (const value of ['-1', 'x', '1.5']) {

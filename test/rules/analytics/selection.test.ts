@@ -1,5 +1,5 @@
 /**
- * Numbers at places of sorted lists.
+ * Tests the selection of the number at a position of a sorted list.
  *
  * @lane quick
  */
@@ -10,12 +10,12 @@ import { randomNumbers } from '../../fixtures/stored-events.ts'
 
 const LISTS = 300
 
-t.test('the number at a place is that of the sorted list, which is divided there', async (t) => {
+t.test('the number at a position is that of the sorted list, which is partitioned there', async (t) => {
   const differences = new Differences()
   for (let seed = 1; seed <= LISTS; seed++) {
     const random = randomNumbers(seed)
     const length = 1 + Math.floor(random() * 200)
-    // From all alike to all different.
+    // From all equal to all different.
     const values = 1 + Math.floor(random() * length)
     const numbers = Float64Array.from({ length }, () => Math.floor(random() * values) - values / 2)
     const sorted = numbers.slice().sort()
@@ -24,15 +24,15 @@ t.test('the number at a place is that of the sorted list, which is divided there
     const isDivided =
       numbers.subarray(0, place).every((one) => one <= found) &&
       numbers.subarray(place).every((one) => one >= found)
-    differences.equal(found, sorted[place], `seed ${seed}: the number at place ${place}`)
-    differences.ok(isDivided, `seed ${seed}: the list is divided at place ${place}`)
+    differences.equal(found, sorted[place], `seed ${seed}: the number at position ${place} is right`)
+    differences.ok(isDivided, `seed ${seed}: the list is partitioned at position ${place}`)
     differences.same(numbers.sort(), sorted, `seed ${seed}: all numbers`)
   }
   t.strictSame(differences.list(), [], 'every list has the number of the sorted one')
 })
 
-t.test('numbers in the worst order are as many', async (t) => {
-  // The middle one is the least of what is left, again and again.
+t.test('numbers in the worst order take a linear number of steps', async (t) => {
+  // The middle number is always the least of the rest.
   const numbers = new Float64Array(1000).fill(Number.NaN)
   const order = Array.from(numbers.keys())
   for (let low = 0; low < numbers.length; low++) {
@@ -43,7 +43,7 @@ t.test('numbers in the worst order are as many', async (t) => {
   t.equal(selectPlace(numbers, 900), 900)
 })
 
-t.test('there is no number at a place that is none', async (t) => {
+t.test('a position outside the list has no number', async (t) => {
   t.ok(Number.isNaN(selectPlace(new Float64Array(0), 0)))
   t.ok(Number.isNaN(selectPlace(Float64Array.of(1), 1)))
 })

@@ -1,6 +1,6 @@
 /**
- * Visitors without cookies: one id for each of them and day, the same after a crash, nothing left of what
- * it was made of, and the same answer of flags for a visitor as for the id of his events.
+ * Tests visitors without cookies: one distinct_id for each visitor and day, the same after a crash, with no trace of
+ * its source data, and the same flags for a visitor as for the distinct_id of the events.
  *
  * @lane quick
  */
@@ -52,7 +52,7 @@ function eventOf(properties: JsonObject, more: Partial<NormalisedEvent> = {}): N
   }
 }
 
-/** Salts are the names of their days here: what differs by salt is seen. */
+/** Here a salt is the name of its day, so that a difference by salt is visible. */
 function visit(
   properties: JsonObject = {},
   { projectId = 1, address = '203.0.113.7', timestampMs = ARRIVED_MS } = {},
@@ -69,7 +69,7 @@ function idOf({ event }: VisitorEvent): string {
   return event.distinctId
 }
 
-t.test('what makes a visitor, and what does not', async (t) => {
+t.test('a visitor is identified by address, browser, host and day only', async (t) => {
   const id = idOf(visit())
   t.match(id, /^cookieless_[A-Za-z0-9+/]{22}$/)
   for (const [same, outcome] of [
@@ -89,14 +89,14 @@ t.test('what makes a visitor, and what does not', async (t) => {
     visit({ $raw_user_agent: `${AGENT}.1` }),
     visit({ $host: 'shop.example:8080' }),
     visit({ $cookieless_extra: 'a' }),
-    // The day before, in Berlin though not in UTC.
+    // The day before in Berlin, but not in UTC.
     visit({}, { timestampMs: Date.UTC(2026, 4, 9, 21, 59) }),
   ].map(idOf)
-  t.equal(new Set([id, ...others]).size, others.length + 1, 'each is somebody else')
-  t.equal(idOf(visit({}, { timestampMs: Date.UTC(2026, 4, 9, 22, 1) })), id, 'today in Berlin')
+  t.equal(new Set([id, ...others]).size, others.length + 1, 'each of them is another visitor')
+  t.equal(idOf(visit({}, { timestampMs: Date.UTC(2026, 4, 9, 22, 1) })), id, 'it is today in Berlin')
 })
 
-t.test('nothing of what the id is made of stays in the event', async (t) => {
+t.test('the event keeps none of the data that the distinct_id was made from', async (t) => {
   const given = { $ip: '198.51.100.9', $cookieless_extra: 'x', distinct_id: COOKIELESS_ID }
   const { properties, distinctId } = visit(given).event
   const kept = JSON.parse(JSON.stringify(properties)) as JsonObject
@@ -111,7 +111,7 @@ t.test('nothing of what the id is made of stays in the event', async (t) => {
   )
 })
 
-t.test('the day of an event', async (t) => {
+t.test('the salt is that of the day of the event', async (t) => {
   const at = (day: number, hour: number) => Date.UTC(2026, 4, day, hour)
   for (const [timeMs, zone, day] of [
     [at(10, 11), '', '2026-05-10'],
@@ -120,7 +120,7 @@ t.test('the day of an event', async (t) => {
     [at(10, 11), 'Etc/GMT+12', '2026-05-09'],
     [at(10, 11), 'Mars/Olympus', '2026-05-10'],
     [at(8, 11), '', '2026-05-08'],
-    // Too old, or too far ahead: the day on which it arrived.
+    // Too old, or too far in the future: the day of arrival counts.
     [at(1, 11), '', '2026-05-10'],
     [at(20, 11), 'Pacific/Kiritimati', '2026-05-11'],
     [0, '', '2026-05-10'],
@@ -129,12 +129,12 @@ t.test('the day of an event', async (t) => {
   }
   t.ok(isDayOpen('2026-05-10', at(9, 10)))
   t.notOk(isDayOpen('2026-05-10', at(9, 9)), 'nowhere on earth')
-  t.ok(isDayOpen('2026-05-10', at(14, 11)), 'as long as events may come late')
+  t.ok(isDayOpen('2026-05-10', at(14, 11)), 'the salt is kept as long as events may arrive late')
   t.notOk(isDayOpen('2026-05-10', at(14, 12)))
 })
 
 t.test(
-  'without an address, a browser or a host it is nobody in particular, and a warning says so',
+  'without address, browser or host the visitor stays unknown, with a warning',
   async (t) => {
     for (const [property, type] of [
       ['$raw_user_agent', 'cookieless_missing_user_agent'],
@@ -142,7 +142,7 @@ t.test(
     ] as const) {
       const outcome = visit({ [property]: undefined })
       t.match(outcome, { event: { distinctId: COOKIELESS_ID }, warnings: [{ type }] })
-      t.equal(outcome.event.properties['$raw_user_agent'], undefined, 'nothing stays of the rest')
+      t.equal(outcome.event.properties['$raw_user_agent'], undefined, 'nothing of the other data stays')
     }
     t.match(visit({}, { address: '' }), {
       event: { distinctId: COOKIELESS_ID },
@@ -168,7 +168,7 @@ t.test(
   },
 )
 
-t.test('the secret of a day is the same for everybody until its day is over', async (t) => {
+t.test('the secret of a day is the same for all requests until the day is over', async (t) => {
   const dataDir = t.testdir()
   const salts = new DailySalts(dataDir)
   const salt = salts.saltOf('2026-05-10')
@@ -191,7 +191,7 @@ t.test('the secret of a day is the same for everybody until its day is over', as
 })
 
 t.test(
-  'a secret from another machine counts where there is none, and is kept for longer',
+  'a secret from another machine is used if there is none, and kept longer',
   async (t) => {
     const dataDir = t.testdir()
     const salts = new DailySalts(dataDir, 7 * 86_400_000)
@@ -204,13 +204,13 @@ t.test(
     t.equal(salts.find('2026-05-12'), null)
     t.throws(() => salts.adopt('../format', other), /is no day/)
     salts.forget(Date.UTC(2026, 4, 21, 11))
-    t.ok(existsSync(join(dataDir, 'cookieless', '2026-05-10')), 'a week longer')
+    t.ok(existsSync(join(dataDir, 'cookieless', '2026-05-10')), 'it is kept one week longer')
     salts.forget(Date.UTC(2026, 4, 21, 12))
     t.strictSame(readdirSync(join(dataDir, 'cookieless')), ['2026-05-11'])
   },
 )
 
-/** Sends a pageview of a visitor at an address in one of the ways of the SDK. */
+/** Sends a pageview of a visitor at an address, in one of the forms of the SDK. */
 async function browse(daemon: SpawnedDaemon, address: string, index: number): Promise<void> {
   const properties = { ...VISIT, token: PROJECT_KEY, distinct_id: COOKIELESS_ID, index }
   const event = { event: 'seen', properties, uuid: undefined }
@@ -239,7 +239,7 @@ async function browse(daemon: SpawnedDaemon, address: string, index: number): Pr
   t.match(String(answer.status), /^20[04]$/, path)
 }
 
-t.test('on every path, after a crash, in an anonymised project, and for flags', async (t) => {
+t.test('cookieless visitors work on every path, after a crash, anonymised, and for flags', async (t) => {
   const dataDir = `${t.testdir()}/data`
   let daemon = await spawnDaemon({ dataDir })
   t.teardown(() => daemon.stop())

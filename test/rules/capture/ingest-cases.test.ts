@@ -1,6 +1,6 @@
 /**
- * The ingestion cases against the pure rules: every request goes through decoding, envelope, key and
- * normalisation, without HTTP, persons or a store. What belongs to those is left out by name below.
+ * Runs the ingestion cases against the pure rules: every request passes through decoding, envelope, key and
+ * normalisation, without HTTP, persons or a store. Cases that need those are listed by name below.
  *
  * @lane quick
  */
@@ -23,7 +23,7 @@ import { mismatches } from '../../fixtures/matchers.ts'
 
 const BODY_BYTES_MAX = 20 * 1024 * 1024
 const PROPERTIES_BYTES_MAX = 1024 * 1024
-/** What only HTTP can answer: methods, CORS preflight, the beacon's status, the recordings sink. */
+/** Cases that only HTTP can answer: methods, CORS preflight, the status of the beacon, the recordings sink. */
 const HTTP_CASES = new Set([
   ...['route-15', 'route-19', 'route-20', 'route-21', 'route-22', 'route-23', 'cors-01'],
 ])
@@ -85,7 +85,7 @@ const directory: ProjectDirectory = {
 }
 const nowMs = Date.parse(file.env.now)
 
-t.test('the matchers tell what differs', async (t) => {
+t.test('the matchers report the differences', async (t) => {
   const matching: [unknown, unknown][] = [
     [{ a: 1 }, { a: 1, b: 2 }],
     [{ a: { '~absent': true } }, { b: 1 }],
@@ -131,7 +131,7 @@ for (const ingestionCase of file.cases) {
       differences.same(mismatches({ status, body }, answer), [], `answer ${step}`)
     }
     const { ingested = stored.length, events } = ingestionCase.final
-    differences.equal(stored.length, ingested, 'the number of stored events')
+    differences.equal(stored.length, ingested, 'the number of stored events is right')
     if (events !== undefined) {
       differences.same(mismatches(events.map(withoutState), stored), [], 'the events')
     }
@@ -160,7 +160,7 @@ function accept(request: CaseRequest, stored: JsonObject[], seen: Set<string>): 
     Object.entries(request.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]),
   )
   const body = bodyOf(request)
-  // The limit on the wire belongs to HTTP; it is repeated here for the sake of the cases.
+  // HTTP enforces the size limit of the wire. It is repeated here because the cases test it.
   if (body.length > BODY_BYTES_MAX) throw new ServiceError('request_too_large', 'too large')
   const payload = decodePayload(
     {
@@ -228,7 +228,7 @@ function bodyOf(request: CaseRequest): Uint8Array {
   return generated.encode === 'gzip' ? gzipSync(body) : body
 }
 
-/** An expected event without what persons and groups decide. */
+/** Returns an expected event without the fields that persons and groups determine. */
 function withoutState(event: JsonObject): JsonObject {
   const rest = Object.fromEntries(
     Object.entries(event).filter(([field]) => !PERSON_FIELDS.includes(field)),

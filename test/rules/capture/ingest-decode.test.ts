@@ -1,5 +1,5 @@
 /**
- * From the bytes of a request to the bytes of its JSON.
+ * Tests the way from the bytes of a request to the bytes of its JSON.
  *
  * @lane quick
  */
@@ -57,7 +57,7 @@ t.test('plain JSON is passed on without a copy', async (t) => {
   t.equal(decodePayload(request, LIMITS).json, body)
 })
 
-t.test('gzip in its layers', async (t) => {
+t.test('gzip is decoded in every layer', async (t) => {
   const gzip = gzipSync(JSON_TEXT)
   const twoMembers = Buffer.concat([gzipSync(JSON_TEXT.slice(0, 9)), gzipSync(JSON_TEXT.slice(9))])
   t.equal(decode({ body: gzip }), JSON_TEXT)
@@ -75,7 +75,7 @@ t.test('gzip in its layers', async (t) => {
   )
 })
 
-t.test('gzip of a form: the header is used up, the hint for the field counts', async (t) => {
+t.test('gzip of a form: the header is consumed, the hint in the field counts', async (t) => {
   const form = { contentType: FORM, contentEncoding: 'gzip' }
   t.equal(decode({ ...form, body: gzipSync(`data=${encodeURIComponent(JSON_TEXT)}`) }), JSON_TEXT)
   const lz64 = encodeURIComponent(lzString.compressToBase64(JSON_TEXT))
@@ -102,7 +102,7 @@ t.test('damaged gzip is refused', async (t) => {
   )
 })
 
-t.test('output of exactly the limit passes, one byte more does not', async (t) => {
+t.test('output of exactly the limit passes, one byte more is refused', async (t) => {
   const text = (length: number): string => `[${'1'.repeat(length - 2)}]`
   const limit = LIMITS.decodedBytesMax
   t.equal(decode({ body: gzipSync(text(limit)) }).length, limit)
@@ -128,7 +128,7 @@ t.test('output of exactly the limit passes, one byte more does not', async (t) =
   )
 })
 
-t.test('base64 in its spellings', async (t) => {
+t.test('base64 is decoded in every spelling', async (t) => {
   const standard = base64(JSON_TEXT)
   const spellings = [
     standard,
@@ -139,7 +139,7 @@ t.test('base64 in its spellings', async (t) => {
     standard.replace(/(.{10})/g, '$1\r\n'),
     base64(`\ufeff${JSON_TEXT}`).trim(),
   ]
-  t.match(standard, /[+/]/, 'the alphabets differ in this text')
+  t.match(standard, /[+/]/, 'the two alphabets differ in this text')
   for (const body of spellings) {
     t.equal(decode({ body }), JSON_TEXT)
     t.equal(decode({ body, query: 'compression=base64' }), JSON_TEXT)
@@ -153,7 +153,7 @@ t.test('base64 in its spellings', async (t) => {
   )
 })
 
-t.test('forms by media type and by look', async (t) => {
+t.test('forms are recognised by media type and by content', async (t) => {
   const data = encodeURIComponent(JSON_TEXT)
   t.equal(decode({ body: `a=1&data=${data}&b`, contentType: `${FORM}; charset=utf-8` }), JSON_TEXT)
   t.equal(decode({ body: `_=17&data=${data}`, contentType: 'text/plain' }), JSON_TEXT)
@@ -164,7 +164,7 @@ t.test('forms by media type and by look', async (t) => {
   t.equal(
     decode({ body: `data=1&data=${data}`, contentType: FORM }),
     JSON_TEXT,
-    'the last one counts',
+    'the last field counts',
   )
   t.equal(decode({ body: `%64ata=${data}`, contentType: FORM }), JSON_TEXT)
   t.equal(decode({ body: ` \n${JSON_TEXT}`, contentType: FORM }).trim(), JSON_TEXT)
@@ -175,7 +175,7 @@ t.test('forms by media type and by look', async (t) => {
       body,
     )
   }
-  t.equal(decode({ body: 'ip=1&foo=bar' }), 'ip=1&foo=bar', 'looks like a form but has no data')
+  t.equal(decode({ body: 'ip=1&foo=bar' }), 'ip=1&foo=bar', 'the text looks like a form but has no data field')
 })
 
 t.test('GET reads the query only', async (t) => {
@@ -184,7 +184,7 @@ t.test('GET reads the query only', async (t) => {
   const lz64 = encodeURIComponent(lzString.compressToBase64(JSON_TEXT))
   t.equal(decode({ method: 'GET', query: `data=${lz64}&compression=lz-string` }), JSON_TEXT)
   const header = { contentEncoding: 'lz64' }
-  t.equal(decode({ method: 'GET', query: `data=${data}`, ...header }), JSON_TEXT, 'no header hint')
+  t.equal(decode({ method: 'GET', query: `data=${data}`, ...header }), JSON_TEXT, 'the header gives no hint')
   t.equal(
     codeOf(() => decode({ method: 'GET', query: 'data=' })),
     'no_data',
@@ -195,7 +195,7 @@ t.test('GET reads the query only', async (t) => {
   )
 })
 
-t.test('text that is no UTF-8 is refused, a byte order mark removed', async (t) => {
+t.test('text that is not UTF-8 is refused, a byte order mark is removed', async (t) => {
   t.equal(decode({ body: `\ufeff${JSON_TEXT}` }), JSON_TEXT)
   t.equal(
     codeOf(() => decode({ body: Buffer.from(JSON_TEXT, 'latin1') })),
@@ -211,7 +211,7 @@ t.test('text that is no UTF-8 is refused, a byte order mark removed', async (t) 
   )
 })
 
-t.test('the front can read hints, media types and queries', async (t) => {
+t.test('the front end reads hints, media types and queries', async (t) => {
   t.equal(compressionHint('GZIP-JS', ''), 'gzip')
   t.equal(compressionHint('zzz', 'lz64'), 'lz64')
   t.equal(compressionHint(undefined, 'identity'), null)
@@ -228,7 +228,7 @@ t.test('the front can read hints, media types and queries', async (t) => {
   })
 })
 
-t.test('form text agrees with URLSearchParams on text that it encodes', async () => {
+t.test('form decoding agrees with URLSearchParams', async () => {
   const pair = fc.tuple(fc.constantFrom('a', 'data', 'x'), fc.string({ unit: 'grapheme' }))
   fc.assert(
     fc.property(fc.array(pair, { maxLength: 6 }), (pairs) => {
@@ -240,7 +240,7 @@ t.test('form text agrees with URLSearchParams on text that it encodes', async ()
   )
 })
 
-t.test('fields are found by their whole decoded name', async (t) => {
+t.test('fields are found by their full decoded name', async (t) => {
   const value = (form: string): string | undefined =>
     parseForm(Buffer.from(form), ['data', '_']).get('data')?.toString()
   t.equal(value('d%61t%61=1'), '1')
@@ -262,11 +262,11 @@ t.test('fields are found by their whole decoded name', async (t) => {
   t.same([...many.keys()], ['a', 'data'])
 })
 
-t.test('malformed percent sequences stay as they are', async (t) => {
+t.test('malformed percent sequences are kept unchanged', async (t) => {
   t.equal(decodePercent(Buffer.from('%4x%41%%42%')).toString(), '%4xA%B%')
 })
 
-t.test('no body makes decoding fail with anything but a refusal', async () => {
+t.test('decoding fails only with a refusal, whatever the body', async () => {
   const hint = fc.constantFrom('', 'gzip', 'lz64', 'base64', 'br')
   const bytes = fc.oneof(
     fc.uint8Array({ maxLength: 200 }),
@@ -299,7 +299,7 @@ t.test('no body makes decoding fail with anything but a refusal', async () => {
 })
 
 t.test(
-  'base64 of surrogates written one by one is read as the characters that they mean',
+  'surrogates encoded one by one in base64 are read as the characters they form',
   async (t) => {
     const json = '{"event":"e","distinct_id":"😀 é"}'
     const bytes = [...json].flatMap((character) =>

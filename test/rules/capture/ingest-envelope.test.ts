@@ -1,5 +1,5 @@
 /**
- * From JSON text to clean, structurally checked events, and to the project that they belong to.
+ * Tests the way from JSON text to clean, structurally checked events and to the project that they belong to.
  *
  * @lane quick
  */
@@ -42,7 +42,7 @@ function refusalOf(action: () => unknown): { code: string; attr: string | null; 
 const checked = (envelope: Envelope): readonly object[] => [...checkEvents(envelope)]
 const codeOf = (action: () => unknown): string => refusalOf(action).code
 
-t.test('clean JSON means what JSON.parse says', async () => {
+t.test('clean JSON parses as with JSON.parse', async () => {
   fc.assert(
     fc.property(fc.json({ noUnicodeString: false }), (text) => {
       fc.pre(!text.includes('__proto__') && !/\\u|\\\\u/.test(text))
@@ -53,7 +53,7 @@ t.test('clean JSON means what JSON.parse says', async () => {
   )
 })
 
-t.test('lone surrogates and NUL never survive, in keys and values', async () => {
+t.test('lone surrogates and NUL are removed from keys and values', async () => {
   const unit = fc.constantFrom('\ud83d', '\ude00', '\0', 'a', '"', '\\', 'é', '_')
   const text = fc.string({ unit, maxLength: 6 })
   const value = fc.letrec((tie) => ({
@@ -72,7 +72,7 @@ t.test('lone surrogates and NUL never survive, in keys and values', async () => 
 t.test('escapes in every spelling are cleaned', async (t) => {
   t.equal(parse('"\\uD83D\\uDE00"'), '😀')
   t.equal(parse('"a\\ud83Db\\u0000"'), 'a\ufffdb\ufffd')
-  t.equal(parse('"\\\\u0000"'), '\\u0000', 'an escaped backslash is no escape')
+  t.equal(parse('"\\\\u0000"'), '\\u0000', 'an escaped backslash does not start an escape')
   t.same(parse('{"a\\u0000":1,"a\\ufffd":2}'), { 'a\ufffd': 2 }, 'the last of two equal keys wins')
   t.equal(cleanText('💻'), '💻')
 })
@@ -86,7 +86,7 @@ t.test('__proto__ keys are dropped at every depth', async (t) => {
   t.notOk('x' in {}, 'nothing was polluted')
 })
 
-t.test('nesting is bounded before anything is parsed', async (t) => {
+t.test('nesting is limited before anything is parsed', async (t) => {
   const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth)
   t.ok(parse(nested(128)))
   t.equal(
@@ -100,7 +100,7 @@ t.test('nesting is bounded before anything is parsed', async (t) => {
   t.ok(parse(`["${'['.repeat(1000)}\\"${'{'.repeat(1000)}"]`), 'brackets in strings do not count')
 })
 
-t.test('numbers that JSON cannot give back', async (t) => {
+t.test('numbers that JSON cannot represent are replaced', async (t) => {
   t.same(parse('[1e400,-1E+999,1.5e3]'), [null, null, 1500])
   t.same(parse(`[${'9'.repeat(400)}]`), [null])
   t.same(parse('[NaN,-Infinity,{"a":Infinity},"NaN"]'), [null, null, { a: null }, 'NaN'])
@@ -114,7 +114,7 @@ t.test('numbers that JSON cannot give back', async (t) => {
   }
 })
 
-t.test('integers that name a group keep their digits, and others are rounded', async (t) => {
+t.test('integers that name a group keep their digits, others are rounded', async (t) => {
   const read = (text: string, which?: 'ids' | 'all') =>
     parseJsonText(Buffer.from(text), Number.POSITIVE_INFINITY, which)
   const long = '1234567890123456789'
@@ -169,7 +169,7 @@ t.test('integer ids beyond 2^53 keep their digits', async (t) => {
   )
 })
 
-t.test('bodies that say nothing, and bodies that are no events', async (t) => {
+t.test('empty bodies, and bodies that are not events, are refused', async (t) => {
   for (const text of ['', ' \n', 'null', '0', 'false', '""', '{}', '[]', '-0']) {
     t.equal(
       codeOf(() => envelopeOf(text)),
@@ -186,7 +186,7 @@ t.test('bodies that say nothing, and bodies that are no events', async (t) => {
   }
 })
 
-t.test('the shapes of a body', async (t) => {
+t.test('every shape of a body is accepted', async (t) => {
   t.match(envelopeOf('[{"event":"a","project_id":3},{}]'), {
     ...{ root: null, isBatch: true, projectId: 3, sentAt: undefined, isHistorical: false },
     events: [{ event: 'a' }, {}],
@@ -208,7 +208,7 @@ t.test('the shapes of a body', async (t) => {
   }
 })
 
-t.test('engage names every event, and leaves what is refused refused', async (t) => {
+t.test('engage names every event and does not accept refused events', async (t) => {
   t.match(checked(envelopeOf('{"$token":"k","event":"x"}', true)), [{ event: '$identify' }])
   t.match(checked(envelopeOf('[{"a":1},{"event":"b"}]', true)), [
     { a: 1, event: '$identify' },
@@ -220,7 +220,7 @@ t.test('engage names every event, and leaves what is refused refused', async (t)
   )
 })
 
-t.test('one bad element refuses all and is named', async (t) => {
+t.test('one bad element refuses the whole body and is named', async (t) => {
   const good = '{"event":"e"}'
   const bad: [string, RegExp][] = [
     ...(['null', '{}', '"x"', '1', '[]'] as const).map((text): [string, RegExp] => [
@@ -241,7 +241,7 @@ t.test('one bad element refuses all and is named', async (t) => {
   t.notMatch(refusalOf(() => checked(envelopeOf('{"uuid":"secret"}'))).detail, /secret/)
 })
 
-t.test('fields that may be anything, and every form of a uuid', async (t) => {
+t.test('fields of any type, and every form of a uuid', async (t) => {
   const uuids = [
     ...[
       'null',
@@ -291,7 +291,7 @@ function sourcesOf(
   }
 }
 
-t.test('where the key is looked for, and in which order', async (t) => {
+t.test('the key is looked up in a fixed order of places', async (t) => {
   const all = '{"$token":"a","token":"b","api_key":"c","properties":{"token":"d"}}'
   t.equal(findKey(sourcesOf(all)), 'a')
   t.equal(findKey(sourcesOf('{"token":"b","api_key":"c"}')), 'b')
@@ -303,7 +303,7 @@ t.test('where the key is looked for, and in which order', async (t) => {
   t.equal(findKey(sourcesOf(all, { search: 'api_key=p', method: 'GET' })), 'p')
 })
 
-t.test('keys of elements must agree and do not matter beside a root key', async (t) => {
+t.test('keys of elements must agree, and are ignored if the root has a key', async (t) => {
   t.equal(findKey(sourcesOf('[{"a":1},null,{"token":"x"},{"api_key":"x"}]')), 'x')
   t.equal(findKey(sourcesOf('{"batch":[{"properties":{"token":"x"}}]}')), 'x')
   t.equal(findKey(sourcesOf('{"api_key":"r","batch":[{"token":"x"},{"token":"y"}]}')), 'r')
@@ -321,7 +321,7 @@ t.test('keys of elements must agree and do not matter beside a root key', async 
   )
 })
 
-t.test('where the project id is looked for', async (t) => {
+t.test('the project id is looked up in a fixed order of places', async (t) => {
   t.equal(findProjectId(sourcesOf('{"project_id":3}')), 3)
   t.equal(findProjectId(sourcesOf('[{"project_id":3}]')), 3)
   t.equal(findProjectId(sourcesOf('{"project_id":3}', { search: 'project_id=4' })), '4')
@@ -329,7 +329,7 @@ t.test('where the project id is looked for', async (t) => {
   t.equal(findProjectId(sourcesOf('{"project_id":null}', { search: 'project_id=' })), undefined)
 })
 
-t.test('what a key opens', async (t) => {
+t.test('a key opens its own project only', async (t) => {
   const resolve = (key: unknown, id?: unknown): string => {
     const { code, attr } = refusalOf(() => resolveProject(key, id, directory))
     return attr === null ? code : `${code} ${attr}`
@@ -347,11 +347,11 @@ t.test('what a key opens', async (t) => {
   t.equal(resolve('phx_one', []), 'invalid_project project_id')
   t.equal(resolve('nope', 1), 'invalid_personal_api_key')
   t.equal(resolve('phx_one', 2), 'invalid_project project_id')
-  t.equal(resolve('phx_one', 9), 'invalid_project project_id', 'a project that is gone')
+  t.equal(resolve('phx_one', 9), 'invalid_project project_id', 'the project was deleted')
   t.equal(resolveProject('phx_sends', 1, directory).id, 1)
   const { code, detail } = refusalOf(() => resolveProject('phx_reads', 1, directory))
   t.equal(code, 'invalid_personal_api_key')
   t.match(detail, /lacks the scope event:write/)
-  t.equal(resolve('phx_reads'), 'invalid_project project_id', 'a project is asked for first')
-  t.equal(resolve('phx_reads', 2), 'invalid_personal_api_key', 'tells nothing about projects')
+  t.equal(resolve('phx_reads'), 'invalid_project project_id', 'the project is looked up first')
+  t.equal(resolve('phx_reads', 2), 'invalid_personal_api_key', 'the error reveals nothing about projects')
 })

@@ -1,5 +1,5 @@
 /**
- * The lz64 decoder against the npm encoder and decoder.
+ * Compares the lz64 decoder with the npm encoder and decoder.
  *
  * @lane quick
  */
@@ -21,7 +21,7 @@ function codeOf(action: () => unknown): string {
   return 'none'
 }
 
-t.test('what the npm encoder makes is decoded', async (t) => {
+t.test('output of the npm encoder is decoded', async (t) => {
   const texts = [
     'a',
     'aa',
@@ -47,13 +47,13 @@ t.test('any text survives the round trip', async () => {
   )
 })
 
-t.test('any text of the alphabet means what the npm decoder says, or is refused', async () => {
+t.test('any text of the alphabet decodes as in the npm decoder, or is refused', async () => {
   const unit = fc.constantFrom(
     ...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=',
   )
   fc.assert(
     fc.property(fc.string({ unit, maxLength: 60 }), (text) => {
-      // The npm decoder goes on with garbage, or fails, when the first code refers to a phrase.
+      // The npm decoder continues with garbage, or fails, if the first code refers to a phrase.
       const startsWithPhrase = /^[w-z0-9+/]/.test(text)
       const expected = startsWithPhrase ? null : lzString.decompressFromBase64(text)
       if (expected === null || expected === '') {
@@ -65,7 +65,7 @@ t.test('any text of the alphabet means what the npm decoder says, or is refused'
   )
 })
 
-t.test('text outside the alphabet, truncated or empty is refused', async (t) => {
+t.test('text that is outside the alphabet, truncated or empty is refused', async (t) => {
   const whole = lzString.compressToBase64('some text that is long enough to be cut')
   const texts = [
     '',
@@ -99,10 +99,10 @@ t.test('output beyond the limit is refused while decoding', async (t) => {
   )
 })
 
-t.test('a bomb costs no more than its limit', async (t) => {
-  // Every code stands for a phrase one longer than the one before: n codes make n * n / 2 units.
+t.test('a decompression bomb costs no more than its limit', async (t) => {
+  // Every code stands for a phrase one unit longer than the one before, so n codes expand to n * n / 2 units.
   const bomb = lzString.compressToBase64('a'.repeat(MEGABYTE / 2))
-  t.ok(bomb.length < 5000, 'the text is small')
+  t.ok(bomb.length < 5000, 'the encoded text is small')
   t.equal(
     codeOf(() => decodeLz64(bomb, 64 * 1024)),
     'request_too_large',

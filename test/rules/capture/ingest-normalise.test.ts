@@ -1,5 +1,5 @@
 /**
- * What is stored of an event, what is not, and what an event says about its person.
+ * Tests which parts of an event are stored, which are dropped, and what an event changes in its person.
  *
  * @lane quick
  */
@@ -58,7 +58,7 @@ const propertiesOf = (properties: JsonObject, context: Partial<EventContext> = {
   return rest
 }
 
-t.test('names', async (t) => {
+t.test('event names are cleaned and cut', async (t) => {
   for (const event of [undefined, null, '', 0, false, [], {}]) t.equal(eventName({ event }), null)
   t.equal(eventName({ event: ' ' }), ' ')
   t.equal(eventName({ event: 42 }), '42')
@@ -68,14 +68,14 @@ t.test('names', async (t) => {
   t.equal(eventName({ event: `${'n'.repeat(198)}💻x` }), `${'n'.repeat(198)}💻`)
 })
 
-t.test('distinct ids: places, types, blanks and length', async (t) => {
+t.test('distinct_ids: fields, types, blanks and length', async (t) => {
   t.equal(eventDistinctId({ $distinct_id: 'a', distinct_id: 'b' }, { distinct_id: 'c' }), 'a')
   t.equal(eventDistinctId({ $distinct_id: null, distinct_id: 'b' }, { distinct_id: 'c' }), 'b')
   t.equal(eventDistinctId({}, { distinct_id: 0 }), '0')
   t.equal(
     eventDistinctId({ distinct_id: ' ' }, { distinct_id: 'c' }),
     null,
-    'a blank hides the next',
+    'a blank value hides the next field',
   )
   t.equal(eventDistinctId({}, {}), null)
   t.equal(textOfId({ b: [{ d: 1, c: null }], a: 'é' }), '{"a":"é","b":[{"c":null,"d":1}]}')
@@ -89,7 +89,7 @@ t.test('distinct ids: places, types, blanks and length', async (t) => {
   t.equal(textOfId('💻'.repeat(150)), '💻'.repeat(150))
 })
 
-t.test('ids of any type are short and clean, and the same text again', async () => {
+t.test('distinct_ids of any type become short, clean text, and stay the same text', async () => {
   fc.assert(
     fc.property(fc.jsonValue({ noUnicodeString: false }), (id) => {
       const text = textOfId(id)
@@ -101,7 +101,7 @@ t.test('ids of any type are short and clean, and the same text again', async () 
   )
 })
 
-t.test('a long id is cut from the very text that the whole value has', async () => {
+t.test('a long distinct_id is cut from the full text of the value', async () => {
   const text = fc.string({ unit: fc.constantFrom('💻', 'a', '"', '\n'), maxLength: 300 })
   const value = fc.letrec((tie) => ({
     any: fc.oneof({ maxDepth: 3 }, text, fc.integer(), fc.array(tie('any')), tie('object')),
@@ -125,14 +125,14 @@ function withSortedKeys(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, member]) => [key, withSortedKeys(member)]))
 }
 
-t.test('empty values are those that are not given, whatever their prototype has', async (t) => {
+t.test('empty values count as missing, whatever their prototype has', async (t) => {
   for (const value of [undefined, null, '', 0, -0, false, [], {}]) t.ok(isEmptyValue(value))
   for (const value of [' ', 1, true, [0], { a: undefined }, { constructor: 1 }]) {
     t.notOk(isEmptyValue(value))
   }
 })
 
-t.test('events that are not stored', async (t) => {
+t.test('some events are not stored', async (t) => {
   t.match(outcomeOf({ event: '' }), { drop: 'no_event_name', warnings: [] })
   t.match(outcomeOf({ distinct_id: ' ' }), { drop: 'no_distinct_id', warnings: [] })
   for (const event of ['$snapshot', '$snapshot_items', '$performance_event', '$$heatmap']) {
@@ -157,7 +157,7 @@ t.test('events that are not stored', async (t) => {
 })
 
 t.test(
-  'the size of the properties is measured in bytes, and only when it may matter',
+  'the size of the properties is measured in bytes, and only if it may exceed the limit',
   async (t) => {
     const limit = { propertiesBytesMax: 100 }
     const fitting = { p: 'é'.repeat(46) }
@@ -170,14 +170,14 @@ t.test(
   },
 )
 
-t.test('top-level fields are dropped, properties kept', async (t) => {
+t.test('unknown top-level fields are dropped, properties are kept', async (t) => {
   const event = normal({ type: 'x', api_key: 'k', uuid: '', properties: { token: 'k', a: [null] } })
   t.same(event.properties, { token: 'k', a: [null], $ip: '203.0.113.7' })
   t.same(normal({ properties: null }).properties, { $ip: '203.0.113.7' })
   t.same(propertiesOf({ token: 'phx_secret' }), { token: '[redacted]' })
 })
 
-t.test('$set, $set_once and $unset of both places come together', async (t) => {
+t.test('$set, $set_once and $unset of both places are merged', async (t) => {
   const merged = normal({
     $set: { a: 'top' },
     $set_once: { c: 1 },
@@ -191,7 +191,7 @@ t.test('$set, $set_once and $unset of both places come together', async (t) => {
   t.same(normal({ $set: 'x', properties: { $set: { a: 1 } } }).properties['$set'], { a: 1 })
 })
 
-t.test('personless events lose what is about persons and groups', async (t) => {
+t.test('personless events lose their person and group data', async (t) => {
   const person = {
     $set: { a: 1 },
     $set_once: { b: 1 },
@@ -217,7 +217,7 @@ t.test('personless events lose what is about persons and groups', async (t) => {
   t.same(normal({ event: '$groupidentify', $set: { a: 1 } }).properties, { $ip: '203.0.113.7' })
 })
 
-t.test('$process_person_profile: only false is false', async (t) => {
+t.test('$process_person_profile is off only if it is false', async (t) => {
   t.match(outcomeOf({ properties: { $process_person_profile: true } }), {
     isPersonless: false,
     warnings: [],
@@ -230,7 +230,7 @@ t.test('$process_person_profile: only false is false', async (t) => {
   }
 })
 
-t.test('the sender', async (t) => {
+t.test('the sender is derived from the request', async (t) => {
   const ip = (properties: JsonObject, context: Partial<EventContext> = {}): unknown =>
     normal({ properties }, context).properties['$ip']
   t.equal(ip({}), '203.0.113.7')
@@ -243,7 +243,7 @@ t.test('the sender', async (t) => {
   t.same(propertiesOf({}, { sentAtMs }), { $sent_at: '2024-01-15T13:00:00.000Z' })
 })
 
-t.test('elements leave the properties', async (t) => {
+t.test('elements are moved out of the properties', async (t) => {
   t.match(normal({ properties: { $elements: [{ tag_name: 'a' }], $heatmap_data: 1 } }), {
     elementsChain: 'a:nth-child="0"nth-of-type="0"',
   })
@@ -252,7 +252,7 @@ t.test('elements leave the properties', async (t) => {
   t.same(propertiesOf({ $elements_chain: 5, $elements: 'x', $heatmap_data: null, k: 1 }), { k: 1 })
 })
 
-t.test('the text of elements', async (t) => {
+t.test('elements are stored as text', async (t) => {
   const element = {
     tag_name: 'a',
     $el_text: `"${'t'.repeat(500)}`,
@@ -296,7 +296,7 @@ t.test('automatic person properties are derived, not stored', async (t) => {
   t.same(properties, { ...given, $ip: '203.0.113.7' }, 'neither changes its argument')
 })
 
-t.test('$os_name stands in for $os, and servers have no system', async (t) => {
+t.test('$os_name is used if $os is missing, and servers have no system', async (t) => {
   const set = (properties: JsonObject): unknown => personUpdates(properties, 'e', false).set
   t.same(set({ $os_name: 'L' }), { $os: 'L' })
   t.same(set({ $os_name: 'L', $os: 'M' }), { $os: 'M' })
@@ -314,7 +314,7 @@ t.test('personless events and $groupidentify update no person', async (t) => {
   t.same(personUpdates({ ...properties, $unset: ['x', 1] }, 'e', false).unset, ['x'])
 })
 
-t.test('expanding twice is expanding once, and agrees with the updates', async () => {
+t.test('expanding twice equals expanding once, and agrees with the updates', async () => {
   const key = fc.constantFrom(
     '$os',
     '$os_name',
@@ -351,7 +351,7 @@ t.test('expanding twice is expanding once, and agrees with the updates', async (
 })
 
 t.test(
-  'no event makes normalisation throw, and what it keeps is clean and survives JSON',
+  'normalisation never throws, and its result is clean and survives JSON',
   async () => {
     const key = fc.constantFrom(
       ...['event', 'distinct_id', '$distinct_id', 'properties', '$set', '$set_once', '$unset'],
@@ -401,7 +401,7 @@ t.test(
   },
 )
 
-t.test('addresses', async (t) => {
+t.test('addresses are normalised', async (t) => {
   const forwarded: [string, string][] = [
     ['1.2.3.4', '1.2.3.4'],
     [' 1.2.3.4 , 10.0.0.1', '1.2.3.4'],
@@ -449,7 +449,7 @@ t.test('addresses', async (t) => {
   t.equal(clientAddress('unknown', '', true), '')
 })
 
-t.test('a name that is cut does not keep the long one in memory', async (t) => {
+t.test('a name that was cut does not keep the long text in memory', async (t) => {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
   const cut = (): (string | null)[] =>

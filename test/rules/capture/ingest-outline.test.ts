@@ -1,6 +1,6 @@
 /**
- * Large bodies that are parsed event by event: they mean what they mean as a whole, wrong keys are told
- * without looking at the events, and no body makes more objects than the limits say.
+ * Tests large bodies that are parsed event by event. The result is the same as parsing them whole, wrong keys are
+ * reported without reading the events, and no body creates more objects than the limits allow.
  *
  * @lane quick
  */
@@ -35,7 +35,7 @@ const NO_FORM = {
 }
 const KEY = `"api_key":"${PROJECT.apiKey}"`
 const EVENT = '{"event":"e","distinct_id":"u"}'
-/** Its escape is for the parser to repair: whoever has it is no body for the scanner. */
+/** Contains an escape that the parser has to repair, so the scanner does not accept the body. */
 const ODD_EVENT = '{"event":"\\ud83d","distinct_id":"u"}'
 const scanner = new Scanner()
 
@@ -53,7 +53,7 @@ function meaningOf(envelope: Envelope): unknown {
   const { projectId, sentAt, isHistorical } = envelope
   const key = outcomeOf(() => findKey(sources))
   const events = outcomeOf(() => [...checkEvents(envelope)])
-  // What cannot be parsed is found when the keys of the events are looked at, or behind a wrong key.
+  // A body that cannot be parsed is refused when the keys of the events are read, or after a wrong key.
   return events === 'invalid_payload' ? events : { projectId, sentAt, isHistorical, key, events }
 }
 
@@ -63,7 +63,7 @@ interface Options {
   readonly checkTime?: () => void
 }
 
-/** The number of events that were taken, or the code of the refusal. */
+/** Returns the number of accepted events, or the code of the refusal. */
 function accept(text: string, { kind = 'capture', ...options }: Options = {}): unknown {
   const request = {
     ...{
@@ -86,7 +86,7 @@ function repeated(unit: string, count: number): string {
   return `${unit},`.repeat(count).slice(0, -1)
 }
 
-t.test('a body means the same as a whole and event by event', async () => {
+t.test('a body means the same whole and event by event', async () => {
   const event = fc.constantFrom(
     ...[EVENT, ODD_EVENT, '{}', 'null', '[]', '{"a":[{"b":"]},"}]}', '{"token":"k"}', '{"x":NaN}'],
     ...[
@@ -140,80 +140,80 @@ t.test('a body means the same as a whole and event by event', async () => {
   )
 })
 
-t.test('a large odd body is taken event by event', async (t) => {
+t.test('a large irregular body is read event by event', async (t) => {
   const events = `${ODD_EVENT},${repeated(EVENT, 5000)}`
-  t.equal(accept(`{${KEY},"batch":[${events}]}`), 5001, 'in a batch')
-  t.equal(accept(`{"batch":[${events}],${KEY}}`), 5001, 'the key behind them')
+  t.equal(accept(`{${KEY},"batch":[${events}]}`), 5001, 'the events are in a batch')
+  t.equal(accept(`{"batch":[${events}],${KEY}}`), 5001, 'the key comes after the events')
   t.equal(
     accept(`[{${KEY},"event":"e"},${events}]`),
     5002,
-    'in a list whose first event has the key',
+    'the first event of a list has the key',
   )
-  t.equal(accept(`[${events},{${KEY},"event":"e"}]`), 5002, 'or the last')
+  t.equal(accept(`[${events},{${KEY},"event":"e"}]`), 5002, 'the last event of a list has the key')
   t.equal(
     accept(`{${KEY},"event":"e","x":["\\ud83d",${repeated('1', 50_000)}]}`),
     1,
-    'a single one',
+    'the body is a single event',
   )
   t.equal(accept(`{${KEY},"batch":[${events}]}`, { kind: 'engage' }), 5001)
   t.equal(accept(`{${KEY},"batch":[${events}]}`, { kind: 'session_recording' }), 0)
 })
 
-t.test('all faults of a large body are found', async (t) => {
+t.test('every fault of a large body is found', async (t) => {
   const many = repeated(EVENT, 5000)
   const code = 'invalid_payload'
-  t.equal(accept(`{${KEY},"batch":[${many},{"event":tru}]}`), code, 'an event that is no JSON')
-  t.equal(accept(`{${KEY},"batch":[${many},null]}`), code, 'an event that is none')
-  t.equal(accept(`{${KEY},"batch":[${many},]}`), code, 'a comma behind the last')
-  t.equal(accept(`{${KEY},"batch":[${many}]`), code, 'no end')
-  t.equal(accept(`{${KEY},"batch":[${many}]}}`), code, 'too many ends')
-  t.equal(accept(`{${KEY},"batch":[${many},${'['.repeat(200)}`), code, 'too deep')
-  t.equal(accept(`{${KEY},"x":01,"batch":[${many}]}`), code, 'a wrong root')
-  t.equal(accept(`[{${KEY}},${many},{"token":"other"}]`), 'invalid_api_key', 'two keys')
+  t.equal(accept(`{${KEY},"batch":[${many},{"event":tru}]}`), code, 'an event is not JSON')
+  t.equal(accept(`{${KEY},"batch":[${many},null]}`), code, 'an element is not an event')
+  t.equal(accept(`{${KEY},"batch":[${many},]}`), code, 'a comma follows the last element')
+  t.equal(accept(`{${KEY},"batch":[${many}]`), code, 'the end is missing')
+  t.equal(accept(`{${KEY},"batch":[${many}]}}`), code, 'there are too many closing brackets')
+  t.equal(accept(`{${KEY},"batch":[${many},${'['.repeat(200)}`), code, 'the nesting is too deep')
+  t.equal(accept(`{${KEY},"x":01,"batch":[${many}]}`), code, 'the root is wrong')
+  t.equal(accept(`[{${KEY}},${many},{"token":"other"}]`), 'invalid_api_key', 'there are two keys')
 })
 
 t.test('keys are looked up before the events are parsed', async (t) => {
   const many = repeated('{"event":"\\ud83d"}', 10_000)
-  // Nothing of them is JSON, which nobody gets to see.
+  // None of this is JSON, but it is never read.
   const broken = repeated('{"event":tru}', 10_000)
   t.equal(accept(`{"api_key":"phc_wrong","batch":[${broken}]}`), 'invalid_api_key')
   t.equal(accept(`[{"token":"phc_wrong"},${broken}]`), 'invalid_api_key')
-  t.equal(accept(`{"batch":[${broken}]}`), 'missing_api_key', 'nothing in it can be a key')
+  t.equal(accept(`{"batch":[${broken}]}`), 'missing_api_key', 'no part of the body can be a key')
   t.equal(accept(`[${many}]`), 'missing_api_key')
   t.equal(accept(`{"batch":[${many}]}`), 'missing_api_key')
   t.equal(accept(`[{${KEY}},${broken}]`, { kind: 'session_recording' }), 0, 'recordings end there')
   const limits = { slowBytesMax: 1000 }
   t.equal(accept(`{"api_key":"phc_wrong","batch":[${many}]}`, limits), 'invalid_api_key')
-  t.equal(accept(`{${KEY},"batch":[${many}]}`, limits), 'request_too_large', 'for another thread')
+  t.equal(accept(`{${KEY},"batch":[${many}]}`, limits), 'request_too_large', 'the body is left to another thread')
 })
 
-t.test('a body has as many events as 20 MiB of the smallest that are stored', async (t) => {
+t.test('a body may hold as many events as 20 MiB of the smallest stored event', async (t) => {
   const smallest = '{"distinct_id":1}'
   const count = Math.floor((20 * 1024 ** 2) / (smallest.length + 1))
   t.ok(count <= BODY_EVENTS_MAX)
   const odd = `{${KEY},"batch":[${ODD_EVENT},${repeated(smallest, BODY_EVENTS_MAX)}]}`
-  t.equal(accept(odd), 'request_too_large', 'those that are parsed')
+  t.equal(accept(odd), 'request_too_large', 'the parser accepts the maximum')
   const regular = repeated('{"":0}', BODY_EVENTS_MAX)
-  t.equal(accept(`{${KEY},"batch":[${regular}]}`), BODY_EVENTS_MAX, 'those of the scanner')
-  t.equal(accept(`{${KEY},"batch":[${regular},{"":0}]}`), 'request_too_large', 'and one more')
+  t.equal(accept(`{${KEY},"batch":[${regular}]}`), BODY_EVENTS_MAX, 'the scanner accepts the maximum')
+  t.equal(accept(`{${KEY},"batch":[${regular},{"":0}]}`), 'request_too_large', 'one more is refused')
 })
 
-t.test('an event has a limited number of values, whoever reads it', async (t) => {
+t.test('the number of values of an event is limited, for parser and scanner', async (t) => {
   const wide = (count: number): string => `"properties":{"a":[${repeated('0', count)}]}`
   t.equal(accept(`{${KEY},"event":"e",${wide(EVENT_VALUES_MAX - 100)}}`), 1)
   const tooWide = wide(EVENT_VALUES_MAX + 1)
-  t.equal(accept(`{${KEY},"event":"e",${tooWide}}`), 'request_too_large', 'the scanner')
-  t.equal(accept(`{${KEY},"event":"\\ud83d",${tooWide}}`), 'request_too_large', 'the parser')
-  t.equal(accept(`{${KEY},"batch":[${ODD_EVENT},{${tooWide}}]}`), 'request_too_large', 'in a batch')
+  t.equal(accept(`{${KEY},"event":"e",${tooWide}}`), 'request_too_large', 'the scanner applies the limit')
+  t.equal(accept(`{${KEY},"event":"\\ud83d",${tooWide}}`), 'request_too_large', 'the parser applies the limit')
+  t.equal(accept(`{${KEY},"batch":[${ODD_EVENT},{${tooWide}}]}`), 'request_too_large', 'the limit holds in a batch')
   const half = `{"event":"e",${wide(EVENT_VALUES_MAX / 2)}}`
-  t.equal(accept(`{${KEY},"batch":[${half},${half},${half}]}`), 3, 'each event has its own')
+  t.equal(accept(`{${KEY},"batch":[${half},${half},${half}]}`), 3, 'the limit counts for each event')
   t.equal(
     outcomeOf(() => parseJsonText(Buffer.from('[1,2,[3]]'), 2)),
     'request_too_large',
   )
 })
 
-t.test('whoever has no more time stops between two events', async (t) => {
+t.test('parsing stops between two events when the time is over', async (t) => {
   let looks = 0
   const checkTime = (): void => {
     if (++looks === 3) throw new ServiceError('server_error', 'no time')

@@ -1,5 +1,5 @@
 /**
- * Moments as clients write them, and when an event happened.
+ * Tests the forms of time that clients write, and how the time of an event is computed.
  *
  * @lane quick
  */
@@ -26,7 +26,7 @@ const MIDNIGHT = Date.UTC(2021, 9, 29)
 const NOW = Date.UTC(2024, 0, 15, 12)
 const HOUR = 3_600_000
 
-t.test('every accepted form of one moment', async (t) => {
+t.test('every accepted form of one time', async (t) => {
   const forms = [
     ...['2021-10-29', '2021-10-29 00:00', '2021-10-29T00:00:00', '2021-10-29 00:00:00.000000'],
     ...['2021-10-29T00:00:00.000Z', '2021-10-29t00:00:00z', '2021-10-29 00:00:00+00:00'],
@@ -44,7 +44,7 @@ t.test('every accepted form of one moment', async (t) => {
 
 t.test('forms that databases, languages and spreadsheets print', async (t) => {
   const forms = [
-    // Zones behind a blank, by name, or twice.
+    // Zones after a blank, by name, or twice.
     '2021-10-29 00:00:00 UTC',
     '2021-10-29 00:00:00 GMT',
     '2021-10-29 UTC',
@@ -97,7 +97,7 @@ t.test('forms that databases, languages and spreadsheets print', async (t) => {
     differences.equal(ms === null ? null : ms - (ms % 1000), MIDNIGHT, String(form))
   }
   t.strictSame(differences.list(), [], 'every form is the same second')
-  t.equal(parseTimestamp('2021-10-28T23:59:60Z'), MIDNIGHT, 'a leap second')
+  t.equal(parseTimestamp('2021-10-28T23:59:60Z'), MIDNIGHT, 'a leap second is accepted')
   t.equal(parseTimestamp('2021-10-28 23:59:60.5+00:00'), MIDNIGHT + 500)
   t.equal(parseTimestamp('2021-10-29 00:00:00.2575 +0000'), MIDNIGHT + 257)
   t.equal(parseTimestamp(1635465600.257), MIDNIGHT + 257)
@@ -106,7 +106,7 @@ t.test('forms that databases, languages and spreadsheets print', async (t) => {
   t.equal(parseTimestamp('Wed May  1 12:30:05 2024'), Date.UTC(2024, 4, 1, 12, 30, 5))
 })
 
-t.test('a text without a zone is one of the clock that the caller names', async (t) => {
+t.test('a text without a zone is in the time zone that the caller names', async (t) => {
   const hourEast = (wallMs: number): number => wallMs - HOUR
   for (const form of ['2021-10-29', '2021-10-29T00:00', '10/29/2021', '29 Oct 2021 00:00:00']) {
     t.equal(parseTimeText(form, hourEast), MIDNIGHT - HOUR, form)
@@ -114,7 +114,7 @@ t.test('a text without a zone is one of the clock that the caller names', async 
   for (const form of ['2021-10-29T00:00:00Z', '2021-10-29 00:00:00 UTC', '29 Oct 2021 00:00 GMT']) {
     t.equal(parseTimeText(form, hourEast), MIDNIGHT, form)
   }
-  t.equal(parseTimeText('1635465600', hourEast), null, 'digits are no text of a time')
+  t.equal(parseTimeText('1635465600', hourEast), null, 'plain digits are not a time text')
   t.equal(parseTimeText('2021-02-30', hourEast), null)
 })
 
@@ -124,7 +124,7 @@ t.test('digits beyond milliseconds are cut', async (t) => {
   t.equal(parseTimestamp('1969-12-31T23:59:59.9999Z'), -1)
 })
 
-t.test('what is no moment is refused', async (t) => {
+t.test('an invalid time is refused', async (t) => {
   const values: unknown[] = [
     ...['', ' ', 'notISO', '2024-02-30', '2023-02-29', '1900-02-29', '2021-13-01', '2021-00-10'],
     ...['2021-10-00', '2021-366', '2021-000', '2021-W53-1', '2021-W00-1', '2021-W43-8', '2021-W43'],
@@ -193,7 +193,7 @@ t.test('leap years and 53rd weeks', async (t) => {
   t.equal(parseTimestamp('9999-12-31T23:59:59.999Z'), MOMENT_MS_MAX)
 })
 
-t.test('every ISO text of JavaScript is read as JavaScript reads it', async () => {
+t.test('every ISO text that JavaScript prints is read as JavaScript reads it', async () => {
   fc.assert(
     fc.property(fc.integer({ min: MOMENT_MS_MIN, max: MOMENT_MS_MAX }), (ms) => {
       const text = new Date(ms).toISOString()
@@ -214,7 +214,7 @@ t.test('HTTP dates are RFC 2822 dates', async () => {
   )
 })
 
-t.test('any text is a moment within four-digit years, or none', async () => {
+t.test('any text is a time within four-digit years, or refused', async () => {
   const unit = fc.constantFrom(...'0123456789-:.TZW+ ,GMTOctFri')
   fc.assert(
     fc.property(fc.string({ unit, maxLength: 32 }), (text) => {
@@ -226,7 +226,7 @@ t.test('any text is a moment within four-digit years, or none', async () => {
 })
 
 t.test(
-  'sent_at: digits are milliseconds or seconds, clocks that were never set are ignored',
+  'sent_at: digits are milliseconds or seconds, unset clocks are ignored',
   async (t) => {
     t.equal(parseSentAt('1705323600000'), 1705323600000)
     t.equal(parseSentAt('1705323600'), 1705323600000)
@@ -248,7 +248,7 @@ t.test(
   },
 )
 
-t.test('sent_at of a request: the first place that gives one decides', async (t) => {
+t.test('sent_at of a request: the first place that has one decides', async (t) => {
   const valid = { sentAtMs: 1705323600000, isSentAtInvalid: false }
   t.same(requestSentAt('1705323600', '1', '2', '3'), valid)
   t.same(requestSentAt(null, '1705323600', '2', '3'), valid)
@@ -286,15 +286,15 @@ function timeOf(
   }
 }
 
-t.test('the algorithm, row by row', async (t) => {
+t.test('the algorithm computes every row of the table', async (t) => {
   const iso = (event: JsonObject, sentAt: string | null = null): string => timeOf(event, sentAt).iso
   const now = '2024-01-15T12:00:00'
   t.equal(iso({}), now)
   t.equal(iso({ timestamp: '2024-01-15T12:59:30Z' }, '2024-01-15T13:00:00Z'), '2024-01-15T11:59:30')
   t.equal(iso({ timestamp: '2023-01-01', offset: 6000 }), '2024-01-15T11:59:54')
   t.equal(iso({ offset: 6000.9 }, '2024-01-15T13:00:00Z'), '2024-01-15T11:59:54')
-  t.equal(iso({ offset: '6000' }), now, 'an offset that is no number is ignored')
-  t.equal(iso({ timestamp: '1850-01-01' }), '1850-01-01T00:00:00', 'no lower limit')
+  t.equal(iso({ offset: '6000' }), now, 'an offset that is not a number is ignored')
+  t.equal(iso({ timestamp: '1850-01-01' }), '1850-01-01T00:00:00', 'there is no lower limit')
   const ignoring = { timestamp: '2024-01-15T11:50:00Z', properties: { $ignore_sent_at: true } }
   t.equal(iso(ignoring, '2024-01-15T13:00:00Z'), '2024-01-15T11:50:00')
   const own = { timestamp: '2024-01-15T12:50:00Z', sent_at: '2024-01-15T13:00:00Z' }
@@ -302,11 +302,11 @@ t.test('the algorithm, row by row', async (t) => {
   t.equal(
     iso(own, '2024-01-15T14:00:00Z'),
     '2024-01-15T10:50:00',
-    'that of the request is stronger',
+    'the value of the request wins',
   )
 })
 
-t.test('invalid and future moments fall back to the arrival with a warning', async (t) => {
+t.test('invalid and future times fall back to the arrival time with a warning', async (t) => {
   const now = '2024-01-15T12:00:00'
   const invalid = { iso: now, warnings: ['ignored_invalid_timestamp'] }
   const future = { iso: now, warnings: ['event_timestamp_in_future'] }
@@ -322,11 +322,11 @@ t.test('invalid and future moments fall back to the arrival with a warning', asy
   t.same(timeOf({ offset: 1e300 }), invalid)
 })
 
-t.test('the shared ISO text is that of its time', async (t) => {
+t.test('the shared ISO text equals its time', async (t) => {
   for (const ms of [NOW, NOW, NOW + 1, NOW]) t.equal(sharedIsoText(ms), new Date(ms).toISOString())
 })
 
-t.test('the usual form is read from bytes as from a text', async (t) => {
+t.test('the common form is read from bytes as from a text', async (t) => {
   const usual = fc
     .date({ min: new Date(MOMENT_MS_MIN), max: new Date(MOMENT_MS_MAX), noInvalidDate: true })
     .map((date) => date.toISOString())
@@ -337,11 +337,11 @@ t.test('the usual form is read from bytes as from a text', async (t) => {
   fc.assert(
     fc.property(fc.oneof(usual, near), (text) => {
       const ms = usualMomentAt(Buffer.from(`"${text}"`), 1)
-      // Other forms of that length are left to the reader of texts.
+      // Other forms of that length are left to the text parser.
       if (!Number.isNaN(ms)) differences.equal(ms, parseTimestamp(text), text)
       else {
         const isUsual = text === new Date(parseTimestamp(text) ?? 0).toISOString()
-        differences.equal(isUsual, false, `${text} is of the usual form`)
+        differences.equal(isUsual, false, `${text} has the common form`)
       }
     }),
     { numRuns: 3000 },

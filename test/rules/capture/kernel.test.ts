@@ -1,5 +1,5 @@
 /**
- * The kernel by itself: what it recognises, what its cells hold, and what it forgets.
+ * Tests the kernel alone: the events it recognises, the contents of its cells, and the keys it evicts.
  *
  * @lane quick
  */
@@ -30,12 +30,12 @@ function recognise(text: string, context: Partial<EventContext> = {}): Normalise
   return recogniser.recognise(bytes, 0, bytes.length, { ...CONTEXT, ...context })
 }
 
-/** What the cells hold. */
+/** The contents of the cells. */
 function properties(): Record<string, unknown> {
   return propertiesOfCells(recogniser.cells)
 }
 
-t.test('the compiled kernel is that of its source', { skip: atFullDepth }, async (t) => {
+t.test('the compiled kernel matches its source', { skip: atFullDepth }, async (t) => {
   const folder = 'src/rules/capture/kernel'
   const file = join(t.testdir(), 'kernel.wasm')
   const words = [join('node_modules', 'assemblyscript', 'bin', 'asc.js'), `${folder}/assembly.ts`]
@@ -44,10 +44,10 @@ t.test('the compiled kernel is that of its source', { skip: atFullDepth }, async
     env: { ...process.env, NODE_OPTIONS: '' },
   })
   const isSame = readFileSync(file).equals(readFileSync(`${folder}/kernel.wasm`))
-  t.ok(isSame, 'otherwise: npm run build:kernel')
+  t.ok(isSame, 'run npm run build:kernel to compile the kernel again')
 })
 
-t.test('a usual event is its cells', async (t) => {
+t.test('an ordinary event is described by its cells', async (t) => {
   const given = { a: 'x', n: 1.25, deep: { b: [1, 'ü'] }, $os: 'Linux', no: null, distinct_id: 'u' }
   const event = { event: 'e', properties: given, timestamp: '2024-01-15T11:00:00.250Z' }
   const found = recognise(JSON.stringify(event, null, 1), { ip: '203.0.113.7' })
@@ -56,7 +56,7 @@ t.test('a usual event is its cells', async (t) => {
   t.same(found?.automatic?.values.slice(0, found.automatic.count), ['Linux'])
 })
 
-t.test('moments of the usual form are those of the calendar', async (t) => {
+t.test('times in the common form equal those of the calendar', async (t) => {
   for (let day = 0; day < 366 * 9; day += 1) {
     const iso = new Date(Date.UTC(1996, 1, 26) + day * 86_400_000 + day * 1001).toISOString()
     const found = recognise(`{"event":"e","distinct_id":"u","timestamp":"${iso}"}`)
@@ -100,7 +100,7 @@ for (const [name, text] of Object.entries(LEFT)) {
   })
 }
 
-t.test('what says more about persons and groups is at hand', async (t) => {
+t.test('person and group data is found in the cells', async (t) => {
   const text =
     '{"event":"$identify","distinct_id":"u","$set":{"a":1},"properties":{"$anon_distinct_id":"x","b":2,"$set_once":{"c":3}}}'
   const { $set, $set_once, $anon_distinct_id } = recognise(text)?.properties ?? {}
@@ -117,7 +117,7 @@ t.test('an event that is too large is left to the rules', async (t) => {
   t.equal(recognise(larger, { propertiesBytesMax: 0 }), null)
 })
 
-t.test('more keys than there is room for begin anew with the next block', async (t) => {
+t.test('if the key table is full, it starts empty with the next block', async (t) => {
   const { epoch } = recogniser.cells
   const event = (key: number) => `{"event":"e","distinct_id":"u","properties":{"key${key}":${key}}}`
   let recognised = 0

@@ -1,6 +1,6 @@
 /**
- * The bytes of the log: what goes into a block comes out of it, event by event, and nothing of a
- * damaged block is ever taken for an event.
+ * Tests the bytes of the log: a block decodes to the events that were encoded, and no part of a damaged block is ever
+ * read as an event.
  *
  * @lane quick
  */
@@ -82,7 +82,7 @@ const anyRequest: fc.Arbitrary<Request> = fc.record({
   events: fc.array(anyEvent, { maxLength: 8 }),
 })
 
-t.test('what goes into a block comes out of it', async () => {
+t.test('a block decodes to the events that were encoded', async () => {
   fc.assert(
     fc.property(fc.array(anyRequest, { maxLength: 10 }), (requests) => {
       const records = readBlock(blockOf(requests))
@@ -120,7 +120,7 @@ const ONE: Request = {
   ],
 }
 
-t.test('neighbours with other senders keep their addresses', async (t) => {
+t.test('neighbouring events with other senders keep their addresses', async (t) => {
   const addresses = ['192.0.2.10', '192.0.2.10', '192.0.2.11', '', '', '192.0.2.1', '2001:db8::1']
   const records = readBlock(blockOf(addresses.map((address) => ({ ...ONE, address }))))
   t.same(
@@ -129,7 +129,7 @@ t.test('neighbours with other senders keep their addresses', async (t) => {
   )
 })
 
-t.test('an event without a uuid gets one of version 7 with the time of arrival', async (t) => {
+t.test('an event without a uuid gets one of version 7 with the arrival time', async (t) => {
   const [record] = readBlock(blockOf([ONE]))
   if (record === undefined) throw new Error('the block is empty')
   const [first, second, third] = eventsOf(record)
@@ -143,7 +143,7 @@ t.test('an event without a uuid gets one of version 7 with the time of arrival',
   t.strictSame(eventsOf(record), eventsOf(record), 'reading twice gives the same uuids')
 })
 
-t.test('events that a scanner has cut out arrive unchanged', async (t) => {
+t.test('events cut out by a scanner arrive unchanged', async (t) => {
   const scanner = new Scanner()
   const batch = [
     { event: 'a', uuid: '0190a6a1-2b3c-7d4e-8f50-0123456789ab', properties: { text: 'größe' } },
@@ -172,10 +172,10 @@ t.test('events that a scanner has cut out arrive unchanged', async (t) => {
   t.equal(found[0]?.uuid, batch[0]?.uuid)
 })
 
-t.test('a flipped bit anywhere is noticed', async (t) => {
+t.test('a flipped bit anywhere is detected', async (t) => {
   const block = blockOf([ONE, { ...ONE, projectId: 8, sentAtMs: 5 }])
   for (let position = 0; position < block.length; position++) {
-    // Bytes 4 to 7 are the checksum itself; a flipped bit there does not match the rest either.
+    // Bytes 4 to 7 are the checksum itself. A flipped bit there does not match the rest either.
     const damaged = Buffer.from(block)
     damaged[position] = (damaged[position] ?? 0) ^ (1 << (position % 8))
     try {
@@ -188,7 +188,7 @@ t.test('a flipped bit anywhere is noticed', async (t) => {
   t.equal(readBlock(block).length, 2, 'the undamaged block is read')
 })
 
-t.test('a block that was cut off or never sealed is refused', async (t) => {
+t.test('a truncated or unsealed block is refused', async (t) => {
   const block = blockOf([ONE])
   const differences = new Differences()
   for (let length = 0; length < block.length; length++) {
@@ -201,8 +201,8 @@ t.test('a block that was cut off or never sealed is refused', async (t) => {
   t.throws(() => readBlock(writer.finish()), RangeError)
 })
 
-t.test('a block of lengths that do not fit is refused, though its checksum is right', async (t) => {
-  // Offsets: bytes of the first record, its number of events, its bytes of address.
+t.test('a block with inconsistent lengths is refused even if its checksum is valid', async (t) => {
+  // Offsets of the first record: its length in bytes, its number of events, the length of its address.
   for (const [position, value] of [
     [16, 8],
     [16, 0x7fff_ffff],

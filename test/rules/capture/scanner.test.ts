@@ -1,6 +1,6 @@
 /**
- * The scanner against JSON.parse: whatever it calls regular must be JSON, must have the shape it claims,
- * and its events must be the very events of the body. Whatever is odd must be left to the other path.
+ * Compares the scanner with JSON.parse: any body that it calls regular must be JSON and have the reported shape, and
+ * its events must be exactly the events of the body. Any other body must be left to the slower path.
  *
  * @lane quick
  */
@@ -43,7 +43,7 @@ const EVENT = {
   properties: { a: [1, 'x', null, true, { b: -1.5e3 }] },
 }
 
-t.test('the compiled scanner is that of its source', { skip: atFullDepth }, async (t) => {
+t.test('the compiled scanner matches its source', { skip: atFullDepth }, async (t) => {
   const folder = 'src/rules/capture/scanner'
   const file = join(t.testdir(), 'scanner.wasm')
   const words = [join('node_modules', 'assemblyscript', 'bin', 'asc.js'), `${folder}/assembly.ts`]
@@ -52,7 +52,7 @@ t.test('the compiled scanner is that of its source', { skip: atFullDepth }, asyn
     env: { ...process.env, NODE_OPTIONS: '' },
   })
   const isSame = readFileSync(file).equals(readFileSync(`${folder}/scanner.wasm`))
-  t.ok(isSame, 'otherwise: npm run build:scanner')
+  t.ok(isSame, 'run npm run build:scanner to compile the scanner again')
 })
 
 t.test('a batch is cut into its events, with key, send time and uuids', async (t) => {
@@ -157,10 +157,10 @@ t.test('a body of 20 MiB and one of many tiny events fit', async (t) => {
   t.ok(scan({ api_key: 'a', event: 'e', properties: { p: 'x'.repeat(20 * 1024 * 1024) } }))
   t.ok(scan(`{"api_key":"a","batch":[${'{"a":1},'.repeat(400_000)}{"a":1}]}`))
   t.equal(scanner.eventCount, 400_001)
-  t.ok(scan({ api_key: 'a', event: 'e' }), 'a small body after a large one')
+  t.ok(scan({ api_key: 'a', event: 'e' }), 'a small body after a large one is scanned')
 })
 
-t.test('what it calls regular is what JSON.parse reads', async (t) => {
+t.test('a regular body is read as JSON.parse reads it', async (t) => {
   const names = fc.constantFrom('event', 'uuid', 'properties', 'sent_at', 'x', 'batch', 'token')
   const value = fc.jsonValue({ maxDepth: 3 })
   const odd = fc.dictionary(fc.oneof(names, fc.string()), value, { maxKeys: 5 })
@@ -198,7 +198,7 @@ t.test('what it calls regular is what JSON.parse reads', async (t) => {
   t.ok(regularCount > roundsOf(100), 'the sample holds regular bodies')
 })
 
-t.test('a regular body with one byte changed is refused or still JSON', async () => {
+t.test('a regular body with one byte changed is refused or is still JSON', async () => {
   const body = Buffer.from(
     JSON.stringify({ api_key: 'phc_a', batch: [EVENT, EVENT], sent_at: '2024-01-01T00:00:00Z' }),
   )

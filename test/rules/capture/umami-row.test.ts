@@ -1,5 +1,5 @@
 /**
- * Rows of Umami's tables as events: each column, each type of event, and what is left out.
+ * Tests how rows of Umami's tables become events: each column, each event type, and the data that is left out.
  *
  * @lane quick
  */
@@ -41,7 +41,7 @@ function propertiesOf(changes: Readonly<Record<string, string>>, data = {}) {
   return event['properties'] as Readonly<Record<string, unknown>>
 }
 
-t.test('a view has what posthog-js would have sent', async (t) => {
+t.test('a page view has the properties that posthog-js would have sent', async (t) => {
   const { properties, ...event } = eventOf({}) as Record<string, unknown>
   const { $session_id: session, ...rest } = properties as Record<string, unknown>
   t.strictSame(event, {
@@ -75,7 +75,7 @@ t.test('a view has what posthog-js would have sent', async (t) => {
   })
 })
 
-t.test('one visit is one session, whatever the row, and another visit another', async (t) => {
+t.test('all rows of a visit share one session, and another visit has another', async (t) => {
   const first = propertiesOf({})['$session_id']
   const later = {
     event_id: 'c2d1f0de-6f0a-4a6e-8f3f-6d7f1c1e0a02',
@@ -88,12 +88,12 @@ t.test('one visit is one session, whatever the row, and another visit another', 
   t.equal(propertiesOf({ visit_id: '' })['$session_id'], other, 'older tables have no visits')
 })
 
-t.test('who was identified has that name, all others that of their visitor', async (t) => {
+t.test('an identified visitor has that name, others have their visitor id', async (t) => {
   t.equal((eventOf({ distinct_id: 'user-7' }) as Record<string, unknown>)['distinct_id'], 'user-7')
   t.equal((eventOf({ distinct_id: '' }) as Record<string, unknown>)['distinct_id'], ROW.session_id)
 })
 
-t.test('a column counts before the parameter of that name, and NULL is nothing', async (t) => {
+t.test('a column wins over the parameter of the same name, and NULL is ignored', async (t) => {
   t.equal(propertiesOf({ utm_source: 'column' })['utm_source'], 'column')
   const empty = propertiesOf({ city: '\\N', referrer_domain: '', hostname: '', screen: 'x' })
   for (const name of ['$geoip_city_name', '$host', '$current_url', '$screen_width']) {
@@ -103,7 +103,7 @@ t.test('a column counts before the parameter of that name, and NULL is nothing',
   t.equal(empty['$referring_domain'], '$direct')
 })
 
-t.test('events carry their data, which hides none of their own properties', async (t) => {
+t.test('events carry their data, which does not replace their own properties', async (t) => {
   const custom = { event_type: '2', event_name: 'signed up' }
   const properties = propertiesOf(custom, { plan: 'free', $lib: 'mine' })
   t.equal((eventOf(custom) as Record<string, unknown>)['event'], 'signed up')
@@ -115,7 +115,7 @@ t.test('events carry their data, which hides none of their own properties', asyn
   })
 })
 
-t.test('data of events are texts, numbers, yes and no, and times', async (t) => {
+t.test('event data may be texts, numbers, booleans and times', async (t) => {
   const cases = [
     [{ data_type: '1', string_value: '12' }, '12'],
     [{ data_type: '2', string_value: '12', number_value: '12.0000' }, 12],
@@ -145,7 +145,7 @@ t.test('times are read with and without an offset', async (t) => {
   }
 })
 
-t.test('what is no event says why', async (t) => {
+t.test('a row that is not an event is refused with a reason', async (t) => {
   t.match(eventOf({ event_id: '7' }), /event_id is no UUID/)
   t.match(eventOf({ session_id: '' }), /no session_id/)
   t.match(eventOf({ created_at: 'yesterday' }), /created_at is no time/)

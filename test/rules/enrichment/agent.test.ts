@@ -1,5 +1,5 @@
 /**
- * What a user agent tells, compared with what the SDK of browsers says of the same one.
+ * Compares the properties read from a user agent with those that the browser SDK reads from the same text.
  *
  * @lane quick
  */
@@ -80,11 +80,11 @@ function fromSdk(agent: string): Readonly<Record<string, unknown>> {
   )
 }
 
-t.test('user agents of visitors are described as the SDK of browsers does', async (t) => {
+t.test('user agents of visitors are described as the browser SDK describes them', async (t) => {
   for (const agent of AGENTS) t.strictSame(agentProperties(agent), fromSdk(agent), agent)
 })
 
-t.test('what the SDK guesses for whatever it does not know is left out', async (t) => {
+t.test('values that the SDK guesses for unknown user agents are left out', async (t) => {
   const unknown = [
     'Mozilla/5.0 (Nintendo Switch; WifiWebAuthApplet) AppleWebKit/606.4 (KHTML, like Gecko) NF/6.0.0.15.4 NintendoBrowser/5.1.0.20393',
     'Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.2; +https://openai.com/gptbot)',
@@ -97,7 +97,7 @@ t.test('what the SDK guesses for whatever it does not know is left out', async (
   t.strictSame(agentProperties(unknown[1] ?? ''), {})
 })
 
-t.test('what tells nothing gets nothing', async (t) => {
+t.test('a user agent without information adds no property', async (t) => {
   t.strictSame(agentProperties('curl/8.5.0'), {})
   t.strictSame(agentProperties('x'.repeat(AGENT_UNITS_MAX)), {})
   t.strictSame(agentProperties('Chrome'), { $browser: 'Chrome', $device_type: 'Desktop' })
@@ -123,7 +123,7 @@ t.test('a hostile user agent is cut before it is read', async (t) => {
   }
 })
 
-t.test('the user agent is the first text of its names', async (t) => {
+t.test('the user agent is the first text among its property names', async (t) => {
   t.equal(agentOf({}), '')
   t.equal(agentOf({ '$user-agent': 'd' }), 'd')
   t.equal(agentOf({ '$user-agent': 'd', $useragent: 'c' }), 'c')
@@ -134,15 +134,15 @@ t.test('the user agent is the first text of its names', async (t) => {
   t.equal(agentOf({ $raw_user_agent: 'a'.repeat(AGENT_UNITS_MAX * 2) }).length, AGENT_UNITS_MAX)
 })
 
-t.test('an event is described when its client told any part of it', async (t) => {
+t.test('an event is described unless its client sent any of the properties', async (t) => {
   t.equal(isUndescribed({ $raw_user_agent: 'a', $os_version: '1' }), true)
   for (const name of ['$browser', '$browser_version', '$os', '$device', '$device_type']) {
     t.equal(isUndescribed({ [name]: null }), false, name)
-    t.equal(isUndescribed({ [name]: undefined }), true, 'taken out')
+    t.equal(isUndescribed({ [name]: undefined }), true, 'the property is removed')
   }
 })
 
-t.test('crawlers and programs are bots, visitors are none', async (t) => {
+t.test('crawlers and programs are bots, visitors are not', async (t) => {
   const bots = [
     'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)',
     'Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.2; +https://openai.com/gptbot)',

@@ -1,5 +1,5 @@
 /**
- * Records of GeoIP databases as properties of events and persons.
+ * Tests how records of GeoIP databases become properties of events and persons.
  *
  * @lane quick
  */
@@ -21,7 +21,7 @@ const CITY = {
   subdivisions: [{ iso_code: 'E', names: { en: 'Östergötland County' } }],
 }
 
-t.test('an event gets what the database has, by English names', async (t) => {
+t.test('an event gets the fields of the database record, with English names', async (t) => {
   t.strictSame(placeOf(CITY)?.event, {
     $geoip_city_name: 'Linköping',
     $geoip_country_name: 'Sweden',
@@ -38,7 +38,7 @@ t.test('an event gets what the database has, by English names', async (t) => {
   })
 })
 
-t.test('a person loses what the new place does not have', async (t) => {
+t.test('a person loses the properties that the new place does not have', async (t) => {
   const place = placeOf({ country: { iso_code: 'SE' } })
   t.strictSame(place?.event, { $geoip_country_code: 'SE' })
   t.strictSame(place?.set, {
@@ -74,7 +74,7 @@ t.test('subdivisions are counted from the largest, four at most', async (t) => {
   )
 })
 
-t.test('what is no record of a place says nothing', async (t) => {
+t.test('a record that describes no place adds nothing', async (t) => {
   const records = [
     ...[null, undefined, 7, 'x', [], {}, { city: 7 }, { city: { names: ['en'] } }],
     ...[{ country: { iso_code: '' } }, { location: { latitude: Number.NaN } }],
@@ -85,7 +85,7 @@ t.test('what is no record of a place says nothing', async (t) => {
   for (const record of records) t.equal(placeOf(record), null)
 })
 
-t.test('it tells how much it makes an event longer', async (t) => {
+t.test('the reported growth of an event is the number of added bytes', async (t) => {
   const place = placeOf(CITY)
   const parts = [place?.event, place?.set, place?.setOnce].map((part) => JSON.stringify(part))
   const bytes = Buffer.byteLength(parts.join(''))

@@ -1,5 +1,5 @@
 /**
- * Which definitions a question means, in which order, and what values say about a property.
+ * Tests which definitions a query selects, in which order, and which type the values of a property suggest.
  *
  * @lane quick
  */
@@ -43,7 +43,7 @@ const EVENTS = [
 ]
 const NOTHING = new Map<string, number>()
 
-t.test('events: which of them', (t) => {
+t.test('a query selects and orders event definitions', (t) => {
   const found = (query: Partial<EventDefinitionQuery>, deleted = NOTHING) =>
     findEvents(EVENTS, deleted, { ...ALL_EVENTS, ...query }).map(({ name }) => name)
   t.strictSame(found({}), ['$a', 'a', 'b', 'Order Paid'], 'by day of the last, then by name')
@@ -65,7 +65,7 @@ t.test('events: which of them', (t) => {
   t.end()
 })
 
-t.test('properties: which of them', (t) => {
+t.test('a query selects and orders property definitions', (t) => {
   const facts = (name: string, type: PropertyFacts['type'] = 'String') => ({ name, type })
   const all = [
     facts('plan'),
@@ -92,7 +92,7 @@ t.test('properties: which of them', (t) => {
   t.end()
 })
 
-t.test('the type of a property is that of a value', (t) => {
+t.test('the type of a property is the type of its value', (t) => {
   const rows: readonly (readonly [unknown, ReturnType<typeof propertyType>])[] = [
     [null, null],
     [undefined, null],
@@ -115,9 +115,9 @@ t.test('the type of a property is that of a value', (t) => {
   t.end()
 })
 
-t.test('properties of sessions', (t) => {
+t.test('session properties are listed', (t) => {
   const types = new Map(SESSION_PROPERTIES.map(({ name, type }) => [name, type]))
-  t.equal(types.size, SESSION_PROPERTIES.length, 'each once')
+  t.equal(types.size, SESSION_PROPERTIES.length, 'each property appears once')
   t.equal(types.get('$session_duration'), 'Duration')
   t.equal(types.get('$entry_has_gclid'), 'Boolean')
   t.equal(types.get('$start_timestamp'), 'DateTime')
@@ -127,7 +127,7 @@ t.test('properties of sessions', (t) => {
   t.end()
 })
 
-t.test('values as they are offered', (t) => {
+t.test('values are suggested in order', (t) => {
   const counts = new ValueCounts('')
   counts.add('pro', 2)
   counts.add(['free', ['pro', null]], 3)
@@ -149,7 +149,7 @@ t.test('values as they are offered', (t) => {
   many.add(VALUES_COUNTED_MAX, 10)
   many.add(7, 2)
   t.equal(many.offered().length, 50)
-  t.equal(many.offered()[0]?.name, '7', 'what came when there was no room is not counted')
+  t.equal(many.offered()[0]?.name, '7', 'values that arrive when the table is full are not counted')
   const events = [
     { name: 'Paid', count: 1 },
     { name: '$pageview', count: 9 },

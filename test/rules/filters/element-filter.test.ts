@@ -1,5 +1,5 @@
 /**
- * Filters on the elements of autocapture events: names, texts, links and selectors.
+ * Tests filters on the elements of autocapture events: tag names, texts, links and selectors.
  *
  * @lane quick
  */
@@ -7,7 +7,7 @@ import t from 'tap'
 import { elementsChain } from '../../../src/rules/capture/elements-chain.ts'
 import { elementTest, isSelector } from '../../../src/rules/filters/element-filter.ts'
 
-/** A click on a span in a link in a menu. */
+/** A click on a span inside a link inside a menu. */
 const CHAIN = elementsChain([
   { tag_name: 'span', $el_text: 'Say "hi"; now', attr__class: 'label md:flex', nth_child: 2 },
   { tag_name: 'a', attr__href: 'https://x.io/a?b="c"', attr__id: 'go', attr__class: 'btn btn-big' },
@@ -22,7 +22,7 @@ function passes(key: string, value: unknown, operator?: string, negation = false
   return test === null ? null : test(CHAIN)
 }
 
-t.test('tag names, texts and links fit when one element of the chain has them', async (t) => {
+t.test('a tag name, text or link matches if one element of the chain has it', async (t) => {
   t.equal(passes('tag_name', 'span'), true)
   t.equal(passes('tag_name', ['form', 'body']), true)
   t.equal(passes('tag_name', 'form'), false)
@@ -40,13 +40,13 @@ t.test('tag names, texts and links fit when one element of the chain has them', 
   t.equal(passes('href', undefined, 'is_not_set'), false)
 })
 
-t.test('what is no filter on elements cannot be built', async (t) => {
+t.test('an invalid element filter cannot be built', async (t) => {
   t.equal(passes('color', 'red'), null)
   t.equal(passes('text', undefined), null)
   t.equal(passes('text', 'a', 'like'), null)
 })
 
-t.test('an event without elements has none that fit', async (t) => {
+t.test('an event without elements matches no element filter', async (t) => {
   const test = (operator: string) => elementTest({ key: 'tag_name', value: 'a', operator })?.('')
   t.equal(test('exact'), false)
   t.equal(test('is_not'), true)
@@ -85,7 +85,7 @@ t.test('selectors name an element and its ancestors', async (t) => {
   t.equal(passes('selector', ['form', 'a']), true)
 })
 
-t.test('what cannot be read as a selector fits nothing', async (t) => {
+t.test('an invalid selector matches nothing', async (t) => {
   const broken = [
     '',
     ' ',
@@ -107,7 +107,7 @@ t.test('what cannot be read as a selector fits nothing', async (t) => {
   }
 })
 
-t.test('a long selector on a long chain is not tried in every way', async (t) => {
+t.test('a long selector on a long chain does not backtrack exponentially', async (t) => {
   const deep = elementsChain(Array.from({ length: 300 }, () => ({ tag_name: 'div' })))
   const selector = `form ${'> div div '.repeat(90)}`.trim()
   t.equal(elementTest({ key: 'selector', value: selector })?.(deep), false)

@@ -1,6 +1,7 @@
 /**
- * Filters that can never match: refused when a flag, a cohort or an action is saved, with the reason and the
- * place; what was stored before can be read, changed and switched off, and is named.
+ * Tests filters that can never match. Saving a flag, a cohort or an action with such a filter is refused with the
+ * reason and the position. Objects that were stored earlier can still be read, changed and switched off, and `doctor`
+ * names them.
  *
  * @lane quick
  */
@@ -32,13 +33,13 @@ function person(operator: unknown, value: unknown = 'x'): JsonObject {
   return { key: 'plan', type: 'person', operator, value }
 }
 
-/** Filters whose third condition has it as its second property. */
+/** Filters with the faulty property as the second property of their third condition. */
 function third(property: JsonObject): JsonObject {
   const good = { properties: [person('exact')] }
   return { groups: [good, { properties: [] }, { properties: [person('is_set'), property] }] }
 }
 
-/** Patterns that nothing can match, and what is said about each. */
+/** Patterns that match no text, with the expected error message. */
 const BAD_PATTERNS: readonly (readonly [string, RegExp])[] = [
   ['(', /lacks a closing parenthesis/],
   ['a)', /closing parenthesis too many/],
@@ -122,7 +123,7 @@ t.test('patterns that can match are stored', async (t) => {
   t.match(await api('POST', FLAGS, { key: 'c', filters: third(listed) }), { status: 400 })
 })
 
-t.test('what was stored is decided, read, named and switched off', async (t) => {
+t.test('a stored faulty filter is evaluated, read, reported and switched off', async (t) => {
   const bad = [person('exct'), person('regex', '(?=a)'), person('not_regex', '(')]
   const groups = bad.map((property) => ({ properties: [property], rollout_percentage: 100 }))
   const [flag] = await daemon.putFlags([{ key: 'stored', filters: { groups } }])
@@ -144,29 +145,29 @@ t.test('what was stored is decided, read, named and switched off', async (t) => 
     distinct_id: 'a',
     person_properties: { plan: 'x' },
   })
-  t.match(decided.body['flags'], { stored: { enabled: false } }, 'as before')
+  t.match(decided.body['flags'], { stored: { enabled: false } }, 'the flag is as before')
   t.match(await api('PATCH', path, { name: 'renamed' }), { status: 200, body: { name: 'renamed' } })
   const off = { ...read.body, active: false }
-  t.match(await api('PUT', path, off), { status: 200, body: { active: false } }, 'sent back whole')
+  t.match(await api('PUT', path, off), { status: 200, body: { active: false } }, 'the flag can be sent back whole')
   t.match(await api('PATCH', path, { active: true }), { status: 200, body: { active: true } })
   const fewer = { groups: [...groups.slice(1).reverse(), { properties: [person('exact')] }] }
-  t.match(await api('PATCH', path, { filters: fewer }), { status: 200 }, 'moved, one mended')
+  t.match(await api('PATCH', path, { filters: fewer }), { status: 200 }, 'conditions can be moved while one is repaired')
   const refused = { status: 400, body: { attr: 'filters', detail: /groups\[0\]/ } }
   for (const property of [bad[0], person('regex', '(?=b)')]) {
     const filters = { groups: [{ properties: [property] }, ...fewer.groups] }
-    t.match(await api('PATCH', path, { filters }), refused, 'another one is refused')
+    t.match(await api('PATCH', path, { filters }), refused, 'another faulty filter is refused')
   }
   const mended = { groups: [{ properties: [person('exact')] }] }
   t.notOk('status_details' in (await api('PATCH', path, { filters: mended })).body)
 })
 
-t.test('the reach of a condition is asked by the rules by which it is saved', async (t) => {
+t.test('the blast radius of a condition is checked by the rules for saving', async (t) => {
   const condition = { properties: [person('exct')] }
   const answer = await api('POST', `${FLAGS}user_blast_radius/`, { condition })
   t.match(answer, { status: 400, body: { code: 'invalid_operator', attr: null } })
 })
 
-t.test('the command line says the same', async (t) => {
+t.test('the command line reports the same faults', async (t) => {
   const dataDir = t.testdir()
   await runCommand('init', '--data-dir', dataDir)
   const run = (...words: readonly string[]) => runCommand(...words, '--data-dir', dataDir)
@@ -289,7 +290,7 @@ function actionOf(steps: readonly JsonObject[]): ActionView {
   }
 }
 
-t.test('lists and analytic questions refuse operators that nobody knows', async (t) => {
+t.test('lists and analytics queries refuse unknown operators', async (t) => {
   const { ask } = await startPersons(t)
   const query = (filters: unknown) => `properties=${encodeURIComponent(JSON.stringify(filters))}`
   const leaf = { key: 'plan', operator: 'exct', value: 'x' }
@@ -307,7 +308,7 @@ t.test('lists and analytic questions refuse operators that nobody knows', async 
     t.match(answer, { status: 400, body: { code: 'invalid_input', attr: 'properties', detail } })
   }
   const other = [{ type: 'event', ...leaf }]
-  t.equal((await ask(`1/persons/?${query(other)}`)).status, 200, 'what is left out anyway')
+  t.equal((await ask(`1/persons/?${query(other)}`)).status, 200, 'a filter that is skipped anyway is accepted')
   for (const route of ['trends', 'stickiness']) {
     const answer = await api(
       'GET',
@@ -328,7 +329,7 @@ function owned(method: string, json: object) {
   return { method, json, headers: { Authorization: 'Bearer phx_owner_of_everything' } }
 }
 
-/** A store with one sound and one faulty flag, cohort and action. */
+/** Returns a store with one sound and one faulty flag, cohort and action. */
 async function faultyStore(t: Test): Promise<string> {
   const dataDir = t.testdir()
   await runCommand('init', '--data-dir', dataDir)
@@ -365,7 +366,7 @@ async function faultyStore(t: Test): Promise<string> {
   return dataDir
 }
 
-t.test('doctor names what can never match', async (t) => {
+t.test('doctor names filters that can never match', async (t) => {
   const dataDir = await faultyStore(t)
   const outcome = await runCommand('doctor', '--data-dir', dataDir, '--json')
   const found = linesOf(outcome).filter(({ check }) => check === 'stored_filters')

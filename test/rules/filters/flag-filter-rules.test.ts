@@ -1,5 +1,5 @@
 /**
- * What filters must be to be stored: each rule and its code.
+ * Tests the rules that flag filters must meet to be stored, each with its error code.
  *
  * @lane quick
  */
@@ -31,7 +31,7 @@ function longPattern(units: number): JsonObject {
 }
 
 const EVERYONE = [{ properties: [], rollout_percentage: 100 }]
-/** Filters of a new flag, the code of their refusal, and what the world holds. */
+/** Filters of a new flag, the code of their refusal, and the objects that the project holds. */
 const FILTER_ROWS: readonly (readonly [string, JsonObject, string | null])[] = [
   ['groups missing', {}, 'invalid_input'],
   ['groups empty', { groups: [] }, 'invalid_input'],
@@ -269,7 +269,7 @@ const FILTER_ROWS: readonly (readonly [string, JsonObject, string | null])[] = [
   ],
 ]
 
-t.test('filters', (t) => {
+t.test('each invalid filter is refused with its code', (t) => {
   for (const [name, filters, code] of FILTER_ROWS) {
     const expected = code === null ? null : [code, 'filters']
     t.strictSame(
@@ -281,7 +281,7 @@ t.test('filters', (t) => {
   t.end()
 })
 
-t.test('filters as they are stored', (t) => {
+t.test('filters are stored in normal form', (t) => {
   const stored = (filters: JsonObject) => draftFlag({ key: 'a', filters }, taken).filters
   const payloads = { true: { a: [1] } }
   t.strictSame(stored({ groups: EVERYONE, payloads }), {

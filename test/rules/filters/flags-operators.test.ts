@@ -1,5 +1,5 @@
 /**
- * The operators of flag filters: the vectors, and what lies beside them.
+ * Tests the operators of flag filters with the vectors, and the cases that the vectors do not cover.
  *
  * @lane quick
  */
@@ -45,7 +45,7 @@ function passes(
   return flagPropertyTest(operator, wanted, timezone)(property, { nowMs, patternBudget })
 }
 
-t.test('the vectors hold; what cannot be compared does not match', async (t) => {
+t.test('the vectors hold; values that cannot be compared do not match', async (t) => {
   const differences = new Differences()
   for (const {
     id,
@@ -67,7 +67,7 @@ t.test('the vectors hold; what cannot be compared does not match', async (t) => 
   t.ok(file.vectors.length > 280)
 })
 
-t.test('the operators that may be saved are those that can be decided', async (t) => {
+t.test('exactly the operators that can be evaluated may be saved', async (t) => {
   const decidable = file.vectors.filter(({ expected }) => expected === true)
   const operators = new Set(decidable.map(({ operator }) => operator ?? 'exact'))
   t.strictSame([...operators].sort(), [...FLAG_OPERATORS].sort())
@@ -130,7 +130,7 @@ const CASES: readonly Case[] = [
   ['is_date_after', '2024/05/01', 'May 2, 2024', true],
   ['is_date_exact', '2024-07-01T00:00:00Z', '2024-06-30T23:59:60.0000000000Z', true],
   ['is_date_before', '2030-01-01', '31/12/2024', false],
-  // Seconds for a property, no date for a filter.
+  // A property reads this as seconds. A filter does not accept it as a date.
   ['is_date_exact', '2024-05-01T12:30:05Z', '1714566605', true],
   ['is_date_before', '1714566605', '2024-01-01', false],
   ['is_date_before', '2100-01-01', 1714566605123, false],
@@ -159,7 +159,7 @@ const CASES: readonly Case[] = [
   ['semver_eq', '1.'.repeat(200), '1.0.0', false],
 ]
 
-t.test('operators on values beside the vectors', async (t) => {
+t.test('operators on values that the vectors do not cover', async (t) => {
   const differences = new Differences()
   for (const [operator, wanted, property, is] of CASES) {
     const name = `${JSON.stringify(property)} ${String(operator)} ${JSON.stringify(wanted).slice(0, 60)}`
@@ -168,7 +168,7 @@ t.test('operators on values beside the vectors', async (t) => {
   t.strictSame(differences.list(), [], 'every case holds')
 })
 
-t.test('dates without an offset are those of the project', async (t) => {
+t.test('dates without an offset are in the time zone of the project', async (t) => {
   const timezone = 'America/New_York'
   t.equal(passes('is_date_exact', '2024-07-01', '2024-07-01T04:00:00Z', { timezone }), true)
   t.equal(passes('is_date_exact', '2024-01-01', '2024-01-01T05:00:00Z', { timezone }), true)
@@ -176,26 +176,26 @@ t.test('dates without an offset are those of the project', async (t) => {
   t.equal(passes('is_date_exact', '7/1/2024', '2024-07-01 04:00:00 UTC', { timezone }), true)
   t.equal(passes('is_date_exact', '2024-01-01T00:00:00Z', '2024-01-01', { timezone }), false)
   const skipped = ['2024-03-10T02:30:00', '2024-03-10T07:30:00Z'] as const
-  t.equal(passes('is_date_exact', ...skipped, { timezone }), true, 'a time that clocks skip')
+  t.equal(passes('is_date_exact', ...skipped, { timezone }), true, 'a time that the clock skips')
   const twice = ['2024-11-03T01:30:00', '2024-11-03T05:30:00Z'] as const
-  t.equal(passes('is_date_exact', ...twice, { timezone }), true, 'a time that clocks show twice')
+  t.equal(passes('is_date_exact', ...twice, { timezone }), true, 'a time that the clock shows twice')
   t.equal(passes('is_date_exact', '2024-01-01', 1704067200, { timezone: 'No/Where' }), true)
 })
 
-t.test('patterns of one request have a budget, and beyond it the flag fails', async (t) => {
+t.test('the patterns of a request share a budget; a flag fails when it is used up', async (t) => {
   const moment = { nowMs: NOW_MS, patternBudget: new PatternBudget() }
   const text = Array.from({ length: 5000 }, (_, i) => 'ab'[(Math.imul(i, 40503) >>> 7) & 1]).join(
     '',
   )
   const huge = flagPropertyTest('not_regex', '(a|b)*a(a|b){240}[cd]', 'UTC')
-  t.throws(() => huge(text, moment), new EvaluationFailure('pattern_limit'), 'it is not even tried')
+  t.throws(() => huge(text, moment), new EvaluationFailure('pattern_limit'), 'the pattern is not tried')
   const hostile = flagPropertyTest('not_regex', '(a|b)*a(a|b){60}[cd]', 'UTC')
   let searches = 0
   t.throws(() => {
     for (; searches < 1000; searches++) hostile(text.slice(searches, searches + 300), moment)
   }, new EvaluationFailure('pattern_limit'))
   t.ok(searches > 0, `${searches} searches`)
-  t.equal(flagPropertyTest('regex', 'b', 'UTC')('abc', moment), true, 'a cheap one still has room')
+  t.equal(flagPropertyTest('regex', 'b', 'UTC')('abc', moment), true, 'a cheap pattern still fits into the budget')
   const friendly = flagPropertyTest('regex', '@(example|test)\\.(com|org)$', 'UTC')
   const fresh = { nowMs: NOW_MS, patternBudget: new PatternBudget() }
   for (let count = 0; count < 5000; count++) friendly('someone@example.com', fresh)
@@ -203,7 +203,7 @@ t.test('patterns of one request have a budget, and beyond it the flag fails', as
 })
 
 t.test(
-  'long properties are charged for, so that no request reads them thousands of times',
+  'long properties use up the budget, so no request reads them thousands of times',
   async (t) => {
     const text = 'z'.repeat(200_000)
     const list = Array.from({ length: 20_000 }, (_, index) => index)
@@ -224,8 +224,8 @@ t.test(
     }
     const moment = { nowMs: NOW_MS, patternBudget: new PatternBudget() }
     const [multi] = filters
-    t.equal(multi?.('buzz7', moment), true, 'thousands of values for a short text are no problem')
-    t.equal(flagPropertyTest('exact', text, 'UTC')(text, moment), true, 'nor a long text once')
+    t.equal(multi?.('buzz7', moment), true, 'thousands of values against a short text fit into the budget')
+    t.equal(flagPropertyTest('exact', text, 'UTC')(text, moment), true, 'a long text that is read once fits into the budget')
     t.equal(flagPropertyTest('is_set', 1, 'UTC')(list, moment), true)
   },
 )

@@ -1,6 +1,6 @@
 /**
- * Patterns and version ranges of flags that mean something else in RE2 than upstream: they are evaluated as upstream,
- * or refused with a reason.
+ * Tests flag patterns and version ranges that RE2 reads differently from upstream. They are evaluated as upstream
+ * evaluates them, or refused with a reason.
  *
  * @lane quick
  */
@@ -12,7 +12,7 @@ function isFound(pattern: string, text: string): boolean {
   return flagPropertyTest('regex', pattern, 'UTC')(text)
 }
 
-t.test('patterns are evaluated as upstream', async (t) => {
+t.test('patterns are evaluated as upstream evaluates them', async (t) => {
   const rows: readonly (readonly [pattern: string, text: string, found: boolean])[] = [
     ['^[^\\W\\d_]+$', 'José', true],
     ['^[^\\W\\d_]+$', 'Łukasz', true],
@@ -44,7 +44,7 @@ t.test('patterns are evaluated as upstream', async (t) => {
   t.strictSame(wrong, [])
 })
 
-t.test('patterns that cannot mean the same are refused with what to write instead', async (t) => {
+t.test('patterns that cannot keep their meaning are refused with a replacement', async (t) => {
   const refused: readonly (readonly [pattern: string, part: RegExp])[] = [
     ['\\bсервер\\b', /beyond ASCII/],
     ['café\\b', /beyond ASCII/],
@@ -71,7 +71,7 @@ t.test('patterns that cannot mean the same are refused with what to write instea
   for (const pattern of taken) t.equal(patternRefusal(pattern, 'unicode'), null, pattern)
 })
 
-t.test('version ranges with x, and what is no range', async (t) => {
+t.test('version ranges accept x, and invalid ranges are refused', async (t) => {
   const rows: readonly (readonly [range: string, version: string, passes: boolean])[] = [
     ['1.2.x', '1.2.9', true],
     ['1.2.x', '1.3.0', false],

@@ -1,5 +1,5 @@
 /**
- * Filters on persons as pure rules: trees, cohorts, names, and ranges of dates.
+ * Tests person filters as pure rules: trees, cohorts, display names, and date ranges.
  *
  * @lane quick
  */
@@ -32,7 +32,7 @@ function holds(tree: unknown, properties: Readonly<Record<string, unknown>>): bo
   return filters === null ? 'all' : personTest(filters, NO_COHORTS)(candidate(properties))
 }
 
-t.test('a list is joined by AND, a tree as it says', async (t) => {
+t.test('a list is joined by AND, a tree by its own operators', async (t) => {
   const plan = { key: 'plan', value: 'pro' }
   const age = { key: 'age', value: 30, operator: 'gt', type: 'person' }
   const cases: readonly (readonly [unknown, object, boolean | 'all'])[] = [
@@ -67,7 +67,7 @@ t.test('a list is joined by AND, a tree as it says', async (t) => {
   t.equal(holds(deep, { plan: 'free', age: 40 }), false)
 })
 
-t.test('a list leaves out what is not about persons or cannot be built', async (t) => {
+t.test('a list skips filters that are not about persons or cannot be built', async (t) => {
   const ignored = [
     ...['event', 'group', 'element', 'session', 'behavioral', 'banana'].map((type) => ({
       key: 'a',
@@ -85,11 +85,11 @@ t.test('a list leaves out what is not about persons or cannot be built', async (
   ]
   for (const filter of ignored) t.equal(readListFilters([filter]), null, JSON.stringify(filter))
   const mixed = { type: 'OR', values: [{ key: 'a', value: 1 }, ...ignored] }
-  t.equal(holds(mixed, { a: 2 }), false, 'the rest of an OR counts')
+  t.equal(holds(mixed, { a: 2 }), false, 'the remaining part of an OR still counts')
   t.equal(holds(mixed, { a: 1 }), true)
 })
 
-t.test('what is no tree is refused', async (t) => {
+t.test('an invalid tree is refused', async (t) => {
   const filter = { key: 'a', value: 1 }
   const nested = (depth: number): unknown =>
     depth === 0 ? filter : { type: 'AND', values: [nested(depth - 1)] }
@@ -107,7 +107,7 @@ t.test('what is no tree is refused', async (t) => {
   }
 })
 
-t.test('a cohort refuses what a list leaves out', async (t) => {
+t.test('a cohort refuses filters that a list skips', async (t) => {
   const filter = { key: 'a', value: 1, type: 'person' }
   const two = { type: 'OR', values: [{ type: 'AND', values: [filter] }] }
   t.strictSame(readCohortFilters(two), two)
@@ -128,7 +128,7 @@ t.test('a cohort refuses what a list leaves out', async (t) => {
   }
 })
 
-t.test('membership: static, dynamic, of cohorts in cohorts', async (t) => {
+t.test('membership of static, dynamic and nested cohorts', async (t) => {
   const inCohort = (id: unknown, operator?: string, negation?: boolean): FilterGroup => ({
     type: 'AND',
     values: [
@@ -166,19 +166,19 @@ t.test('membership: static, dynamic, of cohorts in cohorts', async (t) => {
   t.equal(passes(inCohort(99), 1, 'pro'), false)
   t.equal(passes(inCohort(99, 'not_in'), 1, 'pro'), true)
   t.equal(passes(inCohort('x'), 1, 'pro'), false)
-  t.equal(passes(inCohort(4), 1, 'pro'), false, 'a circle has no members')
+  t.equal(passes(inCohort(4), 1, 'pro'), false, 'a circle of cohorts has no members')
   t.equal(passes(inCohort(6), 1, 'pro'), true)
   t.equal(cohortTest(3, cohorts)(candidate({ plan: 'pro' })), true)
   const test = cohortTest(3, cohorts)
   t.equal(test(candidate({ plan: 'free' })), false)
-  t.equal(test(candidate({ plan: 'pro' })), true, 'results are not kept for the next person')
+  t.equal(test(candidate({ plan: 'pro' })), true, 'results are not reused for the next person')
   lookups = 0
   const many: FilterGroup = { type: 'AND', values: Array(50).fill(inCohort(3).values[0]) }
   t.equal(passes(many, 1, 'pro'), true)
   t.equal(lookups, 2, 'each cohort is looked up once')
 })
 
-t.test('cohorts that multiply are tested in linear time', async (t) => {
+t.test('cohorts that refer to many others are tested in linear time', async (t) => {
   let tests = 0
   const cohorts: CohortLookup = (id) => {
     if (id === 9) {
@@ -191,7 +191,7 @@ t.test('cohorts that multiply are tested in linear time', async (t) => {
   t.equal(tests, 1)
 })
 
-t.test('a name is the e-mail, else the first id that somebody chose', async (t) => {
+t.test('the display name is the e-mail, else the first identified distinct_id', async (t) => {
   const cookie = '18a1b2c3d4e5f6-0a1b2c3d4e5f67-1f2e3d4c-1fa400-18a1b2c3d4e600'
   t.ok(isAnonymousId('0190a5e0-0000-7000-8000-00000000000f'))
   t.ok(isAnonymousId(cookie))
@@ -231,7 +231,7 @@ function texts({ fromMs, toMs }: DateRange, timezone = 'UTC'): readonly string[]
   )
 }
 
-t.test('ranges of dates', async (t) => {
+t.test('date ranges have the expected ends', async (t) => {
   const end = '2023-03-31 end'
   const cases: readonly (readonly [string | null, string | null, string, string, string])[] = [
     [null, null, 'day', '2023-03-24', end],
@@ -269,10 +269,10 @@ t.test('ranges of dates', async (t) => {
   t.throws(() => parseInterval('decade'), { code: 'invalid_input', attr: 'interval' })
 })
 
-t.test('days are those of the time zone', async (t) => {
+t.test('days follow the time zone', async (t) => {
   const berlin = range('2023-03-26', '2023-03-26', 'day', 'Europe/Berlin')
   t.equal(new Date(berlin.fromMs).toISOString(), '2023-03-25T23:00:00.000Z')
-  t.equal(new Date(berlin.toMs).toISOString(), '2023-03-26T21:59:59.999Z', 'a day of 23 hours')
+  t.equal(new Date(berlin.toMs).toISOString(), '2023-03-26T21:59:59.999Z', 'the day has 23 hours')
   t.equal(isoInZone(berlin.toMs, 'Europe/Berlin'), '2023-03-26T23:59:59.999999+02:00')
   t.equal(isoInZone(berlin.fromMs, 'America/St_Johns'), '2023-03-25T20:30:00-02:30')
   const auckland = range(null, null, 'day', 'Pacific/Auckland')

@@ -1,5 +1,5 @@
 /**
- * Property filters: every operator on every kind of value.
+ * Tests every operator of property filters on every kind of value.
  *
  * @lane quick
  */
@@ -13,7 +13,7 @@ import { roundsOf, runsOf } from '../../fixtures/random-depth.ts'
 /** Marks a property that the event does not have. */
 const MISSING = undefined
 
-/** Whether a value passes a filter; null when the filter cannot be built. */
+/** Returns whether a value passes a filter, or null if the filter cannot be built. */
 function passes(operator: string | undefined, wanted: unknown, value: unknown): boolean | null {
   const filter: PropertyFilter = {
     key: 'k',
@@ -140,7 +140,7 @@ t.test('a filter that cannot be built is left out', async (t) => {
   t.equal(propertyTest({ key: '', value: 'a' }), null)
 })
 
-t.test('negation takes the opposite operator', async (t) => {
+t.test('negation uses the opposite operator', async (t) => {
   const negated = (operator: string, wanted: unknown, value: unknown): boolean | undefined =>
     propertyTest({ key: 'k', operator, value: wanted, negation: true })?.(value)
   t.equal(negated('exact', 'a', 'a'), false)
@@ -152,13 +152,13 @@ t.test('negation takes the opposite operator', async (t) => {
   t.equal(negated('is_date_before', '2023-05-02', '2023-05-04'), true)
 })
 
-t.test('a hostile pattern that does not match a long text is answered', async (t) => {
+t.test('a hostile pattern that does not match a long text gets an answer', async (t) => {
   for (const pattern of ['a*a*a*a*a*b', '(a*)*b', '(a|a)+$b', '(.*)x(.*)y', '(a?){40}a{40}b']) {
     t.equal(passes('regex', pattern, 'a'.repeat(100_000)), false, pattern)
   }
 })
 
-/** Patterns of the syntax that both engines know, without the prefix flags. */
+/** Patterns in the syntax that both engines share, without the prefix flags. */
 const somePattern = fc.letrec<{ pattern: string; atom: string }>((tie) => ({
   pattern: fc
     .array(
@@ -179,7 +179,7 @@ const somePattern = fc.letrec<{ pattern: string; atom: string }>((tie) => ({
   ),
 })).pattern
 
-t.test('a pattern matches what JavaScript matches', async (t) => {
+t.test('a pattern matches the same texts as in JavaScript', async (t) => {
   let compared = 0
   fc.assert(
     fc.property(
@@ -200,16 +200,16 @@ t.test('a pattern matches what JavaScript matches', async (t) => {
     ),
     runsOf(3000),
   )
-  t.ok(compared > roundsOf(1000), `${compared} compared`)
+  t.ok(compared > roundsOf(1000), `${compared} comparisons were made`)
 })
 
 t.test(
-  'a pattern that writes something out too often is invalid, whatever it says besides',
+  'a pattern with too many repetitions is invalid, whatever else it contains',
   (t) => {
     t.equal(compilePattern('\\w{100}'.repeat(60), 'unicode'), null)
     t.equal(compilePattern('(a{100}){11}', 'ascii'), null)
     t.ok(compilePattern('a{2,10}b{3}', 'ascii'))
-    t.ok(compilePattern('[{5000}]\\{5000}', 'ascii'), 'braces in a class or escaped repeat nothing')
+    t.ok(compilePattern('[{5000}]\\{5000}', 'ascii'), 'braces in a class or after an escape repeat nothing')
     t.end()
   },
 )

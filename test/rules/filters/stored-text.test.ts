@@ -1,6 +1,6 @@
 /**
- * Filters on long texts look at the bytes that are stored. Whatever the text and the filter, they say what the test on
- * the value says, or nothing.
+ * Tests filters that look at the stored bytes of long texts. For any text and filter, the verdict on the bytes equals
+ * the verdict on the value, or there is none.
  *
  * @lane quick
  */
@@ -11,7 +11,7 @@ import { storedTest } from '../../../src/rules/filters/stored-text.ts'
 import { Dice } from '../../fixtures/dice.ts'
 
 const OPERATORS = ['icontains', 'not_icontains', 'exact', 'is_not', 'is_set', 'is_not_set'] as const
-/** Characters with escapes in JSON, with unusual cases, and such as escapes are made of. */
+/** Characters that JSON escapes, characters with unusual case mappings, and the characters that escapes consist of. */
 const PIECES = [
   'a',
   'A',
@@ -82,7 +82,7 @@ function anyValue(dice: Dice): unknown {
   ])
 }
 
-/** Something that the value may contain, in another case. */
+/** A part of the value, in another case. */
 function needleOf(dice: Dice, value: unknown): unknown {
   const text = typeof value === 'string' ? value : JSON.stringify(value)
   if (dice.chance(0.3)) return piecesOf(dice, 1 + dice.below(3))
@@ -97,7 +97,7 @@ function needleOf(dice: Dice, value: unknown): unknown {
   ])
 }
 
-/** What the stored bytes say of a value that lies among others. */
+/** Returns the verdict on the stored bytes of a value that lies among others. */
 function verdictOf(filter: PropertyFilter, value: unknown): boolean | null {
   const [before, own] = [JSON.stringify(['nnnn\\', 'n']), JSON.stringify(value)]
   const head = Buffer.from(`${before},`)
@@ -107,7 +107,7 @@ function verdictOf(filter: PropertyFilter, value: unknown): boolean | null {
   return test === null ? null : test(json, head.length, head.length + bytes.length)
 }
 
-t.test('bytes say what the value says, or nothing', (t) => {
+t.test('the verdict on bytes is the verdict on the value, or none', (t) => {
   const dice = new Dice(20_261_129)
   const wrong: unknown[] = []
   const decided = new Map<string, number>()
@@ -138,7 +138,7 @@ t.test('bytes say what the value says, or nothing', (t) => {
   t.end()
 })
 
-t.test('usual texts and needles are always decided', (t) => {
+t.test('common texts and search terms are always decided from the bytes', (t) => {
   const text = 'The quick brown Fox\njumps "over" – the lazy dog. '.repeat(20)
   const cases = [
     ['FOX', true],
@@ -161,7 +161,7 @@ t.test('usual texts and needles are always decided', (t) => {
   t.end()
 })
 
-t.test('what bytes cannot tell is left to the value', (t) => {
+t.test('a value that its bytes cannot decide is tested itself', (t) => {
   const left = [
     ['ice', 'dotted \u0130'],
     ['kelvin', '300 \u212aelvi'],

@@ -1,6 +1,6 @@
 /**
- * Whole-flag cases over HTTP: each has a project of its own, with its flags, cohorts, persons and groups,
- * and its request must get exactly the expected answer on `/flags/?v=2`, and the same values on `/decide/`.
+ * Runs the whole-flag cases over HTTP. Each case has its own project with its flags, cohorts, persons and groups. Its
+ * request must get exactly the expected answer on `/flags/?v=2`, and the same values on `/decide/`.
  *
  * @lane quick
  */

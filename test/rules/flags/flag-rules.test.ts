@@ -1,5 +1,6 @@
 /**
- * What makes a body unfit for a flag: each rule, its code and its field, and which comes first.
+ * Tests the rules that a request body must meet to become a flag: each rule with its code and its field, and their
+ * order.
  *
  * @lane quick
  */
@@ -16,7 +17,7 @@ function flagOf(world: FlagWorld, id: number): Flag {
   return flag
 }
 
-t.test('fields', (t) => {
+t.test('each invalid field is refused with its code', (t) => {
   const long = 'a'.repeat(401)
   const rows: readonly (readonly [string, JsonObject, string, string])[] = [
     ['key missing', {}, 'required', 'key'],
@@ -106,12 +107,12 @@ t.test('fields', (t) => {
   t.end()
 })
 
-t.test('forms of fields that are accepted', (t) => {
+t.test('alternative forms of fields are accepted', (t) => {
   const draft = (body: JsonObject) => draftFlag({ key: 'a', ...body }, taken)
   t.equal(draft({ key: ` ${'a'.repeat(400)} ` }).key.length, 400)
   t.equal(draft({ key: 5 }).key, '5')
   t.equal(draft({ key: '__proto__' }).key, '__proto__')
-  t.equal(draft({ key: 'gone' }).key, 'gone', 'the key of a deleted flag is free')
+  t.equal(draft({ key: 'gone' }).key, 'gone', 'the key of a deleted flag can be used again')
   t.equal(draft({ active: 'False' }).active, false)
   t.equal(draft({ active: 0 }).active, false)
   t.equal(draft({ ensure_experience_continuity: null }).ensureExperienceContinuity, null)
@@ -133,7 +134,7 @@ t.test('forms of fields that are accepted', (t) => {
   t.end()
 })
 
-t.test('a flag cannot depend on itself, nor on flags that depend on it', (t) => {
+t.test('a flag cannot depend on itself or on flags that depend on it', (t) => {
   const world = worldOf(
     { key: 'a' },
     { key: 'b', filters: onFlag(1) },
@@ -149,7 +150,7 @@ t.test('a flag cannot depend on itself, nor on flags that depend on it', (t) => 
   t.end()
 })
 
-t.test('flags that others depend on stay', (t) => {
+t.test('a flag that others depend on cannot be deleted', (t) => {
   const many = Array.from({ length: 7 }, (_, index) => ({ key: `d${index}`, filters: onFlag(1) }))
   const world = worldOf({ key: 'base' }, ...many)
   const messageOf = (body: JsonObject): string => {
@@ -170,7 +171,7 @@ t.test('flags that others depend on stay', (t) => {
   t.end()
 })
 
-t.test('a flag is not enabled before what it depends on', (t) => {
+t.test('a flag is not enabled before the flags it depends on', (t) => {
   const world = worldOf(
     { key: 'a', active: false },
     { key: 'b', active: false, filters: onFlag(1) },
@@ -182,7 +183,7 @@ t.test('a flag is not enabled before what it depends on', (t) => {
   t.end()
 })
 
-t.test('the first field that is wrong is reported', (t) => {
+t.test('the first invalid field is reported', (t) => {
   const wrong = {
     name: 5n,
     key: 'a b',

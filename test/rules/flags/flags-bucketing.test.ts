@@ -1,5 +1,5 @@
 /**
- * Bucketing: hashes, rollouts, variants and holdouts, against vectors whose doubles are compared exactly.
+ * Tests bucketing: hashes, rollouts, variants and holdouts, against vectors with doubles that are compared exactly.
  *
  * @lane quick
  */
@@ -70,7 +70,7 @@ function variantName(hash: number, variants: readonly Variant[]): string | null 
   return variants[variantAt(hash, variants)]?.key ?? null
 }
 
-t.test('hashes, rollouts and variants are those of the vectors, to the last bit', async (t) => {
+t.test('hashes, rollouts and variants equal the vectors to the last bit', async (t) => {
   const wrong: string[] = []
   for (const { key, identifier, hash, variant_hash, rollout, variants } of file.vectors) {
     const hashes = new FlagHashes(key)
@@ -89,7 +89,7 @@ t.test('hashes, rollouts and variants are those of the vectors, to the last bit'
   t.ok(file.vectors.length > 600)
 })
 
-t.test('a bound belongs to a rollout and not to a variant', async (t) => {
+t.test('the upper bound belongs to a rollout but not to a variant', async (t) => {
   const differences = new Differences()
   for (const boundary of file.boundaries) {
     const { kind, key, identifier, hash, variant_hash, rollout_percentage, variants, expected } =
@@ -98,23 +98,23 @@ t.test('a bound belongs to a rollout and not to a variant', async (t) => {
     if (rollout_percentage !== undefined) {
       const got = hashes.rolloutOf(identifier)
       const name = `${kind} ${key} ${rollout_percentage}`
-      differences.equal(got, hash, `${name}: the hash`)
+      differences.equal(got, hash, `${name} has the expected hash`)
       differences.equal(isWithin(got, rollout_percentage), expected, name)
     } else {
       const got = hashes.variantOf(identifier)
       const variant = variantName(got, variantsOf(variants ?? []))
-      differences.equal(got, variant_hash, `${kind} ${key}: the hash`)
+      differences.equal(got, variant_hash, `${kind} ${key} has the expected hash`)
       differences.equal(variant, expected, `${kind} ${key}`)
     }
   }
   t.strictSame(differences.list(), [], 'every bound is on its side')
 })
 
-t.test('holdouts hash without the flag', async (t) => {
+t.test('holdouts hash without the flag key', async (t) => {
   const differences = new Differences()
   for (const { identifier, hash, held_out } of file.holdout) {
     const got = holdoutHash(identifier)
-    differences.equal(got, hash, `${identifier}: the hash`)
+    differences.equal(got, hash, `${identifier} has the expected hash`)
     for (const [percentage, expected] of Object.entries(held_out)) {
       const isHeldOut = isWithin(got, Number(percentage))
       differences.equal(isHeldOut, expected, `${identifier} at ${percentage}`)
@@ -123,26 +123,26 @@ t.test('holdouts hash without the flag', async (t) => {
   t.strictSame(differences.list(), [], 'every identifier is held out as in the vectors')
 })
 
-t.test('an empty identifier has the hash 0, which is inside of 0 %', async (t) => {
+t.test('an empty identifier has the hash 0, which is inside a rollout of 0 %', async (t) => {
   const hashes = new FlagHashes('any')
   const hash = hashes.rolloutOf('')
   t.equal(hash, 0)
   t.equal(isWithin(hash, 0), true)
   t.equal(hashes.variantOf(''), 0)
-  t.equal(isWithin(0.5, Number.NaN), false, 'a percentage that is no number excludes everybody')
+  t.equal(isWithin(0.5, Number.NaN), false, 'an invalid percentage excludes everybody')
 })
 
-/** What stands behind texts, by its name. */
+/** Sources of texts, by name. */
 const SALTS = { none: '', variant: 'variant' } as const
 const SALT_NAMES = ['none', 'variant'] as const
 
-/** What the crypto library makes of the same message. */
+/** Returns the SHA-1 that the crypto library computes for the same message. */
 function expectedHash(message: string): number {
   const digest = createHash('sha1').update(message).digest('hex')
   return Number(BigInt(`0x${digest.slice(0, 15)}`)) / 2 ** 60
 }
 
-t.test('the hash is that of the crypto library for texts of any length and script', async (t) => {
+t.test('the hash equals that of the crypto library for texts of any length and script', async (t) => {
   const text = fc.string({ unit: 'binary', maxLength: 90 })
   fc.assert(
     fc.property(
@@ -154,7 +154,7 @@ t.test('the hash is that of the crypto library for texts of any length and scrip
         const long = second.repeat(times)
         const prefixes = first.map((prefix) => new HashPrefix(prefix, salt))
         for (const [index, prefix] of prefixes.entries()) prefix.next = prefixes[index + 1] ?? null
-        // The second time they are known, the third there are others between.
+        // The second time the hashes are cached, the third time others came between.
         for (const wanted of [long, long, second, long]) {
           for (const [index, prefix] of prefixes.entries()) {
             const expected = expectedHash(`${first[index]}${wanted}${SALTS[salt]}`)
@@ -169,9 +169,9 @@ t.test('the hash is that of the crypto library for texts of any length and scrip
   t.pass('compared')
 })
 
-t.test('messages of every length that fits, and of the first that do not', async (t) => {
+t.test('messages of every length that fits, and the first lengths that do not fit', async (t) => {
   for (const salt of SALT_NAMES) {
-    // Neighbours whose messages take other numbers of blocks, and one that has no room.
+    // Neighbouring lengths with a different number of blocks, and one that does not fit.
     const prefixes = ['p', 'p'.repeat(63), 'p'.repeat(400), 'p'.repeat(2000)].map(
       (text) => [text, new HashPrefix(text, salt)] as const,
     )
@@ -189,7 +189,7 @@ t.test('messages of every length that fits, and of the first that do not', async
   }
 })
 
-t.test('the compiled kernel is that of its source', { skip: atFullDepth }, async (t) => {
+t.test('the compiled kernel matches its source', { skip: atFullDepth }, async (t) => {
   const folder = 'src/rules/flags/sha1'
   const file = join(t.testdir(), 'sha1.wasm')
   const words = [join('node_modules', 'assemblyscript', 'bin', 'asc.js'), `${folder}/assembly.ts`]
@@ -198,5 +198,5 @@ t.test('the compiled kernel is that of its source', { skip: atFullDepth }, async
     env: { ...process.env, NODE_OPTIONS: '' },
   })
   const isSame = readFileSync(file).equals(readFileSync(`${folder}/sha1.wasm`))
-  t.ok(isSame, 'otherwise: npm run build:sha1')
+  t.ok(isSame, 'run npm run build:sha1 to compile the kernel again')
 })

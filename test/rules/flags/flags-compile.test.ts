@@ -1,6 +1,6 @@
 /**
- * Compiling what has changed gives the same as compiling everything, whatever changed: and the list of
- * flags in memory likewise.
+ * Tests that compiling only the changed flags gives the same result as compiling all of them, whatever changed. The
+ * same holds for the flag list in memory.
  *
  * @lane quick
  */
@@ -60,7 +60,7 @@ function makeFlag(id: number, version: number, dice: Dice, key: string): Flag {
   }
 }
 
-/** Everything that decisions look at. */
+/** Everything that a decision reads. */
 function contentsOf(compiled: CompiledFlags): object {
   const keys = Array.from({ length: KEYS }, (_, key) => `flag-${key}`)
   const ids = Array.from({ length: IDS + 1 }, (_, id) => id)
@@ -79,7 +79,7 @@ function contentsOf(compiled: CompiledFlags): object {
   }
 }
 
-t.test('a random history of flags', async (t) => {
+t.test('a random history of flags compiles incrementally', async (t) => {
   const dice = new Dice(4)
   const all = new Map<number, StoredFlag>()
   const project = new ProjectFlags(new Map())
@@ -105,7 +105,7 @@ t.test('a random history of flags', async (t) => {
       all.set(id, stored)
       changes.set(id, stored)
     }
-    // Sometimes nobody has asked in between, so that nothing is there that could be changed.
+    // Sometimes nothing was requested in between, so there is no compiled state to update.
     const isAsked = dice.chance(0.8)
     project.apply(changes)
     if (!isAsked) continue
@@ -115,12 +115,12 @@ t.test('a random history of flags', async (t) => {
     const isListed =
       expected.length === project.flags.length &&
       expected.every((flag, index) => flag === project.flags[index])
-    listed.ok(isListed, `the list after step ${step}`)
+    listed.ok(isListed, `the list is up to date after step ${step}`)
     for (const flag of expected) {
-      listed.equal(project.byKey(flag.key), flag, `${flag.key} after step ${step}`)
+      listed.equal(project.byKey(flag.key), flag, `${flag.key} is up to date after step ${step}`)
     }
     const units = [...all.values()].reduce((sum, { filtersUnits }) => sum + filtersUnits, 0)
-    listed.equal(project.filtersUnits, units, `the units of all filters after step ${step}`)
+    listed.equal(project.filtersUnits, units, `the units of all filters are up to date after step ${step}`)
     const set: FlagSet = {
       projectId: 1,
       timezone: dice.chance(0.02) ? 'Europe/Paris' : 'UTC',

@@ -1,5 +1,5 @@
 /**
- * Who takes part in a decision, what conditions look at, and how a decision is explained.
+ * Tests which flags take part in a decision, which data conditions read, and how a decision is explained.
  *
  * @lane quick
  */
@@ -22,7 +22,7 @@ import {
   values,
 } from '../../fixtures/flags/flag-set.ts'
 
-t.test('requests narrow the flags', async (t) => {
+t.test('request parameters narrow the list of flags', async (t) => {
   const flags = [
     flag(1, [dependency(2, true)]),
     flag(2, []),
@@ -47,12 +47,12 @@ t.test('requests narrow the flags', async (t) => {
   t.equal(keys({ evaluationRuntime: 'all' }), `flag-1 flag-2 flag-3 flag-4 ${common}`)
   t.match(keys({ evaluationContexts: ['app'] }), 'flag-5')
   t.notMatch(keys({ evaluationContexts: ['App', 'api'] }), 'flag-5')
-  t.equal(values(flags, { evaluationRuntime: 'client' })['flag-7'], false, 'hidden means off')
+  t.equal(values(flags, { evaluationRuntime: 'client' })['flag-7'], false, 'a hidden flag is off')
   t.equal(values(flags, { evaluationRuntime: 'server' })['flag-7'], true)
 })
 
 t.test(
-  'enrollment by an older condition needs the device that the flag is decided by',
+  'enrollment in an older condition needs the device id that the flag uses',
   async (t) => {
     const filters = (rollout: number) => ({
       groups: [{ properties: [], rollout_percentage: 100 }],
@@ -80,7 +80,7 @@ t.test(
   },
 )
 
-t.test('cohorts: trees, opposites, other cohorts, and what cannot be computed', async (t) => {
+t.test('cohorts: trees, negation, nested cohorts, and cohorts that cannot be computed', async (t) => {
   const tree = (type: string, ...values: unknown[]) => ({ properties: { type, values } })
   const pro = person('plan', 'pro')
   const cohorts = [
@@ -150,7 +150,7 @@ t.test('holdouts: older form, groups, limits', async (t) => {
   })
 })
 
-t.test('a condition without somebody to decide about is passed over', async (t) => {
+t.test('a condition without an identifier is skipped', async (t) => {
   const filters = {
     early_exit: true,
     groups: [
@@ -163,12 +163,12 @@ t.test('a condition without somebody to decide about is passed over', async (t) 
   t.equal(
     values(flags, { groups: { company: 'acme' } })['d'],
     true,
-    'no early exit without a device',
+    'without a device there is no early exit',
   )
   t.equal(values(flags, { personProperties: { $device_id: 'x' } })['d'], true)
 })
 
-t.test('descriptions say which condition it was, and that groups were missing', async (t) => {
+t.test('descriptions name the condition and report missing groups', async (t) => {
   const filters = {
     groups: [
       { rollout_percentage: 100, aggregation_group_type_index: 0 },

@@ -1,5 +1,5 @@
 /**
- * Whole decisions: the cases, and the rules that they leave out.
+ * Tests whole decisions: the vector cases, and rules that they do not cover.
  *
  * @lane quick
  */
@@ -53,7 +53,7 @@ const file = JSON.parse(
   readFileSync(new URL('../../fixtures/flags/flag-eval-vectors.json', import.meta.url), 'utf8'),
 ) as CaseFile
 
-/** Decisions as the cases write them. */
+/** Decisions in the form of the cases. */
 function sight({ decisions }: Decisions): Record<string, unknown> {
   return Object.fromEntries(
     decisions.map(({ flag, isEnabled, variant, reason, conditionIndex, payload, isFailed }) => [
@@ -70,7 +70,7 @@ function sight({ decisions }: Decisions): Record<string, unknown> {
   )
 }
 
-t.test('the cases hold', async (t) => {
+t.test('all vector cases hold', async (t) => {
   for (const item of file.cases) {
     const { person, stored_groups: groups, request } = item
     const compiled = compileFlags(
@@ -119,7 +119,7 @@ const boom = (): never => {
   throw new Error('cannot read')
 }
 
-t.test('what cannot be read makes only the flags fail that need it', async (t) => {
+t.test('a failed read makes only the flags that need it fail', async (t) => {
   const flags = [
     flag(1, []),
     flag(2, [person('plan', 'pro')]),
@@ -160,7 +160,7 @@ t.test('what cannot be read makes only the flags fail that need it', async (t) =
   })
 })
 
-t.test('every source is asked once, and only when a flag needs it', async (t) => {
+t.test('every source is read once, and only when a flag needs it', async (t) => {
   const asked: string[] = []
   const sources: DecisionSources = {
     personProperties: () => {
@@ -202,7 +202,7 @@ t.test('every source is asked once, and only when a flag needs it', async (t) =>
 })
 
 t.test(
-  'overrides are asked for when an anonymous id is there, even if nothing is hashed',
+  'overrides are read when an anonymous id is present, even if nothing is hashed',
   async (t) => {
     let count = 0
     const continuityOverrides = () => {
@@ -218,7 +218,7 @@ t.test(
 )
 
 t.test(
-  'the identifier of a flag with continuity is the stored, else the anonymous one',
+  'a flag with continuity uses the stored identifier, else the anonymous one',
   async (t) => {
     const half = { groups: [{ rollout_percentage: 72 }] }
     const flags: StoredFlag[] = [
@@ -228,16 +228,16 @@ t.test(
       values(flags, { anonDistinctId }, { continuityOverrides: () => new Map(overrides) })[
         'beta-feature'
       ]
-    t.equal(at(null), false, 'user-1 has 0.726')
-    t.equal(at(''), false, 'no anonymous id')
-    t.equal(at('user-2'), true, 'user-2 has 0.697')
+    t.equal(at(null), false, 'the hash of user-1 is 0.726')
+    t.equal(at(''), false, 'there is no anonymous id')
+    t.equal(at('user-2'), true, 'the hash of user-2 is 0.697')
     t.equal(at('user-2', [['beta-feature', 'user-1']]), false)
     t.equal(at('user-1', [['beta-feature', 'user-2']]), true)
     t.equal(at('user-1', [['other', 'user-2']]), false)
   },
 )
 
-t.test('dependencies: circles raise the error flag, missing flags do not', async (t) => {
+t.test('circular dependencies raise the error flag, missing flags do not', async (t) => {
   const missing = [flag(1, [dependency(99, false)]), flag(2, [dependency(1, false)])]
   t.strictSame(values(missing), { 'flag-1': false, 'flag-2': false, hasErrors: false })
   const circle = [
@@ -260,7 +260,7 @@ t.test('dependencies: circles raise the error flag, missing flags do not', async
   t.equal(
     values(circle, { flagKeys: ['flag-5'] })['hasErrors'],
     false,
-    'the circle is not asked for',
+    'the circle was not requested',
   )
   const through = [
     flag(1, [dependency(2, false)]),
@@ -273,7 +273,7 @@ t.test('dependencies: circles raise the error flag, missing flags do not', async
   )
 })
 
-t.test('a chain of thousands of dependencies is decided', async (t) => {
+t.test('a chain of thousands of dependencies is evaluated', async (t) => {
   const count = 5000
   const chain = Array.from({ length: count }, (_, index) =>
     flag(index + 1, index + 1 === count ? [] : [dependency(index + 2, true)]),

@@ -1,6 +1,6 @@
 /**
- * Flags that are meant to do harm, over HTTP: patterns that would run for ever, filters as large as they may
- * be, circles, ids of other projects. Each is refused, or decided within the limit of what a request may spend.
+ * Tests hostile flags over HTTP: patterns with exponential run time, filters of the maximum size, circles, ids of other
+ * projects. Each is refused, or evaluated within the budget of one request.
  *
  * @lane quick
  */
@@ -23,7 +23,7 @@ function withPatterns(patterns: readonly string[], operator = 'regex'): JsonObje
   return { groups: properties.map((property) => ({ properties: [property] })) }
 }
 
-/** Checks that a flag is answered with this reason: `pattern_limit` where deciding it would cost too much. */
+/** Checks that a flag is answered with this reason, which is `pattern_limit` if the evaluation would cost too much. */
 async function isAnswered(t: Test, key: string, filters: JsonObject, code: string): Promise<void> {
   const id = await storedAs(t, key, filters)
   const answer = await daemon.decide('/flags/?v=2', {
@@ -36,7 +36,7 @@ async function isAnswered(t: Test, key: string, filters: JsonObject, code: strin
   t.equal((await api('PATCH', `${FLAGS}${id}/`, { deleted: true })).status, 200)
 }
 
-/** Saves a flag, or puts it into the store when what it asks for is refused now. */
+/** Saves a flag, or writes it to the store directly if the API refuses it today. */
 async function storedAs(t: Test, key: string, filters: JsonObject): Promise<number> {
   const { status, body } = await api('POST', FLAGS, { key, filters })
   if (status === 201) return Number(body['id'])
@@ -45,10 +45,10 @@ async function storedAs(t: Test, key: string, filters: JsonObject): Promise<numb
   return flag?.id ?? 0
 }
 
-/** Patterns, and the reason of the answer where each has to be found, and where it must not be found. */
+/** Patterns, with the reason of the answer when each has to match and when it must not match. */
 type Row = readonly [name: string, found: string, notFound: string, patterns: readonly string[]]
 
-t.test('patterns that would run for ever elsewhere', async (t) => {
+t.test('patterns with exponential run time in other engines', async (t) => {
   const each = (pattern: string, count: number): string[] =>
     Array.from({ length: count }, (_, index) => `${pattern}${index}`)
   const rows: readonly Row[] = [
@@ -78,7 +78,7 @@ t.test('patterns that would run for ever elsewhere', async (t) => {
   }
 })
 
-t.test('a pattern too many, and one too long', async (t) => {
+t.test('too many patterns, and a pattern that is too long', async (t) => {
   const refused = { status: 400, body: { code: 'invalid_input', attr: 'filters' } }
   const many = withPatterns(Array.from({ length: 201 }, (_, index) => `a${index}`))
   t.match(await api('POST', FLAGS, { key: 'many', filters: many }), refused)
@@ -91,7 +91,7 @@ t.test('a pattern too many, and one too long', async (t) => {
     name: 'patterns',
     filters: { properties: { type: 'OR', values: patterns.map(leaf) } },
   })
-  t.match(await api('POST', 'cohorts/', cohort(['a'.repeat(5001)])), refused, 'also of cohorts')
+  t.match(await api('POST', 'cohorts/', cohort(['a'.repeat(5001)])), refused, 'the limit holds for cohorts, too')
   const made = await api('POST', 'cohorts/', cohort(['(a+)+$']))
   t.equal(made.status, 201)
   const path = `cohorts/${String(made.body['id'])}/`
@@ -101,7 +101,7 @@ t.test('a pattern too many, and one too long', async (t) => {
   await isAnswered(t, 'by-cohort', { groups: [{ properties }] }, NO_MATCH)
 })
 
-t.test('filters of almost 1 MB are stored and decided, larger ones refused', async (t) => {
+t.test('filters of almost 1 MB are stored and evaluated, larger ones are refused', async (t) => {
   const values = Array.from({ length: 1000 }, (_, index) => `${index}-${'v'.repeat(1000)}`)
   const property = { key: 'text', type: 'person', operator: 'exact', value: values }
   await isAnswered(t, 'large', { groups: [{ properties: [property] }] }, NO_MATCH)
@@ -113,7 +113,7 @@ t.test('filters of almost 1 MB are stored and decided, larger ones refused', asy
 })
 
 t.test(
-  'filters nested too deep, and of too many parts, are refused or cost too much',
+  'filters with too many levels or parts are refused or cost too much',
   async (t) => {
     const leaf = { key: 'text', type: 'person', operator: 'exact', value: 'x' }
     let deep: object = leaf
@@ -136,14 +136,14 @@ t.test(
     const value = Array.from({ length: 100_000 }, (_, index) => `v${index}`)
     const many = { groups: [{ properties: [{ ...leaf, value }] }] }
     const refused = await api('POST', FLAGS, { key: 'values', filters: many })
-    t.match(refused, { status: 400, body: { attr: 'filters', detail: /\d/ } }, 'the limit is named')
+    t.match(refused, { status: 400, body: { attr: 'filters', detail: /\d/ } }, 'the error names the limit')
     const path = (filters: unknown): string =>
       `events/?properties=${encodeURIComponent(JSON.stringify(filters))}`
     t.equal((await api('GET', path([deep]))).status, 400)
   },
 )
 
-t.test('circles are refused, and a stored one is decided as what it is', async (t) => {
+t.test('circles are refused, and a stored circle is evaluated as an error', async (t) => {
   const dependsOn = (id: unknown) => ({
     groups: [
       {
@@ -170,7 +170,7 @@ t.test('circles are refused, and a stored one is decided as what it is', async (
   })
 })
 
-t.test('flags of another project are not there', async (t) => {
+t.test('flags of another project are not found', async (t) => {
   const made = await api('POST', FLAGS, { key: 'theirs' }, 2)
   const path = `${FLAGS}${String(made.body['id'])}/`
   const rows: readonly (readonly [string, string, JsonObject?])[] = [

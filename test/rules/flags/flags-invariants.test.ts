@@ -1,5 +1,5 @@
 /**
- * What holds for all flags and requests: lookups, taking over compiled flags, malformed filters.
+ * Tests invariants of all flags and requests: property lookups, reuse of compiled flags, malformed filters.
  *
  * @lane quick
  */
@@ -55,7 +55,7 @@ function eagerMap(stored: JsonObject | null, request: DecisionRequest): Map<stri
   return map
 }
 
-t.test('a property is what the merged map of the person would hold', async (t) => {
+t.test('a property lookup equals a lookup in the merged map of the person', async (t) => {
   fc.assert(
     fc.property(fc.option(properties), properties, personKey, (stored, personProperties, key) => {
       const request = makeRequest({ personProperties })
@@ -74,7 +74,7 @@ t.test('a property is what the merged map of the person would hold', async (t) =
 })
 
 t.test(
-  'group properties come from the request before the store, the key before both',
+  'group properties come from the request, then the store; the key wins over both',
   async (t) => {
     const sources = makeSources({
       groupProperties: () => lookupIn({ tier: 'stored', seats: 5, $group_key: 'x' }),
@@ -157,10 +157,10 @@ function cohortsWith(plan: string): FlagSet['cohorts'] {
   ])
 }
 
-t.test('flags that are taken over decide as flags that are compiled anew', async (t) => {
+t.test('reused compiled flags decide like newly compiled flags', async (t) => {
   fc.assert(
     fc.property(flags, flags, properties, fc.boolean(), (before, now, personProperties, isSame) => {
-      // The same record has the same version, so that a changed one gets a higher one.
+      // The same record has the same version, so a changed record gets a higher version.
       const changed = now.map((item, index) => {
         const old = before[index]
         return isSame && old !== undefined && index % 2 === 0 ? old : { ...item, version: 9 }
@@ -177,7 +177,7 @@ t.test('flags that are taken over decide as flags that are compiled anew', async
   )
   const one = compileFlags(makeSet([{ id: 1, key: 'a', filters: {} }]))
   const two = compileFlags(makeSet([{ id: 1, key: 'a', filters: {} }]), one)
-  t.equal(two.active[0], one.active[0], 'the same version is taken over')
+  t.equal(two.active[0], one.active[0], 'a flag of the same version is reused')
   const moved = compileFlags(
     makeSet([{ id: 1, key: 'a', filters: {} }], { timezone: 'Asia/Tokyo' }),
     two,
@@ -185,7 +185,7 @@ t.test('flags that are taken over decide as flags that are compiled anew', async
   t.not(moved.active[0], one.active[0], 'another time zone is not')
 })
 
-t.test('an explanation ends where the decision does', async (t) => {
+t.test('an explanation gives the same result as the decision', async (t) => {
   fc.assert(
     fc.property(flags, properties, (stored, personProperties) => {
       const compiled = compileFlags(makeSet(stored, { cohorts: cohortsWith('a') }))
@@ -203,7 +203,7 @@ t.test('an explanation ends where the decision does', async (t) => {
   t.pass('compared')
 })
 
-t.test('malformed filters decide something and never throw', async (t) => {
+t.test('malformed filters give a decision and never throw', async (t) => {
   const names = [
     'groups multivariate variants payloads aggregation_group_type_index early_exit super_groups',
     'feature_enrollment holdout holdout_groups properties rollout_percentage variant key value operator',

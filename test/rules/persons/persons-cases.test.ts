@@ -1,6 +1,6 @@
 /**
- * The person merge cases, as one batch and one by one, and what the ingestion cases say about persons,
- * groups and the events that they leave their mark on: all through decoding, normalisation and the rules.
+ * Runs the person merge cases as one batch and event by event, and the parts of the ingestion cases about persons,
+ * groups and the events that carry their data. All of them pass through decoding, normalisation and the rules.
  *
  * @lane quick
  */
@@ -58,11 +58,11 @@ interface IngestionCaseFile {
   }[]
 }
 
-/** The cases that the file holds. Its field `count` speaks of a larger collection. */
+/** The cases in the file. Its field `count` refers to a larger collection. */
 const MERGE_CASES = 96
 const merges = readCases('persons/person-merge-cases.json') as MergeCaseFile
 const ingestion = readCases('ingestion-cases.json') as IngestionCaseFile
-/** What only HTTP can answer: methods, the preflight, the recordings sink. */
+/** Cases that only HTTP can answer: methods, the preflight, the recordings sink. */
 const HTTP_CASES = [
   'route-15',
   'route-19',
@@ -74,7 +74,7 @@ const HTTP_CASES = [
 ]
 const directory = directoryOf(ingestion.env)
 
-t.equal(merges.cases.length, MERGE_CASES, 'no merge case is lost')
+t.equal(merges.cases.length, MERGE_CASES, 'every merge case is run')
 
 for (const mergeCase of merges.cases) {
   t.test(`${mergeCase.id}: ${mergeCase.title}`, async (t) => {

@@ -1,6 +1,6 @@
 /**
- * Random histories of a project: the rules against a slow model, with persons kept as text between
- * events at random moments, and what must hold after every event whatever it was.
+ * Runs random histories of a project: the rules against a slow model, with persons serialised to text between events at
+ * random moments, and the invariants that hold after every event.
  *
  * @lane quick
  */
@@ -23,11 +23,11 @@ import {
 import { sortedText } from '../../fixtures/persons/person-model.ts'
 import { runsOf } from '../../fixtures/random-depth.ts'
 
-t.test('random histories end as the slow model says', async () => {
+t.test('random histories end in the state of the slow model', async () => {
   checkHistories(400)
 })
 
-t.test('the same events lead to the same state, whatever was forgotten between them', async () => {
+t.test('the same events lead to the same state, whatever was evicted between them', async () => {
   fc.assert(
     fc.property(history, bytesMax, (moves, limit) => {
       const first = new MemoryPersons()
@@ -43,7 +43,7 @@ t.test('the same events lead to the same state, whatever was forgotten between t
   )
 })
 
-t.test('no event loses an id, and no id belongs to two persons', async () => {
+t.test('no event loses a distinct_id, and no distinct_id belongs to two persons', async () => {
   fc.assert(
     fc.property(fc.array(event, { maxLength: 30 }), (events) => {
       const world = new MemoryPersons()
@@ -62,7 +62,7 @@ t.test('no event loses an id, and no id belongs to two persons', async () => {
   )
 })
 
-t.test('two JSON values are the same exactly when their sorted texts are', async () => {
+t.test('two JSON values are equal exactly when their sorted texts are equal', async () => {
   const json = fc
     .jsonValue({ maxDepth: 4 })
     .map((given): unknown => JSON.parse(JSON.stringify(given)))
@@ -81,7 +81,7 @@ t.test('two JSON values are the same exactly when their sorted texts are', async
   )
 })
 
-/** A copy with the keys of every object the other way round. */
+/** Returns a copy with the keys of every object in reverse order. */
 function reversed(given: unknown): unknown {
   if (Array.isArray(given)) return given.map(reversed)
   if (typeof given !== 'object' || given === null) return given

@@ -1,5 +1,6 @@
 /**
- * The rules of persons and groups one by one: ids, sizes, names that try to harm, and what is told to the world.
+ * Tests the rules of persons and groups one by one: distinct_ids, size limits, hostile names, and the changes that are
+ * reported.
  *
  * @lane quick
  */
@@ -26,7 +27,7 @@ import { personUpdates } from '../../fixtures/persons/person-updates.ts'
 const NOW_MS = Date.UTC(2024, 0, 15, 12)
 const HARMFUL_NAMES = ['__proto__', 'constructor', 'hasOwnProperty', 'toString', 'valueOf']
 
-/** A world that remembers what it was told. */
+/** A world that records the changes reported to it. */
 class WatchedPersons extends MemoryPersons {
   readonly calls: string[] = []
 
@@ -47,7 +48,7 @@ class WatchedPersons extends MemoryPersons {
 }
 
 t.test(
-  'ids that faulty clients send for everybody are illegal, their neighbours are not',
+  'placeholder ids of faulty clients are illegal, similar ids are not',
   async (t) => {
     const anyCase = ['anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated']
     anyCase.push('email', 'undefined', 'true', 'false')
@@ -70,7 +71,7 @@ t.test(
   },
 )
 
-t.test('the other id of an event is text, cut as distinct_ids are', async (t) => {
+t.test('the other id of an event is text, cut like a distinct_id', async (t) => {
   const anon = (id: unknown): string | null => otherIdOf('$identify', { $anon_distinct_id: id })
   t.equal(otherIdOf('$identify', {}), null)
   t.equal(otherIdOf('$identify', { alias: 'a' }), null)
@@ -85,7 +86,7 @@ t.test('the other id of an event is text, cut as distinct_ids are', async (t) =>
   t.equal(anon('💻'.repeat(150)), '💻'.repeat(150))
 })
 
-t.test('names that every object inherits are names like any other', async (t) => {
+t.test('names of inherited object members are ordinary names', async (t) => {
   const world = new MemoryPersons()
   const once = JSON.parse('{"__proto__":{"b":2},"constructor":2,"valueOf":null}') as JsonObject
   const set = JSON.parse('{"__proto__":{"a":1},"hasOwnProperty":1,"toString":"t"}') as JsonObject
@@ -102,7 +103,7 @@ t.test('names that every object inherits are names like any other', async (t) =>
   t.strictSame([...personOf(world, 'u').properties.entries()], expected, 'also when read again')
   const { version } = personOf(world, 'u')
   send(world, 'again', 'u', { $set: JSON.parse(JSON.stringify(set)), $set_once: once })
-  t.equal(personOf(world, 'u').version, version, 'the same values again')
+  t.equal(personOf(world, 'u').version, version, 'the same values are set again')
   send(world, 'gone', 'u', { $unset: HARMFUL_NAMES })
   t.equal(personOf(world, 'u').properties.toJson(), '{}')
   send(world, 'never there', 'u', { $unset: HARMFUL_NAMES })
@@ -111,7 +112,7 @@ t.test('names that every object inherits are names like any other', async (t) =>
   t.notOk('a' in {}, 'nothing is polluted')
 })
 
-t.test('automatic entries are those that readers of the event see', async (t) => {
+t.test('automatic properties are those that readers of the event see', async (t) => {
   const names = SLOT_NAMES.filter((name) => !name.startsWith('$initial_'))
   const value = fc.constantFrom<unknown>('a', 'b', null, 0, { a: 1 })
   const explicit = fc.dictionary(fc.constantFrom(...SLOT_NAMES, 'plan'), value, { maxKeys: 6 })
@@ -138,7 +139,7 @@ t.test('automatic entries are those that readers of the event see', async (t) =>
 })
 
 t.test(
-  '$set and $unset of one name: it goes if it was there, and stays if it is new',
+  '$set and $unset of one name: an existing property goes, a new one stays',
   async (t) => {
     const world = new MemoryPersons()
     send(world, 'a', 'u', { $set: { old: 1 } })
@@ -148,7 +149,7 @@ t.test(
   },
 )
 
-t.test('only changes are told to the world and counted, one for each event', async (t) => {
+t.test('only changes are reported and counted, one for each event', async (t) => {
   const world = new WatchedPersons()
   send(world, 'a', 'u', { $browser: 'Chrome', $os: [{}], $set: { o: { a: [1, 2] } } })
   send(world, 'b', 'u', { $browser: 'Chrome', $set: { o: { a: [1, 2] } }, $set_once: { o: 1 } })
@@ -163,7 +164,7 @@ t.test('only changes are told to the world and counted, one for each event', asy
   world.calls.length = 0
   send(world, '$identify', 'u', { $anon_distinct_id: 'w', $set: { last: true } })
   t.strictSame(world.calls, ['merge 2 into 1', 'update 1'])
-  t.equal(personOf(world, 'w').version, 3, 'one more than the larger of 1 and 2')
+  t.equal(personOf(world, 'w').version, 3, 'the version is one more than the larger of 1 and 2')
   t.equal(personOf(world, 'w').properties.get('plan'), 'c')
 })
 
@@ -175,7 +176,7 @@ t.test('an event may create a person whatever its name', async (t) => {
   t.equal(personOf(world, 'g').properties.toJson(), '{}')
 })
 
-t.test('properties may have exactly the bytes of the limit, on each way to them', async (t) => {
+t.test('properties may have exactly the maximum size, however they are set', async (t) => {
   const limit = PERSON_PROPERTIES_BYTES_MAX
   const fitting = 'é'.repeat((limit - '{"p":"xx"}'.length) / 2)
   const ways: Record<string, (world: MemoryPersons, value: string) => PersonOutcome> = {
@@ -210,13 +211,13 @@ t.test('a person at the limit may change as long as it does not grow', async (t)
   const grown = send(world, 'e', 'u', { $set: { c: half }, $set_once: { d: 1 } })
   t.equal(grown.warnings.length, 1)
   t.equal(personOf(world, 'u').properties.get('c'), 'y')
-  t.equal(personOf(world, 'u').properties.get('d'), undefined, 'all of the event is refused')
+  t.equal(personOf(world, 'u').properties.get('d'), undefined, 'the whole event is refused')
   t.strictSame(send(world, 'e', 'u', { $set: { c: 'z' }, $unset: ['a'] }).warnings, [])
   t.strictSame(send(world, 'e', 'u', { $set: { c: half } }).warnings, [])
   t.equal(personOf(world, 'u').version, 2)
 })
 
-t.test('a person beyond a limit that was lowered may shrink, not grow', async (t) => {
+t.test('a person above a lowered limit may shrink but not grow', async (t) => {
   const world = new MemoryPersons()
   send(world, 'e', 'u', { $set: { a: 'x'.repeat(500), b: 'x'.repeat(500) } })
   const lowered = { ...context(), propertiesBytesMax: 100 }
@@ -229,7 +230,7 @@ t.test('a person beyond a limit that was lowered may shrink, not grow', async (t
 })
 
 t.test(
-  'a merge that makes too large a person keeps the properties of the surviving side',
+  'a merge that exceeds the limit keeps the properties of the surviving person',
   async (t) => {
     const world = new MemoryPersons()
     const half = 'x'.repeat(300_000)
@@ -248,7 +249,7 @@ t.test(
 )
 
 t.test(
-  'a million small changes stay within the limit without being measured anew each time',
+  'a million small changes stay within the limit without a new measurement each',
   async (t) => {
     const table = PropertyTable.from({ a: 1, $browser: 'x' })
     t.equal(table.jsonBytesBound, Buffer.byteLength('{"$browser":"x","a":1}'))
@@ -261,7 +262,7 @@ t.test(
   },
 )
 
-t.test('an event without a person has the uuid of the person that may come', async (t) => {
+t.test('an event without a person has the uuid of the person that may be created later', async (t) => {
   const world = new MemoryPersons()
   const first = event('e', 'u', {}, NOW_MS, true)
   const outcome = applyEvent(first, 100, world, context())
@@ -280,7 +281,7 @@ t.test('an event without a person has the uuid of the person that may come', asy
 })
 
 t.test(
-  'a freed distinct_id makes another person with another uuid, every time the same',
+  'a freed distinct_id creates another person, with the same new uuid every time',
   async (t) => {
     const world = new MemoryPersons()
     send(world, 'e', 'u', { $set: { a: 1 } })
@@ -292,7 +293,7 @@ t.test(
   },
 )
 
-t.test('groups: index by appearance, keys as text, properties merged one by one', async (t) => {
+t.test('groups: index by first appearance, keys as text, properties merged one by one', async (t) => {
   const world = new WatchedPersons()
   const groups = { a: 'x', b: 5, c: true, none: null, empty: '', object: {}, list: [], '': 'k' }
   const outcome = send(world, 'e', 'u', { $groups: groups })
@@ -300,7 +301,7 @@ t.test('groups: index by appearance, keys as text, properties merged one by one'
   const properties: JsonObject = { k: 1 }
   setGroupProperties(properties, outcome.groupKeys)
   t.strictSame(properties, { k: 1, $group_0: 'x', $group_1: '5', $group_2: 'true' })
-  t.equal(world.groups().length, 0, 'naming a group makes none')
+  t.equal(world.groups().length, 0, 'a reference to a group does not create it')
   for (const odd of ['acme', ['acme'], null, 5]) {
     t.strictSame(send(world, 'e', 'u', { $groups: odd }).groupKeys, [])
   }
@@ -323,7 +324,7 @@ t.test('groups: index by appearance, keys as text, properties merged one by one'
   t.match(huge.warnings, [{ type: 'message_size_too_large' }])
 })
 
-t.test('events of an import fill what live ones left out of a group', async (t) => {
+t.test('imported events fill only the group properties that live events left unset', async (t) => {
   const DAY_MS = 86_400_000
   const world = new MemoryPersons()
   const historical = { ...context(), isHistorical: true }
@@ -355,7 +356,7 @@ t.test('events of an import fill what live ones left out of a group', async (t) 
   t.same(stateOf('past'), { plan: 'pro', $initial_plan: 'b', daysAgo: 30 }, 'the last one counts')
   live('past', {})
   old('past', { plan: 'basic' }, 10)
-  t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'not behind a live event')
+  t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'an import does not overwrite a live event')
 
   const huge = { $group_type: 'b', $group_key: 'live', $group_set: { x: 'x'.repeat(600_000) } }
   const sent = event('$groupidentify', 'g', huge, NOW_MS)
@@ -365,17 +366,17 @@ t.test('events of an import fill what live ones left out of a group', async (t) 
   t.match(stateOf('live'), { plan: 'max', x: undefined })
 })
 
-t.test('the types of a $groupidentify event come behind those of its $groups', async (t) => {
+t.test('the group type of a $groupidentify event comes after those of its $groups', async (t) => {
   const world = new MemoryPersons()
   identifyGroup(world, { $groups: { second: 'k' }, $group_type: 'first' })
   t.strictSame(world.types, ['second', 'first'])
   for (const type of ['c', 'd', 'e', 'f']) identifyGroup(world, { $group_type: type })
   t.strictSame(world.types, ['second', 'first', 'c', 'd', 'e'])
-  t.equal(world.groups().length, 4, 'a sixth type is stored as an event only')
+  t.equal(world.groups().length, 4, 'a sixth group type is stored with the event only')
 })
 
 t.test(
-  'events of an import fill what live ones left out, and never turn a person back',
+  'imported events fill only unset properties and never turn a person back',
   async (t) => {
     const DAY_MS = 86_400_000
     const world = new MemoryPersons()
@@ -424,15 +425,15 @@ t.test(
 
     old('e', 'past', { $set: { plan: 'free' } }, 30)
     old('e', 'past', { $set: { plan: 'pro' } }, 20)
-    t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'of the past alone the last one counts')
+    t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'among imported events the last one wins')
     send(world, 'e', 'past', {})
     old('e', 'past', { $set: { plan: 'free' } }, 10)
-    t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'not behind a live event')
+    t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'an import does not overwrite a live event')
 
     old('e', 'user', { $set: { plan: 'free' } }, 30)
     send(world, 'e', 'anon', { $set: { plan: 'pro' } })
     old('$identify', 'user', { $anon_distinct_id: 'anon', $set: { plan: 'basic' } }, 25)
-    t.match(stateOf('user'), { plan: 'pro', daysAgo: 30 }, 'a merge keeps what is live')
+    t.match(stateOf('user'), { plan: 'pro', daysAgo: 30 }, 'a merge keeps the live value')
   },
 )
 
@@ -483,7 +484,7 @@ function send(
   return applyEvent(sent, Buffer.byteLength(JSON.stringify(sent)), world, context())
 }
 
-/** Sends `$groupidentify` for the group k of type b, unless the properties say otherwise. */
+/** Sends `$groupidentify` for the group k of type b, unless the properties override them. */
 function identifyGroup(
   world: MemoryPersons,
   properties: JsonObject,
@@ -499,7 +500,7 @@ function personOf(world: MemoryPersons, distinctId: string): PersonState {
   return person
 }
 
-t.test('groups that are usable', async (t) => {
+t.test('only valid groups are used', async (t) => {
   const $groups = { a: 'x', b: 5, c: false, d: '', e: null, f: {}, g: [], '': 'x' }
   const groupsOf = (value: unknown): readonly unknown[] => {
     const world = new MemoryPersons()

@@ -1,5 +1,5 @@
 /**
- * Deltas: applied to an object they lead to what they lead to in a table, whatever they set and unset.
+ * Tests property deltas: applied to an object or to a table, they give the same result, whatever they set and unset.
  *
  * @lane quick
  */
@@ -42,7 +42,7 @@ const events = fc.record(
   { requiredKeys: [] },
 )
 
-t.test('an object and a table become the same', async (t) => {
+t.test('an object and a table become equal', async (t) => {
   let changed = 0
   const differences = new Differences()
   const history = fc.array(events, { minLength: 1, maxLength: 8 })

@@ -1,5 +1,6 @@
 /**
- * Funnels of the query route: against a naive evaluator, however the events are divided; and what is refused.
+ * Compares funnel queries of the query route with a naive evaluator, however the events are divided, and tests which
+ * requests are refused.
  *
  * @lane quick
  */
@@ -26,7 +27,7 @@ import { randomNumbers } from '../../fixtures/stored-events.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** The runs of a trial; of a breakdown by cohorts those in each, with the number as the value. */
+/** The runs of a trial. For a breakdown by cohorts, one run for each cohort, with its number as the value. */
 function runsOf(
   { funnel, visual, measured, by, isByGroup }: Trial,
   world: World,
@@ -154,7 +155,7 @@ function mean(numbers: readonly number[]): number | null {
   return numbers.length === 0 ? null : numbers.reduce((sum, one) => sum + one, 0) / numbers.length
 }
 
-/** The results of a query whose persons are divided among so many parts. */
+/** Returns the results of a query with persons divided into a number of parts. */
 function resultsOf(query: Json, { scanner }: World, count: number): unknown {
   const planned = planQuery(query, CONTEXT)
   const { kind, plan } = planned
@@ -169,7 +170,7 @@ function resultsOf(query: Json, { scanner }: World, count: number): unknown {
   return kind.page(plan, whole, memoryShard(scanner, CONTEXT)).results
 }
 
-/** What is wrong with the answers to a trial, however the events are divided; null: nothing is. */
+/** Returns the first wrong answer of a trial, however the events are divided, or null if all are right. */
 function faultOf(one: Trial, world: World, random: () => number, dateRange = RANGE): string | null {
   const query = queryOf(one, dateRange)
   const right = JSON.stringify(expected(one, world))
@@ -183,24 +184,24 @@ function faultOf(one: Trial, world: World, random: () => number, dateRange = RAN
   return null
 }
 
-t.test('funnels are those of a naive evaluator, however they are divided', async (t) => {
+t.test('funnels equal those of a naive evaluator, however they are divided', async (t) => {
   const random = randomNumbers(20_240_110)
   const differences = new Differences()
   for (let trial = 0; trial < roundsOf(400); trial++) {
     const world = new World(random)
-    differences.equal(faultOf(randomTrial(random), world, random), null, `trial ${trial}`)
+    differences.equal(faultOf(randomTrial(random), world, random), null, `trial ${trial} is right`)
   }
   t.strictSame(differences.list(), [], 'every funnel is that of the naive evaluator')
 })
 
-t.test('so are those whose events arrive about as they happened', async (t) => {
+t.test('funnels of events that arrive almost in order agree, too', async (t) => {
   const random = randomNumbers(31)
   const usual = { by: 'nothing', isByGroup: false, measured: [0, 1] } as const
   const rules = { order: 'ordered', exclusions: [], attribution: null } as const
   const differences = new Differences()
   for (let trial = 0; trial < roundsOf(300); trial++) {
     const world = new World(random, true, [0, 0.02, 0][trial % 3])
-    // Longer than numbers of 32 bits go, which end amidst the events.
+    // Longer than a 32-bit number of milliseconds, which would end in the middle of the events.
     const dateRange = trial % 3 === 2 ? { ...RANGE, date_from: '2023-11-23' } : RANGE
     const drawn = randomTrial(random)
     const steps = random() < 0.3 ? drawn.funnel.steps : ['A', 'B', 'C']
@@ -211,12 +212,12 @@ t.test('so are those whose events arrive about as they happened', async (t) => {
       visual,
       funnel: { ...drawn.funnel, ...rules, steps },
     } as const
-    differences.equal(faultOf(one, world, random, dateRange), null, `trial ${trial}`)
+    differences.equal(faultOf(one, world, random, dateRange), null, `trial ${trial} is right`)
   }
   t.strictSame(differences.list(), [], 'every funnel is that of the naive evaluator')
 })
 
-t.test('those behind a step are those who were counted', async (t) => {
+t.test('the actors of a step are the persons that were counted', async (t) => {
   const random = randomNumbers(7)
   for (let trial = 0; trial < roundsOf(200, 40); trial++) {
     const world = new World(random)
@@ -255,7 +256,7 @@ t.test('those behind a step are those who were counted', async (t) => {
 
 const AB = [{ event: 'A' }, { event: 'B' }]
 
-t.test('what cannot be asked is refused, with the path of the member', async (t) => {
+t.test('an invalid query is refused with the path of the member', async (t) => {
   const within = (funnelsFilter: Json): Json => ({ series: AB, funnelsFilter })
   const excluding = (...more: readonly Json[]): Json => within({ exclusions: more })
   const x = { event: 'X', funnelFromStep: 0, funnelToStep: 1 }
@@ -313,11 +314,11 @@ t.test('what cannot be asked is refused, with the path of the member', async (t)
       { kind: 'FunnelsQuery', ...excluding({ ...x, event: 'B', properties: narrow }) },
       CONTEXT,
     ),
-    'an excluded event may be a narrower one than a step',
+    'an excluded event may be narrower than a step',
   )
 })
 
-t.test('who may be asked for', async (t) => {
+t.test('actor requests select their step', async (t) => {
   const { scanner } = new World(randomNumbers(1))
   const shard = memoryShard(scanner, CONTEXT)
   const ask = (funnelsFilter: Json, pick: Json): unknown => {

@@ -1,5 +1,5 @@
 /**
- * Counting persons by bits of distinct_ids, against sets of owners.
+ * Compares counting persons by bits of distinct_ids with sets of owners.
  *
  * @lane quick
  */
@@ -19,7 +19,10 @@ const NO_LIMITS = { checkLimits: () => undefined }
 const SINCE = 0x8000_0000
 const ROUNDS = roundsOf(60)
 
-/** Owners of so many distinct_ids: several of one person, visitors, those whose earlier events are nobody's. */
+/**
+ * Owners of a number of distinct_ids: several of one person, visitors, and some with earlier events that belong to
+ * nobody.
+ */
 function randomOwners(random: () => number, lastDistinctId: number) {
   const below = (end: number) => Math.floor(random() * end)
   const words = new Uint32Array(lastDistinctId + 40)
@@ -46,14 +49,14 @@ function randomBits(random: () => number, periods: number, lastDistinctId: numbe
   })
 }
 
-/** The places of bits that are set. */
+/** The positions of the set bits. */
 function placesOf(row: Uint32Array | null): readonly number[] {
   return Array.from({ length: (row?.length ?? 0) * 32 }, (_, place) => place).filter(
     (place) => (((row?.[place >>> 5] ?? 0) >>> (place & 31)) & 1) === 1,
   )
 }
 
-t.test('persons are as many as the owners of the distinct_ids', async (t) => {
+t.test('the number of persons equals the number of owners of the distinct_ids', async (t) => {
   const differences = new Differences()
   for (let seed = 1; seed <= ROUNDS; seed++) {
     const random = randomNumbers(seed)
@@ -111,7 +114,7 @@ t.test('persons are as many as the owners of the distinct_ids', async (t) => {
   t.strictSame(differences.list(), [], 'every count is that of the owners')
 })
 
-t.test('the owners of then are not those of now', async (t) => {
+t.test('owners of an earlier state differ from the current owners', async (t) => {
   const bits = [Uint32Array.of(0b1110)]
   const before = { words: Uint32Array.of(0, 1, 2, 3), lastPerson: 3, firstPersonless: 4 }
   const merged = { ...before, words: Uint32Array.of(0, 1, 1, 3) }
@@ -121,7 +124,7 @@ t.test('the owners of then are not those of now', async (t) => {
 })
 
 t.test(
-  'who comes later changes nothing for those who were there, unless it joins or moves them',
+  'a new distinct_id changes nothing for earlier ones unless it merges or moves them',
   async (t) => {
     const bits = [Uint32Array.of(0b1110)]
     const before = { words: Uint32Array.of(0, 1, 2, 3, 0, 0), lastPerson: 3, firstPersonless: 8 }
@@ -134,7 +137,7 @@ t.test(
     t.strictSame(ownerCounts([...bits, more], joined, NO_LIMITS), [2, 3])
     const visitor = { ...before, words: Uint32Array.of(0, 1, 2, 3, 12), lastPerson: 12 }
     t.strictSame(ownerBits([more], visitor, NO_LIMITS, true), [Uint32Array.of(0b001110)])
-    // The same number is a person where there are more of them.
+    // The same number stands for a person in a larger project.
     const grown = {
       ...visitor,
       words: Uint32Array.of(0, 1, 2, 3, 12, 24),

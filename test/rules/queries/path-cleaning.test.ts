@@ -1,12 +1,12 @@
 /**
- * Rules that make paths alike, and that they end with the query.
+ * Tests path cleaning rules, and that they stop when the query is cancelled.
  *
  * @lane quick
  */
 import t from 'tap'
 import { pathCleaner } from '../../../src/rules/queries/web/path-cleaning.ts'
 
-t.test('rules follow one another, in their order', async (t) => {
+t.test('rules are applied one after another, in order', async (t) => {
   const rules = [
     { regex: 'b+', alias: 'c', order: 2 },
     { regex: 'a', alias: 'b', order: 1 },
@@ -15,7 +15,7 @@ t.test('rules follow one another, in their order', async (t) => {
   t.equal(pathCleaner(rules, () => undefined)('/aab/a'), '/c/c')
 })
 
-t.test('each rule looks first whether the query may still go on', async (t) => {
+t.test('each rule first checks whether the query may continue', async (t) => {
   const growing = Array.from({ length: 40 }, () => ({ regex: '', alias: 'xx' }))
   let left = 3
   const clean = pathCleaner(growing, () => {

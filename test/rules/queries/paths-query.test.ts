@@ -1,5 +1,6 @@
 /**
- * Paths of the query route: against a naive evaluator, however the persons are divided; and what is refused.
+ * Compares path queries of the query route with a naive evaluator, however the persons are divided, and tests which
+ * requests are refused.
  *
  * @lane quick
  */
@@ -216,7 +217,7 @@ function resultsOf(query: Json, scanner: MemoryScanner, count: number): unknown 
   return kind.page(plan, whole, memoryShard(scanner, CONTEXT)).results
 }
 
-t.test('paths are those of a naive evaluator, however they are divided', async (t) => {
+t.test('paths equal those of a naive evaluator, however they are divided', async (t) => {
   const random = randomNumbers(20_240_110)
   for (let trial = 0; trial < roundsOf(400); trial++) {
     const events = randomEvents(random)
@@ -227,7 +228,7 @@ t.test('paths are those of a naive evaluator, however they are divided', async (
       JSON.stringify(resultsOf(withUrls, scannerOf(events), count)),
     )
     if (whole !== divided) {
-      t.equal(divided, whole, `who is behind it, trial ${trial}`)
+      t.equal(divided, whole, `trial ${trial}: the actors are right`)
       return
     }
     for (const count of [1, 3]) {
@@ -240,7 +241,7 @@ t.test('paths are those of a naive evaluator, however they are divided', async (
   t.pass('all trials')
 })
 
-t.test('those behind an edge and an end are those who went there, and how often', async (t) => {
+t.test('the actors of an edge or an end are its persons, with their counts', async (t) => {
   const random = randomNumbers(5)
   for (let trial = 0; trial < roundsOf(150); trial++) {
     const events = randomEvents(random)
@@ -292,7 +293,7 @@ t.test('those behind an edge and an end are those who went there, and how often'
   t.pass('all trials')
 })
 
-t.test('many different edges are told apart', async (t) => {
+t.test('many different edges are kept apart', async (t) => {
   const events = Array.from({ length: 5000 }, (_, index): ShortEvent => {
     const at = new Date(START_MS + index * 10_000).toISOString()
     return [`u${index >> 1}`, at, `e${index % 3000}`]
@@ -306,14 +307,14 @@ t.test('many different edges are told apart', async (t) => {
   )
 })
 
-t.test('there are only so many', async (t) => {
+t.test('the number of edges is limited', async (t) => {
   const edges = new EdgeTable()
   for (let edge = 0; edge < PATH_EDGES_MAX; edge++) edges.add(0, edge, edge >> 1, 1, 1)
   edges.add(0, 7, 3, 1, 1)
   t.throws(() => edges.add(1, 7, 3, 1, 1), { code: 'query_too_large' })
 })
 
-t.test('what cannot be asked is refused, with the path of the member', async (t) => {
+t.test('an invalid query is refused with the path of the member', async (t) => {
   const refusals: readonly (readonly [query: Json, attr: string])[] = [
     [{ funnelPathsFilter: { funnelStep: 1 } }, 'funnelPathsFilter'],
     [{ pathsFilter: { includeEventTypes: ['hogql'] } }, 'pathsFilter.includeEventTypes'],

@@ -1,5 +1,5 @@
 /**
- * The buckets of ranges in all time zones: around the moments at which their clocks are moved.
+ * Tests the buckets of ranges in all time zones, around the times at which their clocks change.
  *
  * @lane quick
  */
@@ -24,12 +24,12 @@ import { partOf } from '../../fixtures/random-depth.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** Moments between which clocks are looked at. */
+/** Times between which clocks are compared. */
 const LOOK_MS = HOUR_MS / 4
 const WINDOW_MS = 2 * 365 * DAY_MS
 const LAST_WINDOW_MS = Date.UTC(2037, 0, 1) - WINDOW_MS
 
-/** Clocks that were moved by a day, by half an hour, or at midnight. */
+/** Zones with clocks that moved by a day, by half an hour, or at midnight. */
 const STRANGE: readonly (readonly [timezone: string, at: string])[] = [
   ['Pacific/Apia', '2011-12-30T10:00:00Z'],
   ['Pacific/Fakaofo', '2011-12-30T11:00:00Z'],
@@ -59,7 +59,7 @@ function offsetMs(timeMs: number, timezone: string): number {
   return utcOf(wallOf(timeMs, timezone)) - timeMs
 }
 
-/** Moments of two years at which clocks of a zone are moved. */
+/** Times within two years at which the clocks of a zone change. */
 function movesOf(timezone: string, fromMs: number): readonly number[] {
   const moves: number[] = []
   let before = fromMs
@@ -78,7 +78,7 @@ function movesOf(timezone: string, fromMs: number): readonly number[] {
   return moves
 }
 
-/** What is wrong with the buckets around a moment; empty: nothing. */
+/** Returns the errors in the buckets around a time, or an empty list. */
 function faultsAround(movedMs: number, timezone: string, interval: Interval): readonly string[] {
   const reachMs = {
     minute: HOUR_MS,
@@ -127,7 +127,7 @@ function faultsAround(movedMs: number, timezone: string, interval: Interval): re
   )
 }
 
-/** Midnight came twice, with the end of the day before in between: it counts as the day that had begun. */
+/** Midnight occurred twice, with the end of the previous day between: it counts as the day that had begun. */
 function isDayTakenBack(movedMs: number, timezone: string): boolean {
   return (
     wallOf(movedMs, timezone)[2] !== wallOf(movedMs - 1, timezone)[2] && !isAhead(movedMs, timezone)
@@ -138,12 +138,14 @@ function isAhead(movedMs: number, timezone: string): boolean {
   return offsetMs(movedMs, timezone) > offsetMs(movedMs - 1, timezone)
 }
 
-/** Clocks have shown what is no multiple of a quarter of an hour until 1979 in two places, and are not looked at. */
+/**
+ * Until 1979, clocks in two zones showed times that are not a multiple of a quarter of an hour. They are not tested.
+ */
 function isOdd(movedMs: number, timezone: string): boolean {
   return offsetMs(movedMs - 1, timezone) % LOOK_MS !== 0
 }
 
-t.test('buckets lie side by side and have names of their own in all zones', async (t) => {
+t.test('buckets are adjacent and have unique names in all zones', async (t) => {
   const dice = new Dice(7)
   const moves = STRANGE.map(([timezone, at]) => ({ timezone, movedMs: Date.parse(at) }))
   for (const timezone of partOf(Intl.supportedValuesOf('timeZone'), 0)) {
@@ -161,7 +163,7 @@ t.test('buckets lie side by side and have names of their own in all zones', asyn
   t.strictSame(faults, [])
 })
 
-t.test('a table has no two days of one name', (t) => {
+t.test('a table never has two days with one name', (t) => {
   const daysOf = (timezone: string, from: string, to: string, interval: Interval) => {
     const range = {
       interval,

@@ -1,5 +1,5 @@
 /**
- * Ranges of queries, what they are compared with, and their buckets.
+ * Tests the ranges of queries, their comparison ranges, and their buckets.
  *
  * @lane quick
  */
@@ -22,7 +22,7 @@ import {
 } from '../../../src/rules/queries/query-range.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
-/** A query at noon of a Thursday, and what differs. */
+/** A query at noon on a Thursday, with the given changes. */
 interface Sight {
   readonly now?: string
   readonly timezone?: string
@@ -57,7 +57,7 @@ function previousOf(query: Json, sight: Sight = {}): QueryRange {
 
 const iso = (timeMs: number): string => new Date(timeMs).toISOString().replace(/\.000Z$/, 'Z')
 
-/** Start, end, and where events begin to count when that is not the start. */
+/** Start, end, and the time from which events count if it is not the start. */
 function shown(range: QueryRange): string {
   const fromMs = eventsFromMs(range)
   const events = fromMs === range.fromMs ? '' : ` events ${iso(fromMs)}`
@@ -220,7 +220,7 @@ const RANGES: readonly Row[] = [
   ],
 ]
 
-t.test('a range is what its texts say', async (t) => {
+t.test('a range has the ends that its texts name', async (t) => {
   for (const [name, query, expected, sight] of RANGES)
     t.equal(shown(rangeOf(query, sight)), expected, name)
 })
@@ -323,13 +323,13 @@ const PREVIOUS: readonly Row[] = [
   ],
 ]
 
-t.test('a range is compared with the one before, or one so far back', async (t) => {
+t.test('a range is compared with the previous one, or with one a given time earlier', async (t) => {
   for (const [name, query, expected, sight] of PREVIOUS)
     t.equal(shown(previousOf(query, sight)), expected, name)
   t.equal(readComparedRange(new QueryFields({ compareFilter: {} }), rangeOf({})), null)
 })
 
-t.test('what cannot be read is refused', async (t) => {
+t.test('an invalid range is refused', async (t) => {
   const attr = (query: Json): unknown => {
     try {
       previousOf(query)

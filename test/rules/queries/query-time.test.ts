@@ -1,5 +1,5 @@
 /**
- * The time of a query is looked at in all that it does: also when parts are put together, and in the answer.
+ * Tests that the time limit of a query is checked in every phase, including the merge of parts and the answer.
  *
  * @lane quick
  */
@@ -31,7 +31,7 @@ const VALUES = { breakdownFilter: { breakdown: 'browser', breakdown_limit: 3 } }
 const series = [{ event: '$pageview' }]
 const steps = [...series, { event: '$pageview' }]
 
-/** Queries, and whether parts of them take long to put together. */
+/** Queries, and whether their parts take long to merge. */
 const QUERIES: Readonly<Record<string, { readonly query: Json; readonly isMerged: boolean }>> = {
   trends: { query: { kind: 'TrendsQuery', series, ...VALUES }, isMerged: true },
   persons: {
@@ -67,14 +67,14 @@ t.test('each phase ends when the time is over', async (t) => {
   }
   for (const [name, { query, isMerged }] of Object.entries(QUERIES)) {
     const { kind, plan } = planQuery(query, CONTEXT)
-    // Whose the bits of many rows are, the page finds out.
+    // The page resolves the owners of many rows from their bits.
     const isBits = name === 'persons'
     const ofRows = isBits ? ({ by: 'segments', index: 0, count: 1 } as const) : null
     const shard = memoryShard(scanner, CONTEXT, ofRows)
     const part: unknown = kind.partial(plan, shard)
     const timeout = { code: 'query_timeout' }
     const merge = (): unknown => kind.merge(plan, [part, part], over)
-    if (isMerged) t.throws(merge, timeout, `${name}: merge`)
+    if (isMerged) t.throws(merge, timeout, `${name}: the merge ends`)
     const whole: unknown = kind.merge(plan, [part, part], scanner)
     const late = new Proxy(scanner, {
       get(target, member): unknown {
@@ -85,6 +85,6 @@ t.test('each phase ends when the time is over', async (t) => {
     })
     const page = () => kind.page(plan, whole, memoryShard(late, CONTEXT))
     if (name === 'retention') t.ok(page(), name)
-    else t.throws(page, timeout, `${name}: page`)
+    else t.throws(page, timeout, `${name}: the page ends`)
   }
 })

@@ -1,5 +1,6 @@
 /**
- * Random retention, stickiness and lifecycle, against an evaluator that looks at every event; whole and in parts.
+ * Compares random retention, stickiness and lifecycle queries, whole and in parts, with an evaluator that reads every
+ * event.
  *
  * @lane quick
  */
@@ -41,7 +42,7 @@ function randomWorld(dice: Dice): NaiveWorld {
   )
   const events = Array.from({ length: dice.below(200) }, (): NaiveEvent => {
     return {
-      // Some are no persons, and count as one for their distinct_id.
+      // Some have no person and count as one actor for each distinct_id.
       person: dice.chance(0.2) ? dice.between(50, 55) : dice.between(1, persons.size),
       timeMs: someTime(),
       name: dice.pick(['view', 'buy']),
@@ -102,7 +103,7 @@ const nodeOf = ({ name, k }: NaiveEntity): Json => ({
   properties: filtersOf(k),
 })
 
-/** A world with the means to ask about it. */
+/** A world and the functions to query it. */
 class Asked {
   readonly shard: QueryShard
   readonly #scanner: MemoryScanner
@@ -121,15 +122,15 @@ class Asked {
       cohortName: String,
       firstEventMs: () => scanner.firstEventMs(),
     }
-    // Nothing else is asked for by these kinds.
+    // These query kinds read nothing else.
     this.shard = { context, scanner, part: null } as unknown as QueryShard
   }
 
-  /** The results, computed in some parts. */
+  /** The results, computed in a number of parts. */
   results(query: Json): readonly Json[] {
     const planned = planQuery(query, this.shard.context)
     const { kind, plan } = planned
-    // A project may have more persons than bits are kept of.
+    // A project may have more persons than the bits can hold.
     const by = divisionOf(planned, this.#dice.between(0, 1) === 0 ? 0 : 2 ** 30)
     const count = by === 'nothing' ? 1 : this.#dice.between(1, 4)
     const parts = Array.from({ length: count }, (_, index): unknown => {
@@ -154,7 +155,7 @@ class Asked {
   }
 }
 
-t.test('retention', async (t) => {
+t.test('retention agrees with the slow evaluation', async (t) => {
   const dice = new Dice(61)
   let counted = 0
   const results = new Differences()
@@ -241,7 +242,7 @@ function retentionQuery(wanted: NaiveRetention, world: NaiveWorld): Json {
   }
 }
 
-t.test('stickiness', async (t) => {
+t.test('stickiness agrees with the slow evaluation', async (t) => {
   const dice = new Dice(62)
   let counted = 0
   const results = new Differences()
@@ -301,7 +302,7 @@ t.test('stickiness', async (t) => {
   t.ok(counted > 10 * ROUNDS, `${counted} actors came`)
 })
 
-t.test('lifecycle', async (t) => {
+t.test('lifecycle agrees with the slow evaluation', async (t) => {
   const dice = new Dice(63)
   let counted = 0
   const results = new Differences()
@@ -332,7 +333,7 @@ t.test('lifecycle', async (t) => {
       const status = dice.pick([...found.keys()])
       const days = answered[0]?.['days'] as readonly string[]
       const place = dice.below(days.length)
-      // Of an hour that clocks show twice the text means the first.
+      // For an hour that clocks show twice, the text stands for the first.
       if (range.interval === 'hour' && days.indexOf(days[place] ?? '') !== place) continue
       const people = [...(found.get(status)?.[place] ?? [])]
       const pick = { status, day: days[place] }

@@ -1,5 +1,5 @@
 /**
- * Stickiness by the minute with criteria: more actors and intervals than there are bits for at a time.
+ * Tests stickiness by the minute with criteria: more actors and intervals than fit into the bits at a time.
  *
  * @lane quick
  */
@@ -20,7 +20,7 @@ const PERSONS = 4000
 const MINUTE_MS = 60_000
 const FROM_MS = Date.UTC(2023, 0, 1)
 
-/** Person n has two events in each of n % 4 minutes, and one in another. */
+/** Person n has two events in each of n % 4 minutes, and one event in another minute. */
 const scanner = new MemoryScanner({
   persons: Array.from({ length: PERSONS }, (_, index) => ({
     ...{ number: index + 1, uuid: `u${index}`, createdMs: 0, properties: {} },
@@ -34,7 +34,7 @@ const scanner = new MemoryScanner({
   ).flat(),
 })
 
-t.test('each event is looked at once, however many intervals there are', async (t) => {
+t.test('each event is read once, however many intervals there are', async (t) => {
   const shard = memoryShard(scanner, CONTEXT)
   const ask = (stickinessCriteria: Json | null) => {
     const query = {
@@ -45,7 +45,7 @@ t.test('each event is looked at once, however many intervals there are', async (
     const { kind, plan } = planQuery(query, CONTEXT)
     const before = scanner.limitChecks
     const part: unknown = kind.partial(plan, shard)
-    t.ok(scanner.limitChecks - before <= 3, 'not again and again for some of the actors')
+    t.ok(scanner.limitChecks - before <= 3, 'events are not read again for each part of the actors')
     const [item] = kind.page(plan, part, shard).results as readonly { readonly data: number[] }[]
     return item?.data.slice(0, 5)
   }

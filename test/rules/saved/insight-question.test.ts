@@ -1,5 +1,5 @@
 /**
- * The question of an insight: taken out of its frames, and asked under the filters of a dashboard.
+ * Tests the query of an insight: extracted from its wrapper, and run with the filters of a dashboard.
  *
  * @lane quick
  */

@@ -1,5 +1,5 @@
 /**
- * Results of queries as plain tables: what becomes a row, what a column, and what is left out.
+ * Tests how query results become plain tables: their rows, their columns, and the data that is left out.
  *
  * @lane quick
  */
@@ -88,13 +88,13 @@ for (const [name, results, columns, expected] of CASES) {
   })
 }
 
-t.test('nothing', async (t) => {
+t.test('an empty result gives an empty table', async (t) => {
   for (const results of [null, undefined, [], [[]], [{}], [{ a: null, b: {} }]]) {
     t.equal(resultTable({ results }), null, JSON.stringify(results))
   }
 })
 
-t.test('more than a page shows', async (t) => {
+t.test('a result with more rows than a page is cut', async (t) => {
   const row = Array.from({ length: SHARED_COLUMNS_MAX + 1 }, () => 'x'.repeat(500))
   const results = Array.from({ length: SHARED_ROWS_MAX + 3 }, () => row)
   const table = resultTable({ results })
@@ -105,7 +105,7 @@ t.test('more than a page shows', async (t) => {
   t.equal(table?.moreColumns, 1)
 })
 
-t.test('numbers that are too large to be rounded are shown as they are', async (t) => {
+t.test('numbers that are too large for rounding are shown unchanged', async (t) => {
   const table = resultTable({ results: [[1e308, -1.5e307, 2.00005]] })
   t.strictSame(table?.rows, [['1e+308', '-1.5e+307', '2.0001']])
 })

@@ -1,5 +1,6 @@
 /**
- * The channel of a session: the vectors of the reference, rules of a project, and how values are read.
+ * Tests how the channel of a session is found: the reference vectors, the custom rules of a project, and how values are
+ * read.
  *
  * @lane quick
  */
@@ -29,7 +30,7 @@ function rule(items: ChannelRule['items'], combiner: 'AND' | 'OR' = 'AND'): read
   return [{ id: '1', channel_type: 'Mine', combiner, items }]
 }
 
-t.test('every vector has its channel, one of those that there are', async (t) => {
+t.test('every vector has the expected channel, and every channel is a known one', async (t) => {
   t.equal(VECTORS.length, 51)
   for (const { id, in: inputs, rules, channel } of VECTORS) {
     t.equal(channelTypeOf(inputs, rules), channel, id)
@@ -41,7 +42,7 @@ t.test('every vector has its channel, one of those that there are', async (t) =>
   }
 })
 
-t.test('a source is looked up as it is, then by its registrable domain', async (t) => {
+t.test('a source is looked up as sent, then by its registrable domain', async (t) => {
   const of = (domain: string, more: ChannelInputs = {}) =>
     channelTypeOf({ referring_domain: domain, ...more })
   t.equal(of('plus.google.com'), 'Organic Social')
@@ -49,7 +50,7 @@ t.test('a source is looked up as it is, then by its registrable domain', async (
   for (const suffix of ['de', 'co.uk', 'com.br', 'com.au', 'org.uk']) {
     t.equal(of(`www.google.${suffix}`), 'Organic Search', suffix)
   }
-  t.equal(of('google.example.com'), 'Referral', 'google is no part of the registrable domain')
+  t.equal(of('google.example.com'), 'Referral', 'the registrable domain is not google')
   t.equal(of('google.nosuchsuffix'), 'Referral')
   t.equal(of('somebody.wordpress.com'), 'Organic Social')
   t.equal(of('old.reddit.com', { gclid: '1' }), 'Paid Social')
@@ -58,7 +59,7 @@ t.test('a source is looked up as it is, then by its registrable domain', async (
   t.equal(
     of('mail.google.com', { utm_medium: 'cpc' }),
     'Paid Search',
-    'no channel when paid: goes on',
+    'a paid source without a channel falls through to the next rule',
   )
   t.equal(of('chatgpt.com', { utm_medium: 'cpc' }), 'Paid Unknown')
   for (const odd of ['.', '..', 'a b', 'http://', '127.0.0.1', '[::1]', 'x'.repeat(5000)]) {
@@ -66,7 +67,7 @@ t.test('a source is looked up as it is, then by its registrable domain', async (
   }
 })
 
-t.test('words of the medium', async (t) => {
+t.test('the medium is matched by its words', async (t) => {
   const of = (medium: string, more: ChannelInputs = {}) =>
     channelTypeOf({ utm_medium: medium, referring_domain: 'example.org', ...more })
   t.equal(of('Partnership'), 'Affiliate')
@@ -74,7 +75,7 @@ t.test('words of the medium', async (t) => {
   t.equal(of('social media', { gad_source: '5' }), 'Paid Social')
   t.equal(of('interstitial'), 'Display')
   t.equal(of('e mail'), 'Email')
-  t.equal(of('email', { gclid: 'x' }), 'Paid Unknown', 'no channel when paid')
+  t.equal(of('email', { gclid: 'x' }), 'Paid Unknown', 'a paid medium has no channel of its own')
   t.equal(of('paid_everything'), 'Paid Unknown')
   t.equal(of('unpaid'), 'Referral')
   t.equal(of('cpcs'), 'Referral')
@@ -82,17 +83,17 @@ t.test('words of the medium', async (t) => {
   t.equal(channelTypeOf({ utm_source: 'firebase' }), 'Push')
 })
 
-t.test('absent is null, the text null, and empty text; numbers are text', async (t) => {
+t.test('missing values are null, the text null or the empty text; numbers are text', async (t) => {
   for (const absent of [undefined, null, 'null', '', [], {}]) {
     const inputs = { referring_domain: '$direct', utm_medium: absent, fbclid: absent }
     t.equal(channelTypeOf({ ...inputs, gclid: absent, gad_source: absent }), 'Direct')
   }
   t.equal(channelTypeOf({ gad_source: 1 }), 'Paid Search')
-  t.equal(channelTypeOf({ utm_campaign: 'SHOPPING' }), 'Organic Shopping', 'case aside')
+  t.equal(channelTypeOf({ utm_campaign: 'SHOPPING' }), 'Organic Shopping', 'comparison ignores case')
   t.equal(channelTypeOf({ utm_campaign: 'the shop' }), 'Organic Shopping')
 })
 
-t.test('rules of a project see values as they were sent', async (t) => {
+t.test('custom rules of a project see values as they were sent', async (t) => {
   const fits = (items: ChannelRule['items'], inputs: ChannelInputs, combiner?: 'AND' | 'OR') =>
     channelTypeOf(inputs, rule(items, combiner)) === 'Mine'
   t.equal(fits([{ key: 'utm_source', op: 'exact', value: 'News' }], { utm_source: 'News' }), true)
@@ -102,18 +103,18 @@ t.test('rules of a project see values as they were sent', async (t) => {
   t.equal(fits([{ key: 'pathname', op: 'regex', value: '(' }], { pathname: '/p12' }), false)
   t.equal(fits([{ key: 'utm_term', op: 'is_not_set' }], {}), true)
   t.equal(fits([{ key: 'constructor', op: 'is_set' }], {}), false)
-  t.equal(fits([], {}), true, 'no items: always')
-  t.equal(fits([{ key: 'hostname', op: 'exact', value: [] }], { hostname: 'a' }), true, 'skipped')
+  t.equal(fits([], {}), true, 'a rule without items always matches')
+  t.equal(fits([{ key: 'hostname', op: 'exact', value: [] }], { hostname: 'a' }), true, 'the rule is skipped')
   const either = [
     { key: 'hostname', op: 'exact', value: [] },
     { key: 'hostname', op: 'exact', value: ['a', 'b'] },
   ]
   t.equal(fits(either, { hostname: 'b' }, 'OR'), true)
-  t.equal(fits(either, { hostname: 'c' }, 'OR'), false, 'what is skipped holds nothing up')
+  t.equal(fits(either, { hostname: 'c' }, 'OR'), false, 'a skipped rule does not block the rules after it')
   t.equal(fits(either, { hostname: 'c' }), false)
 })
 
-t.test('absent values pass the negative operators and no others', async (t) => {
+t.test('missing values pass negative operators only', async (t) => {
   const passing = CHANNEL_RULE_OPERATORS.filter((op) =>
     CHANNEL_RULE_KEYS.every((key) => {
       const rules = rule([{ key, op, value: 'x' }])

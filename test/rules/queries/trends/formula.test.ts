@@ -1,5 +1,5 @@
 /**
- * Formulas over series.
+ * Tests formulas over series.
  *
  * @lane quick
  */
@@ -31,13 +31,13 @@ const RESULTS: readonly (readonly [string, number])[] = [
   [' ( ( B ) ) ', 2],
 ]
 
-t.test('a formula is computed as arithmetic is', async (t) => {
+t.test('a formula follows the rules of arithmetic', async (t) => {
   for (const [text, expected] of RESULTS) {
     t.equal(parseFormula(text, VALUES.length)?.(VALUES), expected, text)
   }
 })
 
-t.test('anything else is no formula', async (t) => {
+t.test('an invalid formula is refused', async (t) => {
   const texts = [
     '',
     ' ',

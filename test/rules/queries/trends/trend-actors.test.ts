@@ -1,5 +1,5 @@
 /**
- * Who is behind a number of a trend.
+ * Tests the actors behind a number of a trend.
  *
  * @lane quick
  */
@@ -28,7 +28,7 @@ const CONTEXT: QueryContext = {
 }
 const RANGE = { date_from: '2023-01-03', date_to: '2023-01-11' }
 
-/** Names of persons, or keys of groups, with their numbers of events. */
+/** Names of persons, or keys of groups, with their event counts. */
 function actorsOf(query: Json, pick: Json): string {
   const scanner = scannerOf(EVENTS, {}, { cohorts: new Map([[3, new Set([1, 2])]]) })
   const series = [{ event: 'view', ...(query['first'] as Json) }]
@@ -147,11 +147,11 @@ const ROWS: readonly Row[] = [
   ],
 ]
 
-t.test('a number names its actors and their events', async (t) => {
+t.test('a number lists its actors and their events', async (t) => {
   for (const [name, query, pick, expected] of ROWS) t.equal(actorsOf(query, pick), expected, name)
 })
 
-t.test('what names no number is refused', async (t) => {
+t.test('a request that selects no number is refused', async (t) => {
   const refused: readonly (readonly [Json, Json, string])[] = [
     [{}, {}, 'day'],
     [{}, { day: 'soon' }, 'day'],

@@ -1,5 +1,5 @@
 /**
- * Trends and filters that would take too long, or give more than fits: refused before they are computed.
+ * Tests trends and filters that would take too long or return too much. They are refused before they are computed.
  *
  * @lane quick
  */
@@ -18,7 +18,7 @@ const CONTEXT: QueryContext = {
   firstEventMs: () => null,
 }
 
-/** The page of a query about no events at all. */
+/** The page of a query that matches no events. */
 function pageOf(query: Json) {
   const { kind, plan } = planQuery({ kind: 'TrendsQuery', ...query }, CONTEXT)
   const shard = memoryShard(new MemoryScanner({ events: [], persons: [] }), CONTEXT)
@@ -31,15 +31,15 @@ const minutes = (days: number) => ({
   dateRange: { date_from: '2023-01-01', date_to: new Date(Date.UTC(2023, 0, days)).toISOString() },
 })
 
-t.test('charts of more points than people can tell apart are not made', async (t) => {
+t.test('charts with too many points to be readable are refused', async (t) => {
   const tooLarge = { code: 'query_too_large', attr: 'interval', message: /longer interval/ }
   const formulas = Array.from({ length: 26 }, () => 'A')
-  t.throws(() => pageOf({ series: series(1), ...minutes(20) }), tooLarge, 'of one series')
-  t.throws(() => pageOf({ series: series(26), ...minutes(10) }), tooLarge, 'of all series')
+  t.throws(() => pageOf({ series: series(1), ...minutes(20) }), tooLarge, 'the points of one series count')
+  t.throws(() => pageOf({ series: series(26), ...minutes(10) }), tooLarge, 'the points of all series count')
   t.throws(
     () => pageOf({ series: series(1), ...minutes(10), trendsFilter: { formulas } }),
     tooLarge,
-    'of all formulas',
+    'the points of all formulas count',
   )
   t.match(pageOf({ series: series(26), ...minutes(2) }).results, { length: 26 })
   t.match(pageOf({ series: series(1), ...minutes(18), trendsFilter: { formula: 'A' } }).results, {
@@ -48,11 +48,11 @@ t.test('charts of more points than people can tell apart are not made', async (t
   const days = (years: number) => ({
     dateRange: { date_from: `${2038 - years}-01-01`, date_to: '2037-12-31' },
   })
-  t.match(pageOf({ series: series(1), ...days(68) }).results, { length: 1 }, 'days since 1970')
+  t.match(pageOf({ series: series(1), ...days(68) }).results, { length: 1 }, 'the range is every day since 1970')
   t.throws(() => pageOf({ series: series(1), ...days(69) }), tooLarge)
 })
 
-t.test('lists of texts that are looked for end somewhere', async (t) => {
+t.test('lists of search texts are limited', async (t) => {
   const filters = (counts: readonly number[], operator: string) => ({
     series: series(1),
     properties: counts.map((count) => ({

@@ -1,5 +1,5 @@
 /**
- * Random trends, against an evaluator that looks at every event for every number; whole and in parts.
+ * Compares random trends, whole and in parts, with an evaluator that reads every event for every number.
  *
  * @lane quick
  */
@@ -30,7 +30,7 @@ const MATH = [
 const PROPERTY_MATH = ['sum', 'avg', 'min', 'max', 'median', 'p75', 'p90', 'p95', 'p99']
 const VALUES = ['x', 'y', 'z', '', 1, 2.5, true, null, [1], ' 7 ', -3, 10, '12', 'missing']
 
-/** Without what is missing. */
+/** Returns the object without its undefined members. */
 function present(properties: Json): Json {
   return Object.fromEntries(Object.entries(properties).filter(([, value]) => value !== 'missing'))
 }
@@ -53,7 +53,7 @@ function randomWorld(dice: Dice): NaiveWorld {
       n: dice.pick(VALUES),
     }
     return {
-      // Some are no persons, and count as one for their distinct_id.
+      // Some have no person and count as one actor for each distinct_id.
       person: dice.chance(0.2) ? dice.pick([20, 21]) : dice.between(1, persons.size),
       timeMs: aroundMs + dice.between(-40 * 24, 12 * 24) * (HOUR_MS / 2),
       name: dice.pick(['view', 'buy']),
@@ -199,7 +199,7 @@ function shown({
   }
 }
 
-t.test('random queries are answered as by brute force, whatever the division', async (t) => {
+t.test('random queries agree with brute force, however they are divided', async (t) => {
   let numbersSeen = 0
   const differences = new Differences()
   for (let seed = 1; seed <= ROUNDS; seed++) {
@@ -221,7 +221,7 @@ t.test('random queries are answered as by brute force, whatever the division', a
       const expected = naive.items()
       const planned = planQuery(query, context)
       const { kind, plan } = planned
-      // A project may have more persons than bits are kept of.
+      // A project may have more persons than the bits can hold.
       const dividedBy = divisionOf(planned, number % 2 === 0 ? 0 : 2 ** 30)
       const whole = memoryShard(scanner, context)
       const count = dividedBy === 'nothing' ? 1 : dice.between(1, 4)

@@ -1,6 +1,6 @@
 /**
- * Figures and tables of web analytics on a store through all that changes it, compared with the long way
- * over the events that lists show.
+ * Compares the figures and tables of web analytics with a slow evaluation of the listed events, on a store that goes
+ * through every kind of change.
  *
  * @lane quick
  */
@@ -59,15 +59,15 @@ class Dice {
     return list[this.below(list.length)] as T
   }
 
-  /** One of them, or now and then nothing. */
+  /** One of the items, or sometimes nothing. */
   maybe(chance: number, make: () => object): object {
     return this.next() < chance ? make() : {}
   }
 }
 
 /**
- * Events that come late, at the same moment, from several persons of one session, and from visitors who are
- * no persons; with `otherIds` of the session.
+ * Events that arrive late, at the same time, from several persons of one session, and from visitors without a person,
+ * with `otherIds` of the session.
  */
 function randomEvents(
   count: number,
@@ -77,7 +77,7 @@ function randomEvents(
   const dice = new Dice(seedOf(seed))
   const names = ['$pageview', '$pageview', '$pageview', '$screen', '$autocapture', '$pageleave']
   return Array.from({ length: count }, (): SentEvent => {
-    // Some sessions are long, most have an event or two.
+    // Some sessions are long. Most have one or two events.
     const session = dice.next() < 0.5 ? dice.below(20) : 20 + dice.below(250)
     const startMs =
       START_MS + (session % 6) * DAY_MS + (session < 20 ? dice.below(3) * DAY_MS * 0.7 : 0)
@@ -164,7 +164,7 @@ function randomQuery(dice: Dice): Readonly<Record<string, unknown>> {
   }
 }
 
-/** `deleted`: up to where the events of a distinct_id belong to a person who was deleted. */
+/** `deleted` is the position up to which the events of a distinct_id belong to a deleted person. */
 function compare(
   t: Test,
   log: PersonLog,
@@ -180,7 +180,7 @@ function compare(
     cohortName: () => null,
     firstEventMs: () => scanner.firstEventMs(1),
   }
-  // Nothing else is asked for by these kinds.
+  // These query kinds read nothing else.
   const shard = { context, scanner, part: null } as unknown as QueryShard
   const { results: events } = log.reader.listEvents({ projectId: 1, limit: 1_000_000 })
   const naive = new NaiveWeb(
@@ -212,14 +212,14 @@ function compare(
   t.ok(rowCount > rounds, 'the queries find something')
 }
 
-t.test('web analytics count what the long way counts', async (t) => {
+t.test('web analytics agree with the slow evaluation', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const events = randomEvents(900, 5)
   for (let start = 0; start < events.length; start += 100) {
     log.send(1, events.slice(start, start + 100))
     log.process()
     if (start === 200)
-      await t.test('segments of some commits', async (t) => compare(t, log, 1, 100))
+      await t.test('segments of several commits', async (t) => compare(t, log, 1, 100))
   }
   await t.test('merged segments', async (t) => compare(t, log, 2, 200))
   const query = { projectId: 1, limit: 9, offset: 0, nowMs: START_MS * 2 }
@@ -235,7 +235,7 @@ t.test('web analytics count what the long way counts', async (t) => {
   log.process()
   log.process()
   await t.test('erased events', async (t) => compare(t, log, 3, 100, gone))
-  // Another session for each way to write an id, if it is one.
+  // Each spelling of an id is another session, if it is a valid id.
   log.send(
     1,
     randomEvents(100, 6, (id) => [id.toUpperCase(), id.replace('bf', 'BF'), `{${id}}`, '7']),
