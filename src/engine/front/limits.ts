@@ -53,6 +53,10 @@ export const CATCH_UP_MS_MAX = 30_000
  */
 export const PROCESSING_RETRY_MS_MAX = 10_000
 /**
+ * The longest pause between two retries while the machine lacks disk space or open files, or does not answer reads.
+ */
+export const SHORTAGE_RETRY_MS_MAX = 1000
+/**
  * The number of live event streams that are open at a time. A further one is answered 503.
  * @user Console and live events
  */

@@ -9,7 +9,7 @@
  */
 import type { Clock } from '../../base/clock.ts'
 import type { LiveWatch } from '../../rules/events/live-events.ts'
-import type { Shortage } from '../../store/faults.ts'
+import { isShortage, type Shortage } from '../../store/faults.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { ProcessResult, ProcessTask } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
@@ -19,6 +19,7 @@ import {
   CATCH_UP_MS_MAX,
   GATHER_EVENTS_MAX,
   PROCESSING_RETRY_MS_MAX,
+  SHORTAGE_RETRY_MS_MAX,
   YIELD_EVENTS_MAX,
   YIELD_MS_MAX,
 } from './limits.ts'
@@ -361,7 +362,8 @@ export class ProcessingLoop {
     } catch (cause) {
       this.#isRunning = false
       if (cause instanceof ThreadEndedError && !cause.wasWriting) {
-        this.#retry({ kind: 'thread_ended', reason: messageOf(cause.cause) })
+        const shortage = isShortage(cause.cause) ?? undefined
+        this.#retry({ kind: 'thread_ended', reason: messageOf(cause.cause) }, shortage)
         return
       }
       this.#giveUp(cause)
@@ -397,10 +399,9 @@ export class ProcessingLoop {
     this.#failures++
     this.#sentence = SENTENCES[shortage ?? kind]
     this.#options.onTrouble?.({ kind, reason, failures: this.#failures })
-    const delayMs = Math.min(
-      PROCESSING_RETRY_MS_MAX,
-      RETRY_MS_FIRST * 2 ** Math.min(this.#failures, 16),
-    )
+    // A shortage can end at any moment, and an attempt that fails for it has hardly cost anything.
+    const delayMsMax = shortage === undefined ? PROCESSING_RETRY_MS_MAX : SHORTAGE_RETRY_MS_MAX
+    const delayMs = Math.min(delayMsMax, RETRY_MS_FIRST * 2 ** Math.min(this.#failures, 16))
     // Callers that wait for progress wait for an early retry, but not for a late one.
     if (delayMs >= EXHAUSTED_MS) {
       for (const callback of this.#catchUpCallbacks.splice(0)) callback()
