@@ -84,8 +84,8 @@ function checkNode() {
   if (lines.some((line) => line[0] === major && minor >= line[1])) return
   const names = lines.map((line) => line.join('.')).join(', ')
   fail(
-    `Node ${process.versions.node} is not supported: install one of ${names} (or a newer release of the same line); ` +
-      'nothing was changed.',
+    `Node.js ${process.versions.node} is not supported. Install one of ${names} (or a newer release of the same line). ` +
+      'Nothing was changed.',
   )
 }
 

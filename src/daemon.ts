@@ -246,7 +246,7 @@ class RunningDaemon implements Daemon {
       copyNews: () => this.#copy?.takeNews() ?? {},
       onResult: (result) => this.#processed(result),
       onTrouble: (trouble) => this.#troubled(trouble),
-      onFailure: (cause) => this.#fail('processing failed', cause),
+      onFailure: (cause) => this.#fail('Processing failed.', cause),
     })
     this.#copy =
       parts.warehouse?.openCopy(parts, this.#metrics.page, () => this.#loop.look()) ?? null
@@ -317,7 +317,7 @@ class RunningDaemon implements Daemon {
     })
     this.#every(DISK_CHECK_MS, () => void this.#disk.refresh(this.#loop.backlogBytes))
     this.#every(DATA_DIR_CHECK_MS, () => {
-      if (!this.#parts.dataDir.isInPlace()) this.#fail('the data directory was moved or removed')
+      if (!this.#parts.dataDir.isInPlace()) this.#fail('The data directory was moved or removed.')
     })
     this.#metrics.page.onCollect(() => collectGauges(this.#metrics, this.#gaugeSources()))
     serviceManager.startWatchdog(
@@ -357,7 +357,7 @@ class RunningDaemon implements Daemon {
     serviceManager.status('stopping')
     this.#live.close()
     const cutOffCount = await this.#front.server.close(ANSWER_MS_MAX)
-    if (cutOffCount > 0) log.warn({ requests: cutOffCount }, 'requests were cut off')
+    if (cutOffCount > 0) log.warn({ requests: cutOffCount }, 'Some requests were cut off.')
     if (this.#failure === undefined) {
       await this.#groupCommit.drained()
       await this.#loop.finish(PROCESS_MS_MAX)
@@ -491,7 +491,8 @@ class RunningDaemon implements Daemon {
   #readiness(): Readiness {
     const reasons: string[] = []
     if (this.#isStopping) reasons.push('The daemon is stopping.')
-    if (!this.#loop.isCaughtUp) reasons.push('Events accepted before the start are processed.')
+    if (!this.#loop.isCaughtUp)
+      reasons.push('Events accepted before the start are being processed.')
     const isServing = reasons.length === 0 && this.#groupCommit.isHealthy && !this.#failure
     const reason = this.#admission.reasonAgainstWriting()
     if (reason !== null) reasons.push(reason)
@@ -516,7 +517,7 @@ class RunningDaemon implements Daemon {
     ...this.#parts,
     shares: this.#shares,
     onCommit: (...commit) => this.#committed(...commit),
-    onFailure: (cause) => this.#fail('the log could not be written', cause),
+    onFailure: (cause) => this.#fail('The log could not be written.', cause),
   })
 
   #committed(result: AppendResult, bytes: number, events: number, requests: number): void {
@@ -547,9 +548,9 @@ class RunningDaemon implements Daemon {
     if (!released) return
     const { log } = this.#parts
     const { bytes, failure: reason } = released
-    if (bytes > 0) log.info({ bytes }, 'free pages of the store were given back to the disk')
+    if (bytes > 0) log.info({ bytes }, 'Free pages of the store were returned to the disk.')
     if (reason !== null) {
-      log.warn({ reason }, 'free pages of the store could not be given back to the disk')
+      log.warn({ reason }, 'Free pages of the store could not be returned to the disk.')
     }
   }
 
@@ -572,13 +573,13 @@ class RunningDaemon implements Daemon {
 
   #troubled({ kind, reason, failures }: ProcessingTrouble): void {
     this.#metrics.processingFailures.with(kind).value++
-    this.#parts.log.error({ kind, reason, failures }, 'processing failed and is tried again')
+    this.#parts.log.error({ kind, reason, failures }, 'Processing failed and is tried again.')
   }
 
   #died({ threads, cause, isReplaced }: ThreadDeath): void {
     this.#metrics.workerThreadDeaths.with(threads).value++
-    if (!isReplaced) this.#fail('a thread ended and cannot be replaced', cause)
-    else this.#parts.log.error({ err: cause, threads }, 'a thread ended and is replaced')
+    if (!isReplaced) this.#fail('A thread ended and cannot be replaced.', cause)
+    else this.#parts.log.error({ err: cause, threads }, 'A thread ended and is replaced.')
   }
 
   /**

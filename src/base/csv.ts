@@ -98,7 +98,7 @@ function textOf(value: unknown): string {
 }
 
 function tooManyCells(): ServiceError {
-  const detail = `the table would have more than ${TABLE_CELLS_MAX} cells; ask for fewer rows or for JSON`
+  const detail = `The table would have more than ${TABLE_CELLS_MAX} cells. Request fewer rows, or JSON.`
   return new ServiceError('invalid_input', detail, { attr: 'format' })
 }
 
@@ -139,7 +139,8 @@ function readCell(
   if (isQuoted) {
     do {
       quote = text.indexOf('"', quote + 1)
-      if (quote < 0) throw new ServiceError('invalid_input', 'a quoted cell has no end', { attr })
+      if (quote < 0)
+        throw new ServiceError('invalid_input', 'A quoted cell has no closing quote.', { attr })
       if (text[quote + 1] === '"') quote++
       else break
     } while (quote < text.length)
@@ -202,7 +203,7 @@ export class CsvReader {
       if (found === null || !this.#isWhole(found)) {
         const lineFeed = text.indexOf('\n', start)
         if (lineFeed < 0) break
-        const fault = 'a quoted cell in it has no end'
+        const fault = 'a quoted cell in it has no closing quote'
         yield { cells: NO_CELLS, line: this.#line++, lineCount: 1, fault }
         start = lineFeed + 1
         continue
@@ -210,7 +211,7 @@ export class CsvReader {
       const { cells, lineCount, end } = found
       if (this.#columns === 0) this.#columns = cells.length
       const isShort = isCut && end === text.length && cells.length < this.#columns
-      let fault = isShort ? 'the file ends within it' : null
+      let fault = isShort ? 'the file ends in the middle of it' : null
       if (cells.length > this.#columns) fault = 'it has more cells than the header'
       yield { cells, line: this.#line, lineCount, fault }
       this.#line += lineCount

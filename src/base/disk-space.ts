@@ -23,7 +23,7 @@ export async function requireFreeDisk(path: string): Promise<void> {
   if (freeBytes >= COMMAND_BYTES) return
   const freeMib = Math.floor(freeBytes / 1024 ** 2)
   throw new OperatorError(
-    `the disk of ${path} is nearly full (${freeMib} MiB free): make room, at least ` +
-      `${COMMAND_BYTES / 1024 ** 2} MiB`,
+    `The disk of ${path} is nearly full (${freeMib} MiB free). Free at least ` +
+      `${COMMAND_BYTES / 1024 ** 2} MiB.`,
   )
 }

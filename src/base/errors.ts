@@ -113,8 +113,17 @@ export class ServiceError extends Error {
  * Returns 400 `invalid_input` about a field. The detail is the field name followed by `what`. `where` replaces the name
  * if the fault is inside the field.
  */
-export function invalidInput(attr: string, what: string, where = attr): ServiceError {
-  return new ServiceError('invalid_input', `${where} ${what}`, { attr })
+export function fieldText(name: string, what: string): string {
+  return `\`${name}\` ${what}.`
+}
+
+/**
+ * Returns 400 `invalid_input` about a field. `what` continues the sentence after the name, as in `fieldText`.
+ * `where` takes the place of the name, as it is, if something within the field is at fault.
+ */
+export function invalidInput(attr: string, what: string, where?: string): ServiceError {
+  const detail = where === undefined ? fieldText(attr, what) : `${where} ${what}.`
+  return new ServiceError('invalid_input', detail, { attr })
 }
 
 /** A wrong setting or a wrong use of the command line. The exit code is 2. */

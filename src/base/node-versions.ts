@@ -30,7 +30,7 @@ export function nodeObstacle(version: string): string | null {
   const isSupported = NODE_LINES.some((line) => major === line.major && minor >= line.minorMin)
   if (isSupported) return null
   return (
-    `Node ${version} is not supported: Tenrec runs on Node 20 (20.19 or newer), 22, 24 and 26; ` +
-    'install one of these; nothing was changed'
+    `Node.js ${version} is not supported. Tenrec runs on Node.js 20 (20.19 or newer), 22, 24 and 26. ` +
+    'Install one of these. Nothing was changed.'
   )
 }

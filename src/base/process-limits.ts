@@ -51,8 +51,8 @@ export function filesMissing(filesNeeded = COMMAND_FILES): string | null {
   const files = openFilesMax()
   if (files >= filesNeeded) return null
   return (
-    `the limit of open files is ${files}, but at least ${filesNeeded} are needed: raise it with \`ulimit -n 65536\`, ` +
-    'or with LimitNOFILE=65536 in the service file; nothing was changed'
+    `The limit of open files is ${files}, but at least ${filesNeeded} are needed. Raise it with \`ulimit -n 65536\`, ` +
+    'or with LimitNOFILE=65536 in the service file. Nothing was changed.'
   )
 }
 
@@ -61,9 +61,9 @@ export function addressesMissing(neededGib = STORE_ADDRESSES_GIB): string | null
   const bytes = limitOf('Max address space')
   if (bytes >= neededGib * GIB) return null
   return (
-    `the limit of address space is ${Math.floor(bytes / GIB)} GiB, but at least ${neededGib} GiB are needed: ` +
-    'remove it with `ulimit -v unlimited`, or with LimitAS=infinity in the service file; data files reserve ' +
-    'addresses to grow, which takes no memory; to limit memory, set MemoryMax= in the service file; nothing was changed'
+    `The limit of address space is ${Math.floor(bytes / GIB)} GiB, but at least ${neededGib} GiB are needed. ` +
+    'Remove the limit with `ulimit -v unlimited`, or with LimitAS=infinity in the service file. Data files reserve ' +
+    'addresses to grow, which takes no memory. To limit memory, set MemoryMax= in the service file. Nothing was changed.'
   )
 }
 

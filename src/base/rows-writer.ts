@@ -102,6 +102,6 @@ export function bytesOf(texts: readonly string[]): Uint8Array<ArrayBuffer> {
 }
 
 function tableTooLarge(): ServiceError {
-  const detail = `the table would have more than ${TABLE_BYTES_MAX} bytes; ask for fewer rows or for JSON`
+  const detail = `The table would have more than ${TABLE_BYTES_MAX} bytes. Request fewer rows, or JSON.`
   return new ServiceError('invalid_input', detail, { attr: 'format' })
 }

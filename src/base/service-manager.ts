@@ -55,14 +55,16 @@ export function createServiceManager(options: {
   const watchdogMs = parseWatchdogMs(environment)
   const send = chooseTransport(address, environment, log)
   if (send === null) {
-    const reason = 'neither the package unix-dgram nor the program systemd-notify is usable'
+    const reason = 'neither the package `unix-dgram` nor the program `systemd-notify` can be used'
     if (watchdogMs !== null) {
       throw new OperatorError(
-        `The service manager expects signs of life (WATCHDOG_USEC), but ${reason}. ` +
-          'Install systemd-notify, or remove WatchdogSec= from the unit.',
+        `The service manager expects keep-alive messages (WATCHDOG_USEC), but ${reason}. ` +
+          'Install `systemd-notify`, or remove WatchdogSec= from the unit.',
       )
     }
-    log.warn(`NOTIFY_SOCKET is set, but ${reason}: the service manager is not told of readiness`)
+    log.warn(
+      `NOTIFY_SOCKET is set, but ${reason}, so the service manager is not told when the service is ready.`,
+    )
   }
   return new ServiceManager(send ?? (() => {}), watchdogMs, log, send !== null)
 }
@@ -125,7 +127,10 @@ export class ServiceManager {
 
   #feedWatchdog(isAlive: boolean): void {
     if (isAlive) this.#send('WATCHDOG=1')
-    else if (this.#wasAlive) this.#log.error('no progress: the watchdog is no longer fed')
+    else if (this.#wasAlive)
+      this.#log.error(
+        'The server makes no progress, so the watchdog gets no more keep-alive messages.',
+      )
     this.#wasAlive = isAlive
   }
 }
@@ -143,7 +148,7 @@ function chooseTransport(
   environment: ServiceEnvironment,
   log: Logger,
 ): Send | null {
-  const report = (error: Error) => log.warn({ err: error }, 'could not tell the service manager')
+  const report = (error: Error) => log.warn({ err: error }, 'Could not notify the service manager.')
   const program = hasNotifyProgram(environment) ? sendByProgram(address, environment, report) : null
   const isPath = address.startsWith('/') && Buffer.byteLength(address) <= SOCKET_PATH_BYTES_MAX
   const datagram = isPath ? loadDatagramModule() : null

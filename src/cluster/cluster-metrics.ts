@@ -27,39 +27,45 @@ export interface ClusterFigures {
 /** The help text and the value of each metric. Names that end in `_total` are counters. */
 const METRICS: Readonly<Record<string, readonly [string, (now: ClusterFigures) => number]>> = {
   cluster_alone: ['Whether no majority of brokers answers.', (now) => Number(now.isAlone)],
-  cluster_outbox_blocks: ['Accepted blocks that the brokers do not have.', (now) => now.unsent],
+  cluster_outbox_blocks: ['Accepted blocks that the brokers have not stored.', (now) => now.unsent],
   cluster_messages_waiting: [
     'Messages of the shared log that wait to be processed.',
     (now) => now.waiting,
   ],
-  cluster_alone_commits_total: ['Commits answered from this disk alone.', (now) => now.alone],
-  cluster_messages_total: ['Messages that the brokers have taken.', (now) => now.messages],
-  cluster_message_bytes_total: ['Bytes of these messages, compressed.', (now) => now.messageBytes],
+  cluster_alone_commits_total: [
+    'Commits confirmed by the disk of this machine alone.',
+    (now) => now.alone,
+  ],
+  cluster_messages_total: ['Messages that the brokers have stored.', (now) => now.messages],
+  cluster_message_bytes_total: ['Compressed bytes of these messages.', (now) => now.messageBytes],
   cluster_control_changes_total: [
-    'Changes of the catalogue made here.',
+    'Catalogue changes made by this machine.',
     ({ control }) => control.made,
   ],
   cluster_control_conflicts_total: [
-    'Changes decided again, because others were first.',
+    "Changes that were evaluated again because another machine's change came first.",
     ({ control }) => control.again,
   ],
   cluster_control_refused_total: [
-    'Changes that no majority has taken.',
+    'Changes that no majority of brokers has confirmed.',
     ({ control }) => control.refused,
   ],
   cluster_control_number: [
-    'The newest change of the catalogue, by whomever.',
+    'Number of the newest catalogue change of the cluster.',
     (now) => now.controlNumber,
   ],
-  cluster_questions_total: ['Questions to machines that hold events.', (now) => now.asked],
+  cluster_questions_total: ['Requests to replicas.', (now) => now.asked],
   cluster_questions_unanswered_total: [
-    'Questions to them that were refused or got no answer.',
+    'Requests to replicas that were refused or not answered.',
     (now) => now.unanswered,
   ],
-  cluster_answers_total: ['Questions of other machines answered here.', (now) => now.answered],
+  cluster_answers_total: [
+    'Requests of other machines answered by this machine.',
+    (now) => now.answered,
+  ],
 }
 const OF_PARTITION = 'cluster_partition_outbox_blocks'
-const OF_PARTITION_HELP = 'Accepted blocks that the brokers do not have, by partition.'
+const OF_PARTITION_HELP = 'Accepted blocks that the brokers have not stored, by partition.'
 
 /** Adds the metrics of a node to the page. */
 export function addMetrics(page: MetricPage, figures: () => ClusterFigures): void {

@@ -175,7 +175,7 @@ export class ClusterNode {
 
   /** The problems of this node, as sentences. */
   get troubles(): readonly string[] {
-    const what = `${this.commits.unsent} blocks are on this disk alone`
+    const what = `${this.commits.unsent} blocks are stored on this disk only`
     const alone = this.commits.isAlone ? [`No majority of brokers answers: ${what}.`] : []
     const parts = [this.#feed?.trouble ?? null, this.changes.trouble, this.#smallMessages()]
     const troubles = parts.filter((trouble) => trouble !== null)
@@ -187,8 +187,8 @@ export class ClusterNode {
     const { bodyBytesMax } = this.#options.settings
     const bytesMax = this.#brokers.messageBytesMax
     if (bytesMax === null || bytesMax >= bodyBytesMax + MESSAGE_HEADS_BYTES_MAX) return null
-    const wanted = `set it to ${bodyBytesMax + MESSAGE_HEADS_BYTES_MAX} or more, or lower body_limit`
-    return `max_payload of the brokers is ${bytesMax} and a body may have ${bodyBytesMax} bytes: ${wanted}.`
+    const wanted = `Set it to at least ${bodyBytesMax + MESSAGE_HEADS_BYTES_MAX}, or lower \`body_limit\``
+    return `\`max_payload\` of the brokers is ${bytesMax} bytes, but a body may have ${bodyBytesMax} bytes. ${wanted}.`
   }
 
   get #figures(): ClusterFigures {

@@ -244,7 +244,10 @@ export class ControlState implements ChangeLog {
     if (this.#isClosed) return
     this.trouble = trouble
     this.failure = cause
-    this.#options.logger.error({ err: cause }, `${trouble} Restore a backup of another one.`)
+    this.#options.logger.error(
+      { err: cause },
+      `${trouble} Restore a backup of another machine of the cluster.`,
+    )
   }
 
   /**
@@ -255,7 +258,7 @@ export class ControlState implements ChangeLog {
     const { incarnation, sequence } = this.#read
     const state = await this.#options.stream.state().catch(() => null)
     if (state === null || state.incarnation !== incarnation || state.last >= sequence) return
-    this.#stop('The brokers have lost changes of the catalogue.', undefined)
+    this.#stop('The brokers have lost catalogue changes.', undefined)
   }
 
   /** Starts with an incarnation of which nothing was read. It contains a whole catalogue, or one will start it. */
@@ -296,8 +299,8 @@ export class ControlState implements ChangeLog {
   #keep(beginning: Beginning, message: ControlMessage, sequence: number): void {
     beginning.sets.push({ sequence, message })
     if (beginning.older === null) return
-    const trouble = 'The catalogue of this machine has changes that the others lack.'
-    this.#stop(trouble, new Error('others went on with an older one'))
+    const trouble = 'The catalogue of this machine has changes that the other machines lack.'
+    this.#stop(trouble, new Error('other machines continued with an older catalogue'))
   }
 
   async #takeWhole(message: ControlMessage, sequence: number): Promise<void> {
@@ -317,7 +320,10 @@ export class ControlState implements ChangeLog {
     this.place = place
     this.#beginning = null
     this.isBeginner = this.#offered.has(message.id)
-    this.#options.logger.info({ number }, 'the catalogue is that of the cluster')
+    this.#options.logger.info(
+      { number },
+      'The catalogue of this machine is up to date with the cluster.',
+    )
     this.#options.onChange()
   }
 
@@ -331,7 +337,10 @@ export class ControlState implements ChangeLog {
         const isFinal = cause instanceof RangeError || cause instanceof OperatorError
         if (isFinal || this.#isClosed) throw cause
         if (performance.now() > complainAtMs) {
-          this.#options.logger.error({ err: cause }, 'the catalogue cannot be written; again')
+          this.#options.logger.error(
+            { err: cause },
+            'The catalogue cannot be written. It will be tried again.',
+          )
           complainAtMs = performance.now() + COMPLAIN_MS
         }
         await sleep(AGAIN_MS)
@@ -362,7 +371,7 @@ export class ControlState implements ChangeLog {
       const sequence = await stream.publish(data, id, PUBLISH_MS_MAX, newest)
       await this.#takeOwn({ sequence, data }, incarnation)
     } catch (cause) {
-      this.#options.logger.debug({ err: cause }, 'the catalogue is not offered now')
+      this.#options.logger.debug({ err: cause }, 'The catalogue could not be published.')
     } finally {
       this.#isLooking = false
     }
@@ -392,9 +401,9 @@ export class ControlState implements ChangeLog {
       const whole = { kind: 'whole', id, number, through, parts: parts.length } as const
       await stream.publish(encodeControl(whole), id, PUBLISH_MS_MAX)
       await stream.cut(through + 1)
-      logger.info({ number, parts: parts.length }, 'the stream of the catalogue is cut')
+      logger.info({ number, parts: parts.length }, 'The catalogue stream is truncated.')
     } catch (cause) {
-      logger.debug({ err: cause }, 'the stream of the catalogue is not cut now')
+      logger.debug({ err: cause }, 'The catalogue stream could not be truncated.')
     }
   }
 }

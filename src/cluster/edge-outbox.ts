@@ -219,8 +219,8 @@ export class EdgeOutbox {
     if (this.#aloneSinceMs !== null) return
     const { clock, logger, isMajorityNeeded } = this.#options
     this.#aloneSinceMs = clock.now()
-    const what = isMajorityNeeded ? 'events are refused' : 'events are accepted by this disk alone'
-    logger.warn({ unsent: this.unsentBlocks }, `no majority of brokers answers: ${what}`)
+    const what = isMajorityNeeded ? 'events are refused' : 'events are stored on this disk only'
+    logger.warn({ unsent: this.unsentBlocks }, `No majority of brokers answers: ${what}.`)
   }
 
   #beginAnew(): void {
@@ -292,7 +292,7 @@ export class EdgeOutbox {
     }
     if (this.#aloneSinceMs !== null && this.#next > this.#last) {
       this.#aloneSinceMs = null
-      logger.info('a majority of brokers has everything again')
+      logger.info('A majority of brokers has all events again.')
     }
     const sent = this.#waiting.filter((waiting) => waiting.last <= last)
     for (const waiting of sent) this.#end(waiting, null)
@@ -360,7 +360,7 @@ export class EdgeOutbox {
     log.refresh()
     // Blocks that were dropped are only in backups.
     if ((log.extent()?.first ?? this.#last + 1) > number) return
-    logger.warn({ from: number }, 'the brokers have lost messages: they are sent again')
+    logger.warn({ from: number }, 'The brokers have lost messages, which are sent again.')
     this.#epoch++
     this.#next = number
     this.#acked = number - 1

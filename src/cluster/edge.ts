@@ -194,7 +194,7 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     const toldMs = performance.now() - NOBODY_TOLD_MS
     return [...this.link.nobodySinceMs]
       .filter(([, sinceMs]) => sinceMs <= toldMs)
-      .map(([partition]) => `No machine that holds the events of partition ${partition} answers.`)
+      .map(([partition]) => `No replica of partition ${partition} answers.`)
   }
 
   close(): void {

@@ -191,7 +191,7 @@ export class HolderService {
           if (work.isUnwanted) cancel()
         })
       default:
-        throw new ServiceError('invalid_input', 'the machine does not know what is asked')
+        throw new ServiceError('invalid_input', 'The machine does not know this request.')
     }
   }
 
@@ -228,7 +228,10 @@ async function runCall(
   onLeave: NonNullable<CallOptions['onLeave']>,
 ): Promise<unknown> {
   if (!STORE_CALLS.has(name)) {
-    throw new ServiceError('invalid_input', 'the machine does not answer that call to others')
+    throw new ServiceError(
+      'invalid_input',
+      'The machine does not answer this request for other machines.',
+    )
   }
   if (name === 'query') {
     const [task] = values as Parameters<WorkerPool['queries']['answer']>

@@ -42,8 +42,9 @@ export async function joinCatalogue(options: JoinOptions): Promise<boolean> {
   // the brokers may be electing a leader.
   const known = await note().catch(note).catch(note)
   if (known === name) return isKept
-  const how = "'tenrec cluster forget-warehouse' on one of its machines, before it has another one"
-  throw new OperatorError(`the cluster has the warehouse ${known}: ${how}`)
+  const how =
+    'run `tenrec cluster forget-warehouse` on one of its machines before it gets another one'
+  throw new OperatorError(`The cluster has the warehouse ${known}. To change it, ${how}.`)
 }
 
 async function join(options: JoinOptions): Promise<boolean> {
@@ -82,11 +83,12 @@ async function settled(control: ControlState, logger: Logger): Promise<void> {
     if (control.failure instanceof OperatorError) throw control.failure
     const now = performance.now()
     if (now > startedAtMs + JOIN_MS_MAX) {
-      const what = control.trouble ?? 'no majority of brokers answers, and they have the catalogue'
+      const what =
+        control.trouble ?? 'No majority of brokers answers, but the brokers have the catalogue.'
       throw new OperatorError(what, { cause: control.failure })
     }
     if (now > tellAtMs) {
-      logger.warn('waiting for a majority of the brokers, which have the catalogue')
+      logger.warn('Waiting for a majority of the brokers, which have the catalogue.')
       tellAtMs = Number.POSITIVE_INFINITY
     }
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS))

@@ -198,7 +198,7 @@ export class NatsBrokers implements Announcements, Messages {
         for (const listener of this.#listeners) subscribe(connection, listener)
         void this.#watch(connection)
         this.#link = { connection, manager, streams: jetstream(connection) }
-        this.#log.info({ server: connection.getServer() }, 'connected to a broker')
+        this.#log.info({ server: connection.getServer() }, 'Connected to a broker.')
         for (const stream of this.#streams.values()) void stream.look()
         return
       } catch {
@@ -382,7 +382,9 @@ class NatsStream implements SharedStream {
         max_age: ageMsMax * NANOSECONDS,
         duplicate_window: DUPLICATE_WINDOW_MS * NANOSECONDS,
       })
-      this.#log.warn(`no stream of ${what}: ${await making.then(() => 'it is made', String)}`)
+      this.#log.warn(
+        `The stream of ${what} does not exist: ${await making.then(() => 'it was created.', String)}`,
+      )
       // If two machines create it at the same moment, this one may be told of another stream. So the actual state is
       // read again.
       throw cause
@@ -412,7 +414,7 @@ class NatsStream implements SharedStream {
         // The client may wait forever for the answer of a broker that is gone.
         await Promise.race([following, isOver])
       } catch (cause) {
-        this.#log.debug({ err: cause }, 'following the stream begins anew')
+        this.#log.debug({ err: cause }, 'Subscribing to the stream again.')
       }
       following.catch(() => undefined)
       this.#generation++

@@ -40,7 +40,9 @@ export async function prepareBox({ settings, logger }: BoxOptions): Promise<bool
   const { dataDir } = settings
   if (readOrigin(dataDir) !== null || (await lastOf(dataDir)) === 0) return false
   if (settings.partitions[0] !== 0) {
-    throw new OperatorError('this directory has events of one box: they become partition 0')
+    throw new OperatorError(
+      'This directory has the events of a single machine. They become partition 0.',
+    )
   }
   await requireEmptyStream(settings.cluster, logger)
   await processAll({ settings, logger })
@@ -79,7 +81,7 @@ export async function leaveCluster({ settings, logger }: BoxOptions): Promise<vo
     const blocks = await takeOver(dataDir, outbox)
     renameSync(outbox, left)
     flush(resolve(dataDir))
-    logger.warn({ blocks }, 'this machine leaves its cluster and is one box now')
+    logger.warn({ blocks }, 'This machine leaves its cluster and runs on its own from now on.')
   }
   writeOrigin(dataDir, null)
   rmSync(left, { recursive: true, force: true })
@@ -93,8 +95,10 @@ function requireOnlyPartition(dataDir: string): void {
   const partitions = directory.partitions()
   void directory.close()
   if (partitions.length === 1 && (readOrigin(dataDir)?.partition ?? 0) === 0) return
-  const what = 'projects of this cluster are stored in several partitions'
-  throw new OperatorError(`${what}: no machine of it can be one box, keep the setting cluster`)
+  const what = 'Projects of this cluster are stored in several partitions'
+  throw new OperatorError(
+    `${what}, so none of its machines can run on its own. Keep the setting \`cluster\`.`,
+  )
 }
 
 /** Returns the number of the newest block that a single machine has had. */
@@ -115,13 +119,13 @@ async function requireEmptyStream(servers: readonly string[], logger: Logger): P
       if (state?.last === 0) return
       if (state !== null) {
         const what =
-          'the brokers have events already, and this directory has others of a single box'
-        const how = 'restore a backup of a machine of the cluster here, or choose other brokers'
+          'The brokers already have events, and this directory has other events of a single machine'
+        const how = 'Restore a backup of a machine of the cluster here, or choose other brokers'
         throw new OperatorError(`${what}: ${how}`)
       }
       if (performance.now() > deadline) {
         throw new OperatorError(
-          'no majority of brokers answers: a box needs them to begin a cluster',
+          'No majority of brokers answers, but they are needed to start a cluster from a single machine.',
         )
       }
       await new Promise((settle) => setTimeout(settle, LOOK_MS))

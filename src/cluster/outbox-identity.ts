@@ -45,7 +45,9 @@ export class OutboxIdentity {
   beginRun(firstNumber: number, firstKept: number): void {
     const [last = 0] = this.#kept.runs.at(-1) ?? []
     if (last >= OUTBOX_RUNS_MAX) {
-      throw new OperatorError(`${this.#path}: the outbox was opened too often; see docs/CLUSTER.md`)
+      throw new OperatorError(
+        `${this.#path}: the outbox was opened too often. See docs/CLUSTER.md.`,
+      )
     }
     const runs = this.#kept.runs.filter(([, first], index, all) => {
       const next = all[index + 1]
@@ -77,6 +79,6 @@ function read(path: string): Kept | null {
     return JSON.parse(readFileSync(path, 'utf8')) as Kept
   } catch (cause) {
     if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return null
-    throw new OperatorError(`${path} cannot be read`, { cause })
+    throw new OperatorError(`Cannot read ${path}.`, { cause })
   }
 }

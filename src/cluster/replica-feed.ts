@@ -159,10 +159,10 @@ export class ReplicaFeed {
   /** Records missing blocks. If the brokers have lost them, their edge sends them again if it can. */
   #lack(edge: string, has: number, comes: number): void {
     if (this.#lacking.has(edge)) return
-    this.#lacking.set(edge, `This copy lacks blocks ${has + 1} to ${comes - 1} of edge ${edge}.`)
+    this.#lacking.set(edge, `This replica lacks blocks ${has + 1} to ${comes - 1} of edge ${edge}.`)
     this.#options.logger.error(
       { edge, has, comes },
-      'this copy lacks what the stream does not have any more: unless it comes soon, restore a newer backup of another one',
+      'This replica lacks blocks that the stream no longer has. If they do not arrive soon, restore a newer backup of another replica.',
     )
   }
 }

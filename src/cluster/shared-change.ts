@@ -52,7 +52,7 @@ export async function shareChange<T>(
   } catch (cause) {
     if (control.counts.refused === 0) throw cause
     const brokerList = servers.join(', ')
-    const what = `no majority of the brokers (${brokerList}) has taken the change; look whether it was made`
+    const what = `No majority of the brokers (${brokerList}) has confirmed the change. Check whether it was made.`
     throw new OperatorError(what, { cause })
   } finally {
     endProposing()

@@ -28,8 +28,8 @@ export class ConfigFile {
       const place = `${path} ${placeOf(source, key)}`
       if (!known.includes(key)) {
         throw new UsageError(
-          `unknown setting ${key} in ${place}${didYouMean(key, known)} ` +
-            "All settings: 'tenrec help serve'",
+          `Unknown setting \`${key}\` in ${place}${didYouMean(key, known) || '.'} ` +
+            'See all settings with `tenrec help serve`.',
         )
       }
       entries.set(key, { value, place })
@@ -47,7 +47,7 @@ function readSource(path: string): string {
     return readFileSync(path, 'utf8')
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    throw new UsageError(`the configuration file ${path} cannot be read: ${reason}`)
+    throw new UsageError(`Cannot read the configuration file ${path}: ${reason}.`)
   }
 }
 
@@ -58,8 +58,8 @@ function parseSource(path: string, source: string): Record<string, unknown> {
     if (!(error instanceof TomlError)) throw error
     const [reason] = error.message.split('\n')
     throw new UsageError(
-      `the configuration file ${path} is not valid TOML: line ${error.line}, ` +
-        `column ${error.column}: ${reason}`,
+      `The configuration file ${path} is not valid TOML: line ${error.line}, ` +
+        `column ${error.column}: ${reason}.`,
     )
   }
 }

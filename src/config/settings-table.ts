@@ -112,82 +112,87 @@ const TABLE = {
     fileKey: 'data_dir',
     kind: PATH,
     default: () => './data',
-    sentence: 'Folder that holds everything that is stored.',
+    sentence: 'Folder that holds all stored data.',
   }),
   host: setting({
     fileKey: 'host',
     kind: text('an address or a host name', (value) => /^[\w.:%-]{1,255}$/.test(value)),
     default: () => '127.0.0.1',
-    sentence: 'Address to listen on; `0.0.0.0` or `::` for all.',
+    sentence: 'Address to listen on. `0.0.0.0` or `::` means all addresses.',
   }),
   port: setting({
     fileKey: 'port',
     kind: integer(0, LAST_PORT),
     default: () => 8000,
-    sentence: 'Port to listen on; with 0 any free one, named in the line `ready`.',
+    sentence:
+      'Port to listen on. With 0, any free port is used, and the log line `ready` names it.',
   }),
   httpServer: setting({
     fileKey: 'http_server',
     kind: choice(HTTP_SERVERS),
     default: (): HttpServerChoice => 'auto',
     sentence:
-      'Library that speaks HTTP: `uws` is uWebSockets.js, `node` is the one of Node; `auto` takes the first where it can be loaded.',
+      'HTTP library. `uws` is uWebSockets.js, `node` is the HTTP server of Node.js. `auto` uses uWebSockets.js if it can be loaded.',
   }),
   memoryBytesMax: setting({
     fileKey: 'memory_max',
     kind: automatic(bytes(MEMORY_BYTES_MIN, 16 * TIB)),
     default: budgetOf,
     defaultText:
-      '`auto`: 640MiB and 64MiB for each core behind the second, at most three quarters of the memory of the machine or its control group',
+      '`auto`: 640MiB plus 64MiB for each core after the second, but at most three quarters of the memory of the machine or its control group',
     sentence:
-      'Working memory of the process, from which the number of threads, their heaps and their caches follow; mapped files do not count.',
+      'Working memory of the process. The number of threads, their heaps and their caches follow from it. Mapped files do not count.',
   }),
   bodyBytesMax: setting({
     fileKey: 'body_limit',
     kind: bytes(KIB, 256 * MIB),
     default: () => 20 * MIB,
-    sentence: 'Largest body of a request, before and after decompression; beyond: 413.',
+    sentence:
+      'Largest body of a request, before and after decompression. Larger bodies are refused with 413.',
   }),
   inFlightBytesMax: setting({
     fileKey: 'inflight_limit',
     kind: bytes(MIB, 64 * GIB),
     default: (machine) => planOf(machine).inFlightBytes,
     defaultText: '256MiB, less where `memory_max` is small',
-    sentence: 'Bodies held in memory at once, over all requests; beyond: 503 with Retry-After.',
+    sentence:
+      'Memory for the bodies of all open requests. Further requests are refused with 503 and Retry-After.',
   }),
   backlogBytesMax: setting({
     fileKey: 'backlog_limit',
     kind: bytes(MIB, 16 * TIB),
     default: () => 4 * GIB,
-    sentence: 'Accepted events on disk that wait to be processed; beyond: 503 with Retry-After.',
+    sentence:
+      'Accepted events on disk that wait to be processed. Beyond the limit, events are refused with 503 and Retry-After.',
   }),
   processingLagMsMax: setting({
     fileKey: 'processing_lag_limit_ms',
     kind: integer(1000, 3_600_000),
     default: () => 30_000,
     sentence:
-      'Milliseconds until what is accepted now can be read, as estimated; beyond: 503 with Retry-After.',
+      'Estimated milliseconds until an event that is accepted now can be read. Beyond the limit, events are refused with 503 and Retry-After.',
   }),
   eventPropertiesBytesMax: setting({
     fileKey: 'event_properties_limit',
     kind: bytes(KIB, 256 * MIB, { isZeroAllowed: true }),
     default: () => MIB,
-    sentence: 'Largest properties of one event as JSON; a larger event is dropped with a warning.',
+    sentence: 'Largest properties of one event, as JSON. A larger event is dropped with a warning.',
   }),
   /** Null: `reserveBytesOf` in engine/front/disk-guard.ts chooses the reserve by the size of the disk. */
   diskReserveBytes: setting({
     fileKey: 'disk_reserve',
     kind: optional(bytes(MIB, 16 * TIB)),
     default: () => null,
-    defaultText: '256MiB, on a disk below 2 GiB an eighth of it',
-    sentence: 'Free disk space below which nothing more is accepted: 503 with Retry-After.',
+    defaultText: '256MiB, or an eighth of the disk if it is smaller than 2 GiB',
+    sentence:
+      'Free disk space below which no more events are accepted. They are refused with 503 and Retry-After.',
   }),
   isNetworkDiskAllowed: setting({
     fileKey: 'allow_network_disk',
     kind: boolean(),
     default: () => false,
     sentence:
-      'Starts although the data directory is on NFS, SMB, FUSE or another network file system, where data may be lost.',
+      'Allows a data directory on NFS, SMB, FUSE or another network file system, where data may be lost.',
   }),
   workerThreads: setting({
     fileKey: 'workers',
@@ -195,36 +200,36 @@ const TABLE = {
     default: (machine) => planOf(machine).workerThreads,
     defaultText: 'cores - 1, at least 1, as far as `memory_max` allows',
     sentence:
-      'Threads for reading; half as many, at least one, for long reads and for each of two kinds of large bodies.',
+      'Worker threads for reads. Half as many, but at least one, are used for long reads and for each of two kinds of large bodies.',
   }),
   analyticsThreads: setting({
     fileKey: 'analytics_threads',
     kind: integer(1, 64),
     default: (machine) => planOf(machine).analyticsThreads,
-    defaultText: 'cores, 16 at most, as far as `memory_max` allows',
+    defaultText: 'cores, at most 16, as far as `memory_max` allows',
     sentence:
-      'Threads for analytic queries, with low priority; a query about many events is divided among them.',
+      'Worker threads for analytic queries, with low priority. A query about many events is divided among them.',
   }),
   queryMsMax: setting({
     fileKey: 'query_timeout_ms',
     kind: integer(100, 3_600_000),
     default: () => 30_000,
-    sentence: 'Milliseconds that an analytic query may take; beyond: 504.',
+    sentence: 'Milliseconds that an analytic query may take. A longer query is refused with 504.',
   }),
   queryCacheBytes: setting({
     fileKey: 'query_cache',
     kind: bytes(MIB, 64 * GIB),
     default: (machine) => planOf(machine).queryCacheBytes,
-    defaultText: '160MiB, less or more as `memory_max` says',
+    defaultText: '160MiB, or less or more, depending on `memory_max`',
     sentence:
-      'Memory for what analytic queries have decoded, some 16 bytes an event; beyond: the oldest is decoded again.',
+      'Memory for the decoded columns of analytic queries, about 16 bytes per event. Beyond the limit, the oldest columns are evicted.',
   }),
   durability: setting({
     fileKey: 'durability',
     kind: choice(DURABILITIES),
     default: () => 'fsync',
     sentence:
-      'What 200 means: `fsync`, the events are on the disk; `commit`, they survive a crash of the process, but not of the machine; `replicated`, in a cluster, they are also on a majority of brokers, or refused.',
+      'What an answer of 200 guarantees. `fsync`: the events are on disk. `commit`: the events survive a crash of the process, but not of the machine. `replicated`: in a cluster, the events are also stored by a majority of brokers, or the request is refused.',
   }),
   cluster: setting({
     fileKey: 'cluster',
@@ -232,23 +237,23 @@ const TABLE = {
       /^(nats|tls):\/\/[\w.:[\]-]{1,255}$/.test(item),
     ),
     default: () => [],
-    defaultText: 'none: one box',
+    defaultText: 'none (a single machine)',
     sentence:
-      'NATS servers with JetStream by which several machines share one log and one catalogue.',
+      'NATS servers with JetStream through which several machines share one log and one catalogue.',
   }),
   clusterCopies: setting({
     fileKey: 'cluster_copies',
     kind: integer(1, 16),
     default: () => 2,
     sentence:
-      'Machines of a cluster that must have stored an event before the one that accepted it forgets it.',
+      'Number of machines of a cluster that must have stored an event before the machine that accepted it releases it.',
   }),
   partitions: setting({
     fileKey: 'partitions',
     kind: partitions(PARTITION_MAX),
     default: () => [0],
     sentence:
-      'Of a machine of a cluster: the partitions of events that it stores, the first in the data directory and each other one in a folder of it; `none`, it accepts events, decides flags, and asks the others for all else.',
+      'The partitions of events that a machine of a cluster stores. The first is in the data directory, each other one in a folder of it. With `none`, the machine accepts events and evaluates flags, and asks the other machines for everything else.',
   }),
   warehouse: setting({
     fileKey: 'warehouse',
@@ -261,7 +266,7 @@ const TABLE = {
     default: () => null,
     defaultText: 'none',
     sentence:
-      'ClickHouse that gets a copy of all events; with a password in it better not as a flag, which others can read in the process list.',
+      'ClickHouse server that gets a copy of all events. If the address has a password, do not pass it as a flag, because other users can read it in the process list.',
     isSecret: true,
     isFlagAllowed: true,
   }),
@@ -269,22 +274,22 @@ const TABLE = {
     fileKey: 'warehouse_keep_days',
     kind: optional(integer(0, 36_500)),
     default: () => null,
-    defaultText: 'for ever',
+    defaultText: 'forever',
     sentence:
-      'Days for which the store keeps the properties of events that the warehouse has, too; later they are read from there.',
+      'Days for which the store keeps the properties of events that ClickHouse has, too. Older properties are read from ClickHouse.',
   }),
   logLevel: setting({
     fileKey: 'log_level',
     kind: choice(LOG_LEVELS),
     default: () => 'info',
-    sentence: 'Least severe lines that are logged.',
+    sentence: 'Lowest severity that is logged.',
   }),
   logFormat: setting({
     fileKey: 'log_format',
     kind: choice(LOG_FORMATS),
     default: ({ isTerminal }) => (isTerminal ? 'pretty' : 'json'),
-    defaultText: '`json`; on a terminal `pretty`',
-    sentence: 'Form of the log on stdout.',
+    defaultText: '`json`, or `pretty` on a terminal',
+    sentence: 'Format of the log on stdout.',
   }),
   /** The URL without a slash at the end. Null: taken from the Host header of each request. */
   publicUrl: setting({
@@ -297,7 +302,7 @@ const TABLE = {
     default: () => null,
     defaultText: 'from the Host header',
     sentence:
-      'Address under which clients reach the daemon, for links in answers. It may have a path only when the console is off.',
+      'Address under which clients reach the daemon, used for links in answers. It may have a path only if the console is off.',
   }),
   trustedProxies: setting({
     fileKey: 'trusted_proxies',
@@ -307,13 +312,13 @@ const TABLE = {
     ),
     default: () => ['127.0.0.0/8', '::1/128'],
     sentence:
-      'Proxies whose `X-Forwarded-Proto` and `X-Forwarded-Host` are believed, and `X-Forwarded-For` for limits and the audit log.',
+      'Proxies whose `X-Forwarded-Proto` and `X-Forwarded-Host` are trusted, and whose `X-Forwarded-For` is used for limits and the audit log.',
   }),
   isConsoleOn: setting({
     fileKey: 'console',
     kind: boolean(),
     default: () => true,
-    sentence: 'Serves the console, for people with a browser; off: its paths and sessions are 404.',
+    sentence: 'Serves the console for browsers. If it is off, its paths and sessions answer 404.',
   }),
   /** The path begins and ends with a slash. */
   consolePath: setting({
@@ -331,73 +336,75 @@ const TABLE = {
     kind: boolean(),
     default: () => true,
     sentence:
-      'Takes `$ip` from `X-Forwarded-For`, whoever sends it; off: the address of the connection.',
+      'Takes `$ip` from `X-Forwarded-For` of any client. If it is off, `$ip` is the address of the connection.',
   }),
   isGetCaptureEnabled: setting({
     fileKey: 'get_capture',
     kind: boolean(),
     default: () => true,
-    sentence: 'Accepts events in the query string of GET requests (the pixel).',
+    sentence: 'Accepts events in the query string of GET requests (tracking pixel).',
   }),
   isBotTagged: setting({
     fileKey: 'tag_bots',
     kind: boolean(),
     default: () => false,
-    sentence: 'Sets `$is_bot` on events whose user agent is that of a bot.',
+    sentence: 'Sets `$is_bot` on events whose user agent belongs to a bot.',
   }),
   isUserAgentParsed: setting({
     fileKey: 'parse_user_agents',
     kind: boolean(),
     default: () => false,
     sentence:
-      'Sets `$browser`, `$os` and `$device_type` from the user agent of events that have none of them.',
+      'Sets `$browser`, `$os` and `$device_type` from the user agent, on events that have none of them.',
   }),
   geoIpDatabase: setting({
     fileKey: 'geoip_database',
     kind: optional(PATH),
     default: () => null,
     defaultText: 'none',
-    sentence: 'GeoIP database (`.mmdb`) from which events get `$geoip_*` by their `$ip`.',
+    sentence: 'GeoIP database (`.mmdb`) that adds `$geoip_*` to events by their `$ip`.',
   }),
   connectionsMax: setting({
     fileKey: 'connections_limit',
     kind: integer(0, 1_000_000),
     default: () => 0,
     sentence:
-      'Open connections of clients; a further one is closed at once. 0 is the limit of open files less 128, at least 4.',
+      'Open client connections. Further connections are closed at once. 0 means the limit of open files minus 128, but at least 4.',
   }),
   addressConnectionsPerSecondMax: setting({
     fileKey: 'address_connections_per_second',
     kind: integer(0, RATE_MAX),
     default: () => 0,
     sentence:
-      'New connections a second from one address that is no trusted proxy; beyond: closed. 0 is no limit.',
+      'New connections per second from one address that is not a trusted proxy. Further connections are closed. 0 means no limit.',
   }),
   addressRequestsPerSecondMax: setting({
     fileKey: 'address_requests_per_second',
     kind: integer(0, RATE_MAX),
     default: () => 0,
     sentence:
-      'Requests a second from one address (IPv6: one /64 network); beyond: 429. 0 is no limit.',
+      'Requests per second from one address (for IPv6, one /64 network). Further requests are refused with 429. 0 means no limit.',
   }),
   projectRequestsPerSecondMax: setting({
     fileKey: 'project_requests_per_second',
     kind: integer(0, RATE_MAX),
     default: () => 0,
-    sentence: 'Requests a second for one project, whatever they ask; beyond: 429. 0 is no limit.',
+    sentence:
+      'Requests per second for one project, of any kind. Further requests are refused with 429. 0 means no limit.',
   }),
   projectEventsPerSecondMax: setting({
     fileKey: 'project_events_per_second',
     kind: integer(0, RATE_MAX),
     default: () => 0,
-    sentence: 'Events a second for one project, on average; beyond: 429. 0 is no limit.',
+    sentence:
+      'Events per second for one project, on average. Further events are refused with 429. 0 means no limit.',
   }),
   bootstrapProjectKey: setting({
     fileKey: 'bootstrap_project_key',
     kind: KEY,
     default: () => null,
     defaultText: 'generated',
-    sentence: 'Key of project 1, on the first start only.',
+    sentence: 'Key of project 1. Used on the first start only.',
     isSecret: true,
   }),
   bootstrapPersonalKey: setting({
@@ -405,7 +412,7 @@ const TABLE = {
     kind: KEY,
     default: () => null,
     defaultText: 'generated',
-    sentence: 'First personal key, on the first start only.',
+    sentence: 'First personal key. Used on the first start only.',
     isSecret: true,
   }),
 }

@@ -113,7 +113,7 @@ function readCredential(fileKey: string, environment: SettingsInput['environment
     return { raw, origin: { kind: 'credential', text: path } }
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
-    throw new UsageError(`the credential ${path} cannot be read: ${String(error)}`)
+    throw new UsageError(`Cannot read the credential ${path}: ${String(error)}.`)
   }
 }
 
@@ -128,8 +128,8 @@ function resolve<Name extends SettingName>(
   if (value !== undefined) return value
   const shown = definition.isSecret ? '(hidden)' : showRaw(found.raw)
   throw new UsageError(
-    `setting ${definition.fileKey}: ${shown} from ${found.origin.text} is not allowed; ` +
-      `allowed: ${definition.kind.allowed}`,
+    `Setting \`${definition.fileKey}\`: ${shown} from ${found.origin.text} is not allowed. ` +
+      `Allowed: ${definition.kind.allowed}.`,
   )
 }
 
@@ -144,8 +144,8 @@ function refuseUnknownVariables(environment: SettingsInput['environment']): void
     if (!variable.startsWith(VARIABLE_PREFIX) || known.includes(variable)) continue
     if (value === undefined || value === '') continue
     throw new UsageError(
-      `unknown setting ${variable} in the environment${didYouMean(variable, known)} ` +
-        "All settings: 'tenrec help serve'",
+      `Unknown setting \`${variable}\` in the environment${didYouMean(variable, known) || '.'} ` +
+        'See all settings with `tenrec help serve`.',
     )
   }
 }
@@ -178,37 +178,37 @@ export function daemonSettings(settings: Settings): readonly [Settings, ...Setti
 function refuseContradictions(settings: Settings): void {
   if (settings.warehouseKeepDays !== null && settings.cluster.length > 0) {
     throw new UsageError(
-      `setting warehouse_keep_days: from ${settings.origins.warehouseKeepDays.text} is not allowed ` +
-        'in a cluster, whose machines erase at different times',
+      `Setting \`warehouse_keep_days\`: a value from ${settings.origins.warehouseKeepDays.text} is not allowed ` +
+        'in a cluster, because its machines erase events at different times.',
     )
   }
   const { partitions, origins } = settings
   const isOneBox = partitions.length === 1 && partitions[0] === 0
   if (!isOneBox && settings.cluster.length === 0) {
     throw new UsageError(
-      `setting partitions: from ${origins.partitions.text} is allowed in a cluster only: ` +
-        'one box stores its events itself',
+      `Setting \`partitions\`: a value from ${origins.partitions.text} is allowed only in a cluster. ` +
+        'A machine without a cluster stores its events itself.',
     )
   }
   if (!partitions.includes(0) && settings.warehouse !== null) {
     throw new UsageError(
-      `setting warehouse: from ${origins.warehouse.text} is not allowed without partition 0: ` +
-        'only events of partition 0 are copied',
+      `Setting \`warehouse\`: a value from ${origins.warehouse.text} is not allowed without partition 0, ` +
+        'because only events of partition 0 are copied.',
     )
   }
   refusePublicPath(settings)
   const lastPort = settings.port + Math.max(0, partitions.length - 1)
   if (lastPort > LAST_PORT) {
     throw new UsageError(
-      `setting port: ${settings.port} from ${origins.port.text} is not allowed with so many partitions: ` +
-        `each behind the first has the next port, and the last would be ${lastPort}`,
+      `Setting \`port\`: ${settings.port} from ${origins.port.text} is not allowed with so many partitions. ` +
+        `Each partition after the first uses the next port, and the last would be ${lastPort}.`,
     )
   }
   if (settings.inFlightBytesMax >= settings.bodyBytesMax) return
   throw new UsageError(
-    `setting inflight_limit: ${formatBytes(settings.inFlightBytesMax)} from ` +
-      `${settings.origins.inFlightBytesMax.text} is not allowed; allowed: at least body_limit, ` +
-      `which is ${formatBytes(settings.bodyBytesMax)} from ${settings.origins.bodyBytesMax.text}`,
+    `Setting \`inflight_limit\`: ${formatBytes(settings.inFlightBytesMax)} from ` +
+      `${settings.origins.inFlightBytesMax.text} is not allowed. Allowed: at least \`body_limit\`, ` +
+      `which is ${formatBytes(settings.bodyBytesMax)} from ${settings.origins.bodyBytesMax.text}.`,
   )
 }
 
@@ -219,8 +219,8 @@ function refuseContradictions(settings: Settings): void {
 function refusePublicPath({ publicUrl, isConsoleOn, origins }: Settings): void {
   if (publicUrl === null || !isConsoleOn || new URL(publicUrl).pathname === '/') return
   throw new UsageError(
-    `setting public_url: ${JSON.stringify(publicUrl)} from ${origins.publicUrl.text} is not allowed with the console, ` +
-      'which cannot be served below a path; allowed: an address of its own such as https://events.example.com, ' +
-      'or any path with console = false',
+    `Setting \`public_url\`: ${JSON.stringify(publicUrl)} from ${origins.publicUrl.text} is not allowed with the console, ` +
+      'which cannot be served below a path. Allowed: an address without a path such as https://events.example.com, ' +
+      'or any path with `console = false`.',
   )
 }

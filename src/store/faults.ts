@@ -68,9 +68,11 @@ export class DamagedRecordError extends Error {
   /** The key in hexadecimal digits. */
   readonly key: string
 
-  constructor(table: string, key: Uint8Array, what = 'the checksum does not fit') {
+  constructor(table: string, key: Uint8Array, what = 'the checksum does not match') {
     const digits = Buffer.from(key).toString('hex')
-    super(`table ${table}, key ${digits}: ${what}; restore from a backup or export what is left`)
+    super(
+      `Table ${table}, key ${digits}: ${what}. Restore the store from a backup, or export what is left.`,
+    )
     this.table = table
     this.key = digits
   }
@@ -161,7 +163,7 @@ export class CommitFailedError extends Error {
 
   constructor(cause: unknown) {
     const reason = cause instanceof Error ? cause.message : String(cause)
-    super(`a transaction could not be committed: ${reason}`, { cause })
+    super(`A transaction could not be committed: ${reason}.`, { cause })
   }
 }
 

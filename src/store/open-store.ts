@@ -140,7 +140,7 @@ function refusePublicKeys({ bootstrapProjectKey, bootstrapPersonalKey }: Setting
   for (const [kind, key] of Object.entries(keys)) {
     if (key === null || !isDevelopmentKey(key)) continue
     throw new UsageError(
-      `the preset ${kind} key is that of 'tenrec dev', which everybody knows: choose another`,
+      `The preset ${kind} key is a key of \`tenrec dev\`, which is public. Choose another key.`,
     )
   }
 }
@@ -152,7 +152,7 @@ function refusePublicKeys({ bootstrapProjectKey, bootstrapPersonalKey }: Setting
 function refuseThrowAway(store: ProjectStore, path: string): void {
   if (!store.hasDevelopmentKey) return
   throw new OperatorError(
-    `${path} belongs to 'tenrec dev', whose keys everybody knows: use another data directory`,
+    `${path} belongs to \`tenrec dev\`, whose keys are public. Use another data directory.`,
   )
 }
 
@@ -351,6 +351,6 @@ export function claimPartition(dataDir: string, partition: number): void {
   }
   const { partition: stored = 0 } = origin ?? { partition }
   if (stored === partition) return
-  const how = `start it with --partitions ${stored}, or take an empty directory`
-  throw new OperatorError(`${dataDir} stores partition ${stored}, not ${partition}: ${how}`)
+  const how = `Start it with --partitions ${stored}, or use an empty directory.`
+  throw new OperatorError(`${dataDir} stores partition ${stored}, not ${partition}. ${how}`)
 }

@@ -112,7 +112,7 @@ export class ClickHouse {
   #answerOf(status: number, answer: Buffer): Buffer {
     if (status === OK) return answer
     const text = answer.toString('utf8', 0, EXPLANATION_CHARACTERS).replace(/\s+/g, ' ').trim()
-    throw new WarehouseError(`ClickHouse at ${this.place} refuses: ${text}`, true)
+    throw new WarehouseError(`ClickHouse at ${this.place} refused the request: ${text}`, true)
   }
 
   #silent(cause: unknown, msMax: number): WarehouseError {
@@ -134,7 +134,7 @@ async function bytesOf(response: IncomingMessage): Promise<Buffer> {
     bytes += chunk.length
     if (bytes > ANSWER_BYTES_MAX) {
       throw new WarehouseError(
-        `an answer of ClickHouse has more than ${ANSWER_BYTES_MAX} bytes`,
+        `An answer of ClickHouse has more than ${ANSWER_BYTES_MAX} bytes.`,
         true,
       )
     }

@@ -72,13 +72,13 @@ export class EventCopy {
     for (const { job } of this.#erasures.values()) this.#order(job)
     thread.on('message', (news: SinkNews) => this.#heard(news))
     thread.on('error', (err) => {
-      log.error({ err }, 'the thread that fills the warehouse ended and is replaced')
+      log.error({ err }, 'The thread that copies events to the warehouse ended and is replaced.')
     })
     this.#ended = new Promise((resolve) => {
       thread.once('exit', () => {
         resolve(null)
         if (this.#isClosing) return
-        this.#hadTrouble('The thread that fills the warehouse has ended.')
+        this.#hadTrouble('The thread that copies events to the warehouse has ended.')
         this.#restart = setTimeout(() => this.start(), RETRY_MS_MAX)
       })
     })
@@ -104,10 +104,12 @@ export class EventCopy {
   get troubles(): readonly string[] {
     const strangers = this.#news?.state.strangers ?? []
     return [
-      ...(this.#trouble === null ? [] : [`Nothing is copied to the warehouse: ${this.#trouble}`]),
+      ...(this.#trouble === null
+        ? []
+        : [`No events are copied to the warehouse: ${this.#trouble}`]),
       ...strangers.map(
         (project) =>
-          `The warehouse has other events of project ${project} than this store: none are copied. See docs/WAREHOUSE.md.`,
+          `The warehouse has other events of project ${project} than this store, so none are copied. See docs/WAREHOUSE.md.`,
       ),
     ]
   }
@@ -150,7 +152,7 @@ export class EventCopy {
     if (news.trouble !== null) this.#hadTrouble(news.trouble)
     else if (this.#trouble !== null) {
       this.#trouble = null
-      log.info({ waiting: news.state.waitingEvents }, 'events are copied to the warehouse again')
+      log.info({ waiting: news.state.waitingEvents }, 'Events are copied to the warehouse again.')
     }
   }
 
@@ -159,7 +161,7 @@ export class EventCopy {
     if (this.#trouble === null && !this.#isClosing) {
       this.#options.log.warn(
         { trouble },
-        'nothing is copied to the warehouse, which is tried again',
+        'No events can be copied to the warehouse. It will be tried again.',
       )
     }
     this.#trouble = trouble

@@ -16,29 +16,27 @@ export interface WarehouseFigures {
 
 /** Adds the metrics of a warehouse to the page. */
 export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFigures): void {
-  const away = page.gauges('warehouse_away', 'Whether ClickHouse takes nothing.', []).with()
+  const away = page.gauges('warehouse_away', 'Whether ClickHouse accepts nothing.', []).with()
   const waiting = page
-    .gauges('warehouse_waiting_events', 'Stored events that ClickHouse does not have.', [])
+    .gauges('warehouse_waiting_events', 'Stored events that ClickHouse does not have yet.', [])
     .with()
   const erasures = page
-    .gauges('warehouse_waiting_erasures', 'Erasures that ClickHouse has not carried out.', [])
+    .gauges('warehouse_waiting_erasures', 'Erasures that ClickHouse has not completed yet.', [])
     .with()
   const lag = page
     .gauges('warehouse_lag_seconds', 'How long ago the oldest of them arrived.', [])
     .with()
   const rows = page
-    .counters('warehouse_rows_total', 'Events that ClickHouse has taken; some come twice.', [])
+    .counters('warehouse_rows_total', 'Events that ClickHouse has stored. Some are sent twice.', [])
     .with()
-  const bytes = page
-    .counters('warehouse_bytes_total', 'Bytes of these events as they were sent.', [])
-    .with()
+  const bytes = page.counters('warehouse_bytes_total', 'Bytes of these events, as sent.', []).with()
   const inserts = page
     .counters('warehouse_inserts_total', 'Inserts that ClickHouse has confirmed.', [])
     .with()
   const failures = page
     .counters(
       'warehouse_failures_total',
-      'Tries after which ClickHouse was left alone for a while.',
+      'Failed attempts, after which ClickHouse is not tried for a while.',
       [],
     )
     .with()

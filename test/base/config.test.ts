@@ -153,29 +153,29 @@ t.test('an invalid value is reported with its origin and the allowed values', as
   const messages: readonly (readonly [Sources, RegExp])[] = [
     [
       { flags: { port: '80000' } },
-      /^setting port: "80000" from --port is not allowed; allowed: a whole number from 0 to 65535$/,
+      /^Setting `port`: "80000" from --port is not allowed\. Allowed: a whole number from 0 to 65535\.$/,
     ],
-    [{ environment: { TENREC_WORKERS: '0' } }, /"0" from TENREC_WORKERS .* from 1 to 256$/],
+    [{ environment: { TENREC_WORKERS: '0' } }, /"0" from TENREC_WORKERS .* from 1 to 256\.$/],
     [{ flags: { workers: '1.5' } }, /"1.5"/],
     [{ flags: { port: '' } }, /"" from --port/],
     [{ flags: { 'body-limit': '20 apples' } }, /bytes from 1KiB to 256MiB, such as 20MiB/],
     [{ flags: { 'body-limit': '1' } }, /bytes from 1KiB/],
     [{ flags: { 'event-properties-limit': '1' } }, /or 0 for no limit/],
-    [{ flags: { durability: 'maybe' } }, /one of fsync, commit, replicated$/],
+    [{ flags: { durability: 'maybe' } }, /one of fsync, commit, replicated\.$/],
     [{ flags: { 'log-level': 'INFO' } }, /one of trace, debug, info/],
     [{ flags: { 'get-capture': 'perhaps' } }, /true or false/],
     [{ flags: { 'trusted-proxies': '10.0.0.0/8,proxy' } }, /IP addresses or ranges/],
     [{ flags: { 'public-url': 'events.example.com' } }, /an address such as https/],
     [
       { flags: { 'public-url': 'https://example.com/analytics/' } },
-      /^setting public_url: "https:\/\/example.com\/analytics" from --public-url .* with the console, .* console = false$/,
+      /^Setting `public_url`: "https:\/\/example.com\/analytics" from --public-url .* with the console, .* `console = false`\.$/,
     ],
     [
       {
         environment: { TENREC_PUBLIC_URL: 'http://127.0.0.1/a' },
         flags: { 'console-path': '/a/' },
       },
-      /^setting public_url: .* from TENREC_PUBLIC_URL is not allowed/,
+      /^Setting `public_url`: .* from TENREC_PUBLIC_URL is not allowed/,
     ],
     [{ flags: { 'data-dir': '' } }, /a path/],
     ...['console', '//', '/a//b', '/../', '/a b', '/api', '/api/x', ''].map((path) => {
@@ -184,7 +184,7 @@ t.test('an invalid value is reported with its origin and the allowed values', as
     [{ flags: { host: 'a b' } }, /a host name/],
     [
       { flags: { 'body-limit': '8MiB', 'inflight-limit': '4MiB' } },
-      /^setting inflight_limit: 4MiB from --inflight-limit .* body_limit, which is 8MiB from --body-limit$/,
+      /^Setting `inflight_limit`: 4MiB from --inflight-limit .* `body_limit`, which is 8MiB from --body-limit\.$/,
     ],
   ]
   const differences = new Differences()
@@ -220,15 +220,15 @@ t.test('the value of a secret never appears in a message', async (t) => {
 t.test('an unknown setting is reported with a suggestion', async (t) => {
   t.match(
     refusalOf({ environment: { TENREC_PROT: '1' } }),
-    /unknown setting TENREC_PROT in the environment; did you mean TENREC_PORT\?/,
+    /Unknown setting `TENREC_PROT` in the environment; did you mean TENREC_PORT\?/,
   )
   const configPath = join(t.testdir({ 'a.toml': '\nhost = "::"\n  bodylimit = 1\n' }), 'a.toml')
   const message = refusalOf({ configPath })
-  t.match(message, `unknown setting bodylimit in ${configPath} line 3, column 3`)
+  t.match(message, `Unknown setting \`bodylimit\` in ${configPath} line 3, column 3`)
   t.match(message, /did you mean body_limit\?/)
   t.match(
     refusalOf({ configPath: join(t.testdir({ 'a.toml': '[server]\nport = 1\n' }), 'a.toml') }),
-    /unknown setting server in .* line 1, column 2/,
+    /Unknown setting `server` in .* line 1, column 2/,
   )
   t.doesNotThrow(() => load({ environment: { PATH: '/bin', TENREC_CONFIG: '', TENREC_X: '' } }))
 })
@@ -236,7 +236,7 @@ t.test('an unknown setting is reported with a suggestion', async (t) => {
 t.test('an invalid TOML file is reported with line and column', async (t) => {
   const configPath = join(t.testdir({ 'a.toml': 'port = 1\nhost = \n' }), 'a.toml')
   t.match(refusalOf({ configPath }), `${configPath} is not valid TOML: line 2, column `)
-  t.match(refusalOf({ configPath: `${configPath}.none` }), /cannot be read: ENOENT/)
+  t.match(refusalOf({ configPath: `${configPath}.none` }), /Cannot read .*: ENOENT/)
   const wrongType = join(t.testdir({ 'a.toml': 'port = "http"' }), 'a.toml')
   t.match(refusalOf({ configPath: wrongType }), /"http" from .*a.toml line 1, column 1/)
 })
@@ -254,7 +254,7 @@ t.test('secrets are read from credentials of the service manager, too', async (t
   t.equal(formatSetting('bootstrapProjectKey', settings.bootstrapProjectKey), '********')
   t.equal(formatSetting('bootstrapProjectKey', null), '')
   const folder = t.testdir({ 'bootstrap-project-key': {} })
-  t.match(refusalOf({ environment: { CREDENTIALS_DIRECTORY: folder } }), /cannot be read/)
+  t.match(refusalOf({ environment: { CREDENTIALS_DIRECTORY: folder } }), /Cannot read/)
   t.doesNotThrow(() => load({ environment: { CREDENTIALS_DIRECTORY: join(dir, 'none') } }))
 })
 
@@ -435,11 +435,11 @@ t.test('a process stores some partitions of a cluster, or none', async (t) => {
     t.match(refused, /none, or numbers from 0 to 63 and ranges, each number once/, text)
   }
   for (const partitions of ['3', '1-2', 'none']) {
-    t.match(refusalOf({ flags: { partitions } }), /allowed in a cluster only/)
+    t.match(refusalOf({ flags: { partitions } }), /allowed only in a cluster/)
     const copying = { cluster, partitions, warehouse: 'http://clickhouse:8123/tenrec' }
     t.match(refusalOf({ flags: copying }), /only events of partition 0 are copied/)
   }
-  t.match(refusalOf({ flags: { partitions: '0-1' } }), /allowed in a cluster only/)
+  t.match(refusalOf({ flags: { partitions: '0-1' } }), /allowed only in a cluster/)
 })
 
 t.test('each partition of a process has a daemon, and the first one serves', async (t) => {

@@ -14,7 +14,10 @@ t.test('supported release lines of Node are accepted, others are named', async (
     t.equal(nodeObstacle(version), null, version)
   }
   for (const version of ['18.20.4', '20.18.3', '21.7.0', '23.1.0', '25.9.0', '27.0.0', '']) {
-    t.match(nodeObstacle(version), new RegExp(`^Node ${version} is not supported: .*20\\.19`))
+    t.match(
+      nodeObstacle(version),
+      new RegExp(`^Node\\.js ${version} is not supported\\. .*20\\.19`),
+    )
   }
 })
 
@@ -42,7 +45,7 @@ t.test('on an unsupported Node nothing is loaded or written', async (t) => {
     )
     t.match(
       child.stderr,
-      /^tenrec: Node 18\.20\.4 is not supported: [^\n]*; nothing was changed\.?\n$/,
+      /^tenrec: Node\.js 18\.20\.4 is not supported\. [^\n]* Nothing was changed\.\n$/,
     )
     t.equal(child.stdout, '')
     t.not(child.status, 0)

@@ -76,7 +76,10 @@ t.test('an unreadable GeoIP database is reported by name, and the other checks s
   })
   writeFileSync(path, 'no database')
   t.equal(await verdict(), 'warning')
-  t.match((await runTimed(['doctor', ...flags])).out, /^warning +geoip_database .*no MaxMind DB/m)
+  t.match(
+    (await runTimed(['doctor', ...flags])).out,
+    /^warning +geoip_database .*not a MaxMind DB/m,
+  )
   writeFileSync(path, mmdbOf({ '203.0.113.0/24': { country: { iso_code: 'SE' } } }))
   t.equal(await verdict(), 'ok')
   t.equal((await check()).err, 'the settings are valid\n')
@@ -116,7 +119,7 @@ t.test('unusual settings are reported as warnings', async (t) => {
   t.equal(outcome.exitCode, 0)
   t.match(outcome.out, /^warning +configuration +durability is 'commit'/m)
   t.match(outcome.out, /^warning +configuration +host is 0\.0\.0\.0/m)
-  t.match(outcome.out, /^warning +store +there is no store/m)
+  t.match(outcome.out, /^warning +store +There is no store/m)
 })
 
 t.test('less free space than the reserve is reported as a problem', async (t) => {

@@ -19,7 +19,7 @@ t.test('an export that cannot be written gives the reason and leaves no file beh
   const out = join(t.testdirName, 'out')
   const beside = ['--data-dir', dataDir]
   const early = await runCommand('export', '--output', out, ...beside)
-  t.match(early, { exitCode: 1, err: /there is no store/ })
+  t.match(early, { exitCode: 1, err: /There is no store/ })
   t.notOk(existsSync(out), 'no file without a store')
   t.equal((await runCommand('init', ...beside)).exitCode, 0)
   for (const format of ['ndjson', 'parquet']) {

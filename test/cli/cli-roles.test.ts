@@ -45,7 +45,7 @@ t.test('users are created, changed, listed and deactivated', async (t) => {
   t.match(await plain('user', 'list'), { out: /^id {2}email +first_name +level +state/ })
   const refused: readonly (readonly [readonly string[], number, RegExp])[] = [
     [['user', 'create'], 2, /--email is missing/],
-    [['user', 'create', '--email', 'x'], 1, /email must be an address/],
+    [['user', 'create', '--email', 'x'], 1, /`email` must be an address/],
     [['user', 'create', '--email', 'ANNA@x.example'], 1, /already/],
     [['user', 'create', '--email', 'b@x.example', '--level', 'king'], 2, /member, admin, owner/],
     [['user', 'create', '--email', 'b@x.example', '--first-name', 'x'.repeat(151)], 1, /150/],

@@ -91,5 +91,5 @@ t.test('a daemon exits with status 1 and a message if its directory is moved awa
   t.teardown(() => daemon.kill())
   renameSync(dataDir, `${dataDir}-moved`)
   t.strictSame(await daemon.ended, { code: 1, signal: null })
-  t.match(daemon.lastLines(), 'the data directory was moved or removed')
+  t.match(daemon.lastLines(), 'The data directory was moved or removed.')
 })

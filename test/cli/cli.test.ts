@@ -163,7 +163,7 @@ t.test('invalid use exits with status 2 and prints a suggestion on stderr', asyn
     [['event', 'list', '--after', 'yesterday'], /not a time such as/],
     [['event', 'list', '--all', '--limit', '5'], /exclude each other/],
     [['config', 'check', '--port'], /--port needs a value/],
-    [['config', 'check', '--port', '99999'], /setting port: "99999" from --port/],
+    [['config', 'check', '--port', '99999'], /Setting `port`: "99999" from --port/],
     [['config', 'check', '--no-port'], /unknown option --no-port/],
     [['config', 'check', '--no-get-capture=x'], /takes no value/],
     [['--prot', '1'], /unknown option --prot; did you mean --port\?\nSee 'tenrec help serve'/],
@@ -210,7 +210,7 @@ t.test('config check reads the configuration file', async (t) => {
   const good = await run('config', 'check', '--config', join(dir, 'good.toml'))
   t.match(good, { exitCode: 0, out: '', err: 'the settings are valid\n' })
   const bad = await run('config', 'check', '--config', join(dir, 'bad.toml'))
-  t.match(bad, { exitCode: 2, err: /prot in .*bad.toml line 1, column 1; did you mean port\?/ })
+  t.match(bad, { exitCode: 2, err: /`prot` in .*bad.toml line 1, column 1; did you mean port\?/ })
 })
 
 t.test('init creates keys and prints them once', async (t) => {
@@ -331,7 +331,7 @@ t.test('projects are created, listed, changed and shown', async (t) => {
   t.match(await run('project', 'show', '9', ...dir), { exitCode: 1, out: '', err: /no project 9/ })
   t.match(await run('project', 'set', '9', '--name', 'x', ...dir), { exitCode: 1 })
   const taken = await run('project', 'create', '--name', 'x', '--project-key', 'phc_test', ...dir)
-  t.match(taken, { exitCode: 1, out: '', err: /in use already/ })
+  t.match(taken, { exitCode: 1, out: '', err: /already in use/ })
 })
 
 t.test('keys are created, listed without the key, and revoked', async (t) => {
@@ -367,7 +367,7 @@ t.test('keys are created, listed without the key, and revoked', async (t) => {
 t.test('commands report a missing or damaged store', async (t) => {
   const path = t.testdir()
   const missing = await run('project', 'list', '--data-dir', path)
-  t.match(missing, { exitCode: 1, err: /no store in .*: create one with 'tenrec init'/ })
+  t.match(missing, { exitCode: 1, err: /no store in .*\. Create one with `tenrec init`/ })
   const [flag, damaged] = await initialised({ testdir: () => join(path, 'store') })
   truncateSync(join(damaged, 'flags', 'data.mdb'), 5000)
   for (const words of [['project', 'list'], ['init'], ['serve']]) {

@@ -25,7 +25,7 @@ t.test('a command needs a minimum of open files', async (t) => {
     status: 78,
     stdout: '',
     stderr:
-      /^tenrec: the limit of open files is 40, but at least 56 are needed: raise it with .*\n$/,
+      /^tenrec: The limit of open files is 40, but at least 56 are needed\. Raise it with .*\n$/,
   })
   t.match(runWith('-n 64', 'version'), { status: 0, stderr: '' })
 })
@@ -48,7 +48,7 @@ t.test('a daemon needs address space for its data files', async (t) => {
     status: 78,
     stdout: '',
     stderr:
-      /the limit of address space is 95 GiB, but at least 640 GiB are needed: remove it with /,
+      /The limit of address space is 95 GiB, but at least 640 GiB are needed\. Remove the limit with /,
   })
   t.notOk(existsSync(dataDir))
 })

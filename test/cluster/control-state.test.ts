@@ -336,7 +336,7 @@ t.test('a copy with more data than the others continued from stops and reports i
   await away.add('b')
   one.restart()
   t.ok(await eventually(async () => one.state.trouble !== null))
-  t.match(one.state.trouble, /changes that the others lack/)
+  t.match(one.state.trouble, /changes that the other machines lack/)
   await one.add('c')
   t.equal(one.refused.get('c'), 1, 'it changes nothing any more')
   t.strictSame(one.copy.values, { a: 2 }, 'and loses nothing')

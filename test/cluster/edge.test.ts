@@ -265,7 +265,7 @@ t.test('the storing machines are killed one after another', { skip: areBrokersMi
 
   await two.kill()
   const refused = await ask(edge, 'GET', `${PERSONS}${id}/`)
-  t.match(refused, { status: 503, retryAfter: '5', text: /No machine that holds the events/ })
+  t.match(refused, { status: 503, retryAfter: '5', text: /No replica of this project/ })
   t.match(await makeFlag(edge, 'late', { groups: [{}] }), { status: 503, retryAfter: '5' })
   const answered: string[] = []
   const reading = ask(edge, 'GET', `${PERSONS}${id}/`).finally(() => answered.push('read'))

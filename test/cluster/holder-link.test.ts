@@ -64,7 +64,7 @@ t.test('a machine that never answers is given up', async (t) => {
   await t.rejects(link.ask(PARTITION, { asked: ASKED }, { ...SOON, attempts: 2 }), {
     status: 503,
     retryAfterSeconds: 5,
-    message: /has not answered/,
+    message: /did not answer in time/,
   })
   t.equal(times(), 2, 'another machine was asked')
   t.strictSame([...link.nobodySinceMs.keys()], [PARTITION])
@@ -79,7 +79,7 @@ t.test('a machine that reports progress for ever is given up', async (t) => {
   messages.listen(LEAVERS, () => {
     isOver = true
   })
-  await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), { message: /has not answered/ })
+  await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), { message: /did not answer in time/ })
   await new Promise((resolve) => setTimeout(resolve, 20))
   t.equal(isOver, true, 'the machine is told that the call was cancelled')
 })
@@ -97,7 +97,7 @@ t.test('an endless answer is given up', async (t) => {
   const asking = { ...SOON, silenceMs: 5000, msMax: 30_000, attempts: 2 }
   await t.rejects(link.ask(PARTITION, { asked: ASKED }, asking), {
     status: 503,
-    message: /larger than/,
+    message: /too large to be passed/,
   })
   t.ok(sent * ANSWER_PART_BYTES_MAX < 2 * DISTANT_ANSWER_BYTES_MAX, 'the answer was cancelled while it arrived')
 })
@@ -118,7 +118,7 @@ t.test('an invalid answer is refused', async (t) => {
   })
   for (const frame of bad) {
     const asking = link.ask(PARTITION, { asked: ASKED }, { ...SOON, attempts: 2 })
-    await t.rejects(asking, { status: 503, message: /has not answered/ }, frame.toString('hex'))
+    await t.rejects(asking, { status: 503, message: /did not answer in time/ }, frame.toString('hex'))
   }
   t.equal(times(), 2 * bad.length, 'each machine was asked twice')
   t.throws(() => decodeFrame(Buffer.of(2)), RangeError)
@@ -145,14 +145,14 @@ t.test('another machine answers for a late one, and a refusal is final', async (
 t.test('no machine, too many calls, too large calls, and the end', async (t) => {
   const messages = new MemoryMessages()
   const link = new HolderLink(messages)
-  const nobody = { status: 503, retryAfterSeconds: 5, message: /No machine that holds/ }
+  const nobody = { status: 503, retryAfterSeconds: 5, message: /No replica of this project/ }
   await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), nobody)
   messages.isConnected = false
   await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), nobody, 'without a broker the call is refused')
   messages.isConnected = true
   const uuid = 'x'.repeat(2 * 1024 * 1024)
   await t.rejects(link.ask(PARTITION, { asked: { ask: 'outcome', uuid } }, SOON), {
-    message: /larger than/,
+    message: /too large to be passed/,
   })
   messages.listen(HOLDERS.of(PARTITION), () => {})
   const waiting = Array.from({ length: QUESTIONS_WAITING_MAX }, () =>
@@ -160,7 +160,7 @@ t.test('no machine, too many calls, too large calls, and the end', async (t) => 
   )
   await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), {
     status: 503,
-    message: /Too many questions/,
+    message: /Too many requests wait for replicas/,
   })
   let leave = (): void => {}
   link.close()

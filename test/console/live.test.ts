@@ -63,7 +63,9 @@ if (window !== null) {
       await badge(tab, 'Live')
     }
     await badge(page, 'Closed')
-    await page.getByText(`there may be ${LIVE_STREAMS_OF_SESSION_MAX} at a time`).waitFor()
+    await page
+      .getByText(`at most ${LIVE_STREAMS_OF_SESSION_MAX} streams can be open at a time`)
+      .waitFor()
     await capture({ event: 'tabs', distinct_id: 'ann' })
     for (const tab of tabs.slice(1)) await tab.getByRole('cell', { name: 'tabs' }).first().waitFor()
     await window.press('Watch here')

@@ -331,7 +331,7 @@ t.test('the tenrec erasure command erases events', async (t) => {
     t.match(await erasure(...words), { exitCode: 2, out: '', err: message }, words.join(' '))
   }
   const person = await erasure('create', '--person', 'ann', '--yes')
-  t.match(person, { exitCode: 1, err: /person_id must be the uuid/ })
+  t.match(person, { exitCode: 1, err: /`person_id` must be the UUID/ })
 })
 
 t.test('the space of erased events is free after a restore', async (t) => {

@@ -267,7 +267,7 @@ t.test(
     loop.start()
     loop.committed(thread.send('a'), 100, 1)
     t.ok(await eventually(async () => troubles.length > 2))
-    t.match(loop.troubles, [/may open no more files/])
+    t.match(loop.troubles, [/cannot open more files/])
     t.match(troubles[2], { kind: 'shortage', failures: 3, reason: /EMFILE/ })
     isBroken = false
     t.ok(await eventually(async () => results.at(-1)?.processed === 1))

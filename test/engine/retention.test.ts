@@ -289,7 +289,7 @@ t.test('the tenrec retention command works', async (t) => {
   ] as const) {
     t.match(await retention(...words), { exitCode: 2, out: '', err: message }, words.join(' '))
   }
-  t.match(await retention('set', '--bytes', '5'), { exitCode: 1, err: /400: bytes_max must be/ })
+  t.match(await retention('set', '--bytes', '5'), { exitCode: 1, err: /400: `bytes_max` must be/ })
 })
 
 t.test('a command erases by its record and not by the clock', async (t) => {

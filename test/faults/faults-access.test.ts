@@ -102,7 +102,7 @@ t.test('a read-only store is refused with exit code 1', { skip: NO_ROOT }, async
     t.ok(mount('remount,ro'))
     const error = await refusal(path)
     t.equal(error.exitCode, 1)
-    t.match(error.message, `${join(path, 'lock')} cannot be created`)
+    t.match(error.message, `Cannot create ${join(path, 'lock')}`)
     t.match(error.message, /read-only/)
     t.strictSame(contents(path), before)
   } finally {

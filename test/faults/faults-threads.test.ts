@@ -110,7 +110,7 @@ t.test('a thread that ends is replaced, and its requests are answered with 503',
         const deaths = (expected.get(threads) ?? 0) + 1
         expected.set(threads, deaths)
         t.ok(await eventually(async () => (await daemon.deaths(threads)) === deaths), 'the end is counted')
-        t.match(daemon.running.lastLines(), /"level":50.*a thread ended and is replaced/)
+        t.match(daemon.running.lastLines(), /"level":50.*A thread ended and is replaced/)
       })
     }
   }

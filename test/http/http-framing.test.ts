@@ -118,7 +118,7 @@ t.test("Tenrec's own refusal is JSON with four keys and says what to change", as
   t.same(jsonOf(received), {
     type: 'invalid_request',
     code: 'bad_request',
-    detail: 'send one Content-Length header',
+    detail: 'Send only one Content-Length header.',
     attr: null,
   })
   t.match(received.text, /connection: close/i)

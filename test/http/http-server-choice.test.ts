@@ -24,7 +24,7 @@ Module._extensions['.node'] = (module, path) => {
 }
 `
 
-const FALLEN_BACK = 'uWebSockets.js cannot be loaded: node:http serves'
+const FALLEN_BACK = 'uWebSockets.js cannot be loaded. node:http is used instead.'
 
 type Line = Readonly<Record<string, unknown>>
 
@@ -47,9 +47,9 @@ t.test('a machine on which uWebSockets.js cannot be loaded', async (t) => {
     t.equal(status, 78)
     t.match(
       stderr,
-      /^tenrec: setting http_server: uWebSockets\.js cannot be loaded: .*(?:GLIBC_9\.99|no binary)/,
+      /^tenrec: Setting `http_server`: uWebSockets\.js cannot be loaded: .*(?:GLIBC_9\.99|no binary)/,
     )
-    t.match(stderr, 'Set http_server to auto or node')
+    t.match(stderr, 'Set `http_server` to `auto` or `node`')
     t.equal(stderr.trim().split('\n').length, 1, 'one line')
     t.notOk(existsSync(dataDir))
   })

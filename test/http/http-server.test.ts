@@ -195,7 +195,7 @@ t.test(
       t.same(received.statuses, [500], path)
       t.match(jsonOf(received), { type: 'server_error', code: 'error', attr: null })
       t.notMatch(received.text, /secret|broken|\.ts/)
-      const id = /under id ([0-9a-f-]{36})/.exec(received.text)?.[1]
+      const id = /under the ID ([0-9a-f-]{36})/.exec(received.text)?.[1]
       t.match(errors.at(-1), { requestId: id, err: Error }, 'the id is in the log')
     }
     t.equal(server.requestsInProgress, 0)

@@ -119,7 +119,7 @@ t.test('each backup of a chain restores the state of its own time', async (t) =>
   for (const [index, { name }] of chain.entries()) {
     const restored = join(root, `restored ${index}`)
     if (index === 0) {
-      t.match((await refusal(restoreTo(restored, folder, name))).message, /there is no backup/)
+      t.match((await refusal(restoreTo(restored, folder, name))).message, /There is no backup/)
       continue
     }
     await restoreTo(restored, folder, name)
@@ -269,7 +269,7 @@ t.test('a full disk ends a backup and leaves earlier ones unchanged', async (t) 
     environment.write(() => void environment.table(TABLE).put(Buffer.from('key'), value))
     await environment.close()
     const error = await refusal(backupOf(data, folder))
-    t.match(error.message, /nearly full: make room and repeat/)
+    t.match(error.message, /nearly full\. Free some space/)
     t.equal(error.exitCode, 1)
     t.same(backupNames(folder), [name])
     await restoreTo(join(root, 'restored'), folder)

@@ -150,7 +150,7 @@ t.test('an owner that cannot be named is not taken for an earlier version', asyn
   const dir = await DataDir.open(path)
   writeFileSync(join(path, readlinkSync(join(path, 'lock'))), '')
   t.match(lockHolder(path), { purpose: 'unknown' })
-  t.match((await refusal(lockForCommand(path))).message, /stop it first$/)
+  t.match((await refusal(lockForCommand(path))).message, /Stop that process first\.$/)
   dir.release()
 })
 
@@ -230,7 +230,7 @@ t.test('a short read or change is waited for', async (t) => {
   dir.release()
   t.equal(lockHolder(path), null)
   const restore = await lockDataDir(path, 'restore')
-  t.match((await refusal(lockForCommand(path))).message, 'stop it first')
+  t.match((await refusal(lockForCommand(path))).message, 'Stop that process first')
   restore()
 })
 
@@ -246,7 +246,7 @@ t.test(
     try {
       t.ok(holder.tryTake('exclusive'))
       process.env['PATH'] = join(path, 'empty')
-      t.throws(() => other.tryTake('exclusive'), { message: /install util-linux/ })
+      t.throws(() => other.tryTake('exclusive'), { message: /Install util-linux/ })
       if (perl !== '') {
         process.env['PATH'] = join(path, 'perl')
         t.notOk(other.tryTake('shared'))
@@ -288,7 +288,7 @@ t.test(
       run(['event', 'list', '--data-dir', dataDir]),
     ])
     t.match(second, /it ended with 1\n/)
-    t.match(second, `${dataDir} is in use by a process that cannot be named`)
+    t.match(second, `${dataDir} is in use by an unknown process`)
     t.match(command, { code: 1, err: /lock\.mdb was removed while .* had it open/ })
     t.match(reader, { code: 1, err: /lock\.mdb was removed while .* had it open/ })
     await capture(daemon, 'after')
@@ -304,7 +304,7 @@ t.test(
 )
 
 t.test(
-  'a process of another pid namespace is refused and does not disturb the owner',
+  'a process of another PID namespace is refused and does not disturb the owner',
   async (t) => {
     const root = t.testdir()
     const [dataDir, folder] = [join(root, 'data'), join(root, 'backups')]
@@ -315,14 +315,14 @@ t.test(
     pretendElsewhere(dataDir)
     const elsewhere = (...words: readonly string[]) => run([...words, '--data-dir', dataDir], true)
     for (const [{ code, err }, wanted] of [
-      [await elsewhere('serve', '--port', '0'), /is in use by a process of another pid namespace/],
+      [await elsewhere('serve', '--port', '0'), /is in use by a process of another PID namespace/],
       [
         await elsewhere('restore', folder, '--force'),
-        /is in use by a process of another pid namespace/,
+        /is in use by a process of another PID namespace/,
       ],
-      [await elsewhere('project', 'create', '--name', 'Two'), /inside its container/],
-      [await elsewhere('event', 'list'), /inside its container/],
-      [await elsewhere('backup', `${folder}-2`), /inside its container/],
+      [await elsewhere('project', 'create', '--name', 'Two'), /in the container of that process/],
+      [await elsewhere('event', 'list'), /in the container of that process/],
+      [await elsewhere('backup', `${folder}-2`), /in the container of that process/],
     ] as const) {
       t.equal(code, 1)
       t.match(err, wanted)
@@ -345,14 +345,14 @@ t.test(
   },
 )
 
-t.test('a daemon does not start next to a command of another pid namespace', async (t) => {
+t.test('a daemon does not start next to a command of another PID namespace', async (t) => {
   const path = t.testdir()
   await reopen(path)
   requireStore(path, 'flags')
   writeFileSync(join(path, 'flags', 'namespace'), 'pid:[1] 1.1\n')
   const { code, err } = await run(['init', '--data-dir', path])
   t.equal(code, 1)
-  t.match(err, `${path} is in use by a process of another pid namespace`)
+  t.match(err, `${path} is in use by a process of another PID namespace`)
 })
 
 t.test('commands without a daemon take turns, also across pid namespaces', async (t) => {
@@ -365,7 +365,7 @@ t.test('commands without a daemon take turns, also across pid namespaces', async
   const found = store.listProjects().map(({ name }) => name)
   await store.close()
   for (const [index, { code, err }] of endings.entries()) {
-    if (code !== 0) t.match(err, /is in use by a process of another pid namespace/)
+    if (code !== 0) t.match(err, /is in use by a process of another PID namespace/)
     t.equal(found.includes(names[index] ?? ''), code === 0, names[index] ?? '')
   }
   t.ok(endings.some(({ code }) => code === 0))

@@ -131,7 +131,7 @@ t.test('a store without its format file is refused, and not created anew', async
     ]) {
       t.equal(error.exitCode, 78)
       t.match(error.message, `${join(path, 'format')} is missing`)
-      t.match(error.message, /restore a backup/)
+      t.match(error.message, /Restore a backup/)
     }
     t.strictSame(readdirSync(path).sort(), before, 'nothing was changed')
     writeFileSync(join(path, 'format'), 'tenrec 5\n')
@@ -166,8 +166,8 @@ t.test('garbage or an empty file in place of the LMDB lock does no harm', async 
 t.test('another format is refused with exit code 78', async (t) => {
   const { path } = await filledStore(t)
   for (const [content, message] of [
-    ['tenrec 6\n', /has the format 6, this program knows 5/],
-    ['tenrec 1\n', /has the format 1, this program knows 5/],
+    ['tenrec 6\n', /has the format 6, but this version of Tenrec supports format 5/],
+    ['tenrec 1\n', /has the format 1, but this version of Tenrec supports format 5/],
     ['', /is damaged/],
     ['something else\n', /is damaged/],
   ] as const) {
@@ -230,7 +230,7 @@ async function checkRefused(
   const error = await refusal(path)
   differences.equal(error.exitCode, 78, `${what}: the exit code is right`)
   differences.match(error.message, message, `${what}: the message names the file`)
-  differences.match(error.message, /restore the (whole )?data directory from a backup/, what)
+  differences.match(error.message, /Restore the (whole )?data directory from a backup/, what)
   differences.equal(error.message.includes('\n'), false, `${what}: the message is one line`)
   const { exitCode } = await refusalOf(() => requireStore(path, part))
   differences.equal(exitCode, 78, `${what}: a command has the right exit code`)
@@ -300,7 +300,7 @@ t.test('a directory that cannot be created is an error with exit code 1', async 
   const path = t.testdir({ file: 'content' })
   const error = await refusal(join(path, 'file', 'data'))
   t.equal(error.exitCode, 1)
-  t.match(error.message, /cannot be created/)
+  t.match(error.message, /Cannot create/)
 })
 
 t.test('a moved, deleted or replaced directory is detected', async (t) => {

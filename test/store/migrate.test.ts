@@ -59,7 +59,7 @@ t.test('a newer format is refused with both solutions', async (t) => {
   const path = await storeOf(t, FORMAT_VERSION + 1)
   const { exitCode, err } = await runCommand('migrate', '--dry-run', '--data-dir', path)
   t.equal(exitCode, 78)
-  t.match(err, /newer program/)
+  t.match(err, /newer version/)
   t.match(err, /tenrec restore/)
   t.equal(readFormat(path), FORMAT_VERSION + 1)
 })

@@ -90,7 +90,7 @@ for (const old of ['the old store', null]) {
         ]) {
           const { exitCode, message } = await refusal(refused)
           differences.equal(exitCode, 78, `cut ${index}: the exit code is right`)
-          differences.match(message, /repeat 'tenrec restore'/, `cut ${index}: the store is refused`)
+          differences.match(message, /Run `tenrec restore` again/, `cut ${index}: the store is refused`)
         }
         differences.same(entriesOf(state), before, `cut ${index}: the entries afterwards`)
         // A repetition takes time, so only some cuts are repeated.
@@ -115,8 +115,8 @@ t.test(
     await storeNamed(data, 'the old store')
     const states = await statesOf(data, () => restore(folder, data))
     const cut = states.find((state) => existsSync(join(state, '.restored', 'log'))) ?? ''
-    t.match((await refusal(restore(folder, cut, false))).message, /replace it with --force/)
-    t.match((await refusal(DataDir.open(cut))).message, /repeat 'tenrec restore'/)
+    t.match((await refusal(restore(folder, cut, false))).message, /replace the store with --force/)
+    t.match((await refusal(DataDir.open(cut))).message, /Run `tenrec restore` again/)
     const chunks = join(folder, 'chunks')
     for (const name of readdirSync(chunks, { recursive: true, encoding: 'utf8' })) {
       if (!name.includes('/')) continue
@@ -146,7 +146,7 @@ t.test('a restore killed while it writes keeps out daemons and commands', async 
   t.equal(signal, 'SIGKILL')
   const started = await spawnDaemon({ dataDir: data }).catch((error: unknown) => String(error))
   t.match(started, /it ended with 78\n/)
-  t.match(started, /repeat 'tenrec restore'/)
+  t.match(started, /Run `tenrec restore` again/)
   for (const words of [
     ['project', 'list'],
     ['project', 'create', '--name', 'Two'],
@@ -158,7 +158,7 @@ t.test('a restore killed while it writes keeps out daemons and commands', async 
   ]) {
     const { exitCode, err } = await runCommand(...words, '--data-dir', data)
     t.equal(exitCode, 78, words.join(' '))
-    t.match(err, /repeat 'tenrec restore'/)
+    t.match(err, /Run `tenrec restore` again/)
   }
   const repeated = await runCommand('restore', folder, '--force', '--verify', '--data-dir', data)
   t.match(repeated, { exitCode: 0, out: /sound/ })

@@ -87,7 +87,7 @@ export function dialectNeeds(source: string): DialectNeeds {
       const isPair = token === before && (token === '&' || token === '-' || token === '~')
       if (isPair || token.startsWith('[')) {
         const part = isPair ? token + token : '['
-        const refusal = `has ${JSON.stringify(part)} within brackets, which combines classes: write one class, or a backslash before the sign`
+        const refusal = `has ${JSON.stringify(part)} within brackets, which combines classes. Write one class, or a backslash before the character`
         return { refusal, hasWordEdges }
       }
     }
@@ -100,7 +100,7 @@ export function dialectNeeds(source: string): DialectNeeds {
   }
   const isRefused = hasWordEdges && BEYOND_ASCII.test(source)
   const refusal = isRefused
-    ? 'has \\b or \\B beside characters beyond ASCII, where edges of words cannot be found: write (?:^|[^\\p{L}]) and (?:[^\\p{L}]|$) instead'
+    ? 'has \b or \B next to characters outside ASCII, where word boundaries cannot be found. Write (?:^|[^\p{L}]) and (?:[^\p{L}]|$) instead'
     : null
   return { refusal, hasWordEdges }
 }

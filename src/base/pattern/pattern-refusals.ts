@@ -11,23 +11,26 @@ const NAMED_REFERENCE = /\(\?P[=>]/
 /** For each error description of the engine: the reason and the remedy. `place` is the quoted part that is at fault. */
 const REASONS = new Map<string, (place: string) => string>([
   ['missing closing )', () => 'lacks a closing parenthesis'],
-  ['unexpected )', () => 'has a closing parenthesis too many: write \\)'],
-  ['missing closing ]', () => 'lacks a closing bracket: write \\[ for a bracket itself'],
+  ['unexpected )', () => 'has an extra closing parenthesis. Write \\) for the character itself'],
+  ['missing closing ]', () => 'lacks a closing bracket. Write \\[ for a bracket itself'],
   [
     'missing argument to repetition operator',
     (place) => `has nothing to repeat in front of ${place}`,
   ],
-  ['invalid nested repetition operator', (place) => `repeats twice with ${place}: use parentheses`],
+  ['invalid nested repetition operator', (place) => `repeats twice with ${place}. Use parentheses`],
   [
     'invalid repeat count',
-    (place) => `repeats with ${place}: counts may be 1000 together at most, the lower one first`,
+    (place) => `repeats with ${place}. Counts may add up to at most 1000, the lower one first`,
   ],
-  ['invalid character class range', (place) => `has a class that is none: ${place}`],
-  ['invalid escape sequence', (place) => `has an escape that is not known: ${place}`],
-  ['invalid named capture', (place) => `has a group whose name cannot be read: ${place}`],
+  ['invalid character class range', (place) => `has an invalid character class: ${place}`],
+  ['invalid escape sequence', (place) => `has an unknown escape: ${place}`],
+  ['invalid named capture', (place) => `has a group with an invalid name: ${place}`],
   ['duplicate capture group name', (place) => `has two groups with the name ${place}`],
-  ['trailing backslash at end of expression', () => 'ends with a backslash: write two'],
-  ['invalid or unsupported Perl syntax', (place) => `has syntax that RE2 does not know: ${place}`],
+  ['trailing backslash at end of expression', () => 'ends with a single backslash. Write two'],
+  [
+    'invalid or unsupported Perl syntax',
+    (place) => `has syntax that RE2 does not support: ${place}`,
+  ],
 ])
 
 /**
@@ -37,12 +40,12 @@ const REASONS = new Map<string, (place: string) => string>([
 export function refusalReason(description: string, part: string | null, source: string): string {
   const place = part ?? ''
   if (LOOK_AROUND.test(place)) {
-    return 'looks ahead or behind, which has no limit in time: use another filter for that'
+    return 'looks ahead or behind, which has no time limit. Use another filter instead'
   }
   // The engine stops before the character that distinguishes a reference from a name.
   const isNamed = place === '(?P' && NAMED_REFERENCE.test(source)
   if (isNamed || BACK_REFERENCE.test(place)) {
-    return 'refers back to one of its groups, which has no limit in time'
+    return 'refers back to one of its groups, which has no time limit'
   }
   const reason = REASONS.get(description)
   if (reason !== undefined) return reason(quoted(place))

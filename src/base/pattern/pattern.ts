@@ -114,7 +114,7 @@ export function patternRefusal(source: string, dialect: PatternDialect): string 
 
 function compiledOrReason(source: string, dialect: PatternDialect): Pattern | string {
   if (source.length > PATTERN_UNITS_MAX) {
-    return `has ${source.length} characters: ${PATTERN_UNITS_MAX} are allowed`
+    return `has ${source.length} characters, but at most ${PATTERN_UNITS_MAX} are allowed`
   }
   const key = dialect + source
   const known = cache.get(key)
@@ -133,7 +133,7 @@ function compileIn(dialect: PatternDialect, source: string): Pattern | string {
 }
 
 function compileAnew(source: string | null, shapedFor: string | null): Pattern | string {
-  if (source === null) return 'has \\Q or \\C: write each character with a backslash instead'
+  if (source === null) return 'has \\Q or \\C. Write a backslash before each character instead'
   if (repeatsOf(source) > PATTERN_PROGRAM_MAX) return TOO_LARGE
   const engine = new RE2Set(RE2Set.UNANCHORED, 0, PATTERN_ENGINE_BYTES_MAX)
   try {

@@ -55,7 +55,7 @@ function checkHeaders(path: string): readonly Finding[] {
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)
       if (findings.every((finding) => finding.message !== message)) {
-        const isMissing = message.startsWith('there is no store')
+        const isMissing = message.startsWith('There is no store')
         findings.push((isMissing ? warning : problem)('store', message))
       }
     }

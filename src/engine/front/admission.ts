@@ -87,7 +87,7 @@ export class Admission {
   get troubles(): readonly string[] {
     const reason = this.#reasonAgainstWriting('event', null)
     if (reason === null || this.reasonAgainstWriting() !== null) return []
-    return [`${reasonText(reason)} Senders that fill the queue are refused, others are not.`]
+    return [`${reasonText(reason)} Only clients that fill the queue are refused.`]
   }
 
   /** If `account` is null, nobody is allowed to exceed a limit. */

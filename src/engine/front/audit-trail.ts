@@ -42,7 +42,7 @@ export class AuditTrail {
     this.#next = null
     this.#writing = store(entries).catch((err: unknown) => {
       failures.value += entries.length
-      log.error({ err, entries }, 'the audit log could not be written')
+      log.error({ err, entries }, 'Could not write to the audit log.')
     })
     return this.#writing
   }

@@ -11,7 +11,7 @@ import { DAMAGE_RECORDS_MAX } from './limits.ts'
 const LOG_MS_MIN = 60_000
 
 const DAMAGED =
-  "Stored records are damaged, and what needs them is refused: 'tenrec verify' lists them, restore the store from a backup."
+  'Stored records are damaged, and requests that need them are refused. List them with `tenrec verify`, and restore the store from a backup.'
 
 /** The number of times that damage was found since the process started, shared by all threads. */
 export class DamageCount {
@@ -64,8 +64,8 @@ export class DamageReports {
     if (this.#loggedAtMs.size >= DAMAGE_RECORDS_MAX) this.#loggedAtMs.clear()
     this.#loggedAtMs.set(record, now)
     const message = isDamage
-      ? 'a stored record is damaged; restore the store from a backup'
-      : 'a stored record cannot be read'
+      ? 'A stored record is damaged. Restore the store from a backup.'
+      : 'A stored record cannot be read.'
     this.#log.error({ err: error }, message)
   }
 }

@@ -237,7 +237,7 @@ export class GroupCommit {
     let isThreadGone = false
     const blocks = held.map(({ buffer, bytes }) => ({ buffer, bytes }))
     const giveUp = (): void => {
-      this.#options.log.error({ requests }, 'the log does not answer')
+      this.#options.log.error({ requests }, 'The log does not answer.')
       answer(targets, refusal('not_stored'))
       answer(this.#waiting, refusal('not_stored'))
       // Further requests may follow: their bodies were admitted earlier.

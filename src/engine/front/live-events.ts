@@ -121,7 +121,7 @@ export class LiveEvents {
 
   #makeRoom({ owner, ownedMax }: LiveRequest): void {
     const owned = [...this.#streams.values()].filter(({ request }) => request.owner === owner)
-    const detail = `This stream is closed: there may be ${ownedMax} at a time, and a newer one was opened.`
+    const detail = `This stream was closed, because at most ${ownedMax} streams can be open at a time and a newer one was opened.`
     for (const stream of owned.slice(0, Math.max(0, owned.length - ownedMax + 1))) {
       stream.end(`event: replaced\ndata: ${JSON.stringify({ detail })}\n\n`)
     }

@@ -103,14 +103,14 @@ export interface ProcessingTrouble {
 /** The sentences for `/_health`. It needs no key, so they reveal nothing that clients have sent. */
 const SENTENCES: Readonly<Record<ProcessingTrouble['kind'] | Shortage, string>> = {
   events:
-    'Processing fails. Smaller batches of events are tried, and an event that fails alone becomes a dead letter.',
+    'Processing fails. Smaller batches are tried, and an event that fails on its own becomes a dead letter.',
   maintenance: 'A maintenance step of the store failed and is paused.',
   thread_ended:
-    'The processing thread ends while it works. Smaller batches of events are tried, and an event that ends it alone becomes a dead letter.',
-  shortage: 'Processing waits until the machine has resources again.',
+    'The processing thread ended during its work. Smaller batches are tried, and an event that ends the thread on its own becomes a dead letter.',
+  shortage: 'Processing waits until the machine has free resources again.',
   disk: 'Processing waits because the disk is full. Free some space.',
   files:
-    'Processing waits because the process may open no more files. Raise its limit (`ulimit -n`).',
+    'Processing waits because the process cannot open more files. Raise its limit (`ulimit -n`).',
   io: 'Processing waits because the disk does not answer reads. Check the disk.',
 }
 

@@ -101,11 +101,11 @@ export class RetentionSchedule {
         const { plan, receipt } = await runRetention(this.#options, projectId, DAEMON_ACTOR)
         if (receipt === null) continue
         const figures = { project: projectId, erasure: receipt.id, events: plan.events }
-        this.#log.info(figures, 'retention erases events')
+        this.#log.info(figures, 'Retention erases events.')
       }
     } catch (error) {
       if (this.#isStopped) return
-      this.#log.warn({ err: error }, 'retention could not be carried out; it is tried again')
+      this.#log.warn({ err: error }, 'Retention failed and will be tried again.')
     }
   }
 }

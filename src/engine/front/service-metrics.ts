@@ -18,41 +18,50 @@ const THREADS = ['writer', 'processor', 'checkers', 'readers', 'long_readers', '
 /** Every metric of the service under its public name. See docs/OPERATIONS.md, "Metrics". */
 export class ServiceMetrics {
   readonly page = new MetricPage()
-  /** Labels: `route` (a path pattern), `code` (an HTTP status). */
-  readonly httpRequests = this.page.counters('http_requests_total', 'Requests answered.', [
-    'route',
-    'code',
-  ])
-  /** Label: `route`. */
+  /** Labels `route` (a path pattern), `code` (an HTTP status). */
+  readonly httpRequests = this.page.counters(
+    'http_requests_total',
+    'Number of answered requests.',
+    ['route', 'code'],
+  )
+  /** Label `route`. */
   readonly httpRequestSeconds = this.page.histograms(
     'http_request_duration_seconds',
-    'From the headers to the answer. Public routes: one request in 16 is timed.',
+    'Time from the headers of a request to the answer. On public routes, one request in 16 is timed.',
     ['route'],
     REQUEST_SECONDS,
   )
   readonly httpRequestsAborted = this.page
-    .counters('http_requests_aborted_total', 'Requests whose client left before the answer.', [])
+    .counters(
+      'http_requests_aborted_total',
+      'Requests whose client disconnected before the answer.',
+      [],
+    )
     .with()
   readonly httpRequestsInProgress = this.page
-    .gauges('http_requests_in_progress', 'Requests not yet answered.', [])
+    .gauges('http_requests_in_progress', 'Requests that are not answered yet.', [])
     .with()
   /** Label: `server` (`uws`, `node`). */
   readonly httpServer = this.page.gauges(
     'http_server_info',
-    'Always 1; the label says which library speaks HTTP: uWebSockets.js or node:http.',
+    'Always 1. The label names the HTTP library: uWebSockets.js or node:http.',
     ['server'],
   )
   readonly httpConnections = this.page
     .gauges('http_connections', 'Open client connections.', [])
     .with()
   readonly httpConnectionsRefused = this.page
-    .counters('http_connections_refused_total', 'Connections closed because of too many.', [])
+    .counters(
+      'http_connections_refused_total',
+      'Connections closed because too many were open.',
+      [],
+    )
     .with()
   readonly httpBodyBytesInFlight = this.page
-    .gauges('http_body_bytes_in_flight', 'Bytes reserved for bodies of open requests.', [])
+    .gauges('http_body_bytes_in_flight', 'Bytes reserved for the bodies of open requests.', [])
     .with()
   readonly httpAnswerBytesWaiting = this.page
-    .gauges('http_answer_bytes_waiting', 'Bytes of large answers that wait for their readers.', [])
+    .gauges('http_answer_bytes_waiting', 'Bytes of large answers that wait for their clients.', [])
     .with()
   /** Label: `reason` (`stalled`, `slow`, `room`). */
   readonly httpReadersCut = this.page.counters(
@@ -69,58 +78,61 @@ export class ServiceMetrics {
   /** Label: `kind` (`queue`, `bodies`, `checks`). */
   readonly #shareRefused = this.page.counters(
     'ingest_share_refused_total',
-    'Requests refused because their sender had more than its share, by what was full.',
+    'Requests refused because their client had more than its share, by the resource that was full.',
     ['kind'],
   )
   readonly senders = this.page
-    .gauges('ingest_senders', 'Senders whose waiting events are counted.', [])
+    .gauges('ingest_senders', 'Clients whose waiting events are counted.', [])
     .with()
   /** Labels: `project`, `limit` (`events`, `bytes`). */
   readonly #dailyLimits = this.page.counters(
     'ingest_daily_limits_reached_total',
-    'Times that a project has reached a daily limit.',
+    'How often a project has reached a daily limit.',
     ['project', 'limit'],
   )
-  readonly liveStreams = this.page.gauges('live_streams', 'Open streams of events.', []).with()
+  readonly liveStreams = this.page.gauges('live_streams', 'Open event streams.', []).with()
   readonly auditFailures = this.page
-    .counters('audit_failures_total', 'Entries of the audit log that could not be stored.', [])
+    .counters('audit_failures_total', 'Audit log entries that could not be stored.', [])
     .with()
-  /** Labels: `project` (its number), `fate` (`accepted`, `stored`, or a drop reason). */
-  readonly ingestEvents = this.page.counters(
-    'ingest_events_total',
-    'Events by what became of them.',
-    ['project', 'fate'],
-  )
+  /** Labels `project` (its number), `fate` (`accepted`, `stored`, or a drop reason). */
+  readonly ingestEvents = this.page.counters('ingest_events_total', 'Events by their outcome.', [
+    'project',
+    'fate',
+  ])
   readonly kernelEvents = this.page
     .counters(
       'ingest_kernel_events_total',
-      'Processed events that the kernel recognised; all others were parsed.',
+      'Processed events that the kernel recognized. All others were parsed.',
       [],
     )
     .with()
   readonly personsFolded = this.page
     .counters(
       'persons_folded_total',
-      'Persons stored anew in quiet times, so that nothing is to be applied when they are read.',
+      'Persons rewritten in idle time, so that no changes have to be applied when they are read.',
       [],
     )
     .with()
   readonly deadLetters = this.page
-    .gauges('dead_letters', 'Events and blocks that could not be processed and are kept.', [])
+    .gauges(
+      'dead_letters',
+      'Events and blocks that could not be processed and are kept as dead letters.',
+      [],
+    )
     .with()
   readonly deadLetterBytes = this.page
-    .gauges('dead_letter_bytes', 'Bytes of the dead letters that are kept.', [])
+    .gauges('dead_letter_bytes', 'Bytes of the dead letters.', [])
     .with()
   readonly deadLettersForgotten = this.page
     .counters(
       'dead_letters_forgotten_total',
-      'Dead letters given up because too many were kept.',
+      'Dead letters discarded because too many were kept.',
       [],
     )
     .with()
   readonly #geoIpLoaded = this.page.gauges(
     'geoip_database_loaded',
-    '1 while addresses are looked up in a GeoIP database, 0 while the one that is set cannot be used.',
+    '1 while addresses are looked up in a GeoIP database, 0 while the configured database cannot be used.',
     [],
   )
   readonly #geoIpFailures = this.page.counters(
@@ -134,7 +146,7 @@ export class ServiceMetrics {
   /** Label: `lane` (`express`, `bulk`, `slow`). */
   readonly ingestChecksWaiting = this.page.gauges(
     'ingest_checks_waiting',
-    'Uploads that wait for a thread to check them.',
+    'Uploads that wait for a worker thread to check them.',
     ['lane'],
   )
   readonly ingestQueueDepth = this.page
@@ -143,17 +155,21 @@ export class ServiceMetrics {
   readonly ingestOldestUnprocessedSeconds = this.page
     .gauges(
       'ingest_oldest_unprocessed_age_seconds',
-      'Age of the oldest event not processed yet.',
+      'Age of the oldest event that is not processed yet.',
       [],
     )
     .with()
   readonly ingestLagSeconds = this.page
-    .gauges('ingest_lag_seconds', 'Estimated time until an event accepted now is readable.', [])
+    .gauges(
+      'ingest_lag_seconds',
+      'Estimated time until an event that is accepted now can be read.',
+      [],
+    )
     .with()
   /** Label: `store` (`log`, `events`, `flags`). */
   readonly storeCommitSeconds = this.page.histograms(
     'store_commit_duration_seconds',
-    'One write transaction with its flush to disk.',
+    'Duration of one write transaction, with its flush to disk.',
     ['store'],
     COMMIT_SECONDS,
   )
@@ -162,36 +178,36 @@ export class ServiceMetrics {
   /** Label: `store`. */
   readonly storeMapUsedBytes = this.page.gauges(
     'store_map_used_bytes',
-    'Bytes of the disk that the files of the store take.',
+    'Disk space of the files of the store.',
     ['store'],
   )
   readonly storeFreeBytes = this.page.gauges(
     'store_free_bytes',
-    'Bytes of them that hold nothing: what is written takes them first.',
+    'Free bytes within these files, which are reused first.',
     ['store'],
   )
   readonly storeDamage = this.page
-    .counters('store_damage_total', 'Times that something met a damaged record of the store.', [])
+    .counters('store_damage_total', 'How often a damaged record of the store was met.', [])
     .with()
   readonly diskFreeBytes = this.page
     .gauges('disk_free_bytes', 'Free bytes of the file system of the data directory.', [])
     .with()
   readonly diskReserveBytes = this.page
-    .gauges('disk_reserve_bytes', 'Bytes of room below which nothing more is accepted.', [])
+    .gauges('disk_reserve_bytes', 'Free disk space below which no more events are accepted.', [])
     .with()
   readonly ingestBacklogBytes = this.page
     .gauges('ingest_backlog_bytes', 'Bytes of accepted events that are not processed yet.', [])
     .with()
   readonly ingestBacklogBytesMax = this.page
-    .gauges('ingest_backlog_limit_bytes', 'Backlog beyond which events are refused.', [])
+    .gauges('ingest_backlog_limit_bytes', 'Backlog above which events are refused.', [])
     .with()
   readonly serviceReady = this.page
-    .gauges('service_ready', '1 while events are accepted, else 0; as /_readyz.', [])
+    .gauges('service_ready', '1 while events are accepted, 0 otherwise. The same as /_readyz.', [])
     .with()
   /** Label: `outcome` (`ok`, `repeated` for a cached decision, `partial` if some flag could not be decided). */
   readonly flagDecisions = this.page.counters(
     'flag_decisions_total',
-    'Requests for flags that were decided.',
+    'Requests for flags that were evaluated.',
     ['outcome'],
   )
   /** The events that were stored or dropped. */
@@ -203,13 +219,13 @@ export class ServiceMetrics {
   readonly flagDecisionSeconds = this.page
     .histograms(
       'flag_decision_duration_seconds',
-      'Deciding all flags of one request.',
+      'Time to evaluate all flags of one request.',
       [],
       DECISION_SECONDS,
     )
     .with()
   readonly flagSnapshotVersion = this.page
-    .gauges('flag_snapshot_version', 'Number of the last change of flags that decisions use.', [])
+    .gauges('flag_snapshot_version', 'Number of the last flag change that evaluations use.', [])
     .with()
   /** Labels: `kind` (`trends`, `funnel`, ...), `outcome` (`ok`, `refused`, `failed`). */
   readonly queries = this.page.counters('queries_total', 'Analytic queries answered.', [
@@ -219,80 +235,80 @@ export class ServiceMetrics {
   /** Label: `kind`. */
   readonly querySeconds = this.page.histograms(
     'query_duration_seconds',
-    'Analytic queries, with the time in which they waited for a thread.',
+    'Duration of analytic queries, including the time in which they waited for a worker thread.',
     ['kind'],
     QUERY_SECONDS,
   )
   /** Label: `threads` (`writer`, `processor`, `checkers`, `readers`, `long_readers`, `analytics`). */
   readonly workerBusySeconds = this.page.counters(
     'worker_busy_seconds_total',
-    'Time in which threads of a kind worked, all together.',
+    'Time in which the threads of a kind worked, in total.',
     ['threads'],
   )
   /** Label: `threads`. */
   readonly workerQueueDepth = this.page.gauges(
     'worker_queue_depth',
-    'Tasks that wait for a thread of a kind.',
+    'Tasks that wait for a thread of this kind.',
     ['threads'],
   )
   /** Label: `threads`. */
-  readonly workerThreads = this.page.gauges('worker_threads', 'Threads of a kind.', ['threads'])
+  readonly workerThreads = this.page.gauges('worker_threads', 'Threads of this kind.', ['threads'])
   /** Label: `threads`. */
   readonly workerThreadDeaths = this.page.counters(
     'worker_thread_deaths_total',
-    'Threads of a kind that ended unexpectedly; another took their place, or the process ended.',
+    'Threads of this kind that ended unexpectedly. Each was replaced, or the process ended.',
     ['threads'],
   )
   /** Label: `kind`. */
   readonly processingFailures = this.page.counters(
     'processing_failures_total',
-    'Runs of processing that failed and were tried again, by what failed.',
+    'Processing runs that failed and were tried again, by cause.',
     ['kind'],
   )
   /** The working memory: the budget, and the use of it by threads and caches. */
   readonly memoryBudgetBytes = this.page
-    .gauges('memory_budget_bytes', 'Working memory that everything together keeps to.', [])
+    .gauges('memory_budget_bytes', 'Working memory that all parts of the process share.', [])
     .with()
   /** Label: `kind` (`anonymous`, `files`). */
   readonly memoryResidentBytes = this.page.gauges(
     'memory_resident_bytes',
-    'Resident memory: heaps and buffers, or pages of mapped files, which the system takes back when it needs them.',
+    'Resident memory. It consists of heaps, buffers and pages of mapped files, which the system takes back when it needs them.',
     ['kind'],
   )
   /** Label: `thread` (`main`, `processor_1`, ...). */
   readonly memoryHeapUsedBytes = this.page.gauges(
     'memory_heap_used_bytes',
-    'JavaScript heap of a thread that is used.',
+    'Used JavaScript heap of a thread.',
     ['thread'],
   )
   /** Label: `thread`. */
   readonly memoryHeapBytes = this.page.gauges(
     'memory_heap_bytes',
-    'JavaScript heap of a thread with what is free in it.',
+    'JavaScript heap of a thread, including free space in it.',
     ['thread'],
   )
   /** Label: `thread`. */
   readonly memoryHeapBytesMax = this.page.gauges(
     'memory_heap_limit_bytes',
-    'JavaScript heap that a thread may have; one that needs more ends and is replaced.',
+    'Limit of the JavaScript heap of a thread. A thread that needs more ends and is replaced.',
     ['thread'],
   )
   /** Label: `thread`. */
   readonly memoryBufferBytes = this.page.gauges(
     'memory_buffer_bytes',
-    'Buffers of a thread outside of its heap.',
+    'Buffers of a thread outside its heap.',
     ['thread'],
   )
   /** Label: `cache`. */
   readonly memoryCacheBytes = this.page.gauges(
     'memory_cache_bytes',
-    'What caches hold, all threads together, about.',
+    'Approximate content of the caches, all threads together.',
     ['cache'],
   )
   /** Label: `cache`. */
   readonly memoryCacheBytesMax = this.page.gauges(
     'memory_cache_limit_bytes',
-    'What caches may hold, all threads together.',
+    'Limit of the caches, all threads together.',
     ['cache'],
   )
   readonly eventLoopLagSeconds = this.page
@@ -301,7 +317,10 @@ export class ServiceMetrics {
 
   constructor(options: { readonly version: string; readonly clock: Clock }) {
     this.page
-      .gauges('build_info', 'Always 1; the labels say what runs.', ['version', 'node_version'])
+      .gauges('build_info', 'Always 1. The labels name the running versions.', [
+        'version',
+        'node_version',
+      ])
       .with(options.version, process.versions.node).value = 1
     // The counters start at 0: `increase` would not see the first death if its counter appeared with it.
     for (const threads of THREADS) this.workerThreadDeaths.with(threads)
@@ -390,10 +409,10 @@ export class ServiceMetrics {
       .gauges('nodejs_external_memory_bytes', 'Memory of buffers outside the JavaScript heap.', [])
       .with()
     const cpu = page
-      .counters('process_cpu_seconds_total', 'Processor time, user and system, all threads.', [])
+      .counters('process_cpu_seconds_total', 'Processor time of all threads, user and system.', [])
       .with()
     const start = page
-      .gauges('process_start_time_seconds', 'Start of the process, seconds since 1970.', [])
+      .gauges('process_start_time_seconds', 'Start time of the process in seconds since 1970.', [])
       .with()
     const loop = page
       .counters('event_loop_busy_seconds_total', 'Time in which the main thread worked.', [])

@@ -35,7 +35,7 @@ export class UsageKeeper {
     try {
       usage.restore(await queries.organization('keptUsage', undefined))
     } catch (err) {
-      log.error({ err }, 'what flags were decided to be could not be read')
+      log.error({ err }, 'Could not read the counts of flag values.')
     }
     this.#timers = [setInterval(collect, COLLECT_MS), setInterval(() => void this.#keep(), KEEP_MS)]
   }
@@ -57,7 +57,7 @@ export class UsageKeeper {
       await queries.organization('keepUsage', changed)
     } catch (err) {
       usage.putBack(changed.hours)
-      log.error({ err }, 'what flags were decided to be could not be written')
+      log.error({ err }, 'Could not write the counts of flag values.')
     }
   }
 }

@@ -40,18 +40,18 @@ class OpenDatabase {
   /** Throws an error whose message says what is wrong with the file. */
   constructor(bytes: Buffer) {
     const tail = bytes.subarray(-DESCRIPTION_NEAR_BYTES)
-    if (!tail.includes(DESCRIPTION_MARK)) throw new Error('it is no MaxMind DB, or was cut')
+    if (!tail.includes(DESCRIPTION_MARK)) throw new Error('it is not a MaxMind DB, or is truncated')
     const { Reader: DatabaseReader } = loadPackage('mmdb-lib') as typeof import('mmdb-lib')
     // The reader calls this for each reference that it follows, because a damaged record may contain a cycle.
     const get = (): undefined => {
-      if (++this.#references > GEOIP_REFERENCES_MAX) throw new Error('too many references')
+      if (++this.#references > GEOIP_REFERENCES_MAX) throw new Error('it has too many references')
     }
     this.#reader = new DatabaseReader(bytes, { cache: { get, set: () => undefined } })
     const { binaryFormatMajorVersion, ipVersion, nodeCount, searchTreeSize } = this.#reader.metadata
     if (binaryFormatMajorVersion !== FORMAT) throw new Error('its format is not version 2')
     const isSound = Number.isSafeInteger(nodeCount) && [4, 6].includes(ipVersion)
     if (!isSound || searchTreeSize + SEPARATOR_BYTES > bytes.length) {
-      throw new Error('its description is damaged')
+      throw new Error('its metadata is damaged')
     }
   }
 
@@ -115,11 +115,11 @@ export class GeoIpDatabase {
       this.#open = openFile(this.#path)
       this.#places = recentPlaces()
       this.#hasFailed = false
-      this.#log.info(fields, 'the GeoIP database is read')
+      this.#log.info(fields, 'The GeoIP database was read.')
     } catch (error) {
-      const inUse = this.#open === null ? 'none' : 'the one read before'
+      const inUse = this.#open === null ? 'none' : 'the previous one'
       const reason = messageOf(error)
-      this.#log.warn({ ...fields, reason, in_use: inUse }, 'the GeoIP database cannot be read')
+      this.#log.warn({ ...fields, reason, in_use: inUse }, 'The GeoIP database cannot be read.')
     }
   }
 
@@ -151,7 +151,7 @@ export class GeoIpDatabase {
       this.#failures++
       if (!this.#hasFailed) {
         const fields = { path: this.#path, reason: messageOf(error) }
-        this.#log.warn(fields, 'a record of the GeoIP database cannot be read')
+        this.#log.warn(fields, 'A record of the GeoIP database cannot be read.')
       }
       this.#hasFailed = true
       return null
@@ -160,7 +160,7 @@ export class GeoIpDatabase {
         this.#open = null
         this.#log.warn(
           { path: this.#path },
-          'the GeoIP database takes too long and is used no more',
+          'Lookups in the GeoIP database take too long, so it is no longer used.',
         )
       }
     }
@@ -176,7 +176,7 @@ function recentPlaces(): RecentValues<Place | null> {
 /** Opens a file. Throws an error whose message says what is wrong. */
 function openFile(path: string): OpenDatabase {
   const stats = statSync(path)
-  if (!stats.isFile()) throw new Error('it is no file')
+  if (!stats.isFile()) throw new Error('it is not a file')
   if (stats.size > GEOIP_FILE_BYTES_MAX) throw new Error('it is larger than 1 GiB')
   return new OpenDatabase(readFileSync(path))
 }

@@ -314,7 +314,7 @@ export class ProcessingAttempts implements StepGuard {
     const length = Math.min(this.#bytes.readUInt32LE(AT_REASON), REASON_ROOM)
     const text = this.#bytes.toString('utf8', AT_REASON + 4, AT_REASON + 4 + length)
     if (this.#state === THROWN) return text
-    return `the process or its processing thread ended ${alone} times while this event was processed alone`
+    return `the process or its processing thread ended ${alone} times while it processed this event on its own`
   }
 
   #write(): void {

@@ -135,7 +135,7 @@ export function sampleOf(sample: unknown): number {
   if (sample === undefined || sample === null) return REHEARSAL_SAMPLE_USUAL
   const isNumber = typeof sample === 'number' && Number.isInteger(sample)
   if (isNumber && sample >= 1 && sample <= REHEARSAL_SAMPLE_MAX) return sample
-  const detail = `sample must be a whole number from 1 to ${REHEARSAL_SAMPLE_MAX}`
+  const detail = `\`sample\` must be a whole number from 1 to ${REHEARSAL_SAMPLE_MAX}.`
   throw new ServiceError('invalid_input', detail, { attr: 'sample' })
 }
 
@@ -274,10 +274,12 @@ function checkedFilters(filters: JsonObject, set: FlagSet): JsonObject {
 }
 
 function conditionOf(body: JsonObject): JsonObject {
-  if (!Object.hasOwn(body, 'condition')) throw invalid('condition is missing: send {} for everyone')
+  if (!Object.hasOwn(body, 'condition'))
+    throw invalid('`condition` is missing. Send {} to match everyone.')
   const { condition } = body
   if (condition === null) return NOTHING
-  if (!isObject(condition)) throw invalid('condition must be an object, or null for everyone')
+  if (!isObject(condition))
+    throw invalid('`condition` must be an object, or null to match everyone.')
   return condition
 }
 
@@ -288,7 +290,7 @@ function typeIndexOf(body: JsonObject): number | null {
 function readTypeIndex(index: unknown): number | null {
   if (index === null) return null
   if (typeof index === 'number' && [0, 1, 2, 3, 4].includes(index)) return index
-  throw invalid('group_type_index must be a whole number from 0 to 4, or null for persons')
+  throw invalid('`group_type_index` must be a whole number from 0 to 4, or null for persons.')
 }
 
 function invalid(detail: string): ServiceError {

@@ -48,7 +48,7 @@ export function fateOf(reader: EventReader, log: LogReader, query: FateQuery): E
     .listWarnings(projectId, FATE_WARNINGS_READ_MAX)
     .filter(({ details }) => Object.hasOwn(details, 'uuid') && details['uuid'] === text)
   if (event !== null) {
-    const because = 'it is stored; further copies of it are skipped as duplicates'
+    const because = 'The event is stored. Further copies of it are skipped as duplicates.'
     const { id, event: name, distinct_id, timestamp, created_at, person_id } = event
     const warned = warnings.length === 0 ? {} : { warnings: warnings.map(({ type }) => type) }
     const stored = { id, event: name, distinct_id, timestamp, created_at, person_id }
@@ -56,7 +56,7 @@ export function fateOf(reader: EventReader, log: LogReader, query: FateQuery): E
   }
   if (place !== null && place.block > reader.statistics().position) {
     const arrived_at = new Date(place.arrivedAtMs).toISOString()
-    const because = 'it is in the log and not processed yet'
+    const because = 'The event is in the log and is not processed yet.'
     return { fate: 'waiting', because, block: place.block, arrived_at }
   }
   return (
@@ -96,7 +96,7 @@ function arrivalIn(block: Buffer, projectId: number, uuid: Uint8Array): number |
     return null
   } catch (cause) {
     if (cause instanceof RangeError) return null
-    throw new OperatorError('the log cannot be read', { cause })
+    throw new OperatorError('The log cannot be read.', { cause })
   }
 }
 
@@ -111,7 +111,7 @@ function deadLetterIn(reader: EventReader, query: FateQuery, text: string): Even
     const stored_at = new Date(letter.storedAtMs).toISOString()
     return {
       fate: 'dead_letter',
-      because: `a fault of ours: ${letter.reason}`,
+      because: `A fault of the server: ${letter.reason}`,
       letter: letter.number,
       step: letter.step,
       stored_at,
@@ -137,15 +137,18 @@ function skippedBy(warnings: readonly WarningView[], isInLog: boolean): EventFat
   }
   if (!isInLog) return null
   const because =
-    'it has no name, no distinct_id, or is of a kind that is not stored; or it was deleted'
+    'The event has no name, no distinct_id, or a kind that is not stored, or it was deleted.'
   return { fate: 'skipped', because }
 }
 
 function erasedIn(reader: EventReader, { projectId, uuid }: FateQuery): EventFate {
   if (reader.wasErased(projectId, uuid)) {
-    return { fate: 'erased', because: 'it was stored and is erased; nothing of it is left' }
+    return {
+      fate: 'erased',
+      because: 'The event was stored and then erased. Nothing of it is left.',
+    }
   }
   const because =
-    'no trace: it was never accepted by this project, was skipped longer ago than is remembered, or was deleted'
+    'The server has no record of this event. The project never accepted it, it was skipped too long ago, or it was deleted.'
   return { fate: 'unknown', because }
 }

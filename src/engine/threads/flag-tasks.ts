@@ -92,7 +92,7 @@ export class FlagTasks {
     const set = this.#set(task)
     const isKnown = typeof id === 'number' || typeof key === 'string'
     if (!isKnown) {
-      const detail = 'id or key is missing: send the number or the key of a flag'
+      const detail = '`id` or `key` is missing. Send the number or the key of a flag.'
       throw new ServiceError('required', detail, { attr: 'id' })
     }
     const sampleMax = sampleOf(sample)
@@ -147,15 +147,15 @@ function readBody(body: Uint8Array): JsonObject {
   try {
     JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   } catch (cause) {
-    throw new ServiceError('parse_error', 'the body is not valid JSON in UTF-8', { cause })
+    throw new ServiceError('parse_error', 'The body is not valid JSON in UTF-8.', { cause })
   }
   let value: unknown
   try {
     value = parseJsonText(bytes, Number.POSITIVE_INFINITY, 'all')
   } catch (cause) {
-    const detail = `the JSON is nested more than ${JSON_DEPTH_MAX} deep`
+    const detail = `The JSON is nested more than ${JSON_DEPTH_MAX} levels deep. Send it with fewer levels.`
     throw new ServiceError('invalid_input', detail, { cause })
   }
-  if (!isObject(value)) throw new ServiceError('invalid_input', 'the body must be a JSON object')
+  if (!isObject(value)) throw new ServiceError('invalid_input', 'The body must be a JSON object.')
   return value
 }

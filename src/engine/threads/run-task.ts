@@ -54,7 +54,7 @@ export async function taskRunner(
   // would all later writes. The process therefore ends with it. Uncommitted changes were not acknowledged.
   process.on('exit', () => {
     if (!isWithinWrite()) return
-    log.fatal('a thread ended within a write transaction; the process ends with it')
+    log.fatal('A thread ended during a write transaction, so the process ends too.')
     process.kill(process.pid, 'SIGKILL')
   })
   const memory = settings.memory === undefined ? null : new ThreadMemory(settings.memory, stores)
@@ -173,6 +173,6 @@ function refused(error: ServiceError): Refused {
 
 /** Returns the refusal for damaged data. An answer without the damaged record would look complete. */
 function refusalOf({ place }: DamagedRecordError): ServiceError {
-  const detail = `a stored record that this needs is damaged (${place}): 'tenrec verify' lists all that is, restore the store from a backup`
+  const detail = `This request needs a stored record that is damaged (${place}). List the damaged records with \`tenrec verify\`, and restore the store from a backup.`
   return new ServiceError('data_corrupted', detail)
 }

@@ -83,7 +83,7 @@ export class ConsoleFiles {
     const files = foundFiles(fileURLToPath(folder), log)
     const index = files.find(({ name, bytes }) => name === INDEX && bytes.length > 0)
     if (index === undefined) {
-      log.warn({ folder: fileURLToPath(folder) }, 'there is no console in this build')
+      log.warn({ folder: fileURLToPath(folder) }, 'This build has no console.')
     }
     for (const file of files) this.#pages.set(`${path}${file.name}`, pageOf(file))
     this.#index = index === undefined ? refuseMissing : pageOf(placed(index, path))
@@ -114,7 +114,7 @@ function foundFiles(folder: string, log: ConsoleFilesOptions['log']): readonly C
   try {
     return readFiles(folder)
   } catch (err) {
-    log.warn({ err, folder }, 'the console cannot be read')
+    log.warn({ err, folder }, 'Could not read the console.')
     return []
   }
 }
@@ -163,7 +163,7 @@ function pageOf(file: ConsoleFile, kept = HASHED.test(file.name) ? KEPT : ASKED)
 
 function refuseMissing(): never {
   const detail =
-    "this build has no console: 'npm run build' makes it, and the setting console=false turns it off"
+    'This build has no console. Build it with `npm run build`, or turn the console off with `console=false`.'
   throw new ServiceError('not_found', detail)
 }
 

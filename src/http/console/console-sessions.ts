@@ -62,7 +62,7 @@ export class ConsoleSessions {
     try {
       await queries.organization('sawSession', { token, atMs: clock.now() })
     } catch (err) {
-      log.error({ err, session: id }, 'the use of a session could not be noted')
+      log.error({ err, session: id }, 'Could not record the use of a session.')
     } finally {
       this.#noting.delete(id)
     }

@@ -48,12 +48,12 @@ export function requireConsole(request: Request, address: OwnAddress): void {
   const { consoleMark, fetchSite } = request.words
   const { origin } = request.head
   if (!MARKS.includes(consoleMark))
-    throw forged('send the header X-Tenrec-Console: 1 with the cookie')
+    throw forged('A request with the session cookie needs the header `X-Tenrec-Console: 1`.')
   const isRead = request.method === 'GET' || request.method === 'HEAD'
   // Browsers send Sec-Fetch-Site only over TLS and on loopback. Otherwise the Origin header is checked.
   const isOwn =
     fetchSite === '' ? isOwnOrigin(origin, isRead, request, address) : fetchSite === 'same-origin'
-  if (!isOwn) throw forged('a page of another origin may not use the session of the console')
+  if (!isOwn) throw forged('A page of another origin may not use the console session.')
 }
 
 /**

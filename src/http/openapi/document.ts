@@ -36,23 +36,26 @@ export const RESOURCES: readonly DescribedResource[] = [
 const ERROR = is.namedObject('Error', {
   type: is.choice(...new Set(Object.values(ERROR_CODES).map(({ type }) => type))),
   code: is.choice(...Object.keys(ERROR_CODES)),
-  detail: is.about(is.TEXT, 'What is wrong and the way out, for people.'),
-  attr: is.about(is.nullable(is.TEXT), 'The field or parameter at fault.'),
+  detail: is.about(
+    is.TEXT,
+    'A sentence for people that says what is wrong and what to do about it.',
+  ),
+  attr: is.about(is.nullable(is.TEXT), 'The name of the field or parameter at fault, or null.'),
 })
 
 /** The schemas of the names in paths, unless a resource has its own. */
 const SEGMENTS: Members = {
-  project_id: is.about(is.TEXT_OR_NUMBER, 'Number of the project, or @current.'),
-  org_id: is.about(is.TEXT, 'Id of the organization, or @current.'),
-  user_id: is.about(is.TEXT, 'Uuid of the caller, or @me.'),
-  user_uuid: is.about(is.UUID, 'Uuid of the user.'),
-  uuid: is.about(is.UUID, 'Uuid of the event.'),
-  event_id: is.about(is.UUID, 'Uuid of the event.'),
-  action_id: is.about(is.WHOLE, 'Number of the action.'),
-  cohort_id: is.about(is.WHOLE, 'Number of the cohort.'),
-  role_id: is.about(is.UUID, 'Id of the role.'),
-  parent_lookup_feature_flag_id: is.about(is.WHOLE, 'Number of the flag.'),
-  key: is.about(is.TEXT, 'Key of the flag.'),
+  project_id: is.about(is.TEXT_OR_NUMBER, 'Project number, or @current.'),
+  org_id: is.about(is.TEXT, 'Organization ID, or @current.'),
+  user_id: is.about(is.TEXT, 'UUID of the caller, or @me.'),
+  user_uuid: is.about(is.UUID, 'UUID of the user.'),
+  uuid: is.about(is.UUID, 'UUID of the event.'),
+  event_id: is.about(is.UUID, 'UUID of the event.'),
+  action_id: is.about(is.WHOLE, 'Action number.'),
+  cohort_id: is.about(is.WHOLE, 'Cohort number.'),
+  role_id: is.about(is.UUID, 'Role ID.'),
+  parent_lookup_feature_flag_id: is.about(is.WHOLE, 'Flag number.'),
+  key: is.about(is.TEXT, 'Flag key.'),
 }
 
 const SECURITY_SCHEMES: Readonly<Record<Exclude<Door, 'none'>, Schema>> = {
@@ -60,55 +63,55 @@ const SECURITY_SCHEMES: Readonly<Record<Exclude<Door, 'none'>, Schema>> = {
     type: 'http',
     scheme: 'bearer',
     description:
-      'A personal key (phx_...), also as personal_api_key in a JSON body or the query. The roles that an operation names are scopes of the key.',
+      'A personal API key (phx_...). It can also be sent as personal_api_key in a JSON body or in the query. The roles that an operation lists are scopes of the key.',
   },
   secretKey: {
     type: 'http',
     scheme: 'bearer',
-    description: 'A secret key of the project (phs_...), which only reads definitions of flags.',
+    description: 'A secret key of the project (phs_...). It can only read flag definitions.',
   },
   session: {
     type: 'apiKey',
     in: 'cookie',
     name: '__Host-tenrec',
     description:
-      'A session of the console; the name is tenrec over plain HTTP. With the header X-Tenrec-Console: 1 (or unattended, which does not keep it alive) it opens what a personal key opens, and may do what the key may with which it was begun.',
+      'A session of the console. Over plain HTTP the cookie is named tenrec. A session also needs the header X-Tenrec-Console: 1 (or unattended, which does not extend the session). It has the rights of the personal key with which it was started.',
   },
   projectKey: {
     type: 'apiKey',
     in: 'query',
     name: 'token',
     description:
-      'The key of a project (phc_...). In a body it is the member api_key or token, which OpenAPI has no scheme for.',
+      'The project key (phc_...). A body carries it as the member api_key or token, which OpenAPI security schemes cannot express.',
   },
   projectKeyBearer: {
     type: 'http',
     scheme: 'bearer',
-    description: 'The key of a project (phc_...).',
+    description: 'The project key (phc_...).',
   },
   projectKeyHeader: {
     type: 'apiKey',
     in: 'header',
     name: 'X-API-Key',
-    description: 'The key of a project (phc_...); also as Bearer token.',
+    description: 'The project key (phc_...). It can also be sent as a Bearer token.',
   },
 }
 
 const STATUS_MEANINGS: Readonly<Record<number, string>> = {
-  400: 'Something in the request cannot be used.',
-  401: 'There is no key, or it is not valid.',
-  403: 'The key or its user may not do this.',
-  404: 'There is no such thing.',
-  409: 'Somebody else has changed the same meanwhile.',
+  400: 'Part of the request is not valid.',
+  401: 'The key is missing or not valid.',
+  403: 'The key or its user is not allowed to do this.',
+  404: 'The resource does not exist.',
+  409: 'Another change was made to the same resource in the meantime.',
   413: 'The body is too large.',
-  415: 'The body has a media type that is not taken.',
-  429: 'Too much was asked for; Retry-After says when to try again.',
-  500: 'A fault of the server.',
-  503: 'It cannot be done now; Retry-After says when to try again.',
+  415: 'The media type of the body is not supported.',
+  429: 'A limit was exceeded. Retry-After says when to try again.',
+  500: 'An internal server error.',
+  503: 'The request cannot be handled now. Retry-After says when to try again.',
   504: 'The query took too long.',
 }
 const JSON_TYPE = 'application/json'
-const FORMAT = is.about(is.choice('json', 'csv'), 'With csv the answer is a table.')
+const FORMAT = is.about(is.choice('json', 'csv'), 'With csv, the answer is a table.')
 
 /** Builds the document. This takes some milliseconds, so build it once. */
 export function buildDocument(): Schema {
@@ -130,7 +133,7 @@ export function buildDocument(): Schema {
       title: 'Tenrec',
       version: VERSION,
       description:
-        'Events, persons and feature flags. Every path answers with and without one slash at its end. Every error has the same four members.',
+        'Events, persons and feature flags. Every path works with and without one slash at its end. Every error has the same four members.',
     },
     jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
     servers: [{ url: '/' }],
@@ -257,7 +260,7 @@ function errorResponses(schemas: Schemas): Schema {
     return [`Error${status}`, { description: `${meaning} Codes: ${codes.join(', ')}.`, content }]
   })
   return {
-    Error: { description: 'Any other refusal, such as 405 for another method.', content },
+    Error: { description: 'Any other error, such as 405 for an unsupported method.', content },
     ...Object.fromEntries(entries),
   }
 }

@@ -36,7 +36,8 @@ export class Schemas {
       if (keyword === 'nullable' || INPUT_KEYWORDS.includes(keyword)) continue
       if (keyword === 'clientUuid') {
         result['type'] = ['string', 'null']
-        result['description'] = 'A UUID in any usual form; null and the empty text count as none.'
+        result['description'] =
+          'A UUID in any usual form. Null and the empty text mean that no UUID was given.'
       } else if (keyword === 'type' && schema['nullable'] === true) result['type'] = [value, 'null']
       else if (keyword === 'properties') {
         const members = Object.entries(value as Members)

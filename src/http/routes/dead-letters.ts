@@ -22,20 +22,20 @@ export interface DeadLetterServices extends OrganizationServices {
 
 function letterNumber(name: string, sentence: string) {
   const number = is.nullable({ ...is.WHOLE, minimum: 0, maximum: NUMBER_MAX })
-  const detail = `${name} must be the number of a dead letter, from 0 to ${NUMBER_MAX}`
+  const detail = `\`${name}\` must be the number of a dead letter, from 0 to ${NUMBER_MAX}.`
   return is.about(is.refused(number, detail), sentence)
 }
 
 const LETTER = is.namedObject('DeadLetter', {
   number: is.WHOLE,
   stored_at: is.TIME,
-  project: is.about(is.nullable(is.WHOLE), 'Null when that is not known.'),
-  step: is.about(is.choice('read', 'process', 'command'), 'What failed.'),
+  project: is.about(is.nullable(is.WHOLE), 'The project number, or null if it is not known.'),
+  step: is.about(is.choice('read', 'process', 'command'), 'The step that failed.'),
   reason: is.TEXT,
-  bytes: is.about(is.WHOLE, 'The length of what was accepted.'),
+  bytes: is.about(is.WHOLE, 'Length of the accepted body in bytes.'),
   body: is.about(
     is.nullable(is.TEXT),
-    `The first ${LETTER_BODY_BYTES_MAX} bytes of it; null for a block of the log, and where the project stores no addresses.`,
+    `The first ${LETTER_BODY_BYTES_MAX} bytes of the body. Null for a block of the log, and in projects that do not store IP addresses.`,
   ),
 })
 const RANGE = is.named(
@@ -43,17 +43,26 @@ const RANGE = is.named(
   is.openObject(
     {},
     {
-      after: letterNumber('after', 'Only letters with a higher number.'),
-      through: letterNumber('through', 'Only letters up to this number.'),
+      after: letterNumber('after', 'Return only dead letters with a higher number.'),
+      through: letterNumber('through', 'Return only dead letters up to this number.'),
     },
   ),
 )
 const OUTCOME = is.namedObject('DeadLetterOutcome', {
-  done: is.about(is.WHOLE, 'Letters that are gone.'),
-  failed: is.about(is.WHOLE, 'Letters that could not be processed this time either.'),
-  skipped: is.about(is.WHOLE, 'Commands, which are not replayed.'),
-  last: is.about(is.WHOLE, 'The last letter that was looked at: `after` of the next request.'),
-  newest: is.about(is.WHOLE, 'The newest letter at the beginning; what failed again is newer.'),
+  done: is.about(
+    is.WHOLE,
+    'Dead letters that were removed, because they were processed or discarded.',
+  ),
+  failed: is.about(is.WHOLE, 'Dead letters that failed again.'),
+  skipped: is.about(is.WHOLE, 'Commands, which are never replayed.'),
+  last: is.about(
+    is.WHOLE,
+    'The last dead letter that was examined. Pass it as `after` in the next request.',
+  ),
+  newest: is.about(
+    is.WHOLE,
+    'The newest dead letter when the request began. Letters that fail again get a higher number.',
+  ),
   has_more: is.BOOLEAN,
 })
 
@@ -61,7 +70,7 @@ const route = organizationRoutes<DeadLetterServices>('dead_letters/')
 
 /** The routes that list dead letters, process them again, and drop them. */
 export const DEAD_LETTER_ROUTES: readonly AnyRoute<DeadLetterServices>[] = [
-  route('GET', '', 'listDeadLetters', 'Lists dead letters, the newest first.', {
+  route('GET', '', 'listDeadLetters', 'Lists dead letters, newest first.', {
     // Dead letters show data that was sent to any project, so only administrators may read them.
     who: byAdministrators(inOrganization('organization:read')),
     ...listing(LETTER),
@@ -71,7 +80,7 @@ export const DEAD_LETTER_ROUTES: readonly AnyRoute<DeadLetterServices>[] = [
       ),
   }),
   letterRoute('replay', 'replay_dead_letters', 'Processes dead letters again.'),
-  letterRoute('drop', 'drop_dead_letters', 'Gives dead letters up.'),
+  letterRoute('drop', 'drop_dead_letters', 'Discards dead letters.'),
 ]
 
 function letterRoute(name: 'replay' | 'drop', kind: DeadLetterCommand['kind'], summary: string) {

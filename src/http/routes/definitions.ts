@@ -31,7 +31,7 @@ const VALUES_MS = 7 * 24 * 60 * 60 * 1000
 const EVENT_NAMES_KEY = 'custom_event'
 
 const NAMES = is.list(is.TEXT)
-const SEARCH = is.about(is.TEXT, 'Words that the name must all contain, case aside.')
+const SEARCH = is.about(is.TEXT, 'Words that the name must all contain, ignoring case.')
 const EXCLUDED = is.about(NAMES, 'Names to leave out.')
 const TAGS = is.list(is.TEXT)
 const FACTS = { count: is.WHOLE, first_seen_at: is.TIME }
@@ -39,9 +39,9 @@ const FACTS = { count: is.WHOLE, first_seen_at: is.TIME }
 const EVENT_DEFINITION = is.namedObject('EventDefinition', {
   id: is.UUID,
   name: is.TEXT,
-  created_at: is.about(is.TIME, 'Arrival of the first event.'),
+  created_at: is.about(is.TIME, 'When the first event arrived.'),
   last_seen_at: is.about(is.TIME, 'The latest timestamp of an event.'),
-  last_updated_at: is.about(is.TIME, 'Arrival of the latest event.'),
+  last_updated_at: is.about(is.TIME, 'When the latest event arrived.'),
   tags: TAGS,
   is_action: is.BOOLEAN,
   action_id: is.NOTHING,
@@ -65,29 +65,41 @@ const PROPERTY_DEFINITION = is.namedObject(
 )
 const EVENT_QUERY = is.options({
   search: SEARCH,
-  event_type: is.about(is.choice(...EVENT_TYPES), 'All, those of your own, or those of SDKs.'),
+  event_type: is.about(
+    is.choice(...EVENT_TYPES),
+    'Return all definitions, only custom ones, or only those of SDKs.',
+  ),
   ordering: is.about(
     is.TEXT,
-    'name, last_seen_at or last_seen_at::date, with - in front for descending; may be repeated.',
+    'Sort by name, last_seen_at or last_seen_at::date. A leading - means descending. May be repeated.',
   ),
   excluded_properties: EXCLUDED,
   ...is.pageParameters(PAGE_LIMITS.max),
 })
 const PROPERTY_QUERY = is.options({
-  type: is.about(is.choice('event', 'person', 'group', 'session'), 'Whose properties.'),
-  group_type_index: is.about(is.WHOLE, 'Number of the group type: with type group alone.'),
+  type: is.about(
+    is.choice('event', 'person', 'group', 'session'),
+    'The kind of object that has the properties.',
+  ),
+  group_type_index: is.about(is.WHOLE, 'Number of the group type. Only with type group.'),
   search: SEARCH,
-  properties: is.about(is.TEXT, 'Only these names, separated by commas.'),
-  is_numerical: is.about(is.TEXT, 'With true only numbers.'),
-  is_feature_flag: is.about(is.TEXT, 'Only the properties of flags, or none of them.'),
-  event_names: is.about(NAMES, 'Says of each property whether one of these events has it.'),
-  filter_by_event_names: is.about(is.TEXT, 'With true only properties that one of them has.'),
+  properties: is.about(is.TEXT, 'Return only these names, separated by commas.'),
+  is_numerical: is.about(is.TEXT, 'If true, return only numeric properties.'),
+  is_feature_flag: is.about(
+    is.TEXT,
+    'Return only the properties of feature flags, or leave them out.',
+  ),
+  event_names: is.about(NAMES, 'Says for each property whether one of these events has it.'),
+  filter_by_event_names: is.about(
+    is.TEXT,
+    'If true, return only properties that one of these events has.',
+  ),
   excluded_properties: EXCLUDED,
   ...is.pageParameters(PAGE_LIMITS.max),
 })
 const VALUE_QUERY = is.object(
   { key: is.about(is.TEXT, 'Name of the property.') },
-  { value: is.about(is.TEXT, 'Only values that contain this, case aside.') },
+  { value: is.about(is.TEXT, 'Return only values that contain this text, ignoring case.') },
 )
 const OFFERED = is.list(is.namedObject('OfferedValue', { name: is.TEXT }))
 
@@ -109,33 +121,39 @@ const sessionRoute = routesOf<DefinitionServices>(`${PROJECT}sessions/`, inProje
 /** The names of events and properties, and offered values. */
 export const DEFINITION_RESOURCE: Resource<DefinitionServices> = {
   name: 'Definitions',
-  sentence: 'Which events and properties there are, as they were sent.',
-  segments: { id: is.about(is.UUID, 'Id of the definition.') },
+  sentence: 'The events and properties that clients have sent.',
+  segments: { id: is.about(is.UUID, 'ID of the definition.') },
   routes: [
-    eventRoute('GET', '', 'listEventDefinitions', 'Lists the names of events.', {
+    eventRoute('GET', '', 'listEventDefinitions', 'Lists event names.', {
       query: EVENT_QUERY,
       answers: { 200: done(is.pageOf(EVENT_DEFINITION)) },
       respond: listEvents,
     }),
-    eventRoute('GET', ':id/', 'getEventDefinition', 'Shows the name of events.', {
+    eventRoute('GET', ':id/', 'getEventDefinition', 'Shows one event name.', {
       answers: { 200: done(EVENT_DEFINITION) },
       handle: async (call) => (await eventInPath(call)).definition,
     }),
-    eventRoute('DELETE', ':id/', 'deleteEventDefinition', 'Hides a name until it is sent again.', {
-      answers: { 204: done() },
-      async handle(call) {
-        const { definition, sequence } = await eventInPath(call)
-        await change(call, 'deleteDefinition', {
-          projectId: call.projectId,
-          definition: { id: definition.id, sequence },
-        })
+    eventRoute(
+      'DELETE',
+      ':id/',
+      'deleteEventDefinition',
+      'Hides an event name until it is sent again.',
+      {
+        answers: { 204: done() },
+        async handle(call) {
+          const { definition, sequence } = await eventInPath(call)
+          await change(call, 'deleteDefinition', {
+            projectId: call.projectId,
+            definition: { id: definition.id, sequence },
+          })
+        },
       },
-    }),
+    ),
     propertyRoute(
       'GET',
       'property_definitions/',
       'listPropertyDefinitions',
-      'Lists the names of properties.',
+      'Lists property names.',
       {
         query: PROPERTY_QUERY,
         answers: { 200: done(is.pageOf(PROPERTY_DEFINITION)) },
@@ -156,26 +174,20 @@ export const DEFINITION_RESOURCE: Resource<DefinitionServices> = {
         },
       },
     ),
-    sessionRoute(
-      'GET',
-      'values/',
-      'listSessionValues',
-      'Offers values of a property of sessions.',
-      {
-        query: VALUE_QUERY,
-        answers: { 200: done(OFFERED) },
-        errors: ['query_timeout', 'query_too_large'],
-        handle: offeredSessionValues,
-      },
-    ),
-    valueRoute('GET', 'events/values/', 'listEventValues', 'Offers values of a property.', {
+    sessionRoute('GET', 'values/', 'listSessionValues', 'Suggests values of a session property.', {
+      query: VALUE_QUERY,
+      answers: { 200: done(OFFERED) },
+      errors: ['query_timeout', 'query_too_large'],
+      handle: offeredSessionValues,
+    }),
+    valueRoute('GET', 'events/values/', 'listEventValues', 'Suggests values of a property.', {
       query: is.object(
         {
-          key: is.about(is.TEXT, `Name of the property; ${EVENT_NAMES_KEY} for names of events.`),
+          key: is.about(is.TEXT, `Name of the property, or ${EVENT_NAMES_KEY} for event names.`),
         },
         {
-          value: is.about(is.TEXT, 'Only values that contain this, case aside.'),
-          event_name: is.about(is.TEXT, 'Only of these events; may be repeated.'),
+          value: is.about(is.TEXT, 'Return only values that contain this text, ignoring case.'),
+          event_name: is.about(is.TEXT, 'Return only values of these events. May be repeated.'),
         },
       ),
       answers: { 200: done(OFFERED) },
@@ -207,7 +219,7 @@ async function offeredSessionValues(call: Call<DefinitionServices, typeof VALUE_
   const { key, value: contains = '' } = call.query()
   const property = SESSION_PROPERTIES.find(({ name }) => name === key)
   if (property === undefined && !isSessionProperty(key)) {
-    throw invalidInput('key', 'must be the name of a property of sessions')
+    throw invalidInput('key', 'must be the name of a session property')
   }
   if (property?.type === 'Boolean') return [{ name: '1' }, { name: '0' }]
   const project = services.directory.projectById(projectId)
@@ -245,7 +257,7 @@ async function listProperties(call: PropertyCall): Promise<Answer> {
   const { type: of = 'event', group_type_index: groupType, event_names: eventNames } = given
   requireGroupType(of, groupType)
   if (eventNames !== undefined && of !== 'event') {
-    throw invalidInput('event_names', 'goes with type event only')
+    throw invalidInput('event_names', 'is allowed only with type `event`')
   }
   const page = lenientPage(call)
   const { offset, limit } = page
@@ -267,7 +279,7 @@ async function listProperties(call: PropertyCall): Promise<Answer> {
 function requireGroupType(of: string, groupType: number | undefined): void {
   if (of !== 'group') {
     if (groupType === undefined) return
-    throw invalidInput('group_type_index', 'goes with type group only')
+    throw invalidInput('group_type_index', 'is allowed only with type `group`')
   }
   if (groupType === undefined) throw required('group_type_index')
   if (groupType < GROUP_TYPES_MAX) return
@@ -300,7 +312,7 @@ async function eventInPath(call: Call<DefinitionServices, Schema, Schema>) {
   const wish = wishOf(request, 'json')
   const found = id === null ? null : await services.queries.eventDefinition(projectId, id, wish)
   if (found !== null) return found
-  throw new ServiceError('not_found', 'the project has no such definition of an event')
+  throw new ServiceError('not_found', 'The project has no such event definition.')
 }
 
 /** Returns all texts of a query parameter that may be repeated. */

@@ -29,7 +29,7 @@ const PAGE_HEADERS: readonly Header[] = [
   ['Content-Security-Policy', PAGE_POLICY],
   ['X-Content-Type-Options', 'nosniff'],
 ]
-const UNCHANGED = { description: 'The tag in If-None-Match is that of the description.' }
+const UNCHANGED = { description: 'The entity tag in If-None-Match is current.' }
 const DOCUMENT = { 200: done(is.JSON_OBJECT), 304: UNCHANGED }
 const SHARED = { method: 'GET', who: ANYBODY } as const
 
@@ -40,7 +40,10 @@ const RECORDS: readonly FormRecord[] = [
     id: 'getSchema',
     summary: 'Describes every route as OpenAPI 3.1.',
     query: is.options({
-      format: is.about(is.choice('json', 'html'), 'With html a page for people, as /api/docs/.'),
+      format: is.about(
+        is.choice('json', 'html'),
+        'With html, the answer is a page for people, the same as /api/docs/.',
+      ),
     }),
     answers: DOCUMENT,
     errors: ['not_found'],
@@ -48,7 +51,10 @@ const RECORDS: readonly FormRecord[] = [
       const format = request.query.get('format') ?? 'json'
       if (format === 'html') return page()
       if (format === 'json' || format === '') return document()
-      throw new ServiceError('not_found', 'there is no such format; use format=json or html')
+      throw new ServiceError(
+        'not_found',
+        'This format does not exist. Use `format=json` or `format=html`.',
+      )
     },
   },
   {
@@ -56,7 +62,7 @@ const RECORDS: readonly FormRecord[] = [
     // The path in which tools look for the document.
     path: '/openapi.json/',
     id: 'getOpenapi',
-    summary: 'The same as /api/schema/.',
+    summary: 'Same as /api/schema/.',
     answers: DOCUMENT,
     form: (_, { document }) => document(),
   },
@@ -73,7 +79,7 @@ const RECORDS: readonly FormRecord[] = [
 /** The routes of the API description. */
 export const DESCRIPTION: DescribedResource = {
   name: 'API description',
-  sentence: 'This description. No key is needed.',
+  sentence: 'This description. It needs no key.',
   routes: RECORDS,
 }
 

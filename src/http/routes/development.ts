@@ -47,10 +47,10 @@ const EVENT = is.object({
   properties: is.JSON_OBJECT,
 })
 const EVENTS_QUERY = is.options({
-  event: is.about(is.TEXT, 'Only events of this name.'),
-  distinct_id: is.about(is.TEXT, 'Only events with this distinct_id.'),
-  count: is.about(is.WHOLE, 'Wait for so many events; 0 when absent.'),
-  wait: is.about(is.WHOLE, `Milliseconds to wait at most; ${WAIT_MS_DEFAULT} when absent.`),
+  event: is.about(is.TEXT, 'Return only events with this name.'),
+  distinct_id: is.about(is.TEXT, 'Return only events with this distinct_id.'),
+  count: is.about(is.WHOLE, 'Wait until there are this many events. The default is 0.'),
+  wait: is.about(is.WHOLE, `The longest wait in milliseconds. The default is ${WAIT_MS_DEFAULT}.`),
 })
 const QUERY_NAMES = ['event', 'distinct_id', 'count', 'wait']
 
@@ -80,7 +80,7 @@ interface Found {
 
 const route = routesOf<DevelopmentServices>('/_dev/', ANYBODY)
 
-const RESET = route('POST', 'reset/', 'resetProject', 'Empties the project.', {
+const RESET = route('POST', 'reset/', 'resetProject', 'Removes all data of the project.', {
   answers: { 200: done(is.object({ reset: is.BOOLEAN })) },
   audits: false,
   async handle({ services }) {
@@ -89,7 +89,7 @@ const RESET = route('POST', 'reset/', 'resetProject', 'Empties the project.', {
   },
 })
 
-const EVENTS = route('GET', 'events/', 'awaitEvents', 'Lists events, and waits for them.', {
+const EVENTS = route('GET', 'events/', 'awaitEvents', 'Lists events, and can wait for them.', {
   query: EVENTS_QUERY,
   answers: {
     200: done(
@@ -129,7 +129,7 @@ export function developmentRoutes(services: DevelopmentServices): readonly Route
 function refuseOtherNames({ query }: ApiRequest): void {
   const other = [...query.keys()].find((name) => !QUERY_NAMES.includes(name))
   if (other === undefined) return
-  throw invalidInput(other.slice(0, 100), `is no parameter: use ${QUERY_NAMES.join(', ')}`)
+  throw invalidInput(other.slice(0, 100), `is not a parameter. Use ${QUERY_NAMES.join(', ')}`)
 }
 
 function bounded(name: string, value: number, max: number): number {

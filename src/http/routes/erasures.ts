@@ -38,9 +38,9 @@ import { unknown } from './persons/person-services.ts'
 const BYTES_MIN = 1024 ** 2
 
 const UNKNOWN_PLAN =
-  "segments of events are damaged, so what retention would erase of them is not known; retention leaves them alone. 'tenrec verify' lists them, restore the store from a backup"
+  'Segments of events are damaged, so retention cannot tell what to erase there and leaves them alone. List them with `tenrec verify` and restore the store from a backup.'
 
-const DRY_RUN = is.about(is.nullable(is.BOOLEAN), 'Only says how much would go.')
+const DRY_RUN = is.about(is.nullable(is.BOOLEAN), 'If true, only report how much would be erased.')
 const DATED_RULES = is.list(
   is.object({ event: is.nullable(is.TEXT), before: is.nullable(is.TIME) }),
 )
@@ -52,14 +52,20 @@ const CONDITION = is.nullable({
 
 function wholeNumbers(name: string, minimum: number, maximum: number): Schema<number | null> {
   const number: Schema<number | null> = is.nullable({ ...is.WHOLE, minimum, maximum })
-  return is.refused(number, `${name} must be whole numbers from ${minimum} to ${maximum}, or null`)
+  return is.refused(
+    number,
+    `\`${name}\` must be a whole number from ${minimum} to ${maximum}, or null.`,
+  )
 }
 
 const RECEIPT = is.namedObject('Erasure', {
   id: is.WHOLE,
   origin: is.choice('person', 'request', 'retention'),
   status: is.choice('running', 'done', 'incomplete'),
-  requested_by: is.about(is.nullable(is.TEXT), 'E-mail address; null for the daemon itself.'),
+  requested_by: is.about(
+    is.nullable(is.TEXT),
+    'E-mail address, or null if the daemon itself started the erasure.',
+  ),
   requested_at: is.TIME,
   finished_at: is.nullable(is.TIME),
   criteria: is.object({
@@ -68,27 +74,30 @@ const RECEIPT = is.namedObject('Erasure', {
     before: is.nullable(is.TIME),
     distinct_id: is.nullable(is.TEXT),
     person_id: is.nullable(is.UUID),
-    rules: is.about(DATED_RULES, 'Retention: what goes of which name, null for the others.'),
+    rules: is.about(
+      DATED_RULES,
+      'For retention: the rule for each event name. Null stands for all other names.',
+    ),
     arrived_through: is.about(
       is.nullable(is.TIME),
-      'Retention by size: the newest arrival that goes.',
+      'For retention by size: the newest arrival time that is erased.',
     ),
   }),
   events_removed: is.WHOLE,
   bytes_released: is.WHOLE,
-  segments_unreadable: is.about(is.WHOLE, 'Damaged ones, which were left alone.'),
+  segments_unreadable: is.about(is.WHOLE, 'Damaged segments, which were left alone.'),
 })
 const ERASURE_REQUEST = is.named(
   'ErasureRequest',
   is.closed(
     is.options({
       event: is.about(CONDITION, 'Name of the events.'),
-      after: is.about(CONDITION, 'Events from this moment on.'),
-      before: is.about(CONDITION, 'Events before this moment.'),
-      distinct_id: is.about(CONDITION, 'Events that were sent with this id.'),
+      after: is.about(CONDITION, 'Erase events from this time on.'),
+      before: is.about(CONDITION, 'Erase events before this time.'),
+      distinct_id: is.about(CONDITION, 'Erase events that were sent with this distinct_id.'),
       person_id: is.about(
-        is.refused(is.nullable(is.CLIENT_UUID), 'person_id must be the uuid of a person'),
-        'Events of this person.',
+        is.refused(is.nullable(is.CLIENT_UUID), '`person_id` must be the UUID of a person.'),
+        'Erase events of this person.',
       ),
       dry_run: DRY_RUN,
     }),
@@ -105,11 +114,11 @@ const NAMED_RETENTION = is.named(
     is.object({
       event: is.refused(
         { ...is.TEXT, minLength: 1, maxLength: TEXT_UNITS_MAX } as Schema<string>,
-        'events need the name of an event each',
+        'Each entry of `events` needs the name of an event.',
       ),
       days: is.about(
         wholeNumbers('events', 1, RETENTION_DAYS_MAX),
-        'With null they are kept for ever.',
+        'Null keeps the events forever.',
       ),
     }),
   ),
@@ -118,7 +127,7 @@ const RULES = is.namedObject('EventRetention', {
   days: is.nullable(is.WHOLE),
   bytes_max: is.nullable(is.WHOLE),
   events: is.list(NAMED_RETENTION),
-  bytes: is.about(is.WHOLE, 'Bytes of the events as they are stored now.'),
+  bytes: is.about(is.WHOLE, 'Bytes that the events take on disk now.'),
 })
 const RULES_REQUEST = is.named(
   'RetentionRequest',
@@ -128,7 +137,7 @@ const RULES_REQUEST = is.named(
       bytes_max: wholeNumbers('bytes_max', BYTES_MIN, Number.MAX_SAFE_INTEGER),
       events: is.refused(
         is.nullable(is.list(NAMED_RETENTION, NAMED_RULES_MAX)),
-        `events must be a list of ${NAMED_RULES_MAX} rules at most`,
+        `\`events\` must be a list of at most ${NAMED_RULES_MAX} rules.`,
       ),
       dry_run: DRY_RUN,
     }),
@@ -165,10 +174,10 @@ const retention = routesOf<ErasureServices>(
 /** The erasures and the retention of a project. */
 export const ERASURE_RESOURCE: Resource<ErasureServices> = {
   name: 'Erasures',
-  sentence: 'Events that were removed for good, and how long events are kept.',
+  sentence: 'Permanent removal of events, and how long events are kept.',
   segments: { id: is.about(is.WHOLE, 'Number of the erasure.') },
   routes: [
-    erasure('GET', '', 'listErasures', 'Lists receipts, the newest first.', {
+    erasure('GET', '', 'listErasures', 'Lists erasure receipts, newest first.', {
       query: is.options(is.pageParameters(10_000)),
       answers: { 200: done(is.pageOf(RECEIPT)) },
       async respond(call) {
@@ -181,23 +190,23 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
         return answerRows('json', page, 'results', { count: page.count, ...urls })
       },
     }),
-    erasure('POST', '', 'createErasure', 'Removes events for good, in the background.', {
+    erasure('POST', '', 'createErasure', 'Removes events permanently, in the background.', {
       body: ERASURE_REQUEST,
       answers: {
-        200: { description: 'Only asked how much would go.', schema: ESTIMATE },
+        200: { description: 'This was a dry run. Nothing was erased.', schema: ESTIMATE },
         202: done(RECEIPT),
       },
       errors: ['throttled'],
       respond: createErasure,
     }),
-    erasure('GET', ':id/', 'getErasure', 'Shows a receipt.', {
+    erasure('GET', ':id/', 'getErasure', 'Shows one receipt.', {
       answers: { 200: done(RECEIPT) },
       async handle(call) {
         const id = call.number('id')
         const { queries } = call.services
         const receipt = id === null ? null : await queries.getErasure(call.projectId, id)
         if (receipt !== null) return receipt
-        throw new ServiceError('not_found', 'the project has no such erasure')
+        throw new ServiceError('not_found', 'The project has no such erasure.')
       },
     }),
     retention('GET', '', 'getEventRetention', 'Shows how long events are kept.', {
@@ -205,7 +214,7 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
       handle: async ({ services, projectId }) =>
         rulesBody(await services.queries.getRetention(projectId)),
     }),
-    retention('PUT', '', 'putEventRetention', 'Says how long events are kept.', {
+    retention('PUT', '', 'putEventRetention', 'Sets how long events are kept.', {
       body: RULES_REQUEST,
       answers: { 200: done({ anyOf: [RULES, PLAN] }) },
       async handle(call) {
@@ -222,23 +231,29 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
         return rulesBody(await services.queries.getRetention(projectId))
       },
     }),
-    retention('POST', 'run/', 'runEventRetention', 'Removes now what is kept too long.', {
-      body: is.closed(is.options({ dry_run: DRY_RUN })),
-      answers: {
-        200: { description: 'Nothing has to go, or it was only asked.', schema: PLAN },
-        202: done(RECEIPT),
+    retention(
+      'POST',
+      'run/',
+      'runEventRetention',
+      'Removes the events that are past their retention now.',
+      {
+        body: is.closed(is.options({ dry_run: DRY_RUN })),
+        answers: {
+          200: { description: 'Nothing had to be erased, or this was a dry run.', schema: PLAN },
+          202: done(RECEIPT),
+        },
+        async respond(call) {
+          const { services, projectId, nowMs, actor } = call
+          const { queries, commands, clock } = services
+          if (call.body().dry_run === true) {
+            return json(planBody(await queries.planRetention(projectId, null, nowMs)))
+          }
+          const ports = { queries, commands, clock }
+          const { plan, receipt } = await runRetention(ports, projectId, actor)
+          return receipt === null ? json({ ...planBody(plan), dry_run: false }) : json(receipt, 202)
+        },
       },
-      async respond(call) {
-        const { services, projectId, nowMs, actor } = call
-        const { queries, commands, clock } = services
-        if (call.body().dry_run === true) {
-          return json(planBody(await queries.planRetention(projectId, null, nowMs)))
-        }
-        const ports = { queries, commands, clock }
-        const { plan, receipt } = await runRetention(ports, projectId, actor)
-        return receipt === null ? json({ ...planBody(plan), dry_run: false }) : json(receipt, 202)
-      },
-    }),
+    ),
   ],
 }
 
@@ -274,12 +289,12 @@ function criteriaOf(body: TypeOf<typeof ERASURE_REQUEST>): ErasureCriteria {
   }
   if (Object.values(criteria).every((condition) => condition === null)) {
     const detail =
-      'say which events: send event, after, before, distinct_id or person_id in the body'
+      'The body names no events. Send `event`, `after`, `before`, `distinct_id` or `person_id`.'
     throw new ServiceError('required', detail, { attr: 'event' })
   }
   const { afterMs, beforeMs } = criteria
   if (afterMs !== null && beforeMs !== null && afterMs >= beforeMs) {
-    throw invalidInput('before', 'must be later than after')
+    throw invalidInput('before', 'must be later than `after`')
   }
   return criteria
 }

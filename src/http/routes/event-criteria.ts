@@ -24,26 +24,26 @@ export const EVENT_FILTERS = is.named(
           value: VALUE,
           operator: is.choice(...LIST_OPERATORS),
           type: is.choice('event', 'person'),
-          negation: is.about(is.BOOLEAN, 'Swaps the operator with its opposite.'),
+          negation: is.about(is.BOOLEAN, 'Inverts the operator.'),
         },
       ),
       FILTERS_MAX,
     ),
-    `properties must be a JSON list of ${FILTERS_MAX} filters at most, for example [{"key":"plan","value":"pro"}]`,
+    `\`properties\` must be a JSON list of at most ${FILTERS_MAX} filters, for example [{"key":"plan","value":"pro"}].`,
   ),
 )
 
 /** The parameters that select events. */
 export const EVENT_CRITERIA = {
-  event: is.about(is.TEXT, 'Only events of this name.'),
-  distinct_id: is.about(is.TEXT, 'Only events with this distinct_id.'),
+  event: is.about(is.TEXT, 'Return only events with this name.'),
+  distinct_id: is.about(is.TEXT, 'Return only events with this distinct_id.'),
   person_id: is.about(
-    is.refused(is.CLIENT_UUID, 'person_id must be a uuid'),
-    'Only events that this person owns now.',
+    is.refused(is.CLIENT_UUID, '`person_id` must be a UUID.'),
+    'Return only events that belong to this person now.',
   ),
-  after: is.about(is.TEXT, 'Only events with a later timestamp.'),
-  before: is.about(is.TEXT, 'Only events with an earlier timestamp.'),
-  properties: is.about(EVENT_FILTERS, 'Tests that must all hold.'),
+  after: is.about(is.TEXT, 'Return only events with a later timestamp.'),
+  before: is.about(is.TEXT, 'Return only events with an earlier timestamp.'),
+  properties: is.about(EVENT_FILTERS, 'Filters that must all match.'),
 }
 type EventCall = Pick<Call, 'request' | 'projectId'>
 type Filters = Partial<
@@ -63,7 +63,8 @@ function requireValues(filters: TypeOf<typeof EVENT_FILTERS> = []): void {
   for (const { operator, value } of filters) {
     const isMissing = value === undefined || value === null
     if (!isMissing || OPERATORS_WITHOUT_VALUE.includes(operator)) continue
-    const detail = 'properties needs a value in every filter, except with is_set and is_not_set'
+    const detail =
+      'Each filter in `properties` needs a value, except with the operators `is_set` and `is_not_set`.'
     throw new ServiceError('invalid_input', detail, { attr: 'properties' })
   }
 }

@@ -20,20 +20,21 @@ export interface ExportServices extends RouteServices {
   readonly queries: ExportQueries
 }
 
-const FORMAT = is.refused(is.choice('csv', 'ndjson'), 'format must be csv or ndjson')
+const FORMAT = is.refused(is.choice('csv', 'ndjson'), '`format` must be `csv` or `ndjson`.')
 
 const route = routesOf<ExportServices>('/api/projects/:project_id/', inProject('event:read'))
 
 /** The route that exports all events. */
 export const EXPORT_ROUTES: readonly AnyRoute<ExportServices>[] = [
-  route('GET', 'events/export/', 'exportEvents', 'Writes all events, oldest arrival first.', {
+  route('GET', 'events/export/', 'exportEvents', 'Exports all events, oldest arrival first.', {
     query: is.options({
       ...EVENT_CRITERIA,
-      format: is.about(FORMAT, 'A table, or a line of JSON for each; ndjson when absent.'),
+      format: is.about(FORMAT, 'A CSV table, or one JSON object per line. The default is ndjson.'),
     }),
     answers: {
       200: {
-        description: 'The events, while they are read. Without its last chunk it is not complete.',
+        description:
+          'The events, streamed. If the last chunk is missing, the export is incomplete.',
         type: 'application/x-ndjson',
       },
     },
@@ -62,7 +63,7 @@ function whileAllowed(
     async next() {
       if (call.isStillAllowed()) return await body.next()
       body.cancel()
-      throw denied('the personal API key may not read events any more')
+      throw denied('The personal API key may no longer read events.')
     },
     cancel: () => body.cancel(),
   }

@@ -26,20 +26,20 @@ const FATE = is.namedObject('EventFate', {
   uuid: is.UUID,
   status: is.about(
     is.choice('stored', 'waiting', 'dropped', 'dead_letter', 'erased', 'unknown'),
-    'waiting: accepted and not processed yet. unknown: there is no trace of it.',
+    'waiting: accepted but not processed yet. unknown: the server has no record of it.',
   ),
   reason: is.about(
     is.nullable(is.choice(...DROP_REASONS)),
-    'Why it is not stored, when that is known.',
+    'Why the event is not stored, if that is known.',
   ),
-  detail: is.about(is.TEXT, 'What became of it, and what to do about it.'),
-  received_at: is.about(is.nullable(is.TIME), 'Its arrival.'),
-  processed_at: is.about(is.nullable(is.TIME), 'When it became a dead letter.'),
+  detail: is.about(is.TEXT, 'The result of the event, and what to do about it.'),
+  received_at: is.about(is.nullable(is.TIME), 'When the event arrived.'),
+  processed_at: is.about(is.nullable(is.TIME), 'When the event became a dead letter.'),
   event: is.nullable(is.TEXT),
   distinct_id: is.nullable(is.TEXT),
-  warnings: is.about(is.list(is.TEXT), 'Types of the warnings about it.'),
+  warnings: is.about(is.list(is.TEXT), 'Types of the warnings about this event.'),
   dead_letter: is.about(is.nullable(is.WHOLE), 'Number of the dead letter.'),
-  data: is.about(is.nullable(is.TEXT), 'The beginning of its JSON, of one that was dropped.'),
+  data: is.about(is.nullable(is.TEXT), 'The beginning of the JSON of a dropped event.'),
 })
 const SAMPLE = is.namedObject(
   'IngestionFateSample',
@@ -53,30 +53,30 @@ const SAMPLE = is.namedObject(
   {
     body: is.about(
       is.TEXT,
-      `The beginning of what was sent, ${FATE_BODY_UNITS_MAX} characters of a refused request.`,
+      `The beginning of the body of a refused request, up to ${FATE_BODY_UNITS_MAX} characters.`,
     ),
   },
 )
 const INGESTION_FATE = is.namedObject('IngestionFate', {
   reason: is.about(
     is.TEXT,
-    `Of accepted events one of ${DROP_REASONS.join(', ')}; of refused requests the code of the refusal.`,
+    `For accepted events, one of ${DROP_REASONS.join(', ')}. For refused requests, the error code.`,
   ),
-  count: is.about(is.WHOLE, 'Events of the last week, or requests since the start of the server.'),
-  last_seen_at: is.about(is.TIME, 'Of a reason without samples the hour.'),
+  count: is.about(is.WHOLE, 'Events of the last week, or requests since the server started.'),
+  last_seen_at: is.about(is.TIME, 'For a reason without samples, the hour.'),
   sentence: is.about(is.TEXT, 'What to do about it.'),
-  samples: is.about(is.list(SAMPLE), `The newest, ${FATE_SAMPLES_MAX} at most.`),
+  samples: is.about(is.list(SAMPLE), `The newest samples, at most ${FATE_SAMPLES_MAX}.`),
 })
 
 const route = routesOf<FateServices>('/api/projects/:project_id/', inProject('event:read'))
 
 /** The routes for the fate of one event, and for all events that have no stored row. */
 export const FATE_ROUTES: readonly AnyRoute<FateServices>[] = [
-  route('GET', 'events/:event_id/fate/', 'getEventFate', 'Tells what became of an event.', {
+  route('GET', 'events/:event_id/fate/', 'getEventFate', 'Shows what happened to an event.', {
     answers: { 200: done(FATE) },
     async handle({ request, services, projectId, nowMs }) {
       const uuid = parseUuid(request.parameter('event_id'))
-      if (uuid === null) throw new ServiceError('not_found', 'the id of an event is a uuid')
+      if (uuid === null) throw new ServiceError('not_found', 'The ID of an event must be a UUID.')
       const query = { projectId, uuid, keptAfterMs: nowMs - KEPT_MS }
       return fateBody(formatUuid(uuid, 0), await services.queries.eventFate(query))
     },
@@ -85,7 +85,7 @@ export const FATE_ROUTES: readonly AnyRoute<FateServices>[] = [
     'GET',
     'ingestion_fates/',
     'listIngestionFates',
-    'Lists why events have no stored row, with samples.',
+    'Lists the reasons why events were not stored, with samples.',
     {
       answers: { 200: done(is.object({ results: is.list(INGESTION_FATE) })) },
       async handle({ services, projectId, nowMs, grant }) {

@@ -14,15 +14,18 @@ const route = routesOf<StreamServices>('/api/projects/:project_id/', inProject('
 
 /** The route that streams events. */
 export const STREAM_ROUTES: readonly AnyRoute<StreamServices>[] = [
-  route('GET', 'events/stream/', 'streamEvents', 'Shows events as they are stored.', {
+  route('GET', 'events/stream/', 'streamEvents', 'Streams events as they are stored.', {
     query: is.options({
-      event: is.about(is.TEXT, `Only events of this name; up to ${STREAM_NAMES_MAX} times.`),
-      distinct_id: is.about(is.TEXT, 'Only events with this distinct_id.'),
+      event: is.about(
+        is.TEXT,
+        `Send only events with this name. May be repeated up to ${STREAM_NAMES_MAX} times.`,
+      ),
+      distinct_id: is.about(is.TEXT, 'Send only events with this distinct_id.'),
     }),
     answers: {
       200: {
         description:
-          'Server-sent events without an end: event (a row of the list of events), missed ({"count"}: so many were left out), replaced ({"detail"}: it has made room for a newer one).',
+          'A stream of server-sent events that does not end: event (a row of the event list), missed ({"count"}: the number of events that were left out) and replaced ({"detail"}: this stream was closed to make room for a newer one).',
         type: 'text/event-stream',
       },
     },
@@ -30,7 +33,7 @@ export const STREAM_ROUTES: readonly AnyRoute<StreamServices>[] = [
       const { request, services, projectId, grant } = call
       const events = request.query.getAll('event').filter((name) => name !== '')
       if (events.length > STREAM_NAMES_MAX) {
-        throw invalidInput('event', `may be there ${STREAM_NAMES_MAX} times at most`)
+        throw invalidInput('event', `may be given at most ${STREAM_NAMES_MAX} times`)
       }
       const { distinct_id: distinctId = null } = call.query()
       const { keyId, session } = grant

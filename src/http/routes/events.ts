@@ -76,21 +76,21 @@ const WARNING = is.namedObject('IngestionWarning', {
 })
 const DROPPED = is.namedObject('DroppedEvent', {
   uuid: is.UUID,
-  timestamp: is.about(is.TIME, 'Its arrival.'),
+  timestamp: is.about(is.TIME, 'When the event arrived.'),
   reason: is.choice(...LOSS_REASONS),
   event: is.nullable(is.TEXT),
   distinct_id: is.nullable(is.TEXT),
-  data: is.about(is.TEXT, 'The first 1024 bytes of its JSON.'),
-  bytes: is.about(is.WHOLE, 'The length of its JSON.'),
+  data: is.about(is.TEXT, 'The first 1024 bytes of the event as JSON.'),
+  bytes: is.about(is.WHOLE, 'Length of the JSON.'),
 })
 const DROPPED_COUNT = is.namedObject('DroppedCount', {
-  hour: is.about(is.TIME, 'The begin of the hour of arrival.'),
+  hour: is.about(is.TIME, 'Start of the hour of arrival.'),
   reason: is.choice(...DROP_REASONS),
   count: is.WHOLE,
 })
 const REASON = is.refused(
   is.choice(...LOSS_REASONS),
-  `reason must be one of ${LOSS_REASONS.join(', ')}`,
+  `\`reason\` must be one of ${LOSS_REASONS.join(', ')}.`,
 )
 
 /** The services that the routes of dropped events need. */
@@ -111,7 +111,7 @@ const route = routesOf<EventServices>('/api/projects/:project_id/', inProject('e
 
 /** The routes that read events and warnings. */
 export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
-  route('GET', 'events/', 'listEvents', 'Lists events, the newest first.', {
+  route('GET', 'events/', 'listEvents', 'Lists events, newest first.', {
     query: is.options({
       ...EVENT_CRITERIA,
       limit: LIMIT,
@@ -134,21 +134,21 @@ export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
       return answerRows('json', page, 'results', { next })
     },
   }),
-  route('GET', 'events/:uuid/', 'getEvent', 'Shows the event with a uuid.', {
+  route('GET', 'events/:uuid/', 'getEvent', 'Shows one event by its UUID.', {
     answers: { 200: done(EVENT) },
     async respond(call) {
       const uuid = call.uuid('uuid')
       const { queries } = call.services
       const event = uuid === null ? null : await queries.getEvent(call.projectId, uuid)
       if (event !== null) return answerRow('json', event)
-      throw new ServiceError('not_found', 'the project has no event with this uuid')
+      throw new ServiceError('not_found', 'The project has no event with this UUID.')
     },
   }),
   route(
     'GET',
     'ingestion_warnings/',
     'listIngestionWarnings',
-    'Lists what was odd about events, the newest first.',
+    'Lists ingestion warnings, newest first.',
     {
       query: is.options({ limit: LIMIT }),
       answers: { 200: done(is.object({ next: is.NOTHING, results: is.list(WARNING) })) },
@@ -171,12 +171,12 @@ const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
     'GET',
     'dropped_events/',
     'listDroppedEvents',
-    'Lists events that were accepted and are not stored, the newest first.',
+    'Lists events that were accepted but not stored, newest first.',
     {
       query: is.options({
-        reason: is.about(REASON, 'Only those that were dropped for it.'),
-        after: is.about(is.TEXT, 'Only later arrivals.'),
-        before: is.about(is.TEXT, 'Only earlier arrivals.'),
+        reason: is.about(REASON, 'Return only events that were dropped for this reason.'),
+        after: is.about(is.TEXT, 'Return only later arrivals.'),
+        before: is.about(is.TEXT, 'Return only earlier arrivals.'),
         limit: LIMIT,
         cursor: CURSOR,
       }),
@@ -203,7 +203,7 @@ const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
     'GET',
     'dropped_events/counts/',
     'countDroppedEvents',
-    'Counts accepted events that are not stored, by hour and reason.',
+    'Counts the events that were accepted but not stored, by hour and reason.',
     {
       answers: { 200: done(is.object({ results: is.list(DROPPED_COUNT) })) },
       handle: async ({ services, projectId, nowMs }) => ({
@@ -218,7 +218,7 @@ export const EVENT_RESOURCE: Resource<
   EventServices & ExportServices & DroppedServices & StreamServices & FateServices
 > = {
   name: 'Events',
-  sentence: 'Events as they are stored, and what went wrong when they were.',
+  sentence: 'The stored events, and problems found while storing them.',
   routes: [...EVENT_ROUTES, ...EXPORT_ROUTES, ...DROPPED_ROUTES, ...STREAM_ROUTES, ...FATE_ROUTES],
 }
 

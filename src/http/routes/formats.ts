@@ -20,7 +20,10 @@ export function formatOf(request: ApiRequest, parameters: RequestParameters): Ro
   const text = parameters.text('format')
   if (text === null) return prefersType(request.head.accept, 'text/csv') ? 'csv' : 'json'
   if (text === 'json' || text === 'csv') return text
-  throw new ServiceError('not_found', 'there is no such format; use format=json or format=csv')
+  throw new ServiceError(
+    'not_found',
+    'This format does not exist. Use `format=json` or `format=csv`.',
+  )
 }
 
 /**
@@ -126,7 +129,7 @@ export function answerList(format: RowFormat, rows: RowsText): Answer {
 export function wholeRows<Rows extends RowsText>(rows: Rows): Rows {
   if (!rows.isCut) return rows
   const detail =
-    'The answer would be too large: ask for less, or for fewer rows where there is a limit.'
+    'The answer would be too large. Narrow the request, or lower `limit` if the route has one.'
   throw new ServiceError('query_too_large', detail)
 }
 

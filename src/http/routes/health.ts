@@ -47,14 +47,14 @@ const READINESS = readinessOf(SCHEMA)
 const HEALTH_SCHEMA = is.object({
   status: is.choice('ok', 'degraded', 'unavailable'),
   reasons: is.list(is.TEXT),
-  http_server: is.about(is.choice('uws', 'node'), 'The library that speaks HTTP.'),
+  http_server: is.about(is.choice('uws', 'node'), 'The HTTP library in use.'),
 })
 
 const WATCHED: readonly WatchedPath[] = [
   {
     path: '/_livez/',
     id: 'Liveness',
-    summary: 'Whether the process runs.',
+    summary: 'Shows whether the process is running.',
     answers: { 200: done(SCHEMA) },
     // Any answer shows that the process is alive, because the event loop runs.
     answer: () => json({ status: 'ok', reasons: [] }),
@@ -62,7 +62,7 @@ const WATCHED: readonly WatchedPath[] = [
   {
     path: '/_readyz/',
     id: 'Readiness',
-    summary: 'Whether events are accepted.',
+    summary: 'Shows whether events are accepted.',
     answers: READINESS,
     answer: readiness,
   },
@@ -70,14 +70,14 @@ const WATCHED: readonly WatchedPath[] = [
     path: '/_health/',
     id: 'Health',
     summary:
-      'Whether anything is served: degraded while events are refused, and reads and decisions go on.',
+      'Shows whether requests are served. The status is degraded while events are refused but reads and flag decisions continue.',
     answers: readinessOf(HEALTH_SCHEMA),
     answer: health,
   },
   {
     path: '/metrics/',
     id: 'Metrics',
-    summary: 'Metrics in the text format of Prometheus.',
+    summary: 'Returns metrics in the Prometheus text format.',
     answers: { 200: { ...done(), type: 'text/plain' } },
     answer: ({ metrics }) => ({ status: 200, contentType: METRICS_TYPE, body: metrics.render() }),
   },
@@ -86,7 +86,7 @@ const WATCHED: readonly WatchedPath[] = [
 /** The routes of liveness, readiness and metrics. docs/OPERATIONS.md, "Health". */
 export const HEALTH: DescribedResource = {
   name: 'Health and metrics',
-  sentence: 'For those who watch the process. No key is needed.',
+  sentence: 'For monitoring. No key is needed.',
   routes: WATCHED.flatMap(({ answer: _, id, ...rest }): readonly Described[] => [
     { ...rest, method: 'GET', id: `get${id}`, who: ANYBODY },
     {
@@ -114,7 +114,7 @@ export function healthRoutes(source: HealthSource, metrics: MetricPage): readonl
 function readinessOf(schema: typeof SCHEMA | typeof HEALTH_SCHEMA) {
   return {
     200: done(schema),
-    503: { description: 'Events are not accepted; the reasons say why.', schema },
+    503: { description: 'Events are not accepted. The reasons say why.', schema },
   }
 }
 

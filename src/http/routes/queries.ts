@@ -31,7 +31,7 @@ export interface QueryServices extends RouteServices {
 const ANSWER = is.namedObject(
   'QueryAnswer',
   {
-    results: is.about(is.ANY, 'What the kind of the query answers.'),
+    results: is.about(is.ANY, 'The answer depends on the kind of the query.'),
     timezone: is.TEXT,
     is_cached: is.BOOLEAN,
     last_refresh: is.TIME,
@@ -65,45 +65,54 @@ const BODY = is.openObject(
   {
     query: is.about(
       is.ANY,
-      'An object; `kind` says which query, such as TrendsQuery. See the page about queries.',
+      'An object whose `kind` names the query, such as TrendsQuery. See the page about queries.',
     ),
-    filters_override: is.about(is.ANY, 'Refused when it has a value.'),
+    filters_override: is.about(is.ANY, 'Not supported. A value is refused.'),
   },
 )
 
 function routesBelow(base: string, id: string): readonly AnyRoute<QueryServices>[] {
   const route = routesOf<QueryServices>(`${base}:project_id/query/`, inProject('query:read'))
   return [
-    route('POST', '', `post${id}`, 'Answers a query.', {
+    route('POST', '', `post${id}`, 'Runs a query.', {
       body: BODY,
       answers: { 200: done(ANSWER) },
       errors: ['required', 'unsupported_kind', 'invalid_query', 'query_too_large', 'query_timeout'],
       audits: false,
       respond: answer,
     }),
-    route('GET', ':id/', `get${id}`, 'Refused: answers are not kept.', {
+    route('GET', ':id/', `get${id}`, 'Not supported, because answers are not stored.', {
       answers: {},
       isRefusal: true,
-      respond: refuse('there is no such query: answers are not kept, ask again by POST'),
+      respond: refuse(
+        'There is no such query, because answers are not stored. Send the query again with POST.',
+      ),
     }),
-    route('POST', ':id/', `post${id}Part`, 'Refused: there is nothing below a query.', {
+    route('POST', ':id/', `post${id}Part`, 'Not supported. There are no routes below a query.', {
       answers: {},
       isRefusal: true,
       audits: false,
-      respond: refuse('there is nothing below query/: send the query there'),
+      respond: refuse('There is no route below `query/`. Send the query to `query/` itself.'),
     }),
-    route('DELETE', ':id/', `delete${id}`, 'Ends a query; none is running.', {
-      answers: { 204: done() },
-      audits: false,
-      handle: () => {},
-    }),
+    route(
+      'DELETE',
+      ':id/',
+      `delete${id}`,
+      'Cancels a query. No query is ever running, so the answer is empty.',
+      {
+        answers: { 204: done() },
+        audits: false,
+        handle: () => {},
+      },
+    ),
   ]
 }
 
 /** The route for numbers over time, funnels, web pages and rows. */
 export const QUERY_RESOURCE: Resource<QueryServices> = {
   name: 'Queries',
-  sentence: 'How many: trends, funnels, retention, paths, web pages, rows of events and persons.',
+  sentence:
+    'Analytic queries: trends, funnels, retention, paths, web analytics, and rows of events and persons.',
   segments: { id: is.about(is.TEXT, 'Name of the query.') },
   isTable: true,
   routes: [
@@ -134,7 +143,7 @@ function refuseOverride(override: unknown): void {
   const isEmpty = (value: unknown): boolean =>
     value === null || value === '' || (Array.isArray(value) && value.length === 0)
   if (values.every(isEmpty)) return
-  const detail = 'filters_override is not supported: put the filters into the query'
+  const detail = '`filters_override` is not supported. Put the filters into the query.'
   throw new ServiceError('invalid_query', detail, { attr: 'filters_override' })
 }
 

@@ -16,13 +16,13 @@ export interface StatusServices extends OrganizationServices {
 }
 
 const POINT = is.namedObject('StatusMinute', {
-  at: is.about(is.TIME, 'Its begin; the last minute is not over.'),
+  at: is.about(is.TIME, 'Start of the minute. The last minute is not over yet.'),
   accepted: is.about(is.WHOLE, 'Events that were acknowledged.'),
   processed: is.about(is.WHOLE, 'Events that were stored or dropped.'),
   decisions: is.about(is.WHOLE, 'Requests for flags.'),
   p50_ms: is.about(
     is.nullable(is.NUMBER),
-    'Time of half of the ingestion requests; null without any that was timed (one in 16).',
+    'Median time of the ingestion requests. One request in 16 is timed. Null if none was timed.',
   ),
   p99_ms: is.nullable(is.NUMBER),
 })
@@ -36,21 +36,21 @@ const STATUS = is.namedObject('Status', {
   }),
   disk: is.object({
     free_bytes: is.WHOLE,
-    used_bytes: is.about(is.WHOLE, 'Of the store.'),
-    reserve_bytes: is.about(is.NUMBER, 'Below that nothing more is accepted.'),
+    used_bytes: is.about(is.WHOLE, 'Bytes of the store on disk.'),
+    reserve_bytes: is.about(is.NUMBER, 'Free disk space below which no more events are accepted.'),
     full_at: is.about(
       is.nullable(is.TIME),
-      'When the reserve is reached at the pace of the last day; null: not in sight.',
+      'Estimated time at which the reserve is reached, from the growth of the last day. Null if that is not foreseeable.',
     ),
   }),
   backlog: is.object({
-    events: is.about(is.WHOLE, 'Accepted and not processed.'),
+    events: is.about(is.WHOLE, 'Events that were accepted and are not processed yet.'),
     bytes: is.WHOLE,
     lag_seconds: is.NUMBER,
   }),
-  rates: is.about(is.list(POINT), 'The last 24 hours, since the start.'),
+  rates: is.about(is.list(POINT), 'The last 24 hours, or since the start.'),
   backups: is.object({
-    last_at: is.about(is.nullable(is.TIME), 'In the folder beside the data directory.'),
+    last_at: is.about(is.nullable(is.TIME), 'Backups in the folder next to the data directory.'),
   }),
   dead_letters: is.WHOLE,
   threads: is.list(is.object({ name: is.TEXT, count: is.WHOLE, queue_depth: is.WHOLE })),
@@ -60,7 +60,7 @@ const route = organizationRoutes<StatusServices>('status/')
 
 /** The route `GET status/`. */
 export const STATUS_ROUTES = [
-  route('GET', '', 'getStatus', 'Tells how the server is, with a day of rates.', {
+  route('GET', '', 'getStatus', 'Shows the status of the server, with the rates of one day.', {
     answers: { 200: done(STATUS) },
     async handle({ services: { status, queries } }) {
       const { version, started_at, uptime_seconds, ...rest } = status.now()

@@ -94,7 +94,7 @@ export function authoriseAs(
     tokenProject?.id ??
     (segment === null ? onlyProjectId(grant, directory) : projectIdOf(segment, grant))
   if (id !== null && grant.projectIds !== 'all' && !grant.projectIds.includes(id)) {
-    throw denied('the personal API key may not use this project')
+    throw denied('The personal API key may not use this project.')
   }
   const project = tokenProject ?? (id === null ? null : directory.projectById(id))
   if (project === null) throw unknownProject()
@@ -128,7 +128,7 @@ export function authoriseServer(
     request.useProject(project.id)
     return project
   }
-  throw denied('the secret key is that of another project')
+  throw denied('The secret key belongs to another project.')
 }
 
 /**
@@ -143,7 +143,7 @@ export function currentProjectId({ projectIds }: KeyGrant): number {
 /** Returns the owner of a personal key. Throws 401 `authentication_failed` for a key without an active owner. */
 export function userOf({ user }: KeyGrant): KeyUser {
   if (user !== undefined) return user
-  throw new ServiceError('authentication_failed', 'the personal API key belongs to no active user')
+  throw new ServiceError('authentication_failed', 'The personal API key belongs to no active user.')
 }
 
 /**
@@ -159,13 +159,13 @@ export function authenticate<Grant extends KeyGrant>(
   if (key === null) {
     const grant = place === undefined ? null : grantOfSession(request, place)
     if (grant !== null) return grant
-    const detail = 'send a personal API key in the header "Authorization: Bearer <key>"'
+    const detail = 'Send a personal API key in the header "Authorization: Bearer <key>".'
     throw new ServiceError('not_authenticated', detail)
   }
   const possible = possibleKey(key)
   const grant = possible === null ? null : directory.personalKeyByText(possible)
   if (grant === null) {
-    const detail = 'the personal API key is not valid; create one or check that it is complete'
+    const detail = 'The personal API key is not valid. Create one, or check that it is complete.'
     throw new ServiceError('authentication_failed', detail)
   }
   request.caller = callerOf(grant, 'api')
@@ -186,7 +186,7 @@ export function grantOfSession<Grant extends KeyGrant>(
   const isUse = request.caller === null && request.words.consoleMark === '1'
   const grant = place.sessions?.open(token, isUse) ?? null
   if (grant === null) {
-    throw new ServiceError('authentication_failed', 'the session of the console has ended: log in')
+    throw new ServiceError('authentication_failed', 'The console session has ended. Log in again.')
   }
   request.caller = callerOf(grant, 'console')
   return grant
@@ -199,7 +199,7 @@ export function callerOf({ keyId, userId }: KeyGrant, source: Caller['source']):
 
 /** Throws 403 `permission_denied` if a key lacks a scope. */
 export function requireScope({ scopes }: KeyGrant, scope: Scope): void {
-  if (!hasScope(scopes, scope)) throw denied(`the personal API key lacks the scope ${scope}`)
+  if (!hasScope(scopes, scope)) throw denied(`The personal API key lacks the scope ${scope}.`)
 }
 
 /** Returns a 403 `permission_denied` error with a reason. */
@@ -212,7 +212,7 @@ function possibleKey(key: unknown): string | null {
 }
 
 function unknownProject(): ServiceError {
-  return new ServiceError('not_found', 'there is no such project; use its number or @current')
+  return new ServiceError('not_found', 'This project does not exist. Use its number or `@current`.')
 }
 
 /**
@@ -262,8 +262,8 @@ function projectOfKey(
   const key = possibleKey(token ?? projectApiKey)
   const project = key === null ? null : directory.projectByKey(key)
   if (project !== null) return project
-  const place = token === null ? 'the header X-PostHog-Project-Api-Key' : 'token'
-  throw new ServiceError('authentication_failed', `${place} is not the API key of a project`)
+  const place = token === null ? 'The header `X-PostHog-Project-Api-Key`' : 'The parameter `token`'
+  throw new ServiceError('authentication_failed', `${place} is not a project key.`)
 }
 
 /** Returns the only project that a key reaches. Throws 400 `invalid_project` if it reaches none or several. */
@@ -275,7 +275,7 @@ function onlyProjectId({ projectIds }: KeyGrant, directory: Projects): number {
   const [only] = reached
   if (only !== undefined && reached.length === 1) return only.id
   const detail =
-    'the request names no project, and the key reaches several: send the key of the project as the parameter token'
+    'The request names no project, and the key can use several. Send the project key as the parameter `token`.'
   throw new ServiceError('invalid_project', detail, { attr: 'token' })
 }
 

@@ -377,7 +377,7 @@ function closingFor(restBytes: number | null): Closing {
 function tooLarge({ bytesMax, onTooLarge }: BodyOptions): ServiceError {
   const error = new ServiceError(
     'request_too_large',
-    `the body is larger than ${bytesMax} bytes; split it into several requests`,
+    `The body is larger than ${bytesMax} bytes. Split it into several requests.`,
   )
   onTooLarge?.(error)
   return error

@@ -24,7 +24,7 @@ export function chooseFront(choice: HttpServerChoice): ChosenFront {
   if (obstacle === null) return { name: 'uws', obstacle: null }
   if (choice === 'auto') return { name: 'node', obstacle }
   throw new OperatorError(
-    `setting http_server: uWebSockets.js cannot be loaded: ${obstacle}. Set http_server to auto or node, or use a Node for which there is a binary.`,
+    `Setting \`http_server\`: uWebSockets.js cannot be loaded: ${obstacle}. Set \`http_server\` to \`auto\` or \`node\`, or use a Node.js version for which uWebSockets.js has a binary.`,
     { exitCode: INVALID_CONFIGURATION },
   )
 }

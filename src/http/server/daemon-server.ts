@@ -55,7 +55,7 @@ export function createFront(options: FrontOptions): {
   })
   const { obstacle } = chooseFront(settings.httpServer)
   if (obstacle !== null) {
-    log.info({ reason: obstacle }, 'uWebSockets.js cannot be loaded: node:http serves')
+    log.info({ reason: obstacle }, 'uWebSockets.js cannot be loaded. node:http is used instead.')
   }
   const server = new HttpServer({
     log,

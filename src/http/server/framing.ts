@@ -83,7 +83,7 @@ export function checkFraming(request: FrontRequest, segmentCount = 0): RequestHe
   hostCount = 0
   request.forEach(takeHeader)
   if (contentLengthCount > 0 && transferEncodingCount > 0) {
-    head.fault = 'send either Content-Length or Transfer-Encoding, not both'
+    head.fault = 'Send either Content-Length or Transfer-Encoding, not both.'
   }
   return head
 }
@@ -161,34 +161,34 @@ function takeHeader(name: string, value: string): void {
 }
 
 function takeHost(value: string): void {
-  if (++hostCount > 1) head.fault = 'send one Host header'
+  if (++hostCount > 1) head.fault = 'Send exactly one Host header.'
   else if (value !== knownHost) {
     if (isHost(value)) knownHost = value
-    else head.fault = 'send a Host header that is a name or an address with an optional port'
+    else head.fault = 'Send a Host header that is a name or an address with an optional port.'
   }
   head.host = value
 }
 
 function takeAuthorization(value: string): void {
-  if (head.authorization !== '') head.fault = 'send one Authorization header'
+  if (head.authorization !== '') head.fault = 'Send only one Authorization header.'
   head.authorization = value
 }
 
 function takeContentLength(value: string): void {
   if (++contentLengthCount > 1) {
-    head.fault = 'send one Content-Length header'
+    head.fault = 'Send only one Content-Length header.'
     return
   }
   const length = parseDecimal(value)
-  if (length < 0) head.fault = 'Content-Length must be a decimal number of bytes'
+  if (length < 0) head.fault = 'Content-Length must be a decimal number of bytes.'
   else head.contentLength = length
 }
 
 function takeTransferEncoding(value: string): void {
-  if (++transferEncodingCount > 1) head.fault = 'send one Transfer-Encoding header'
+  if (++transferEncodingCount > 1) head.fault = 'Send only one Transfer-Encoding header.'
   else if (value.length !== 7 || value.toLowerCase() !== 'chunked') {
     head.fault =
-      'Transfer-Encoding must be chunked; compress the body with Content-Encoding instead'
+      'Transfer-Encoding must be chunked. Compress the body with Content-Encoding instead.'
   }
   head.isChunked = true
 }

@@ -2,7 +2,7 @@
  * Validates the input of a route against its schema. This is the only place that turns a violation into the error that
  * clients expect. docs/compatibility/errors.md, "Errors".
  */
-import { type ErrorCode, ServiceError } from '../../base/errors.ts'
+import { type ErrorCode, fieldText, ServiceError } from '../../base/errors.ts'
 import { compileInput, type InputFault } from '../../base/validator.ts'
 import { parseTimestamp } from '../../rules/capture/timestamp.ts'
 import { NAME_SHOWN_CHARACTERS_MAX, SHOWN_CHARACTERS_MAX } from './limits.ts'
@@ -36,25 +36,35 @@ function refusalOf(fault: InputFault, place: string): ServiceError {
   if (Array.isArray(refusal)) return refuse(refusal[0] as ErrorCode, String(refusal[1]))
   if (path.length > 1) {
     const place = path.slice(1).join('.').slice(0, NAME_SHOWN_CHARACTERS_MAX)
-    return refuse('invalid_input', `${attr} cannot be used (at ${place}): ${fault.message}`)
+    return refuse('invalid_input', `\`${attr}\` is not valid at \`${place}\`: it ${fault.message}.`)
   }
   switch (keyword) {
     case 'required': {
       const missing = String(params['missingProperty'])
-      return refuse('required', `${missing} is missing: send it in ${place}`, attr || missing)
+      return refuse('required', `\`${missing}\` is missing. Send it in ${place}.`, attr || missing)
     }
     case 'minLength':
-      return refuse('blank', `${attr} must not be empty`)
+      return refuse('blank', fieldText(attr, 'must not be empty'))
     case 'maxLength':
-      return refuse('max_length', `${attr} may have ${String(params['limit'])} characters at most`)
+      return refuse(
+        'max_length',
+        fieldText(attr, `may have at most ${String(params['limit'])} characters`),
+      )
     case 'maxItems':
-      return refuse('invalid_input', `${attr} may hold ${String(params['limit'])} entries at most`)
+      return refuse(
+        'invalid_input',
+        fieldText(attr, `may have at most ${String(params['limit'])} entries`),
+      )
     case 'canonicalUuid':
-      return refuse('invalid_input', `${attr} must be a UUID`)
+      return refuse('invalid_input', fieldText(attr, 'must be a UUID'))
     case 'additionalProperties': {
       const names = Object.keys(schema['properties'] as object).join(', ')
       const extra = String(params['additionalProperty']).slice(0, NAME_SHOWN_CHARACTERS_MAX)
-      return refuse('invalid_input', `there is no such field; send ${names}`, attr || extra)
+      return refuse(
+        'invalid_input',
+        `This field does not exist. Send only ${names}.`,
+        attr || extra,
+      )
     }
     default:
       return wrongKind(fault, attr)
@@ -66,20 +76,21 @@ function wrongKind({ value, schema }: InputFault, attr: string): ServiceError {
   const { type, enum: choices } = schema
   if (attr === '') {
     const kind = type === 'array' ? 'list' : 'object'
-    return new ServiceError('invalid_input', `the body must be a JSON ${kind}`)
+    return new ServiceError('invalid_input', `The body must be a JSON ${kind}.`)
   }
-  if (value === null) return new ServiceError('null', `${attr} must not be null`, { attr })
+  if (value === null) return new ServiceError('null', fieldText(attr, 'must not be null'), { attr })
   if (Array.isArray(choices)) {
     const isShown =
       typeof value === 'number' ||
       (typeof value === 'string' && value.length <= SHOWN_CHARACTERS_MAX)
-    const given = isShown ? `${JSON.stringify(String(value))} is not offered: ` : ''
-    const detail = `${given}${attr} must be one of ${choices.join(', ')}`
+    const given = isShown ? `${JSON.stringify(String(value))} is not allowed here: ` : ''
+    const detail = `${given}${fieldText(attr, `must be one of ${choices.join(', ')}`)}`
     return new ServiceError('invalid_choice', detail, { attr })
   }
   const kind: unknown = Array.isArray(type) ? type[0] : type
-  if (kind === 'array') return new ServiceError('not_a_list', `${attr} must be a list`, { attr })
-  const detail = `${attr} must be ${KINDS.get(String(kind)) ?? 'something else'}`
+  if (kind === 'array')
+    return new ServiceError('not_a_list', fieldText(attr, 'must be a list'), { attr })
+  const detail = fieldText(attr, `must be ${KINDS.get(String(kind)) ?? 'a value of another type'}`)
   return new ServiceError('invalid_input', detail, { attr })
 }
 
@@ -106,7 +117,7 @@ export function timeParameter(request: ApiRequest, name: string): number | null 
   if (text === null) return null
   const ms = parseTimestamp(text)
   if (ms === null) {
-    const detail = `${name} must be a time such as 2024-05-01T12:00:00Z (write + as %2B)`
+    const detail = `\`${name}\` must be a time such as 2024-05-01T12:00:00Z. Write + as %2B.`
     throw new ServiceError('invalid_input', detail, { attr: name })
   }
   return ms
@@ -135,7 +146,7 @@ function memberOf(name: string, text: string, schema: Schema): unknown {
   } catch {
     const { refusal } = schema
     const special = Array.isArray(refusal) ? String(refusal[1]) : null
-    const detail = special ?? `${name} must be JSON, percent-encoded in a query`
+    const detail = special ?? `\`${name}\` must be JSON, percent-encoded in a query.`
     throw new ServiceError('invalid_input', detail, { attr: name })
   }
 }

@@ -38,12 +38,11 @@ type Look = (connection: FrontConnection, change: number) => void
 type ParserError = Error & { readonly code?: string; readonly rawPacket?: Buffer }
 
 const ignore = (): void => {}
-const NOT_HTTP =
-  'send HTTP/1.1 with a path that begins with a slash, and lines that end with CR and LF'
-const TOO_LONG = 'the request line and the headers are too long: send fewer or shorter ones'
+const NOT_HTTP = 'Send HTTP/1.1 with a path that begins with a slash, and end lines with CR and LF.'
+const TOO_LONG = 'The request line and the headers are too long. Send fewer or shorter headers.'
 const NOT_ENCODED =
-  'the address has characters that must be percent-encoded: blanks, controls, and all beyond ASCII'
-const IMPROPER = 'the request is no proper HTTP/1.1'
+  'The URL contains characters that must be percent-encoded: spaces, control characters, and characters outside ASCII.'
+const IMPROPER = 'The request is not valid HTTP/1.1.'
 
 /** A server of `node:http`. */
 export class NodeFront implements Front {
@@ -156,7 +155,7 @@ export class NodeFront implements Front {
     const head = new NodeHead(method, url, rawHeaders)
     if (request.httpVersion !== '1.1' || !url.startsWith('/')) refuse(response, 505, NOT_HTTP)
     else if (rawHeaders.length > 2 * HEADER_LINES_MAX) refuse(response, 431, TOO_LONG)
-    else if (request.headers.host === undefined) this.#refuse(response, head, 'send a Host header')
+    else if (request.headers.host === undefined) this.#refuse(response, head, 'Send a Host header.')
     else this.#answer(response, head)
     response.begin()
   }

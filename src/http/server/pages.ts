@@ -18,18 +18,18 @@ export const PAGE_LIMITS: PageLimits = { default: PAGE_EVENTS_DEFAULT, max: PAGE
 
 /** The parameter `limit` of a list that is read with a cursor. */
 export const LIMIT = is.about(
-  is.refused(is.WHOLE, `limit must be a whole number from 1 to ${PAGE_LIMITS.max}`),
-  `Rows of a page: ${PAGE_LIMITS.default} when absent, ${PAGE_LIMITS.max} at most.`,
+  is.refused(is.WHOLE, `\`limit\` must be a whole number from 1 to ${PAGE_LIMITS.max}.`),
+  `Rows per page. The default is ${PAGE_LIMITS.default}, the maximum ${PAGE_LIMITS.max}.`,
 )
 /** The parameter `cursor`. */
-export const CURSOR = is.about(is.TEXT, 'Where to go on; it comes in next.')
+export const CURSOR = is.about(is.TEXT, 'The position to continue from. Take it from `next`.')
 
 /** Returns the query parameters of a log. */
 export function logQuery({ default: usual, max }: PageLimits) {
   return is.options({
-    page: is.about(is.WHOLE, 'Number of the page, from 1.'),
-    limit: is.about(is.WHOLE, `Entries of a page: ${usual} when absent, ${max} at most.`),
-    skip: is.about(is.WHOLE, 'Entries of the page that were shown before; it comes in next.'),
+    page: is.about(is.WHOLE, 'Page number, from 1.'),
+    limit: is.about(is.WHOLE, `Entries per page. The default is ${usual}, the maximum ${max}.`),
+    skip: is.about(is.WHOLE, 'Number of entries to skip. Take it from `next`.'),
   })
 }
 
@@ -101,7 +101,8 @@ export function encodeCursor(text: string): string {
 export function decodeCursor<Cursor>(text: string, parse: (text: string) => Cursor | null): Cursor {
   const cursor = parse(Buffer.from(text, 'base64url').toString())
   if (cursor !== null) return cursor
-  const detail = 'cursor must come from the field next of a page before; start without one'
+  const detail =
+    '`cursor` is not valid. Take it from the field `next` of the previous page, or leave it out to start at the first page.'
   throw new ServiceError('invalid_input', detail, { attr: 'cursor' })
 }
 

@@ -99,7 +99,7 @@ export function personReference(text: string): PersonReference | null {
 export function textMember(value: unknown, attr: string, unitsMax: number): string | undefined {
   if (value === undefined || value === null) return undefined
   if (typeof value !== 'string') throw invalidInput(attr, 'must be a text')
-  if (value.length > unitsMax) throw invalidInput(attr, `may have ${unitsMax} characters at most`)
+  if (value.length > unitsMax) throw invalidInput(attr, `may have at most ${unitsMax} characters`)
   return value
 }
 
@@ -108,12 +108,12 @@ export function listMember(
   value: unknown,
   attr: string,
   countMax: number,
-  entries = 'entries at most',
+  entries = 'entries',
 ): readonly unknown[] | undefined {
   if (value === undefined || value === null) return undefined
   if (!Array.isArray(value)) throw invalidInput(attr, 'must be a list')
   const list: readonly unknown[] = value
-  if (list.length > countMax) throw invalidInput(attr, `may hold ${countMax} ${entries}`)
+  if (list.length > countMax) throw invalidInput(attr, `may have at most ${countMax} ${entries}`)
   return list
 }
 
@@ -128,7 +128,7 @@ export function booleanMember(value: unknown, attr: string): boolean | undefined
 
 /** Returns the 400 `required` error for a missing parameter. */
 export function required(name: string): ServiceError {
-  return new ServiceError('required', `${name} is missing: send it in the query or the body`, {
+  return new ServiceError('required', `\`${name}\` is missing. Send it in the query or the body.`, {
     attr: name,
   })
 }
@@ -139,7 +139,7 @@ export function required(name: string): ServiceError {
  */
 export function bodyMembers(request: ApiRequest): JsonObject {
   const value = bodyValue(request) ?? {}
-  if (!isObject(value)) throw new ServiceError('invalid_input', 'the body must be a JSON object')
+  if (!isObject(value)) throw new ServiceError('invalid_input', 'The body must be a JSON object.')
   return value
 }
 
@@ -168,7 +168,7 @@ function storable(json: Uint8Array, name: string | null): unknown {
   try {
     return parseJsonText(json)
   } catch {
-    const detail = `the JSON is nested more than ${JSON_DEPTH_MAX} deep`
+    const detail = `The JSON is nested more than ${JSON_DEPTH_MAX} levels deep. Send it with fewer levels.`
     throw new ServiceError('invalid_input', detail, name === null ? {} : { attr: name })
   }
 }

@@ -101,7 +101,7 @@ export function preflight(path: string, id: string): PublicRecord<unknown> {
     method: 'OPTIONS',
     path,
     id: `options${id}`,
-    summary: 'Answers a browser that asks first.',
+    summary: 'Answers a CORS preflight request.',
     who: ANYBODY,
     answers: { 204: done() },
     handle: (_, exchange) => sendEmpty(exchange, 204),

@@ -134,7 +134,10 @@ function refusalOf(exchange: Exchange, error: unknown, closing: Closing): Answer
 
 /** Answers 405 with the header Allow, whose value is `allow`. */
 export function sendMethodNotAllowed(exchange: Exchange, allow: string): void {
-  const refusal = new ServiceError('method_not_allowed', `use one of: ${allow}`)
+  const refusal = new ServiceError(
+    'method_not_allowed',
+    `This method is not supported here. Use one of: ${allow}.`,
+  )
   const body = JSON.stringify(refusal.toBody())
   send(exchange, { status: 405, contentType: JSON_TYPE, body, headers: [['Allow', allow]] })
 }
@@ -259,7 +262,7 @@ function unexpected(exchange: Exchange, error: unknown): ServiceError {
   const id = exchange.owner.reportError(exchange, error)
   return new ServiceError(
     'error',
-    `an unexpected error; the server's log tells more under id ${id}`,
+    `An unexpected error occurred. The server log has the details under the ID ${id}.`,
   )
 }
 

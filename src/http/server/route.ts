@@ -374,7 +374,9 @@ interface Readers<Query extends Schema, Body extends Schema> {
 /** Refuses keys that are limited to some projects. */
 function requireUnlimited({ projectIds }: KeyGrant): void {
   if (projectIds === 'all') return
-  throw denied('the personal API key is limited to projects and may not see the organization')
+  throw denied(
+    'This personal API key is limited to some projects and may not read the organization.',
+  )
 }
 
 function admit(
@@ -386,7 +388,7 @@ function admit(
   if (doors.includes('session')) {
     const grant = grantOfSession(request, services)
     if (grant !== null) return { grant, projectId: null }
-    throw new ServiceError('not_authenticated', 'log in to the console first')
+    throw new ServiceError('not_authenticated', 'Log in to the console first.')
   }
   if (about === 'nothing') return { grant: null, projectId: null }
   if (scope === null) {
@@ -405,11 +407,14 @@ function admit(
     requireUnlimited(grant)
     const id = (segments.get('org_id') ?? '@current').toLowerCase()
     if (id !== '@current' && id !== directory.organization()?.id) {
-      throw new ServiceError('not_found', 'there is no such organization; use its id or @current')
+      throw new ServiceError(
+        'not_found',
+        'This organization does not exist. Use its ID or `@current`.',
+      )
     }
   }
   if (isHigh === true && !isAdministrator(userOf(grant).level)) {
-    throw denied('only administrators and owners of the organization may do this')
+    throw denied('Only administrators and owners of the organization may do this.')
   }
   return { grant, projectId }
 }

@@ -224,7 +224,7 @@ export class ApiRequest {
   jsonBytes(): Uint8Array {
     const { body, mediaType } = this
     if (body.length === 0 || mediaType === '' || mediaType === 'application/json') return body
-    throw new ServiceError('unsupported_media_type', 'send the body as application/json')
+    throw new ServiceError('unsupported_media_type', 'Send the body as application/json.')
   }
 
   #parseBody(): unknown {
@@ -233,7 +233,7 @@ export class ApiRequest {
     try {
       return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
     } catch (cause) {
-      throw new ServiceError('parse_error', 'the body is not valid JSON in UTF-8', { cause })
+      throw new ServiceError('parse_error', 'The body is not valid JSON in UTF-8.', { cause })
     }
   }
 }
@@ -243,6 +243,6 @@ export function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment)
   } catch (cause) {
-    throw new ServiceError('not_found', 'the path has a broken percent escape', { cause })
+    throw new ServiceError('not_found', 'The path has an invalid percent escape.', { cause })
   }
 }

@@ -171,9 +171,9 @@ export function ref(name: string): Schema {
 export function pageOf<T>(item: Schema<T>) {
   const definition = definitionOf(item)
   const page = object({
-    count: about(WHOLE, 'All that match, not only those of the page.'),
-    next: about(nullable(TEXT), 'Address of the next page.'),
-    previous: about(nullable(TEXT), 'Address of the page before.'),
+    count: about(WHOLE, 'All rows that match, not only those on this page.'),
+    next: about(nullable(TEXT), 'URL of the next page.'),
+    previous: about(nullable(TEXT), 'URL of the previous page.'),
     results: list(item),
   })
   return definition === null ? page : named(`${definition.name}Page`, page)
@@ -182,7 +182,7 @@ export function pageOf<T>(item: Schema<T>) {
 /** Returns the parameters `limit` and `offset` of such a list. `rowsMax` is the largest page. */
 export function pageParameters(rowsMax: number) {
   return {
-    limit: about(WHOLE, `Rows of a page: 100 when absent, ${rowsMax} at most.`),
-    offset: about(WHOLE, 'Rows to pass over.'),
+    limit: about(WHOLE, `Rows per page. The default is 100, the maximum ${rowsMax}.`),
+    offset: about(WHOLE, 'Number of rows to skip.'),
   }
 }

@@ -202,7 +202,7 @@ export class HttpServer implements ExchangeOwner {
   async listen(host: string, port: number): Promise<number> {
     const listening = await this.#front.listen(host, port)
     if (typeof listening === 'string') {
-      throw new OperatorError(`cannot listen on ${host}:${port}: ${listening}`)
+      throw new OperatorError(`Cannot listen on ${host}:${port}: ${listening}.`)
     }
     this.#port = listening
     return listening
@@ -385,7 +385,7 @@ export class HttpServer implements ExchangeOwner {
     const requestId = uuidV7(this.#options.clock.now())
     this.#options.log.error(
       { requestId, method: exchange.method, route: exchange.route.route, err: error },
-      'a request failed unexpectedly',
+      'A request failed unexpectedly.',
     )
     return requestId
   }
@@ -422,7 +422,7 @@ function refuseUnknown(exchange: Exchange): void {
     sendEmpty(exchange, 204)
     return
   }
-  const detail = 'there is nothing under this path; compare it with the API description'
+  const detail = 'This path does not exist. Compare it with the API description.'
   sendError(exchange, new ServiceError('not_found', detail))
 }
 

@@ -21,7 +21,7 @@ export class TrustedProxies {
       const range = addressRange(entry)
       if (range === null) {
         throw new UsageError(
-          `trusted proxies: ${JSON.stringify(entry)} is not an address or a block such as 10.0.0.0/8`,
+          `\`trusted_proxies\` contains ${JSON.stringify(entry)}, which is neither an address nor a range such as 10.0.0.0/8.`,
         )
       }
       this.#list.addSubnet(range.address, range.bits, range.family)

@@ -48,7 +48,7 @@ function tryToLoad(): Library | string {
   try {
     const library = require(fileOfPackage()) as Library & { readonly default?: Library }
     const uws = typeof library.App === 'function' ? library : library.default
-    if (uws === undefined || typeof uws.App !== 'function') return 'it exports no App'
+    if (uws === undefined || typeof uws.App !== 'function') return 'it does not export `App`'
     uws._cfg?.('silent')
     return uws
   } catch (error) {
@@ -160,7 +160,7 @@ function listenFailure(host: string, port: number): Promise<string> {
     const probe = createServer()
     probe.once('error', (error) => resolve(listenProblem(error)))
     probe.listen({ host, port, exclusive: true }, () => {
-      probe.close(() => resolve('address in use a moment ago; try again'))
+      probe.close(() => resolve('address in use a moment ago, try again'))
     })
   })
 }

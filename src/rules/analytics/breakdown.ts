@@ -37,7 +37,7 @@ export function readBreakdown(parameters: BreakdownParameters): Breakdown | null
   const { groupTypeIndex } = parameters
   if (type === 'group' && groupTypeIndex === null) {
     const attr = 'breakdown_group_type_index'
-    const detail = `${attr} is missing: send the number of the group type`
+    const detail = `\`${attr}\` is missing. Send the number of the group type.`
     throw new ServiceError('required', detail, { attr })
   }
   return { type, keys: given.keys, groupTypeIndex: type === 'group' ? groupTypeIndex : null }
@@ -137,7 +137,7 @@ function keysOfObjects(items: readonly unknown[], type: string | null): GivenKey
   })
   const [only = type ?? 'event'] = types
   if (types.size > 1 || typeof only !== 'string') {
-    throw invalidInput('breakdowns', 'must be of one type, all of them')
+    throw invalidInput('breakdowns', 'must all have the same type')
   }
   return { type: only, keys }
 }
@@ -145,14 +145,14 @@ function keysOfObjects(items: readonly unknown[], type: string | null): GivenKey
 function checkedList(value: unknown, attr: string): readonly unknown[] {
   if (!Array.isArray(value)) throw invalidInput(attr, 'must be a list')
   if (value.length > BREAKDOWN_KEYS_MAX) {
-    throw invalidInput(attr, `may hold ${BREAKDOWN_KEYS_MAX} items at most`)
+    throw invalidInput(attr, `may have at most ${BREAKDOWN_KEYS_MAX} entries`)
   }
   return value as readonly unknown[]
 }
 
 function keyOf(value: unknown, attr: string): string {
   if ((typeof value === 'string' && value !== '') || typeof value === 'number') return String(value)
-  throw invalidInput(attr, 'must name properties, or cohorts by their number')
+  throw invalidInput(attr, 'must contain names of properties, or numbers of cohorts')
 }
 
 /** A list, or the JSON of one; null for anything else. */

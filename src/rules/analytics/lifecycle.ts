@@ -41,7 +41,7 @@ export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
   const { parameters, context, scanner } = inquiry
   const [series] = readSeries(parameters, context.actions)
   if (series === undefined) {
-    const detail = 'a series is needed: send events, a list with at least one series'
+    const detail = 'The query needs a series. Send `events`, a list with at least one series.'
     throw new ServiceError('invalid_input', detail)
   }
   // When a distinct_id without a person was new, nobody knows.

@@ -70,8 +70,8 @@ const QUESTION_PERIODS: PeriodLimit = {
   refusal: () =>
     invalidInput(
       'interval',
-      `has more than ${PERIODS_MAX} periods: choose a longer interval`,
-      'the range',
+      `has more than ${PERIODS_MAX} periods. Choose a longer interval`,
+      'The range',
     ),
 }
 

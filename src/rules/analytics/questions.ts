@@ -110,6 +110,6 @@ function readTarget(source: ParameterSource) {
 function requiredText(source: ParameterSource, name: string): string {
   const text = source.text(name)
   if (text !== null) return text
-  const detail = `${name} is missing: send it in the query or the body`
+  const detail = `\`${name}\` is missing. Send it in the query or the body.`
   throw new ServiceError('required', detail, { attr: name })
 }

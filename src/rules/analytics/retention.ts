@@ -77,16 +77,16 @@ function planOf(inquiry: RetentionInquiry): CohortPlan {
   const { targetEntity, returningEntity } = parameters
   const interval = INTERVALS.get(parameters.period ?? 'Day')
   if (interval === undefined) {
-    throw new ServiceError('invalid_input', 'period must be Hour, Day, Week or Month')
+    throw new ServiceError('invalid_input', '`period` must be Hour, Day, Week or Month.')
   }
   const total = parameters.totalIntervals ?? TOTAL_INTERVALS_DEFAULT
   if (total > RETENTION_INTERVALS_MAX) {
-    const detail = `total_intervals may be ${RETENTION_INTERVALS_MAX} at most`
+    const detail = `\`total_intervals\` may be at most ${RETENTION_INTERVALS_MAX}.`
     throw new ServiceError('invalid_input', detail, { attr: 'total_intervals' })
   }
   const selected = parameters.selectedInterval ?? 0
   if (selected >= total) {
-    const detail = 'selected_interval counts from 0 and must be less than total_intervals'
+    const detail = '`selected_interval` counts from 0 and must be less than `total_intervals`.'
     throw new ServiceError('invalid_input', detail)
   }
   const target =

@@ -50,7 +50,7 @@ export function readSeries(
     ...listOf(actions, 'actions').map((item) => ({ item, type: 'actions' as const })),
   ]
   if (items.length > SERIES_MAX)
-    throw invalidInput('events', `may hold ${SERIES_MAX} series at most`)
+    throw invalidInput('events', `may have at most ${SERIES_MAX} series`)
   return items
     .map(({ item, type }) => ({ item, type, order: orderOf(item) }))
     .sort((a, b) => a.order - b.order)
@@ -70,7 +70,7 @@ function readSeriesItem(
 ): Series {
   if (typeof item === 'string') return bareSeries({ type, id: item, index }, attr, lookup)
   if (!isObject(item))
-    throw invalidInput(attr, 'may hold objects only, each with the name of an event as id')
+    throw invalidInput(attr, 'may contain objects only, each with the name of an event as `id`')
   const id = idOf(item, type, attr)
   const filter = readEventFilters(item['properties'], attr)
   return {
@@ -90,7 +90,8 @@ function readSeriesItem(
  * `invalid_input` with `attr`.
  */
 export function readEntity(item: unknown, attr: string, lookup: ActionLookup): Series {
-  if (!isObject(item)) throw invalidInput(attr, 'must be an object with the name of an event as id')
+  if (!isObject(item))
+    throw invalidInput(attr, 'must be an object with the name of an event as `id`')
   return readSeriesItem(item, seriesTypeOf(textOf(item['type']), `${attr}`), 0, attr, lookup)
 }
 
@@ -109,7 +110,8 @@ export function targetSeries(
 ): Series {
   const { target } = parameters
   if (target.id === null && target.type !== 'events') {
-    const detail = 'a series is needed: name an event as entity_id, or send entity_type=events'
+    const detail =
+      'The query needs a series. Name an event as `entity_id`, or send `entity_type=events`.'
     throw new ServiceError('invalid_input', detail)
   }
   const type = seriesTypeOf(target.type, 'entity_type')
@@ -154,10 +156,13 @@ export const PROPERTY_MATH: readonly string[] = [
 
 function checkMath({ math, mathProperty, mathGroupTypeIndex }: Series): void {
   if (PROPERTY_MATH.includes(math) && mathProperty === null) {
-    throw required('math_property', `the name of the property that ${math} is computed of`)
+    throw required('math_property', `the name of the property that \`${math}\` is computed from`)
   }
   if (math === 'unique_group' && mathGroupTypeIndex === null) {
-    throw required('math_group_type_index', 'the number of the group type that unique_group counts')
+    throw required(
+      'math_group_type_index',
+      'the number of the group type that `unique_group` counts',
+    )
   }
 }
 
@@ -183,7 +188,7 @@ function matchOf(
   if (steps === null) {
     throw invalidInput(
       attr,
-      'names an action that does not exist: take its number from the list of actions',
+      'refers to an action that does not exist. Take its number from the list of actions',
     )
   }
   // An action without steps stands for no event at all.
@@ -193,7 +198,7 @@ function matchOf(
 function listOf(value: unknown, attr: SeriesType): readonly unknown[] {
   if (value === undefined || value === null) return []
   if (!Array.isArray(value)) throw invalidInput(attr, 'must be a list of series')
-  if (value.length > SERIES_MAX) throw invalidInput(attr, `may hold ${SERIES_MAX} series at most`)
+  if (value.length > SERIES_MAX) throw invalidInput(attr, `may have at most ${SERIES_MAX} series`)
   return value as readonly unknown[]
 }
 
@@ -212,14 +217,14 @@ function idOf(
   if (type === 'events' && (id === undefined || id === null)) return null
   throw invalidInput(
     attr,
-    'has a series whose id is no name of an event, no number of an action, and not null for all events',
+    'has a series whose `id` is not the name of an event, the number of an action, or null for all events',
   )
 }
 
 function seriesTypeOf(text: string | null, attr: string): SeriesType {
   if (text === null || text === 'events') return 'events'
   if (text === 'actions') return 'actions'
-  throw invalidInput(attr, 'knows the types events and actions only')
+  throw invalidInput(attr, 'may be `events` or `actions` only')
 }
 
 function textOf(value: unknown): string | null {
@@ -232,5 +237,5 @@ function numberOf(value: unknown): number | null {
 }
 
 function required(name: string, meaning: string): ServiceError {
-  return new ServiceError('required', `${name} is missing: send ${meaning}`, { attr: name })
+  return new ServiceError('required', `\`${name}\` is missing. Send ${meaning}.`, { attr: name })
 }

@@ -27,11 +27,10 @@ const LOSSES: Record<LossReason, string> = {
   no_distinct_id: 'it has an event with a blank distinct_id',
   ignored_event: 'events of this name are never stored',
   client_ingestion_warning: 'it is a message of an SDK, not an event',
-  personless_person_event:
-    'its event is about a person, and $process_person_profile says that there is none',
-  cookieless_person_event:
-    'its event is about a person, and $cookieless_mode says that there is none',
-  properties_too_large: 'its properties are larger than the setting event_properties_limit allows',
+  personless_person_event: 'its event changes a person, but `$process_person_profile` is false',
+  cookieless_person_event: 'its event changes a person, but `$cookieless_mode` allows no person',
+  properties_too_large:
+    'its properties are larger than the setting `event_properties_limit` allows',
 }
 
 /** The events and the faults of a line. */
@@ -73,7 +72,7 @@ export function readImportLine(
   if (value === undefined) return { events: [], faults: [] }
   if (!isObject(value)) {
     const isList = Array.isArray(value)
-    const fault = isList ? 'it is a list: write one event a line' : 'it is not a JSON object'
+    const fault = isList ? 'it is a list. Write one event per line' : 'it is not a JSON object'
     return { events: [], faults: [fault] }
   }
   const text = line.toString('utf8')
@@ -129,7 +128,7 @@ function eventOf(item: JsonObject, seed: string, { nowMs }: ImportContext): Json
     throw new LineFault('it has an event without a distinct_id')
   }
   if (typeof distinctId !== 'string' && typeof distinctId !== 'number') {
-    throw new LineFault(`its distinct_id is neither text nor number: ${shown(distinctId)}`)
+    throw new LineFault(`its distinct_id is neither a text nor a number: ${shown(distinctId)}`)
   }
   const timestampMs = timeOf(item, properties, nowMs)
   addMissing(properties, '$elements_chain', chainOf(item))
@@ -163,15 +162,15 @@ function timeOf(item: JsonObject, properties: JsonObject, nowMs: number): number
     const hint =
       properties['time'] === undefined
         ? ''
-        : '. Mixpanel has it in properties.time, in the time zone of its project: write it as timestamp, in UTC'
+        : '. Mixpanel has the time in properties.time, in the time zone of the project. Write it as timestamp, in UTC'
     throw new LineFault(`it has no timestamp${hint}`)
   }
   const timestampMs = parseTimestamp(value)
   if (timestampMs === null) {
-    throw new LineFault(`its timestamp is not in a form that is read: ${shown(given)}`)
+    throw new LineFault(`its timestamp has an unknown format: ${shown(given)}`)
   }
   if (!isTimestampUsable(timestampMs, nowMs)) {
-    throw new LineFault(`its timestamp is more than 23 hours ahead: ${shown(given)}`)
+    throw new LineFault(`its timestamp is more than 23 hours in the future: ${shown(given)}`)
   }
   return timestampMs
 }
@@ -193,7 +192,7 @@ function objectOf(item: JsonObject, field: string): JsonObject | null {
   if (given === undefined || given === null || given === '') return null
   const value = typeof given === 'string' ? parsedText(given) : given
   if (value === null) return null
-  if (!isObject(value)) throw new LineFault(`its ${field} is no JSON object: ${shown(given)}`)
+  if (!isObject(value)) throw new LineFault(`its ${field} is not a JSON object: ${shown(given)}`)
   return Object.keys(value).length === 0 ? null : value
 }
 

@@ -199,7 +199,7 @@ export interface LogRecord {
  */
 export function readBlock(block: Buffer): readonly LogRecord[] {
   if (block.length < BLOCK_HEADER_BYTES || block.readUInt32LE(0) !== MAGIC) {
-    throw new RangeError('the log block does not begin with its mark')
+    throw new RangeError('the log block does not begin with its magic number')
   }
   if (block.readUInt32LE(4) !== crc32(block.subarray(CRC_START))) {
     throw new RangeError('the log block does not match its checksum')
@@ -221,7 +221,7 @@ export function readBlock(block: Buffer): readonly LogRecord[] {
       bodyOffset + bodyBytes !== position + recordBytes ||
       position + recordBytes > block.length
     ) {
-      throw new RangeError('the lengths in the log block do not fit')
+      throw new RangeError('the lengths in the log block are inconsistent')
     }
     if (!isText(block, addressStart, bodyOffset - addressStart, address)) {
       address = block.toString('latin1', addressStart, bodyOffset)

@@ -76,12 +76,12 @@ export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string
   const uuid = textOf(row, 'event_id')
   const visitor = textOf(row, 'session_id')
   const timeMs = parseTimestamp(textOf(row, 'created_at'))
-  if (parseUuid(uuid) === null) return 'event_id is no UUID'
+  if (parseUuid(uuid) === null) return 'event_id is not a UUID'
   if (visitor === '') return 'it has no session_id'
-  if (timeMs === null) return 'created_at is no time such as 2026-01-31 12:00:00'
+  if (timeMs === null) return 'created_at is not a time such as 2026-01-31 12:00:00'
   const name = eventName(row)
   if (name === null)
-    return `event_type ${textOf(row, 'event_type') || 'without a value'} is not read`
+    return `event_type ${textOf(row, 'event_type') || 'without a value'} is not supported`
   return {
     uuid,
     event: name,

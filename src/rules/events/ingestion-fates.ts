@@ -33,35 +33,35 @@ export interface IngestionFate {
 
 /** The remedy for each reason. */
 const CURES: Readonly<Record<DropReason, string>> & Readonly<Record<string, string | undefined>> = {
-  no_event_name: 'Name the event: send a text as "event".',
-  no_distinct_id: 'Say who did it: send "distinct_id" beside "event", or in its properties.',
-  ignored_event: 'Nothing to do: recordings and heatmaps are not kept; switch them off in the SDK.',
-  client_ingestion_warning: 'The SDK warns of its own use: read the sample and follow it.',
+  no_event_name: 'Give the event a name. Send a text as "event".',
+  no_distinct_id: 'Send the ID of the user as "distinct_id" beside "event", or in its properties.',
+  ignored_event:
+    'Nothing to do. Session recordings and heatmaps are not stored. Switch them off in the SDK.',
+  client_ingestion_warning:
+    'The SDK reports a problem with how it is used. Read the sample and follow its advice.',
   personless_person_event:
-    'Send this event without "$process_person_profile": false, or do not send it: the two contradict each other.',
+    'Send this event without "$process_person_profile": false, or do not send it. The event changes a person, and the property forbids that.',
   cookieless_person_event:
-    'A visitor without cookies cannot be identified: do not call identify or alias in cookieless mode.',
-  duplicate: 'Nothing to do: the same event is stored already, and this was a copy of it.',
+    'A visitor without cookies cannot be identified. Do not call identify or alias in cookieless mode.',
+  duplicate: 'Nothing to do. The same event was already stored, and this was a copy of it.',
   properties_too_large: 'Send smaller properties, or raise the setting event_properties_limit.',
   daily_limit:
-    'The project has had as many events today as its daily limits allow: raise them in its settings, or wait until midnight UTC.',
+    'The project has reached its daily limit of events. Raise the limit in the settings of the project, or wait until midnight UTC.',
   dead_letter:
-    "A fault of ours: nothing is lost. Replay the dead letters after an upgrade with 'tenrec dead-letter replay'.",
-  invalid_payload:
-    'The body is no JSON that can be read: compare the sample with the API description.',
-  no_data: 'The request has no events: send them in the body, as JSON.',
-  missing_api_key: 'Send the key of the project as "api_key" beside the events.',
-  invalid_api_key: 'The key belongs to no project: copy it from the settings of the project.',
-  invalid_personal_api_key:
-    'Send events with the key of the project (phc_...), not with a personal key.',
-  invalid_project: 'The key may not send to this project: send the key of the project itself.',
+    'This is a fault of the server, and nothing is lost. After an upgrade, replay the dead letters with `tenrec dead-letter replay`.',
+  invalid_payload: 'The body is not valid JSON. Compare the sample with the API description.',
+  no_data: 'The request has no events. Send them in the body, as JSON.',
+  missing_api_key: 'Send the project key as "api_key" beside the events.',
+  invalid_api_key: 'No project has this key. Copy the key from the settings of the project.',
+  invalid_personal_api_key: 'Send events with the project key (phc_...), not with a personal key.',
+  invalid_project: 'The key may not send to this project. Use the key of the project itself.',
   request_too_large: 'Send fewer events in one request.',
-  throttled: 'Send less often, or raise the limits of requests and events of the project.',
+  throttled: 'Send requests less often, or raise the request and event limits of the project.',
 }
 
 /** Returns the remedy for a reason. */
 export function sentenceOf(reason: string): string {
-  return CURES[reason] ?? 'The detail of the sample says what is wrong.'
+  return CURES[reason] ?? 'See the detail of the sample.'
 }
 
 /**

@@ -42,8 +42,8 @@ export function patternLimitFault(
   const units = patternsOf(filters).reduce((sum, pattern) => sum + pattern.length, 0)
   if (count <= PATTERNS_MAX && units <= PATTERN_UNITS_SUM_MAX) return null
   return (
-    `may have ${PATTERNS_MAX} regular expressions of ${PATTERN_UNITS_SUM_MAX} characters together at ` +
-    'most; use another operator'
+    `may have at most ${PATTERNS_MAX} regular expressions with ${PATTERN_UNITS_SUM_MAX} characters together` +
+    '. Use another operator'
   )
 }
 
@@ -60,7 +60,7 @@ export function newFault(
 /** Returns the position and the reason of a fault in one sentence. */
 export function faultText({ path, reason, filter }: FilterFault): string {
   const { key } = filter
-  return `${path}${typeof key === 'string' ? ` (${JSON.stringify(key)})` : ''} ${reason}`
+  return `${path}${typeof key === 'string' ? ` (${JSON.stringify(key)})` : ''} ${reason}.`
 }
 
 /** A filter and its position. */
@@ -96,7 +96,7 @@ export function faultsOfFilter(
  * filter. The value may be any JSON; its text is the pattern.
  */
 function patternFaultReason(value: unknown, dialect: PatternDialect): string | null {
-  if (value === undefined || value === null) return 'has no pattern: give one as value'
+  if (value === undefined || value === null) return 'has no pattern. Send one as `value`'
   const refusal = patternRefusal(sortedText(value), dialect)
   return refusal === null ? null : `has a pattern that ${refusal}`
 }

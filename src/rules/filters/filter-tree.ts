@@ -100,7 +100,7 @@ function readTree(
   const treeOf = (raw: JsonObject, depth: number, path: string): FilterGroup | null => {
     const type = raw['type'] ?? 'AND'
     if (type !== 'AND' && type !== 'OR') {
-      throw invalidInput(attr, 'knows groups of the type AND and OR only')
+      throw invalidInput(attr, 'may contain groups of the type AND and OR only')
     }
     const list = path === '' ? 'values' : `${path}.values`
     return groupOf(type, raw['values'] as readonly unknown[], depth, list)
@@ -113,16 +113,16 @@ function readTree(
     path: string,
   ): FilterGroup | null => {
     if (depth > depthMax) {
-      throw invalidInput(attr, `may hold groups within groups ${depthMax} deep at most`)
+      throw invalidInput(attr, `may nest groups at most ${depthMax} levels deep`)
     }
     const groups = items.filter((item) => isObject(item) && Array.isArray(item['values']))
     if (groups.length > 0 && groups.length < items.length) {
-      const what = 'mixes groups and filters in one list: put the filters into a group'
+      const what = 'mixes groups and filters in one list. Put the filters into a group'
       throw invalidInput(attr, what)
     }
     const values: (FilterGroup | PropertyFilter)[] = []
     for (const [index, item] of items.entries()) {
-      if (!isObject(item)) throw invalidInput(attr, 'may hold filters only, each an object')
+      if (!isObject(item)) throw invalidInput(attr, 'may contain filters only, each an object')
       const place = `${path}[${index}]`
       const taken = groups.length > 0 ? treeOf(item, depth + 1, place) : filterAt(item, place)
       if (taken !== null) values.push(taken)
@@ -141,7 +141,7 @@ function readTree(
   if (Array.isArray(given)) return groupOf('AND', given, 1, '')
   if (!isObject(given)) throw invalidInput(attr, 'must be a list or a tree of filters')
   if (Array.isArray(given['values'])) return treeOf(given, 1, '')
-  if (Object.hasOwn(given, 'values')) throw invalidInput(attr, 'needs a list as values')
+  if (Object.hasOwn(given, 'values')) throw invalidInput(attr, 'needs a list as `values`')
   if (Object.hasOwn(given, 'key')) return groupOf('AND', [given], 1, '')
   return groupOf('AND', Object.entries(given).map(filterOfOldForm), 1, '')
 }
@@ -158,7 +158,7 @@ function takeForList(raw: JsonObject): PropertyFilter | string | null {
 function takeForStored(raw: JsonObject): PropertyFilter | string | null {
   const filter = filterOf(raw, 'event')
   if (filter === null) return null
-  if (filter.type === 'session') return 'cannot use sessions, which are not stored'
+  if (filter.type === 'session') return 'cannot filter by sessions, which are not stored'
   if (!isBuildable(filter)) return null
   if (filter.type === 'element') return takeForElement(filter)
   if (filter.type === 'group') return filter.group_type_index === undefined ? null : filter
@@ -172,16 +172,16 @@ function takeForElement(filter: PropertyFilter): PropertyFilter | string | null 
   if (!ELEMENT_KEYS_EXACT.includes(filter.key) || operator === 'exact' || operator === 'is_not') {
     return filter
   }
-  return 'can compare tag_name and selector of elements with the operators exact and is_not only'
+  return 'can compare `tag_name` and `selector` of elements only with the operators `exact` and `is_not`'
 }
 
 function takeForCohort(raw: JsonObject): PropertyFilter | string {
   const refusal = operatorRefusal(raw['operator'], LIST_OPERATORS)
   const filter = filterOf(raw, 'person')
-  if (filter === null) return refusal ?? 'needs a text as key in every filter'
-  if (raw['type'] === 'behavioral') return 'cannot use what people did: use properties of persons'
+  if (filter === null) return refusal ?? 'needs a text as `key` in every filter'
+  if (raw['type'] === 'behavioral') return 'cannot filter by behavior. Use properties of persons'
   if (filter.type !== 'person' && !isCohortFilterType(filter.type)) {
-    return 'may hold filters of the types person and cohort only'
+    return 'may contain filters of the types person and cohort only'
   }
   // The operators of cohort filters are checked when a cohort is saved, because stored cohorts may have any.
   if (refusal !== null && filter.type === 'person') return refusal

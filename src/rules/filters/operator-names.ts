@@ -68,8 +68,9 @@ export const OPERATORS_WITHOUT_VALUE: readonly unknown[] = ['is_set', 'is_not_se
  */
 export function operatorRefusal(operator: unknown, known: readonly string[]): string | null {
   if (operator === undefined || operator === null) return null
-  if (typeof operator !== 'string') return `needs a text as operator: one of ${known.join(', ')}`
+  if (typeof operator !== 'string')
+    return `needs a text as operator. Use one of ${known.join(', ')}`
   if (known.includes(operator)) return null
   const shown = JSON.stringify(operator.slice(0, QUOTED_UNITS_MAX))
-  return `has the operator ${shown}, which is not known here: use one of ${known.join(', ')}`
+  return `has the operator ${shown}, which is not supported here. Use one of ${known.join(', ')}`
 }

@@ -62,6 +62,6 @@ export function groupView(
 
 /** Returns the error 400 `query_too_large` for a timeline whose points have more than `PAGE_BYTES_MAX` bytes. */
 export function timelineTooLarge(): ServiceError {
-  const detail = `the points would have more than ${PAGE_BYTES_MAX} bytes; ask for a shorter range`
+  const detail = `The timeline would have more than ${PAGE_BYTES_MAX} bytes. Choose a shorter range.`
   return new ServiceError('query_too_large', detail)
 }

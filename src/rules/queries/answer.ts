@@ -54,7 +54,7 @@ function textOf(page: QueryPage, { context }: QueryShard, format: AnswerFormat):
 
 /** Returns the error 400 `query_too_large` for an answer that has more than `bytesMax` bytes. */
 export function answerTooLarge(bytesMax = QUERY_ANSWER_BYTES_MAX): ServiceError {
-  const detail = `the answer has more than ${bytesMax} bytes: ask for fewer rows, values or periods`
+  const detail = `The answer has more than ${bytesMax} bytes. Request fewer rows, values or periods.`
   return new ServiceError('query_too_large', detail)
 }
 
@@ -64,7 +64,7 @@ export function answerTooLarge(bytesMax = QUERY_ANSWER_BYTES_MAX): ServiceError 
  */
 export function checkPoints(count: number): void {
   if (count <= CHART_POINTS_MAX) return
-  const detail = `The chart would have ${count} points in all its series; ${CHART_POINTS_MAX} are allowed. Choose a longer interval, a shorter range, or fewer series or values of the breakdown.`
+  const detail = `The chart would have ${count} points in all its series, but at most ${CHART_POINTS_MAX} are allowed. Choose a longer interval, a shorter range, or fewer series or breakdown values.`
   throw new ServiceError('query_too_large', detail, { attr: 'interval' })
 }
 

@@ -100,10 +100,10 @@ export function divisionOf({ kind, plan }: PlannedQuery, lastDistinctId: number)
 /** The kind of a query, and the query without what is around it. Throws as `planQuery`. */
 function kindOf(query: unknown): FoundKind {
   if (query === null || query === undefined) {
-    const detail = 'query is missing: send an object with a kind, such as TrendsQuery'
+    const detail = '`query` is missing. Send an object with a `kind`, such as TrendsQuery.'
     throw new ServiceError('required', detail, { attr: 'query' })
   }
-  if (!isObject(query)) throw invalidQuery('query', 'must be an object with a kind')
+  if (!isObject(query)) throw invalidQuery('query', 'must be an object with a `kind`')
   const name = query['kind']
   const source = query['source']
   if (WRAPPERS.includes(name) && isObject(source) && !WRAPPERS.includes(source['kind'])) {
@@ -113,6 +113,6 @@ function kindOf(query: unknown): FoundKind {
     const kind = KINDS[name]
     if (kind !== undefined) return { kind, fields: new QueryFields(query) }
   }
-  const detail = `kind must be one of ${Object.keys(KINDS).join(', ')}`
+  const detail = `\`kind\` must be one of ${Object.keys(KINDS).join(', ')}.`
   throw new ServiceError('unsupported_kind', detail, { attr: 'kind' })
 }

@@ -90,7 +90,7 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
       throw query.fault('series', 'must be a list of one series')
     }
     const { series } = first
-    if (!series.exists) throw query.fault('series.0.id', 'names an action that does not exist')
+    if (!series.exists) throw query.fault('series.0.id', 'refers to an action that does not exist')
     const { type, order, label } = series
     const id = type === 'actions' ? String(series.id) : label
     const given = readRange(query, readInterval(query), context)

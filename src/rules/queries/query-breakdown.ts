@@ -50,7 +50,7 @@ export function readQueryBreakdown(query: QueryFields): QueryBreakdown | null {
   }
   const items = fields.objects('breakdowns')
   if (items.length > QUERY_BREAKDOWNS_MAX) {
-    throw fields.fault('breakdowns', `may hold ${QUERY_BREAKDOWNS_MAX} breakdowns at most`)
+    throw fields.fault('breakdowns', `may have at most ${QUERY_BREAKDOWNS_MAX} breakdowns`)
   }
   if (items.length > 0) {
     const properties = items.map((item) => propertyOf(item, PLAIN_NAMES, item.value('property')))
@@ -66,7 +66,7 @@ export function readQueryBreakdown(query: QueryFields): QueryBreakdown | null {
     return { ...rest, properties: [], cohorts: cohortsOf(fields, given), isList: false }
   }
   if (given.length > QUERY_BREAKDOWNS_MAX) {
-    throw fields.fault('breakdown', `may name ${QUERY_BREAKDOWNS_MAX} properties at most`)
+    throw fields.fault('breakdown', `may have at most ${QUERY_BREAKDOWNS_MAX} properties`)
   }
   const properties = given.map((name) => propertyOf(fields, LONG_NAMES, name))
   return { ...rest, properties, cohorts: [], isList: Array.isArray(value) }
@@ -107,7 +107,7 @@ function propertyOf(
   const type = fields.choice(names.type, ['event', 'person', 'group'])
   const typeIndex = fields.whole(names.index, 0, 4)
   if (type === 'group' && typeIndex === null) {
-    throw fields.fault(names.index, 'is missing: send the number of the group type')
+    throw fields.fault(names.index, 'is missing. Send the number of the group type')
   }
   return {
     value:
@@ -121,12 +121,12 @@ function propertyOf(
 
 function cohortsOf(fields: QueryFields, given: readonly unknown[]): readonly (number | 'all')[] {
   if (given.length > QUERY_COHORTS_MAX) {
-    throw fields.fault('breakdown', `may name ${QUERY_COHORTS_MAX} cohorts at most`)
+    throw fields.fault('breakdown', `may have at most ${QUERY_COHORTS_MAX} cohorts`)
   }
   return given.map((value) => {
     const id = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value
     if (id === 'all') return id
     if (typeof id === 'number' && Number.isInteger(id) && id >= 0) return id === 0 ? 'all' : id
-    throw fields.fault('breakdown', 'must hold numbers of cohorts, or all')
+    throw fields.fault('breakdown', 'must contain numbers of cohorts, or `all`')
   })
 }

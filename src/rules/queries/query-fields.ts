@@ -2,7 +2,7 @@
  * Reads an object of a query: its members by name and type. An invalid member throws 400 `invalid_query` with the
  * dotted path of the member. Null counts as absent. Source: docs/compatibility/queries.md, "Requests".
  */
-import { ServiceError } from '../../base/errors.ts'
+import { fieldText, ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 
 /** One object of a query, and the path to it. */
@@ -111,7 +111,7 @@ export class QueryFields {
   /** Throws 400 `invalid_query` if one of these members, which are not supported, has a value. */
   refuse(...names: readonly string[]): void {
     for (const name of names) {
-      if (this.isGiven(name)) throw this.fault(name, 'is not supported: leave it out')
+      if (this.isGiven(name)) throw this.fault(name, 'is not supported. Leave it out')
     }
   }
 
@@ -123,6 +123,6 @@ export class QueryFields {
 
 /** Returns the error 400 `invalid_query`. `attr` is the dotted path of the field within the query, or null. */
 export function invalidQuery(attr: string | null, what: string): ServiceError {
-  const detail = attr === null ? what : `${attr} ${what}`
+  const detail = attr === null ? what : fieldText(attr, what)
   return new ServiceError('invalid_query', detail, attr === null ? {} : { attr })
 }

@@ -77,7 +77,10 @@ class FilterReader {
   /** Null: it restricts nothing. */
   filter(fields: QueryFields): Node | null {
     if (++this.#count > QUERY_FILTERS_MAX) {
-      throw fields.fault('key', `is one filter too many: ${QUERY_FILTERS_MAX} may be sent at most`)
+      throw fields.fault(
+        'key',
+        `is one filter too many. At most ${QUERY_FILTERS_MAX} filters are allowed`,
+      )
     }
     switch (fields.text('type') ?? 'event') {
       case 'cohort':
@@ -93,7 +96,7 @@ class FilterReader {
         if (group_type_index !== null) {
           return this.#propertyFilter(fields, { type: 'group', group_type_index })
         }
-        throw fields.fault('group_type_index', 'is missing: send the number of the group type')
+        throw fields.fault('group_type_index', 'is missing. Send the number of the group type')
       }
       case 'element':
         return this.#propertyFilter(fields, { type: 'element' })
@@ -103,7 +106,8 @@ class FilterReader {
   }
 
   #node(value: unknown, path: string, depth: number): Node | null {
-    if (!isObject(value)) throw new QueryFields({}).fault(path, 'must be a filter, an object')
+    if (!isObject(value))
+      throw new QueryFields({}).fault(path, 'must be a filter, which is an object')
     const fields = new QueryFields(value, path)
     if (!Array.isArray(value['values'])) return this.filter(fields)
     const type = fields.choice('type', ['AND', 'OR'])
@@ -117,7 +121,7 @@ class FilterReader {
     depth: number,
   ): FilterGroup | null {
     if (depth > QUERY_FILTER_DEPTH_MAX) {
-      const what = `lies too deep: ${QUERY_FILTER_DEPTH_MAX} groups may lie within each other`
+      const what = `is nested too deeply. Groups may be nested at most ${QUERY_FILTER_DEPTH_MAX} levels deep`
       throw new QueryFields({}).fault(path, what)
     }
     const nodes = items.map((item, index) => this.#node(item, `${path}.${index}`, depth + 1))
@@ -132,7 +136,7 @@ class FilterReader {
     kind: Pick<PropertyFilter, 'type' | 'group_type_index'>,
   ): Node | null {
     const key = fields.text('key') ?? ''
-    if (key === '') throw fields.fault('key', 'is missing: send the name of a property')
+    if (key === '') throw fields.fault('key', 'is missing. Send the name of a property')
     const given = fields.text('operator') ?? 'exact'
     const isNegated = fields.boolean('negation')
     const value = fields.value('value')
@@ -151,7 +155,10 @@ class FilterReader {
         // Each is looked for by itself, in every value.
         this.#patterns += value.length
         if (this.#patterns > QUERY_PATTERNS_MAX) {
-          throw fields.fault('value', `is too long: ${QUERY_PATTERNS_MAX} texts may be looked for`)
+          throw fields.fault(
+            'value',
+            `is too long. At most ${QUERY_PATTERNS_MAX} texts can be searched for`,
+          )
         }
         const values = value.map((one: unknown) =>
           this.#built(fields, { ...base, operator, value: one }),
@@ -219,7 +226,7 @@ function checkElement(fields: QueryFields, { type, key }: PropertyFilter, operat
     throw fields.fault('key', `must be one of ${ELEMENT_KEYS.join(', ')} for elements`)
   }
   if (ELEMENT_KEYS_EXACT.includes(key) && operator !== 'exact' && operator !== 'is_not') {
-    throw fields.fault('operator', `must be exact or is_not for ${key}`)
+    throw fields.fault('operator', `must be \`exact\` or \`is_not\` for ${key}`)
   }
 }
 

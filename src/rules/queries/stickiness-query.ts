@@ -143,7 +143,7 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
 
   actors(plan, pick, shard) {
     const wanted = pick.whole('day', 1)
-    if (wanted === null) throw pick.fault('day', 'is missing: send a number of intervals')
+    if (wanted === null) throw pick.fault('day', 'is missing. Send a number of intervals')
     const series = pickedSeries(plan.series, pick)
     const [found] = countsOf(plan, [series], plan.ranges[0], shard)
     if (found === undefined) return { groupTypeIndex: series.more, persons: [], groupKeys: [] }
@@ -224,7 +224,7 @@ function urlMembers(urlOf: UrlMaker, counts: Uint32Array) {
 function pickedSeries(series: readonly StickinessSeries[], pick: QueryFields): StickinessSeries {
   const order = pick.whole('series', 0) ?? series[0]?.series.order
   const found = series.find((one) => one.series.order === order)
-  if (found === undefined) throw pick.fault('series', 'must be the position of a series')
+  if (found === undefined) throw pick.fault('series', 'must be the index of a series')
   return found
 }
 
@@ -233,7 +233,7 @@ function groupTypeOf(node: QueryFields): number | null {
   const typeIndex = node.whole('math_group_type_index', 0, 4)
   if (math !== 'unique_group') return null
   if (typeIndex !== null) return typeIndex
-  throw node.fault('math_group_type_index', 'is missing: send the number of the group type')
+  throw node.fault('math_group_type_index', 'is missing. Send the number of the group type')
 }
 
 function readTest(fields: QueryFields): CountTest | null {
@@ -241,7 +241,7 @@ function readTest(fields: QueryFields): CountTest | null {
   const criteria = fields.within('stickinessCriteria')
   const operator = criteria.choice('operator', ['gte', 'lte', 'exact'])
   const value = criteria.whole('value', 0)
-  if (value === null) throw criteria.fault('value', 'is missing: send a number of events')
+  if (value === null) throw criteria.fault('value', 'is missing. Send a number of events')
   return { operator, value }
 }
 

@@ -5,7 +5,7 @@ import { type Answered, type ResultTable, resultTable } from './result-table.ts'
 /** Returns a table of the result, or a sentence if there is nothing to show. The cost is linear in the shown cells. */
 export function resultHtml(answered: Answered): string {
   const table = resultTable(answered)
-  return table === null ? sentenceHtml('There are no numbers.') : tableOf(table)
+  return table === null ? sentenceHtml('There is no data.') : tableOf(table)
 }
 
 /** Returns a sentence that replaces a result. */

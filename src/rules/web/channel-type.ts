@@ -60,16 +60,16 @@ export interface ChannelRule {
 /** Returns the fault of a rule that a user wrote, or null if it is valid. */
 export function channelRuleFault(rule: Readonly<Record<string, unknown>>): string | null {
   const { channel_type, combiner, items } = rule
-  if (typeof channel_type !== 'string') return 'channel_type must be a text'
-  if (combiner !== 'AND' && combiner !== 'OR') return 'combiner must be AND or OR'
-  if (!Array.isArray(items)) return 'items must be a list'
+  if (typeof channel_type !== 'string') return '`channel_type` must be a text'
+  if (combiner !== 'AND' && combiner !== 'OR') return '`combiner` must be AND or OR'
+  if (!Array.isArray(items)) return '`items` must be a list'
   for (const item of items as readonly unknown[]) {
     const { key, op } = Object(item) as { readonly key?: unknown; readonly op?: unknown }
     if (!CHANNEL_RULE_KEYS.some((known) => known === key)) {
-      return `the key of an item must be one of ${CHANNEL_RULE_KEYS.join(', ')}`
+      return `\`key\` of an item must be one of ${CHANNEL_RULE_KEYS.join(', ')}`
     }
     if (!CHANNEL_RULE_OPERATORS.some((known) => known === op)) {
-      return `the op of an item must be one of ${CHANNEL_RULE_OPERATORS.join(', ')}`
+      return `\`op\` of an item must be one of ${CHANNEL_RULE_OPERATORS.join(', ')}`
     }
   }
   return null

@@ -47,20 +47,20 @@ export interface MigrationPlan {
 export const MIGRATIONS: readonly Migration[] = [
   {
     from: 2,
-    sentence: 'Copies the blocks of the log that are not processed from LMDB to files.',
+    sentence: 'Copies the unprocessed blocks of the log from LMDB to files.',
     run: takeOver,
   },
   {
     from: 3,
     sentence:
-      'Changes the mark alone: persons may have deltas from now on, which older versions cannot read.',
+      'Changes only the format number. From now on persons can have deltas, which older versions cannot read.',
     run: () => Promise.resolve(),
   },
   {
     from: 4,
     sentence:
-      'Changes the mark alone: large persons and groups have their properties in pages from now on, and a merged ' +
-      'person may be kept under another number, which older versions cannot read.',
+      'Changes only the format number. From now on large persons and groups store their properties in pages, and a merged ' +
+      'person can keep another number. Older versions can read neither.',
     run: () => Promise.resolve(),
   },
 ]
@@ -76,13 +76,13 @@ export function planMigration(
   const path = resolve(dataDir)
   const format = existsSync(path) ? requireComplete(path) : null
   if (format === null) {
-    throw new OperatorError(`there is no store in ${path}: name another with --data-dir`)
+    throw new OperatorError(`There is no store in ${path}. Name another directory with --data-dir.`)
   }
   if (format > FORMAT_VERSION) {
     throw new OperatorError(
-      `${path} has the format ${format}, this program knows ${FORMAT_VERSION}, and no format is turned ` +
-        `back into an older one: use the newer program, or 'tenrec restore' with a backup that was ` +
-        'made before the upgrade',
+      `${path} has the format ${format}, but this version of Tenrec supports only format ${FORMAT_VERSION}. A store cannot be converted ` +
+        `to an older format. Use the newer version, or run \`tenrec restore\` with a backup that was ` +
+        'made before the upgrade.',
       { exitCode: 78 },
     )
   }
@@ -118,7 +118,9 @@ export async function runMigration(
   const release = await lockDataDir(plan.path, 'migrate')
   try {
     if (requireComplete(plan.path) !== plan.format) {
-      throw new OperatorError(`another process has changed ${plan.path}: begin again`)
+      throw new OperatorError(
+        `Another process has changed ${plan.path}. Start the migration again.`,
+      )
     }
     for (const name of ENVIRONMENT_NAMES) {
       checkEnvironment(plan.path, name, true)
@@ -136,10 +138,10 @@ export async function runMigration(
 
 function noWay(what: string, format: number, from: number): OperatorError {
   return new OperatorError(
-    `${what} has the format ${format}, and nothing turns format ${from} into ${from + 1}. With the ` +
-      `program that wrote it: 'tenrec export' for each project. With this one: 'tenrec init' and ` +
-      `'tenrec project create' with a new data directory and the same keys, then 'tenrec import'. ` +
-      'Events and their persons move; flags, users, splits and deletions do not',
+    `${what} has the format ${format}, and there is no migration from format ${from} to ${from + 1}. Run ` +
+      `\`tenrec export\` for each project with the version that wrote the store. Then run \`tenrec init\` and ` +
+      `\`tenrec project create\` with this version, a new data directory and the same keys, and \`tenrec import\`. ` +
+      'Events and their persons are moved. Flags, users, split persons and deletions are not.',
     { exitCode: 78 },
   )
 }

@@ -30,7 +30,7 @@ const ORGANIZATION_KEY = Buffer.from('organization', 'latin1')
 const WAREHOUSE_KEY = Buffer.from('warehouse', 'latin1')
 const NOTHING: WriteSet = []
 const FOREIGN =
-  'the cluster has the catalogue of another organization: begin with an empty data directory, or choose other brokers'
+  'The cluster has the catalogue of another organization. Start with an empty data directory, or choose other brokers.'
 
 let proposed: Proposal | null = null
 

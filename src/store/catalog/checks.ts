@@ -13,7 +13,7 @@ export function demand(
 
 /** Throws a `ServiceError` if there is no room for another record. `names` is the name of the records. */
 export function demandRoom(count: number, countMax: number, names: string): void {
-  demand(count < countMax, 'invalid_input', `there can be at most ${countMax} ${names}`)
+  demand(count < countMax, 'invalid_input', `There can be at most ${countMax} ${names}.`)
 }
 
 /** Returns a number higher than those of all records. */

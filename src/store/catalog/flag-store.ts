@@ -36,7 +36,7 @@ import { SavedStore } from './saved-store.ts'
 /** The tables of dashboards to which a flag may refer. */
 const DASHBOARDS = ['flag_dashboards', 'dashboards'] as const
 const ACTIVITY = 'flag_activity'
-const UNKNOWN_FLAG = 'the project has no such flag'
+const UNKNOWN_FLAG = 'The project has no such flag.'
 
 /** The project, author and time of a change of flags. */
 export interface FlagChangeContext {
@@ -87,7 +87,7 @@ export class FlagStore {
         change.removeFlag(flag, number)
       }
       const left = flags.size - flags.deletedWithKey(draft.key).length
-      const detail = `a project may have ${FLAGS_MAX} flags; reuse the key of a deleted one`
+      const detail = `A project may have at most ${FLAGS_MAX} flags. Reuse the key of a deleted flag.`
       demand(left < FLAGS_MAX, 'invalid_input', detail)
       const flag: Flag = {
         ...draft,
@@ -405,6 +405,6 @@ function requireRoom(flags: ProjectFlags, before: Flag | null, after: Flag): voi
   if (before?.filters === after.filters) return
   const own = before === null ? 0 : (flags.stored(before.id)?.filtersUnits ?? 0)
   const units = flags.filtersUnits - own + JSON.stringify(after.filters).length
-  const detail = `the filters of all flags of a project may have ${FLAG_FILTERS_UNITS_MAX} characters of JSON; put long lists into cohorts`
+  const detail = `The filters of all flags of a project may have at most ${FLAG_FILTERS_UNITS_MAX} characters of JSON. Put long lists into cohorts.`
   demand(units <= FLAG_FILTERS_UNITS_MAX, 'invalid_input', detail, 'filters')
 }

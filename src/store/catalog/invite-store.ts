@@ -69,7 +69,7 @@ export class InviteStore {
   delete(id: string): void {
     this.#environment.save(() => {
       const invite = this.list().find((one) => one.id === id)
-      demand(invite !== undefined, 'not_found', 'there is no such invitation')
+      demand(invite !== undefined, 'not_found', 'This invitation does not exist.')
       this.#remove(invite.number)
     })
   }
@@ -79,7 +79,8 @@ export class InviteStore {
     const hash = hashKey(code)
     const invite = this.list().find((one) => one.hash.equals(hash))
     const isValid = invite !== undefined && invite.expiresAtMs > this.#environment.clock.now()
-    const detail = 'the invitation is used, taken back, expired or unknown: ask for another one'
+    const detail =
+      'The invitation was already used or revoked, has expired, or does not exist. Ask for another one.'
     demand(isValid, 'invalid_input', detail, 'code')
     // An invitation is invalid if its author may no longer invite users.
     const host = this.#users.list().find(({ id }) => id === invite.createdById)

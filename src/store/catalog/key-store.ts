@@ -45,7 +45,7 @@ export function hashKey(text: string): Buffer {
 
 /** Throws 400 for a text that is not a valid key. `attr` is the field that contains it. */
 export function checkKeyText(what: string, text: string, attr: string): void {
-  demand(KEY_PATTERN.test(text), 'invalid_input', `${what} must be ${KEY_ALLOWED}`, attr)
+  demand(KEY_PATTERN.test(text), 'invalid_input', `${what} must be ${KEY_ALLOWED}.`, attr)
 }
 
 /** Throws 400 for a public key of `tenrec dev`. `attr` is the field that contains it. */
@@ -164,9 +164,9 @@ export class KeyStore {
   }
 
   #requireFree(kind: KeyKind, text: string): void {
-    checkKeyText(`a ${KEY_NAMES[kind]}`, text, 'value')
+    checkKeyText(`A ${KEY_NAMES[kind]}`, text, 'value')
     const isProjectKey = this.#environment.all('projects').some(({ apiKey }) => apiKey === text)
-    const detail = `the ${KEY_NAMES[kind]} is in use already: choose another`
+    const detail = `This ${KEY_NAMES[kind]} is already in use. Choose another one.`
     demand(!isProjectKey && !this.isTaken(text), 'unique', detail, 'value')
   }
 
@@ -174,7 +174,7 @@ export class KeyStore {
     checkLabel(label)
     const isList = scopes.length > 0 && scopes.length <= KEY_SCOPES_MAX
     const areScopes = isList && scopes.every((scope) => SCOPE_PATTERN.test(scope))
-    const detail = "scopes must be '*' or a list such as event:read,feature_flag:write"
+    const detail = "`scopes` must be '*' or a list such as event:read,feature_flag:write."
     demand(areScopes, 'invalid_input', detail, 'scopes')
     if (projectIds !== 'all') for (const id of projectIds) this.#requireProject(id)
   }
@@ -182,12 +182,12 @@ export class KeyStore {
   #requireProject(id: number): void {
     const projects = this.#environment.table('projects')
     const isThere = id <= NUMBER_MAX && getRecord(projects, numberKey(id)) !== undefined
-    demand(isThere, 'does_not_exist', `there is no project ${id}`, 'scoped_teams')
+    demand(isThere, 'does_not_exist', `There is no project ${id}.`, 'scoped_teams')
   }
 
   #requireUser(id: number): void {
     const user = this.#environment.all('users').find((one) => one.id === id)
-    demand(user?.isActive === true, 'does_not_exist', `there is no active user ${id}`, 'user')
+    demand(user?.isActive === true, 'does_not_exist', `There is no active user ${id}.`, 'user')
   }
 
   #roll<Kind extends KeyKind>(kind: Kind, id: number, text: string): NewKey<Keys[Kind]> {
@@ -213,20 +213,20 @@ export class KeyStore {
   #require<Kind extends KeyKind>(kind: Kind, id: number): Keys[Kind] {
     const keys: readonly Keys[Kind][] = this.#environment.all<KeyKind>(kind) as Keys[Kind][]
     const key = keys.find((candidate) => candidate.id === id)
-    demand(key !== undefined, 'not_found', `there is no ${KEY_NAMES[kind]} ${id}`)
+    demand(key !== undefined, 'not_found', `There is no ${KEY_NAMES[kind]} ${id}.`)
     return key
   }
 
   #requireInForce<Kind extends KeyKind>(kind: Kind, id: number): Keys[Kind] {
     const key = this.#require(kind, id)
-    demand(key.revokedAtMs === null, 'not_found', `the key ${id} is revoked: create another`)
+    demand(key.revokedAtMs === null, 'not_found', `The key ${id} is revoked. Create another one.`)
     return key
   }
 
   /** Refuses a key above the limit, and removes the oldest revoked keys above theirs. */
   #makeRoom(name: 'personal_keys' | 'secret_keys', keys: readonly RevocableKey[]): void {
     const revoked = keys.filter(({ revokedAtMs }) => revokedAtMs !== null)
-    demandRoom(keys.length - revoked.length, KEYS_MAX, 'keys: revoke some')
+    demandRoom(keys.length - revoked.length, KEYS_MAX, 'keys. Revoke some keys first')
     const table = this.#environment.table(name)
     // The newest key always stays, so that its number is not used again.
     const forgotten = revoked.slice(0, Math.max(0, revoked.length - REVOKED_KEYS_MAX))
@@ -254,7 +254,7 @@ function hashed(text: string): { readonly hash: Buffer; readonly lastFour: strin
 
 function checkLabel(label: string): void {
   const isLabel = label.trim() !== '' && label.length <= KEY_LABEL_CHARACTERS_MAX
-  const detail = `the name of a key must have 1 to ${KEY_LABEL_CHARACTERS_MAX} characters`
+  const detail = `The name of a key must have 1 to ${KEY_LABEL_CHARACTERS_MAX} characters.`
   demand(isLabel, 'invalid_input', detail, 'label')
 }
 

@@ -223,7 +223,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
     const project = this.#byId.get(projectId)
     if (project !== undefined) return project.partition ?? 0
     if (this.refreshIfChanged()) return this.partitionOf(projectId)
-    throw new ServiceError('not_found', `there is no project ${projectId}`)
+    throw new ServiceError('not_found', `There is no project ${projectId}.`)
   }
 
   /** Returns the partitions to which projects belong, lowest first. Partition 0 is always included. */

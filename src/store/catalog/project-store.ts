@@ -98,7 +98,7 @@ export class ProjectStore {
     return this.#environment.change(() => {
       const projects = this.listProjects()
       const before = projects.find((project) => project.id === id)
-      demand(before !== undefined, 'not_found', `there is no project ${id}`)
+      demand(before !== undefined, 'not_found', `There is no project ${id}.`)
       const after: Project = { ...before, ...changes }
       if (after.apiKey !== before.apiKey) refuseDevelopmentKey(after.apiKey, 'api_token')
       this.#checkProject(after, projects)
@@ -113,7 +113,7 @@ export class ProjectStore {
   replaceProject(id: number): Project {
     return this.#environment.change(() => {
       const before = this.project(id)
-      demand(before !== null, 'not_found', `there is no project ${id}`)
+      demand(before !== null, 'not_found', `There is no project ${id}.`)
       const next = nextId(this.listProjects())
       this.#environment.table('projects').removeSync(numberKey(id))
       const { apiKey, name } = before
@@ -161,7 +161,7 @@ export class ProjectStore {
   /** `projects` are all projects, including the stored version of this one. */
   #checkProject(project: Project, projects: readonly Project[]): void {
     checkName(project.name)
-    checkKeyText('a project key', project.apiKey, 'api_token')
+    checkKeyText('A project key', project.apiKey, 'api_token')
     checkTimezone(project.timezone)
     checkList(project.testAccountFilters, 'test_account_filters')
     checkList(project.pathCleaningFilters, 'path_cleaning_filters')
@@ -173,13 +173,13 @@ export class ProjectStore {
       ({ id, apiKey }) => id !== project.id && apiKey === project.apiKey,
     )
     const isFree = !isTaken && !this.keys.isTaken(project.apiKey)
-    demand(isFree, 'unique', 'the project key is in use already: choose another', 'api_token')
+    demand(isFree, 'unique', 'This project key is already in use. Choose another one.', 'api_token')
   }
 }
 
 function checkName(name: string): void {
   const isName = name.trim() !== '' && name.length <= NAME_CHARACTERS_MAX
-  const detail = `the name of a project must have 1 to ${NAME_CHARACTERS_MAX} characters`
+  const detail = `The name of a project must have 1 to ${NAME_CHARACTERS_MAX} characters.`
   demand(isName, 'invalid_input', detail, 'name')
 }
 
@@ -189,30 +189,30 @@ function checkTimezone(timezone: string): void {
   try {
     new Intl.DateTimeFormat('en', { timeZone: timezone })
   } catch (cause) {
-    const detail = `${JSON.stringify(timezone)} is not a time zone: use a name such as Europe/Berlin`
+    const detail = `${JSON.stringify(timezone)} is not a time zone. Use a name such as Europe/Berlin.`
     throw new ServiceError('invalid_choice', detail, { attr: 'timezone', cause })
   }
 }
 
 function checkList(list: readonly JsonObject[], attr: string): void {
   const isList = list.every(isObject)
-  demand(isList, 'invalid_input', `${attr} must be a list of JSON objects`, attr)
+  demand(isList, 'invalid_input', `\`${attr}\` must be a list of JSON objects.`, attr)
   const bytes = Buffer.byteLength(JSON.stringify(list))
   const isSmall = list.length <= PROJECT_LIST_ITEMS_MAX && bytes <= PROJECT_LIST_BYTES_MAX
-  const detail = `${attr} may hold ${PROJECT_LIST_ITEMS_MAX} items at most, and ${PROJECT_LIST_BYTES_MAX} bytes of JSON`
+  const detail = `\`${attr}\` may have at most ${PROJECT_LIST_ITEMS_MAX} items and ${PROJECT_LIST_BYTES_MAX} bytes of JSON.`
   demand(isSmall, 'invalid_input', detail, attr)
 }
 
 function checkMaximum(value: number | null | undefined, attr: string): void {
   const isMaximum = value == null || (Number.isSafeInteger(value) && value >= 0)
-  const detail = `${attr} must be a whole number from 0 on, or null for no limit`
+  const detail = `\`${attr}\` must be a whole number, at least 0, or null for no limit.`
   demand(isMaximum, 'invalid_input', detail, attr)
 }
 
 function checkPathRules(rules: readonly JsonObject[]): void {
   for (const { regex, alias } of rules) {
     const isUsable = replacementOf(regex, alias) !== null
-    const detail = `path_cleaning_filters has a pattern that cannot be used: ${JSON.stringify(regex)}`
+    const detail = `\`path_cleaning_filters\` has a pattern that cannot be used: ${JSON.stringify(regex)}.`
     demand(isUsable, 'invalid_input', detail, 'path_cleaning_filters')
   }
 }

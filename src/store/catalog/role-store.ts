@@ -104,14 +104,18 @@ export class RoleStore {
   addMember(id: string, userUuid: string): RoleMember {
     return this.#environment.change(() => {
       const role = this.#find(id)
-      demand(role !== null, 'invalid_input', 'there is no such role')
+      demand(role !== null, 'invalid_input', 'This role does not exist.')
       const user = this.#environment.all('users').find(({ uuid }) => uuid === userUuid)
-      demand(user?.isActive === true, 'invalid_input', 'user_uuid must be that of an active user')
+      demand(
+        user?.isActive === true,
+        'invalid_input',
+        '`user_uuid` must be the UUID of an active user.',
+      )
       const { memberships } = role
       const isNew = memberships.every(({ userId }) => userId !== user.id)
-      demand(isNew, 'invalid_input', 'the user has the role already')
+      demand(isNew, 'invalid_input', 'The user already has this role.')
       const hasRoom = memberships.length < ROLE_MEMBERS_MAX
-      demand(hasRoom, 'invalid_input', `a role can have ${ROLE_MEMBERS_MAX} members at most`)
+      demand(hasRoom, 'invalid_input', `A role can have at most ${ROLE_MEMBERS_MAX} members.`)
       const joinedAtMs = this.#environment.clock.now()
       const membership: RoleMembership = {
         id: uuidV7(joinedAtMs),
@@ -130,7 +134,7 @@ export class RoleStore {
       const role = this.#require(id)
       const memberships = role.memberships.filter((membership) => membership.id !== membershipId)
       const isThere = memberships.length < role.memberships.length
-      demand(isThere, 'not_found', 'the role has no such membership')
+      demand(isThere, 'not_found', 'The role has no such membership.')
       this.#environment.put('roles', { ...role, memberships })
     })
   }
@@ -157,9 +161,9 @@ export class RoleStore {
   addAccess(flag: FlagNumbers, roleId: string): RoleAccessView {
     return this.#environment.change(() => {
       const role = this.#find(roleId)
-      demand(role !== null, 'does_not_exist', 'there is no such role', 'role_id')
+      demand(role !== null, 'does_not_exist', 'This role does not exist.', 'role_id')
       const isNew = this.#accessesOf(flag).every(({ roleNumber }) => roleNumber !== role.number)
-      demand(isNew, 'unique', 'the role has access to the flag already', 'role_id')
+      demand(isNew, 'unique', 'The role already has access to this flag.', 'role_id')
       const count = this.#environment.table('role_access').getKeysCount()
       demandRoom(count, ROLE_ACCESS_MAX, 'role access entries')
       const addedAtMs = this.#environment.clock.now()
@@ -180,7 +184,7 @@ export class RoleStore {
   removeAccess(flag: FlagNumbers, id: number): void {
     this.#environment.change(() => {
       const access = this.#findAccess(flag, id)
-      demand(access !== null, 'not_found', 'the flag has no such role access entry')
+      demand(access !== null, 'not_found', 'The flag has no such role access entry.')
       this.#removeAccess(access)
     })
   }
@@ -195,7 +199,7 @@ export class RoleStore {
 
   #require(id: string): Role {
     const role = this.#find(id)
-    demand(role !== null, 'not_found', 'there is no such role')
+    demand(role !== null, 'not_found', 'This role does not exist.')
     return role
   }
 
@@ -203,7 +207,7 @@ export class RoleStore {
     checkRole(role)
     const folded = foldName(role.name)
     const isNew = others.every(({ name }) => foldName(name) !== folded)
-    demand(isNew, 'unique', 'there is a role with this name already: choose another', 'name')
+    demand(isNew, 'unique', 'There is already a role with this name. Choose another name.', 'name')
     this.#environment.put('roles', role)
   }
 
@@ -274,11 +278,16 @@ function foldName(name: string): string {
 }
 
 function checkRole({ name, level }: Role): void {
-  demand(name !== '', 'blank', 'name must not be empty', 'name')
+  demand(name !== '', 'blank', '`name` must not be empty.', 'name')
   const isShort = name.length <= NAME_CHARACTERS_MAX
-  demand(isShort, 'max_length', `name may have ${NAME_CHARACTERS_MAX} characters at most`, 'name')
+  demand(
+    isShort,
+    'max_length',
+    `\`name\` may have at most ${NAME_CHARACTERS_MAX} characters.`,
+    'name',
+  )
   const isLevel = levelNumbers(FLAG_ACCESS_LEVELS).includes(level)
   const uses = FLAG_ACCESS_LEVELS.map(({ number, title }) => `${number} to ${title}`)
-  const detail = `${JSON.stringify(level)} is no level: use ${uses.join(' or ')}`
+  const detail = `${JSON.stringify(level)} is not an access level. Use ${uses.join(' or ')}.`
   demand(isLevel, 'invalid_choice', detail, 'feature_flags_access_level')
 }

@@ -218,7 +218,7 @@ export class SavedStore {
   /** Gives a shared object a new token. The old token becomes invalid. */
   refreshSharing(place: SharedPlace): Sharing | null {
     return this.#share(place, (before) => {
-      demand(before !== null, 'invalid_input', 'it was never shared: set enabled first')
+      demand(before !== null, 'invalid_input', 'This was never shared. Set `enabled` first.')
       return { ...before, token: newToken() }
     })
   }
@@ -298,13 +298,14 @@ export class SavedStore {
       return
     }
     const isNew = change.id === undefined && (text !== null || insightId !== null)
-    if (!isNew) throw invalidInput('tiles', 'need an id of the dashboard, or an insight or a text')
+    if (!isNew)
+      throw invalidInput('tiles', 'need the ID of a tile of the dashboard, or an insight or a text')
     if (insightId !== null) this.#insights.named(projectId, insightId, 'tiles')
     this.#tiles.add(projectId, { dashboardId, insightId, text, ...look })
   }
 
   #textOf(body: string, userId: number | null, before: Tile | undefined) {
-    if (before?.insightId) throw invalidInput('tiles', 'show an insight or a text, not both')
+    if (before?.insightId) throw invalidInput('tiles', 'may show an insight or a text, not both')
     const lastModifiedAtMs = this.#environment.clock.now()
     const author = before?.text?.createdById
     return author === undefined
@@ -365,7 +366,7 @@ function ownerOf({ scope }: AnnotationFields, projectId: number): number {
 
 /** Throws 404 `not_found` for an object that no longer exists. */
 function need<Found>(found: Found | null): Found {
-  demand(found !== null, 'not_found', 'the project has no such thing')
+  demand(found !== null, 'not_found', 'The project has no such resource.')
   return found
 }
 

@@ -66,7 +66,7 @@ export class SavedTable<Fields> {
   /** Returns an object that a field names. Throws 400 `does_not_exist` if there is none or it is deleted. */
   named(projectId: number, id: number, attr: string): Saved<Fields> {
     const saved = this.get(projectId, id)
-    const detail = `${attr} must name ${this.#layout.table} of the project`
+    const detail = `\`${attr}\` must refer to ${this.#layout.table} of the project.`
     demand(saved?.isDeleted === false, 'does_not_exist', detail, attr)
     return saved
   }

@@ -63,11 +63,11 @@ export class UserStore {
     return this.#environment.change(() => {
       const users = this.list()
       const before = users.find((user) => user.id === id)
-      demand(before !== undefined, 'not_found', `there is no user ${id}`)
+      demand(before !== undefined, 'not_found', `There is no user ${id}.`)
       const after: User = { ...before, ...changes, email: (changes.email ?? before.email).trim() }
       const others = users.filter((user) => user.id !== id)
       const isOwned = !isActiveOwner(before) || isActiveOwner(after) || others.some(isActiveOwner)
-      const detail = 'the organization needs an active owner: make somebody else owner first'
+      const detail = 'The organization needs an active owner. Make another user an owner first.'
       demand(isOwned, 'invalid_input', detail, 'level')
       this.#put(after, others)
       if (before.isActive && !after.isActive) this.#takeRoles(id)
@@ -107,9 +107,9 @@ export class UserStore {
     checkPerson({ email, firstName })
     const folded = email.toLowerCase()
     const known = others.find((user) => user.email.toLowerCase() === folded)
-    const detail = 'there is a user with this e-mail address already'
-    const hint = known?.isActive === false ? ", who is inactive: see 'tenrec user set'" : ''
-    demand(known === undefined, 'unique', detail + hint, 'email')
+    const detail = 'There is already a user with this e-mail address'
+    const hint = known?.isActive === false ? ', who is inactive. See `tenrec user set`' : ''
+    demand(known === undefined, 'unique', `${detail}${hint}.`, 'email')
   }
 
   #put(user: User, others: readonly User[]): void {
@@ -133,14 +133,14 @@ function isActiveOwner({ level, isActive }: User): boolean {
 
 function checkPerson({ email, firstName }: Pick<User, 'email' | 'firstName'>): void {
   const isAddress = email.length <= EMAIL_CHARACTERS_MAX && EMAIL_PATTERN.test(email)
-  demand(isAddress, 'invalid_input', 'email must be an address such as ann@example.com', 'email')
+  demand(isAddress, 'invalid_input', '`email` must be an address such as ann@example.com.', 'email')
   const isNameShort = firstName.length <= FIRST_NAME_CHARACTERS_MAX
-  const nameDetail = `first_name may have ${FIRST_NAME_CHARACTERS_MAX} characters at most`
+  const nameDetail = `\`first_name\` may have at most ${FIRST_NAME_CHARACTERS_MAX} characters.`
   demand(isNameShort, 'max_length', nameDetail, 'first_name')
 }
 
 function checkDistinctId({ distinctId }: User): void {
   const isId = distinctId !== '' && distinctId.length <= USER_DISTINCT_ID_CHARACTERS_MAX
-  const idDetail = `distinct_id must have 1 to ${USER_DISTINCT_ID_CHARACTERS_MAX} characters`
+  const idDetail = `\`distinct_id\` must have 1 to ${USER_DISTINCT_ID_CHARACTERS_MAX} characters.`
   demand(isId, 'invalid_input', idDetail, 'distinct_id')
 }

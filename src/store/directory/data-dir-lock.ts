@@ -47,7 +47,7 @@ const UNKNOWN_HOLDER: LockHolder = {
   pid: null,
   purpose: 'unknown',
   description:
-    "a process that cannot be named: its file 'lock' is gone or of another ('fuser -v' on the directory finds it)",
+    'an unknown process, because its file `lock` is missing or belongs to another process (`fuser -v` on the directory finds it)',
 }
 const LOCK_NAME = 'lock'
 const OWNER_PATTERN = /^(?:lock\.)?(\d{1,10})\.(\d{1,20})$/
@@ -71,7 +71,7 @@ export async function holdDataDir(dataDir: string, purpose: LockPurpose): Promis
   const outcome = await take(dataDir, purpose)
   if ('release' in outcome) return outcome
   throw new OperatorError(
-    `${dataDir} is in use by ${outcome.description}: stop it first, or choose another data directory`,
+    `${dataDir} is in use by ${outcome.description}. Stop that process first, or choose another data directory.`,
   )
 }
 
@@ -86,8 +86,10 @@ export async function lockForCommand(dataDir: string): Promise<() => void> {
   const { pid, purpose, description } = outcome
   if (pid !== null && (purpose === 'daemon' || purpose === null)) return () => {}
   const wayOut =
-    purpose === 'daemon' ? 'run the command where it runs, inside its container' : 'stop it first'
-  throw new OperatorError(`${dataDir} is in use by ${description}: ${wayOut}`)
+    purpose === 'daemon'
+      ? 'Run the command in the container of that process.'
+      : 'Stop that process first.'
+  throw new OperatorError(`${dataDir} is in use by ${description}. ${wayOut}`)
 }
 
 /** Returns the process that holds the directory, or null. Throws `OperatorError` if that cannot be determined. */
@@ -109,7 +111,7 @@ async function take(dataDir: string, purpose: LockPurpose): Promise<HeldLock | L
     const elapsedMs = SYSTEM_CLOCK.monotonic() - startedAtMs
     if (outcome === null && elapsedMs > LOCK_WAIT_MS_MAX) {
       throw new OperatorError(
-        `${dataDir} or the file 'lock' in it is replaced all the time: see who does`,
+        `${dataDir} or its file \`lock\` is being replaced again and again. Find the program that does this.`,
       )
     }
     if (outcome !== null && elapsedMs >= patienceMs(outcome, purpose)) return outcome
@@ -165,7 +167,7 @@ function describeHolder(dataDir: string): LockHolder {
     return typeof value === 'string' && /^[\w.:-]{1,255}$/.test(value) ? value : 'unknown'
   }
   const description =
-    `a process of another pid namespace, such as a container's (process ${pid} there, ` +
+    `a process of another PID namespace, such as a container (process ${pid} there, ` +
     `on host ${said('host')}, since ${said('since')})`
   return { pid: null, purpose, description }
 }
@@ -219,7 +221,7 @@ function tryLink(target: string, path: string): boolean {
     return true
   } catch (error) {
     if (hasCode(error, 'EEXIST')) return false
-    throw new OperatorError(`${path} cannot be created: ${String(error)}`, { cause: error })
+    throw new OperatorError(`Cannot create ${path}: ${String(error)}.`, { cause: error })
   }
 }
 
@@ -246,7 +248,7 @@ function readTarget(path: string): string | null {
     if (hasCode(error, 'ENOENT')) return null
     if (!hasCode(error, 'EINVAL')) throw error
     if (!lstatSync(path).isDirectory()) return null
-    throw new OperatorError(`${path} is a directory: remove it, it is not a part of the store`)
+    throw new OperatorError(`${path} is a directory, but it is not part of the store. Remove it.`)
   }
 }
 

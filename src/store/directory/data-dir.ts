@@ -228,7 +228,7 @@ function requireFormat(dataDir: string): string {
   const path = resolve(dataDir)
   if (existsSync(path) && formatOf(path) !== null) return path
   throw new OperatorError(
-    `there is no store in ${path}: create one with 'tenrec init', or name another with --data-dir`,
+    `There is no store in ${path}. Create one with \`tenrec init\`, or name another directory with --data-dir.`,
   )
 }
 
@@ -253,8 +253,8 @@ export function requireAgreement(path: string, isAlone = false): void {
   const found = findDisagreement(path, isAlone)
   if (found === null) return
   throw refusal(
-    `${found.file} does not fit the rest of the store (${found.what}): restore the whole data directory ` +
-      'from a backup; nothing was changed',
+    `${found.file} does not match the rest of the store (${found.what}). Restore the whole data directory ` +
+      'from a backup. Nothing was changed.',
   )
 }
 
@@ -273,7 +273,7 @@ function createFolder(path: string): void {
     mkdirSync(path, { recursive: true, mode: 0o700 })
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    throw new OperatorError(`the data directory cannot be created: ${reason}`, { cause: error })
+    throw new OperatorError(`Cannot create the data directory: ${reason}.`, { cause: error })
   }
 }
 
@@ -286,10 +286,10 @@ function formatOf(path: string, oldest = NO_DELTAS_FORMAT): number | null {
   if (version === null || (version >= oldest && version <= FORMAT_VERSION)) return version
   const wayOut =
     version > FORMAT_VERSION
-      ? 'use a newer program'
-      : `'tenrec migrate --dry-run' says what can be done`
+      ? 'Use the newer version.'
+      : `Run \`tenrec migrate --dry-run\` to see what can be done.`
   throw refusal(
-    `${path} has the format ${version}, this program knows ${FORMAT_VERSION}: ${wayOut}`,
+    `${path} has the format ${version}, but this version of Tenrec supports format ${FORMAT_VERSION}. ${wayOut}`,
   )
 }
 
@@ -298,11 +298,11 @@ function formatOf(path: string, oldest = NO_DELTAS_FORMAT): number | null {
  * code 78 if a restore into the directory was interrupted, or its `format` file is missing or damaged.
  */
 export function requireComplete(path: string): number | null {
-  const again = `a restore into ${path} was interrupted, or still runs: repeat 'tenrec restore'`
-  if (existsSync(join(path, RESTORE_MARK))) throw refusal(again)
+  const again = `A restore into ${path} was interrupted or is still running. Run \`tenrec restore\` again`
+  if (existsSync(join(path, RESTORE_MARK))) throw refusal(`${again}.`)
   const nursery = join(path, RESTORE_NURSERY)
   if (existsSync(nursery)) {
-    throw refusal(`${again}; or, to go on with what was there before it, remove ${nursery}`)
+    throw refusal(`${again}, or remove ${nursery} to keep the store that was there before.`)
   }
   const version = readFormat(path)
   if (version !== null || existsSync(join(path, CREATION_MARK))) return version
@@ -310,8 +310,8 @@ export function requireComplete(path: string): number | null {
   const file = files.find((each) => existsSync(each)) ?? (hasLogFiles(path) && logFolder(path))
   if (file === false) return null
   throw refusal(
-    `${join(path, FORMAT_NAME)} is missing, but not ${file}: restore a backup; ` +
-      `or, if nothing else was removed, put it back: one line 'tenrec ${FORMAT_VERSION}' for this version`,
+    `${join(path, FORMAT_NAME)} is missing, but ${file} exists. Restore a backup. ` +
+      `If nothing else was removed, create the file with the line 'tenrec ${FORMAT_VERSION}', which is right for this version.`,
   )
 }
 
@@ -326,11 +326,11 @@ export function readFormat(path: string): number | null {
     content = readFileSync(file, 'utf8')
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
-    throw new OperatorError(`${file} cannot be read: ${String(error)}`, { cause: error })
+    throw new OperatorError(`Cannot read ${file}: ${String(error)}.`, { cause: error })
   }
   const version = /^tenrec (\d{1,9})\n$/.exec(content)?.[1]
   if (version !== undefined) return Number(version)
-  throw refusal(`${file} is damaged: it must be the line 'tenrec ${FORMAT_VERSION}'`)
+  throw refusal(`${file} is damaged. It must be the line 'tenrec ${FORMAT_VERSION}'.`)
 }
 
 /**
@@ -367,7 +367,7 @@ function inspectEnvironment(path: string, name: PartName, isStore: boolean): Lmd
     return requireDataFile(file, isStore) ? inspectLmdbFile(file) : null
   } catch (error) {
     if (error instanceof OperatorError) throw error
-    throw new OperatorError(`${file} cannot be read: ${String(error)}`, { cause: error })
+    throw new OperatorError(`Cannot read ${file}: ${String(error)}.`, { cause: error })
   }
 }
 
@@ -387,7 +387,7 @@ function requireWritable(file: string): void {
   try {
     closeSync(openSync(file, 'r+'))
   } catch (error) {
-    throw new OperatorError(`${file} cannot be written: ${String(error)}`, { cause: error })
+    throw new OperatorError(`Cannot write ${file}: ${String(error)}.`, { cause: error })
   }
 }
 
@@ -396,16 +396,18 @@ function requireDataFile(file: string, isStore: boolean): boolean {
   const stat = statSync(file, { throwIfNoEntry: false })
   if (stat === undefined) {
     if (!isStore) return false
-    throw refusal(`${file} is missing: restore the data directory from a backup`)
+    throw refusal(`${file} is missing. Restore the data directory from a backup.`)
   }
   if (stat.isFile()) return true
-  throw refusal(`${file} is not a file: restore the data directory from a backup`)
+  throw refusal(`${file} is not a file. Restore the data directory from a backup.`)
 }
 
 /** Refuses a folder at the path of the LMDB lock file. LMDB repairs anything else there by itself. */
 function checkLmdbLock(file: string): void {
   if (lstatSync(file, { throwIfNoEntry: false })?.isDirectory() !== true) return
-  throw new OperatorError(`${file} is a directory: remove it, LMDB needs the place for its lock`)
+  throw new OperatorError(
+    `${file} is a directory. Remove it, because LMDB needs this path for its lock.`,
+  )
 }
 
 /**
@@ -459,7 +461,7 @@ function identityOf(path: string): string | null {
 
 function damage(file: string, what: string): OperatorError {
   return refusal(
-    `${file} is damaged (${what}): restore the data directory from a backup; nothing was changed`,
+    `${file} is damaged (${what}). Restore the data directory from a backup. Nothing was changed.`,
   )
 }
 

@@ -153,17 +153,17 @@ function refusal(dataDir: string, folder: string): OperatorError {
   const who = holder === null ? 'another process' : holder.description
   if (readNamespace(folder) === ownPidNamespace()) {
     return new OperatorError(
-      `${join(folder, LMDB_LOCK_NAME)} was removed while ${who} had it open: stop that one first`,
+      `${join(folder, LMDB_LOCK_NAME)} was removed while ${who} had it open. Stop that process first.`,
     )
   }
   if (ownPidNamespace() === null) {
     return new OperatorError(
-      `${dataDir} is in use, and without /proc it cannot be told by whom: mount /proc, or stop the daemon first`,
+      `${dataDir} is in use, but without /proc the process cannot be found. Mount /proc, or stop the daemon first.`,
     )
   }
   return new OperatorError(
-    `${dataDir} is in use by ${holder?.pid === null ? who : 'a process of another pid namespace'}: ` +
-      "run the command where that one runs, inside its container, because LMDB's lock ends there",
+    `${dataDir} is in use by ${holder?.pid === null ? who : 'a process of another PID namespace'}. ` +
+      'Run the command in the container of that process, because the lock of LMDB does not reach beyond it.',
   )
 }
 

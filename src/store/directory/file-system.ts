@@ -46,8 +46,8 @@ export function requireLocalFileSystem(
   const name = networkFileSystem(typeOfNearest(path, typeOf))
   if (name === null) return
   throw new OperatorError(
-    `${path} is on a network file system (${name}), where the store would lose data: use a local disk; ` +
-      'if you know that it keeps memory maps, locks and flushes, set --allow-network-disk',
+    `${path} is on a network file system (${name}), where the store would lose data. Use a local disk. ` +
+      'If you know that the file system supports memory maps, locks and flushes, set --allow-network-disk.',
   )
 }
 

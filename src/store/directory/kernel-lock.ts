@@ -40,7 +40,7 @@ export class KernelLock {
     try {
       this.#descriptor = openSync(path, 'r')
     } catch (error) {
-      throw new OperatorError(`${path} cannot be opened: ${String(error)}`, { cause: error })
+      throw new OperatorError(`Cannot open ${path}: ${String(error)}.`, { cause: error })
     }
   }
 
@@ -79,11 +79,11 @@ export class KernelLock {
       if (status === 0) return true
       if (status === HELD_BY_ANOTHER && complaint === '') return false
       throw new OperatorError(
-        `${this.#path} cannot be locked: ${name}: ${complaint || `ended with ${status}`}`,
+        `Cannot lock ${this.#path}: ${name}: ${complaint || `ended with ${status}`}.`,
       )
     }
     throw new OperatorError(
-      `${this.#path} cannot be locked: neither 'flock' nor 'perl' is there: install util-linux`,
+      `Cannot lock ${this.#path}, because neither \`flock\` nor \`perl\` was found. Install util-linux.`,
     )
   }
 

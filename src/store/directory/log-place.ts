@@ -13,11 +13,11 @@ export function requireLogFiles(dataDir: string): readonly string[] {
   try {
     numbers = logNumbers(folder)
   } catch (error) {
-    throw new OperatorError(`${folder} cannot be read: ${String(error)}`, { cause: error })
+    throw new OperatorError(`Cannot read ${folder}: ${String(error)}.`, { cause: error })
   }
   if (numbers.length > 0) return numbers.map((number) => logPath(folder, number))
   throw new OperatorError(
-    `${folder} is missing or empty: restore the data directory from a backup`,
+    `${folder} is missing or empty. Restore the data directory from a backup.`,
     {
       exitCode: 78,
     },

@@ -62,7 +62,7 @@ export function findDisagreement(path: string, isAlone = false): Disagreement | 
       return { file: place.file, what: `it cannot be read: ${reason}` }
     }
     // A temporary fault of the machine, such as too many open files. The store itself is not at fault.
-    throw new OperatorError(`${place.file} cannot be read: ${reason}`, { cause })
+    throw new OperatorError(`Cannot read ${place.file}: ${reason}.`, { cause })
   }
 }
 
@@ -77,7 +77,7 @@ export function judgeClaims({ log, witness, flagsVersion }: StoreClaims): {
     const { first, last } = log.missing
     return {
       environment: EVENTS_ENVIRONMENT,
-      what: `it is older than the log: it has the events of blocks up to ${log.processed}, and the log no longer has the blocks from ${first} to ${last}`,
+      what: `it is older than the log: it has the events up to block ${log.processed}, but the log no longer has the blocks from ${first} to ${last}`,
     }
   }
   if (log.damage !== null) {
@@ -87,13 +87,13 @@ export function judgeClaims({ log, witness, flagsVersion }: StoreClaims): {
   if (witness.logThrough > log.last) {
     return {
       environment: 'log',
-      what: `it is older than the events: it ends with block ${log.last}, and the events of blocks up to ${witness.logThrough} are stored; what was accepted behind block ${witness.logThrough} is missing`,
+      what: `it is older than the events: it ends with block ${log.last}, but the events up to block ${witness.logThrough} are stored; what was accepted after block ${witness.logThrough} is missing`,
     }
   }
   if (witness.flagsVersion > flagsVersion) {
     return {
       environment: FLAGS_ENVIRONMENT,
-      what: `it is older than the events: it has version ${flagsVersion}, and version ${witness.flagsVersion} was seen; the changes of flags, projects, keys and users from version ${flagsVersion + 1} on are missing`,
+      what: `it is older than the events: it has version ${flagsVersion}, but version ${witness.flagsVersion} existed; the changes of flags, projects, keys and users from version ${flagsVersion + 1} on are missing`,
     }
   }
   return null

@@ -223,7 +223,7 @@ export class Environment<Name extends string = string> {
     if (!this.#tables.has(name)) throw new TypeError(`no table ${name} was opened`)
     // A read-only environment cannot create the table.
     throw new OperatorError(
-      `the store lacks the table ${name}: start the daemon of this version once, it adds what is new`,
+      `The store has no table ${name}. Start the daemon of this version once to create it.`,
     )
   }
 

@@ -67,7 +67,7 @@ export function punchHoles(
     const outcome = run('fallocate', words, '', descriptor, lockDescriptor)
     if (outcome === 'missing') {
       return {
-        reason: "neither 'perl' nor 'fallocate' is there: install util-linux",
+        reason: 'neither `perl` nor `fallocate` was found, install util-linux',
         isUnsupported: true,
       }
     }

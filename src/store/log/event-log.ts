@@ -460,7 +460,7 @@ export class LogReader implements ports.LogReader {
   }
 
   #damage(sequence: number): DamagedLogError {
-    return new DamagedLogError(this.#place.file?.path ?? 'the log', `it lacks block ${sequence}`)
+    return new DamagedLogError(this.#place.file?.path ?? 'the log', `block ${sequence} is missing`)
   }
 
   get #trimmed(): number {

@@ -167,8 +167,8 @@ export class LogFile {
       if (!stat.isFile()) this.#refuse('it is not a file')
       const head = this.#freshHead()
       this.bytes = head?.readDoubleLE(16) ?? 0
-      if (head?.readDoubleLE(8) !== number) this.#refuse('its first page is not as it was written')
-      if (stat.size !== this.bytes) this.#refuse(`it has ${stat.size} bytes of ${this.bytes}`)
+      if (head?.readDoubleLE(8) !== number) this.#refuse('its first page is not valid')
+      if (stat.size !== this.bytes) this.#refuse(`it has ${stat.size} of ${this.bytes} bytes`)
       this.salt = head?.subarray(24) ?? Buffer.alloc(0)
     } catch (error) {
       closeSync(this.#descriptor)

@@ -46,8 +46,8 @@ export async function takeOverLog(dataDir: string): Promise<void> {
   const needed = Math.max(last, logThrough)
   if (needed <= copied) return
   throw new OperatorError(
-    `${join(folder, DATA_NAME)} lacks the blocks from ${copied + 1} to ${needed}: restore the whole data ` +
-      'directory from a backup; nothing was changed',
+    `${join(folder, DATA_NAME)} lacks the blocks from ${copied + 1} to ${needed}. Restore the whole data ` +
+      'directory from a backup. Nothing was changed.',
     { exitCode: 78 },
   )
 }

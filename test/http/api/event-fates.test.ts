@@ -65,7 +65,7 @@ t.test('an event without distinct_id is reported with its reason, a remedy and a
   const uuid = uuidText(1)
   await daemon.capture([{ event: 'opened', uuid, properties: { plan: 'pro' } }])
   const [lost] = (await fates()).filter(({ reason }) => reason === 'no_distinct_id')
-  t.match(lost, { count: 1, sentence: /send "distinct_id"/, samples: [{ event: 'opened', uuid }] })
+  t.match(lost, { count: 1, sentence: /as "distinct_id"/, samples: [{ event: 'opened', uuid }] })
   t.match(lost?.samples[0]?.['body'], /"plan":"pro"/)
   t.match(await fate(uuid), {
     status: 200,
@@ -75,7 +75,7 @@ t.test('an event without distinct_id is reported with its reason, a remedy and a
       reason: 'no_distinct_id',
       event: 'opened',
       distinct_id: null,
-      detail: /send "distinct_id"/,
+      detail: /as "distinct_id"/,
       received_at: /^20/,
       data: /"plan":"pro"/,
     },

@@ -89,7 +89,7 @@ t.test('a second stream of the same key and project ends the first', async (t) =
   const other = await stream('', { project: 2 })
   const second = await stream()
   await first.ended
-  t.match(first.messages.at(-1), { event: 'replaced', data: { detail: /closed: .* 1 at a time/ } })
+  t.match(first.messages.at(-1), { event: 'replaced', data: { detail: /at most 1 streams can be open at a time/ } })
   await send([{ event: 'again' }])
   await second.have(1)
   t.strictSame([first.events.length, other.messages.some(({ event }) => event !== '')], [0, false])

@@ -100,7 +100,7 @@ t.test('no other file of the machine, the package or another version is served',
     t.match(JSON.parse(body.toString()), { code: 'not_found' }, path)
   }
   const detail = (await get('/static/1.0.0/array.js')).body.toString()
-  t.match(detail, `posthog-js ${SDK_VERSION} is what is installed here`)
+  t.match(detail, `installed version posthog-js ${SDK_VERSION}`)
 })
 
 t.test('without the package an answer explains the installation, and an installed package is found', async (t) => {

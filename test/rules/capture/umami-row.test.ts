@@ -146,9 +146,9 @@ t.test('times are read with and without an offset', async (t) => {
 })
 
 t.test('a row that is not an event is refused with a reason', async (t) => {
-  t.match(eventOf({ event_id: '7' }), /event_id is no UUID/)
+  t.match(eventOf({ event_id: '7' }), /event_id is not a UUID/)
   t.match(eventOf({ session_id: '' }), /no session_id/)
-  t.match(eventOf({ created_at: 'yesterday' }), /created_at is no time/)
-  t.match(eventOf({ event_type: '3' }), /event_type 3 is not read/)
-  t.match(eventOf({ event_type: '2', event_name: '' }), /event_type 2 is not read/)
+  t.match(eventOf({ created_at: 'yesterday' }), /created_at is not a time/)
+  t.match(eventOf({ event_type: '3' }), /event_type 3 is not supported/)
+  t.match(eventOf({ event_type: '2', event_name: '' }), /event_type 2 is not supported/)
 })

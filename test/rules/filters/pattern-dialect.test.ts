@@ -46,10 +46,10 @@ t.test('patterns are evaluated as upstream evaluates them', async (t) => {
 
 t.test('patterns that cannot keep their meaning are refused with a replacement', async (t) => {
   const refused: readonly (readonly [pattern: string, part: RegExp])[] = [
-    ['\\bсервер\\b', /beyond ASCII/],
-    ['café\\b', /beyond ASCII/],
-    ['\\b\\p{L}+', /beyond ASCII/],
-    ['\\b\\x{e9}', /beyond ASCII/],
+    ['\\bсервер\\b', /outside ASCII/],
+    ['café\\b', /outside ASCII/],
+    ['\\b\\p{L}+', /outside ASCII/],
+    ['\\b\\x{e9}', /outside ASCII/],
     ['[a-z&&[^aeiou]]', /combines classes/],
     ['[\\w--\\d]', /combines classes/],
     ['[a~~b]', /combines classes/],

@@ -138,7 +138,10 @@ export class DailyLimits {
       await rename(draft, this.#path)
     } catch (err) {
       this.#isChanged = true
-      this.#options.log.warn({ err }, 'the events of today could not be counted for a restart')
+      this.#options.log.warn(
+        { err },
+        'Could not save the event counts of today for the next start.',
+      )
     }
   }
 }

@@ -64,7 +64,7 @@ export function foundInPart(
     }
   }
   const detail =
-    'the query needs more memory than there is, also in parts: ask for a shorter range of time or fewer events, or raise the setting memory_max'
+    'The query needs more memory than is available, even when it is run in parts. Choose a shorter time range or fewer events, or raise the setting `memory_max`.'
   throw new ServiceError('query_too_large', detail)
 }
 

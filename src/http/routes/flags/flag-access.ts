@@ -56,7 +56,9 @@ export function flagInPath(call: FlagCall): Flag {
 /** Throws 403 `permission_denied` if the caller may not change the flag. */
 export function requireEdit({ services, user }: FlagCall, flag: Flag): void {
   if (canEditFlag(services.directory.flagEditor(user), flag)) return
-  throw denied(`your roles do not let you change the flag ${flag.key}; ask for role access to it`)
+  throw denied(
+    `Your roles do not allow you to change the flag \`${flag.key}\`. Ask for role access to it.`,
+  )
 }
 
 /**
@@ -81,7 +83,7 @@ export function presentFlag(
 
 /** Returns the 404 error for a flag. */
 export function unknownFlag(): ServiceError {
-  return new ServiceError('not_found', 'the project has no such flag')
+  return new ServiceError('not_found', 'The project has no such flag.')
 }
 
 function summaryOf({ directory }: FlagServices, userId: number | null) {

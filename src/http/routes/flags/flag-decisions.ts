@@ -32,17 +32,17 @@ const USUAL_DAYS = 7
 const DAYS = is.about(
   is.refused(
     { ...is.WHOLE, minimum: 1, maximum: USAGE_DAYS_MAX },
-    `days must be a whole number from 1 to ${USAGE_DAYS_MAX}`,
+    `\`days\` must be a whole number from 1 to ${USAGE_DAYS_MAX}.`,
   ),
-  `The last so many days: ${USUAL_DAYS} when absent.`,
+  `Number of days to go back. The default is ${USUAL_DAYS}.`,
 )
 
 const SERVER = forServers('feature_flag:read')
-const GROUPS = is.about(jsonOf('groups', 'group types and keys'), 'Types and keys of groups.')
+const GROUPS = is.about(jsonOf('groups', 'group types and keys'), 'Group types with their keys.')
 /** Group types with the properties of each group. */
 const GROUP_PROPERTIES = is.refused(
   is.mapOf(is.JSON_OBJECT),
-  'group_properties must be a JSON object of group types and properties, percent-encoded',
+  '`group_properties` must be a percent-encoded JSON object of group types and properties.',
 )
 
 const route = routesOf<FlagServices>(
@@ -52,8 +52,11 @@ const route = routesOf<FlagServices>(
 
 /** The routes about the value of flags for one user. */
 export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
-  route('GET', 'evaluation_reasons/', 'getEvaluationReasons', 'Why flags are as they are.', {
-    query: is.object({ distinct_id: is.about(is.TEXT, 'For whom.') }, { groups: GROUPS }),
+  route('GET', 'evaluation_reasons/', 'getEvaluationReasons', 'Why flags have their values.', {
+    query: is.object(
+      { distinct_id: is.about(is.TEXT, 'The distinct_id to evaluate the flags for.') },
+      { groups: GROUPS },
+    ),
     answers: {
       200: done(
         is.mapOf(
@@ -81,7 +84,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
       return Object.fromEntries(reasons)
     },
   }),
-  route('GET', 'my_flags/', 'listMyFlags', 'Lists flags with their value for the caller.', {
+  route('GET', 'my_flags/', 'listMyFlags', 'Lists flags with their values for the caller.', {
     query: is.options({ groups: GROUPS }),
     answers: { 200: done(is.list(is.object({ feature_flag: SUMMARY, value: FLAG_VALUE }))) },
     async handle(call) {
@@ -96,28 +99,30 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
         }))
     },
   }),
-  route('GET', 'local_evaluation/', 'getLocalEvaluation', 'Definitions for SDKs.', {
+  route('GET', 'local_evaluation/', 'getLocalEvaluation', 'Returns flag definitions for SDKs.', {
     who: SERVER,
     query: is.options({ send_cohorts: SEND_COHORTS }),
     answers: DEFINITION_ANSWERS,
     respond({ request, services, projectId }) {
       const snapshot = services.decisions.snapshot(projectId)
       if (snapshot === null) {
-        throw new ServiceError('not_found', 'the project has just been made; try again')
+        throw new ServiceError('not_found', 'The project was created a moment ago. Try again.')
       }
       return definitionsAnswer(snapshot, request, areCohortsWanted(request))
     },
   }),
-  route('GET', ':id/explain/', 'explainFeatureFlag', 'Why a flag is what it is for somebody.', {
+  route('GET', ':id/explain/', 'explainFeatureFlag', 'Explains the value of a flag for one user.', {
     query: is.object(
-      { distinct_id: is.about(is.TEXT, 'For whom; what is stored is used.') },
+      {
+        distinct_id: is.about(is.TEXT, 'The distinct_id of the user. Stored properties are used.'),
+      },
       {
         groups: GROUPS,
         person_properties: is.about(
           jsonOf('person_properties', 'properties'),
-          'Properties that go before the stored ones.',
+          'Properties that take precedence over the stored ones.',
         ),
-        group_properties: is.about(GROUP_PROPERTIES, 'The same of groups, by type.'),
+        group_properties: is.about(GROUP_PROPERTIES, 'The same for groups, by group type.'),
       },
     ),
     answers: { 200: done(EXPLANATION) },
@@ -145,7 +150,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
       return explanationBody(flag, explanation, hasScope(grant.scopes, 'person:read'))
     },
   }),
-  route('GET', ':id/usage/', 'getFeatureFlagUsage', 'What a flag was decided to be, by hour.', {
+  route('GET', ':id/usage/', 'getFeatureFlagUsage', 'Counts the values that a flag had, by hour.', {
     query: is.options({ days: DAYS }),
     answers: { 200: done(USAGE) },
     handle(call) {
@@ -160,11 +165,13 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
       }
     },
   }),
-  route('GET', ':id/remote_config/', 'getFlagRemoteConfig', 'The payload of a flag.', {
+  route('GET', ':id/remote_config/', 'getFlagRemoteConfig', 'Returns the payload of a flag.', {
     who: SERVER,
     answers: {
-      200: done(is.about(is.nullable(is.TEXT), 'The payload as JSON text: parse it once more.')),
-      404: { description: 'There is no such flag: no body. Or no such project.' },
+      200: done(
+        is.about(is.nullable(is.TEXT), 'The payload as JSON text, which must be parsed once more.'),
+      ),
+      404: { description: 'The flag does not exist (no body), or the project does not exist.' },
     },
     /**
      * Finds the flag by its number or key. The answer is the stored JSON text as a JSON string, which SDKs parse once
@@ -186,7 +193,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
 ]
 
 function jsonOf(name: string, what: string) {
-  const detail = `${name} must be a JSON object of ${what}, percent-encoded`
+  const detail = `\`${name}\` must be a JSON object of ${what}, percent-encoded.`
   return is.refused(is.JSON_OBJECT, detail)
 }
 

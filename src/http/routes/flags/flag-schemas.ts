@@ -46,12 +46,12 @@ const FILTERS = is.named(
       {
         groups: is.list(CONDITION),
         multivariate: is.nullable(is.openObject({}, { variants: is.nullable(is.list(VARIANT)) })),
-        payloads: is.about(is.nullable(is.JSON_OBJECT), 'JSON texts by variant, or by true.'),
+        payloads: is.about(is.nullable(is.JSON_OBJECT), 'JSON texts, by variant key or by true.'),
         aggregation_group_type_index: is.nullable(is.WHOLE),
         super_groups: is.nullable(is.list(CONDITION)),
       },
     ),
-    'Who gets which value; further members are kept.',
+    'The conditions that decide the value. Unknown members are kept.',
   ),
 )
 
@@ -77,8 +77,8 @@ const FIELDS = {
 }
 const CHANGED = {
   ...FIELDS,
-  version: is.about(is.WHOLE, 'The version that the client began with.'),
-  original_flag: is.about(is.JSON_OBJECT, 'The flag that the client began with.'),
+  version: is.about(is.WHOLE, 'The version of the flag that the client edited.'),
+  original_flag: is.about(is.JSON_OBJECT, 'The flag as it was when the client began to edit it.'),
 }
 
 /** A feature flag. */
@@ -105,7 +105,7 @@ export const FEATURE_FLAG = is.namedObject(
   {
     status_details: is.about(
       is.list(is.object({ path: is.TEXT, reason: is.TEXT })),
-      'Filters that can never match, if there are any; not in lists.',
+      'Filters that can never match, if there are any. Not included in lists.',
     ),
   },
 )
@@ -118,18 +118,18 @@ export const CHANGES = is.named(
 )
 
 const FILTER_STORY = is.object(
-  { filter: is.about(is.ANY, 'As it is stored.'), passes: is.nullable(is.BOOLEAN) },
+  { filter: is.about(is.ANY, 'The filter as it is stored.'), passes: is.nullable(is.BOOLEAN) },
   {
     value: is.about(
       is.ANY,
-      'Value of the property, membership in the cohort or value of the flag that it looks at; absent when there is none, or when the key lacks person:read.',
+      'The value of the property or flag, or the membership in the cohort, that the filter was compared with. Absent if there is none, or if the key lacks the scope person:read.',
     ),
   },
 )
 /** The reasons why a flag has its value for one user. */
 export const EXPLANATION = is.namedObject('FlagExplanation', {
   key: is.TEXT,
-  active: is.about(is.BOOLEAN, 'Whether it takes part in decisions.'),
+  active: is.about(is.BOOLEAN, 'Whether the flag is evaluated.'),
   value: FLAG_VALUE,
   enabled: is.BOOLEAN,
   variant: is.nullable(is.TEXT),
@@ -139,8 +139,8 @@ export const EXPLANATION = is.namedObject('FlagExplanation', {
   payload: is.about(is.nullable(is.TEXT), 'JSON text.'),
   conditions: is.list(
     is.object({
-      index: is.about(is.WHOLE, 'From 0, in stored order.'),
-      condition: is.about(is.ANY, 'As it is stored.'),
+      index: is.about(is.WHOLE, 'Index of the condition, from 0, in stored order.'),
+      condition: is.about(is.ANY, 'The condition as it is stored.'),
       outcome: is.choice(
         'matched',
         'filter_failed',
@@ -155,9 +155,9 @@ export const EXPLANATION = is.namedObject('FlagExplanation', {
       rollout_percentage: is.nullable(is.NUMBER),
       hash: is.about(
         is.nullable(is.NUMBER),
-        'Place of the identifier, 0 to 1, where the rollout was asked: within it up to percentage / 100.',
+        'Position of the identifier from 0 to 1, if the rollout was checked. The condition includes positions up to percentage / 100.',
       ),
-      failure: is.about(is.nullable(is.TEXT), 'Why it could not be computed.'),
+      failure: is.about(is.nullable(is.TEXT), 'Why the flag could not be evaluated.'),
       properties: is.list(FILTER_STORY),
     }),
   ),
@@ -167,16 +167,19 @@ export const EXPLANATION = is.namedObject('FlagExplanation', {
 export const USAGE = is.namedObject('FlagUsage', {
   results: is.list(
     is.object({
-      at: is.about(is.TIME, 'The begin of the hour.'),
+      at: is.about(is.TIME, 'Start of the hour.'),
       value: is.about(
         { type: ['boolean', 'string', 'null'] },
-        'Off, on, or the variant; null: it could not be computed.',
+        'Off, on, or the variant. Null if the flag could not be evaluated.',
       ),
       count: is.WHOLE,
     }),
   ),
-  last_evaluated_at: is.about(is.nullable(is.TIME), 'Some seconds exact; null: not since then.'),
-  since: is.about(is.TIME, 'When counting began: the start of the daemon.'),
+  last_evaluated_at: is.about(
+    is.nullable(is.TIME),
+    'Accurate to a few seconds. Null if it has not been evaluated since counting began.',
+  ),
+  since: is.about(is.TIME, 'When counting began, which is the start of the daemon.'),
 })
 /** A change to a flag that is only rehearsed, not made. */
 export const REHEARSED = is.named(
@@ -184,13 +187,16 @@ export const REHEARSED = is.named(
   is.openObject(
     {},
     {
-      id: is.about(is.WHOLE, 'Number of the flag.'),
-      key: is.about(is.TEXT, 'Its key instead; one that no flag has is that of a new flag.'),
+      id: is.about(is.WHOLE, 'Flag number.'),
+      key: is.about(
+        is.TEXT,
+        'The flag key, instead of the number. A key that no flag has stands for a new flag.',
+      ),
       filters: FILTERS,
       active: is.BOOLEAN,
       sample: is.about(
         is.WHOLE,
-        `How many are decided about: ${REHEARSAL_SAMPLE_USUAL} when absent, ${REHEARSAL_SAMPLE_MAX} at most.`,
+        `The number of samples to evaluate. The default is ${REHEARSAL_SAMPLE_USUAL}, the maximum ${REHEARSAL_SAMPLE_MAX}.`,
       ),
     },
   ),
@@ -199,19 +205,28 @@ const CONDITION_INDEX = is.nullable(is.WHOLE)
 const FLIP = {
   from: FLAG_VALUE,
   to: FLAG_VALUE,
-  from_condition: is.about(CONDITION_INDEX, 'The condition that matched before, from 0.'),
-  to_condition: is.about(CONDITION_INDEX, 'The one that matches then.'),
+  from_condition: is.about(
+    CONDITION_INDEX,
+    'Index of the condition that matched before the change, from 0.',
+  ),
+  to_condition: is.about(CONDITION_INDEX, 'Index of the condition that matches after the change.'),
 }
 /** The effect that a change to a flag would have. */
 export const REHEARSAL = is.namedObject('FlagRehearsal', {
-  is_new: is.about(is.BOOLEAN, 'No flag has the key.'),
-  group_type_index: is.about(CONDITION_INDEX, 'Null: persons were decided about.'),
-  total: is.about(is.WHOLE, 'All of them; an estimate when not all were decided about.'),
-  sampled: is.about(is.WHOLE, 'How many were decided about.'),
-  changed: is.about(is.WHOLE, 'How many of those get another value.'),
-  failed: is.about(is.WHOLE, 'How many could not be decided then; they count as off.'),
+  is_new: is.about(is.BOOLEAN, 'No flag has this key.'),
+  group_type_index: is.about(CONDITION_INDEX, 'The group type, or null if persons were evaluated.'),
+  total: is.about(is.WHOLE, 'The total. It is an estimate if not all were evaluated.'),
+  sampled: is.about(is.WHOLE, 'How many were evaluated.'),
+  changed: is.about(is.WHOLE, 'How many of the evaluated ones get another value.'),
+  failed: is.about(
+    is.WHOLE,
+    'How many could not be evaluated after the change. They count as off.',
+  ),
   values: is.list(is.object({ value: FLAG_VALUE, before: is.WHOLE, after: is.WHOLE })),
-  flips: is.about(is.list(is.object({ ...FLIP, count: is.WHOLE })), 'The most frequent first.'),
+  flips: is.about(
+    is.list(is.object({ ...FLIP, count: is.WHOLE })),
+    'The most frequent changes come first.',
+  ),
   examples: is.about(
     is.list(
       is.object({
@@ -220,7 +235,7 @@ export const REHEARSAL = is.namedObject('FlagRehearsal', {
         ...FLIP,
       }),
     ),
-    'None for a key without person:read.',
+    'Empty if the key lacks the scope person:read.',
   ),
 })
 
@@ -245,10 +260,10 @@ export const SUMMARY = is.namedObject('FlagSummary', {
 export const DEFINITIONS = is.namedObject('FlagDefinitions', {
   flags: is.list(SUMMARY),
   group_type_mapping: is.mapOf(is.TEXT),
-  cohorts: is.about(is.mapOf(is.JSON_OBJECT), 'Rules of cohorts by their numbers.'),
+  cohorts: is.about(is.mapOf(is.JSON_OBJECT), 'Rules of the cohorts, by cohort number.'),
 })
 /** The query parameter that adds the rules of cohorts to the definitions. */
-export const SEND_COHORTS = is.about(is.TEXT, 'With the rules of cohorts.')
+export const SEND_COHORTS = is.about(is.TEXT, 'Include the rules of the cohorts.')
 
 const CHANGE = is.named(
   'FlagChange',

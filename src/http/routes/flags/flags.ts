@@ -51,67 +51,82 @@ const route = routesOf<FlagServices>(
 /** The feature flags of a project, without role access. */
 export const FLAG_RESOURCE: Resource<FlagServices> = {
   name: 'Feature flags',
-  sentence: 'Flags, as people manage them.',
-  segments: { id: is.about(is.WHOLE, 'Number of the flag.') },
+  sentence: 'Management of feature flags.',
+  segments: { id: is.about(is.WHOLE, 'Flag number.') },
   routes: [
-    route('GET', '', 'listFeatureFlags', 'Lists flags, the newest first.', {
+    route('GET', '', 'listFeatureFlags', 'Lists flags, newest first.', {
       query: is.options({
-        active: is.about(is.TEXT, 'True, STALE, or anything else for the inactive ones.'),
+        active: is.about(
+          is.TEXT,
+          'true for active flags, STALE for stale ones, anything else for inactive ones.',
+        ),
         search: is.about(is.TEXT, 'Part of the key or name.'),
         type: is.about(is.TEXT, 'Boolean, multivariant or remote_config, in lower case.'),
-        created_by_id: is.about(is.WHOLE, 'Number of the user who made them.'),
+        created_by_id: is.about(is.WHOLE, 'Number of the user who created the flags.'),
         tags: is.about(NAMES, 'Any of these tags.'),
-        excluded_properties: is.about(NAMES, 'Keys of flags to leave out.'),
-        evaluation_runtime: is.about(RUNTIME, 'Where they are decided.'),
-        order: is.about(is.TEXT, 'A member to sort by, with - in front for descending.'),
+        excluded_properties: is.about(NAMES, 'Flag keys to leave out.'),
+        evaluation_runtime: is.about(RUNTIME, 'Where the flags are evaluated.'),
+        order: is.about(is.TEXT, 'The member to sort by. A leading - means descending.'),
         ...is.pageParameters(PAGE_LIMITS.max),
       }),
       answers: { 200: done(is.pageOf(FEATURE_FLAG)) },
       respond: listFlags,
     }),
-    route('POST', '', 'createFeatureFlag', 'Makes a flag.', {
+    route('POST', '', 'createFeatureFlag', 'Creates a flag.', {
       body: DRAFT,
       answers: { 201: done(FEATURE_FLAG) },
       errors: ['conflict'],
       handle: (call) => change(call, { kind: 'create', body: call.request.jsonBytes() }),
     }),
-    route('GET', 'activity/', 'listFlagsActivity', 'Lists changes of all flags.', {
+    route('GET', 'activity/', 'listFlagsActivity', 'Lists the changes of all flags.', {
       ...LOG,
       answers: { 200: done(ACTIVITY_PAGE) },
       respond: (call) => listActivity(call, null),
     }),
     ...FLAG_DECISION_ROUTES,
-    route('POST', 'user_blast_radius/', 'countBlastRadius', 'How many a condition reaches.', {
-      who: inProject('feature_flag:read'),
-      body: is.openObject(
-        { condition: is.nullable(CONDITION) },
-        { group_type_index: is.nullable(is.WHOLE) },
-      ),
-      answers: { 200: done(is.object({ users_affected: is.WHOLE, total_users: is.WHOLE })) },
-      audits: false,
-      handle: (call) => call.services.queries.blastRadius(...countTask(call)),
-    }),
-    route('POST', 'rehearse/', 'rehearseFeatureFlag', 'Whose value a change would flip.', {
-      who: inProject('feature_flag:read'),
-      body: REHEARSED,
-      answers: { 200: done(REHEARSAL) },
-      audits: false,
-      async handle(call) {
-        const answer = await call.services.queries.rehearseFlag(...countTask(call))
-        return hasScope(call.grant.scopes, 'person:read') ? answer : { ...answer, examples: [] }
+    route(
+      'POST',
+      'user_blast_radius/',
+      'countBlastRadius',
+      'Estimates how many people a condition matches.',
+      {
+        who: inProject('feature_flag:read'),
+        body: is.openObject(
+          { condition: is.nullable(CONDITION) },
+          { group_type_index: is.nullable(is.WHOLE) },
+        ),
+        answers: { 200: done(is.object({ users_affected: is.WHOLE, total_users: is.WHOLE })) },
+        audits: false,
+        handle: (call) => call.services.queries.blastRadius(...countTask(call)),
       },
-    }),
-    route('GET', ':id/', 'getFeatureFlag', 'Shows a flag, also a deleted one.', {
+    ),
+    route(
+      'POST',
+      'rehearse/',
+      'rehearseFeatureFlag',
+      'Estimates whose values a change would alter.',
+      {
+        who: inProject('feature_flag:read'),
+        body: REHEARSED,
+        answers: { 200: done(REHEARSAL) },
+        audits: false,
+        async handle(call) {
+          const answer = await call.services.queries.rehearseFlag(...countTask(call))
+          return hasScope(call.grant.scopes, 'person:read') ? answer : { ...answer, examples: [] }
+        },
+      },
+    ),
+    route('GET', ':id/', 'getFeatureFlag', 'Shows one flag, including a deleted one.', {
       answers: { 200: done(FEATURE_FLAG) },
       handle: (call) => presentWhole(call, flagInPath(call)),
     }),
-    route('PATCH', ':id/', 'patchFeatureFlag', 'Changes a flag.', {
+    route('PATCH', ':id/', 'patchFeatureFlag', 'Updates a flag.', {
       body: CHANGES,
       answers: { 200: done(FEATURE_FLAG) },
       errors: ['conflict'],
       handle: (call) => updateFlag(call, false),
     }),
-    route('PUT', ':id/', 'putFeatureFlag', 'Changes a flag; the key must be there.', {
+    route('PUT', ':id/', 'putFeatureFlag', 'Updates a flag. The key is required.', {
       body: DRAFT,
       answers: { 200: done(FEATURE_FLAG) },
       errors: ['conflict'],
@@ -121,25 +136,25 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
       'DELETE',
       ':id/',
       'deleteFeatureFlag',
-      'Flags are never removed; the answer has no body.',
+      'Not supported, because flags are never removed. The answer has no body.',
       {
         answers: {},
         isRefusal: true,
         respond: () => emptyAnswer(405, [['Allow', 'GET, PATCH, PUT']]),
       },
     ),
-    route('GET', ':id/activity/', 'listFlagActivity', 'Lists changes of a flag.', {
+    route('GET', ':id/activity/', 'listFlagActivity', 'Lists the changes of a flag.', {
       ...LOG,
       answers: {
         200: done(ACTIVITY_PAGE),
-        404: { description: 'There is no such flag: no body. Or no such project.' },
+        404: { description: 'The flag does not exist (no body), or the project does not exist.' },
       },
       respond(call) {
         const id = flagIdInPath(call)
         return id === null ? emptyAnswer(404) : listActivity(call, id)
       },
     }),
-    route('POST', ':id/dashboard/', 'createFlagDashboard', 'Notes a dashboard of a flag.', {
+    route('POST', ':id/dashboard/', 'createFlagDashboard', 'Records the dashboard of a flag.', {
       answers: { 200: done(is.object({ success: is.BOOLEAN })) },
       async handle(call) {
         await change(call, { kind: 'add_dashboard', id: editableFlag(call).id })
@@ -203,5 +218,7 @@ function positive(request: ApiRequest, name: string, whenAbsent: number): number
   if (text === null || text === '') return whenAbsent
   const number = /^[0-9]{1,15}$/.test(text) ? Number(text) : 0
   if (number > 0) return number
-  throw new ServiceError('invalid_input', `${name} must be a whole number from 1`, { attr: name })
+  throw new ServiceError('invalid_input', `\`${name}\` must be a whole number, at least 1.`, {
+    attr: name,
+  })
 }

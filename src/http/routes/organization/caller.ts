@@ -21,8 +21,8 @@ const USER = is.namedObject('User', {
 /** The calling user and that user's personal keys. */
 export const USER_RESOURCE: Resource<OrganizationServices> = {
   name: 'User and personal keys',
-  sentence: 'The user whose key it is, and the other keys of that user.',
-  segments: { id: is.about(is.WHOLE, 'Number of the key.') },
+  sentence: 'The user who owns the key, and the other keys of that user.',
+  segments: { id: is.about(is.WHOLE, 'Key number.') },
   routes: [
     route('GET', ':user_id/', 'getUser', 'Shows the caller.', {
       answers: { 200: done(USER) },
@@ -30,7 +30,7 @@ export const USER_RESOURCE: Resource<OrganizationServices> = {
         const { services, grant, user } = call
         const segment = call.request.parameter('user_id').toLowerCase()
         if (segment !== '@me' && segment !== user.uuid) {
-          throw new ServiceError('not_found', 'a key shows the user whose it is: ask for @me')
+          throw new ServiceError('not_found', 'A key can show only its own user. Ask for `@me`.')
         }
         const project = services.directory.projectById(currentProjectId(grant))
         const organization = organizationBody(call, visibleProjects(call))

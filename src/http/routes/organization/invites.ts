@@ -38,13 +38,16 @@ const INVITE = is.namedObject('Invite', {
   target_email: is.TEXT,
   first_name: is.TEXT,
   level: LEVEL,
-  emailing_attempt_made: is.about(is.BOOLEAN, 'False: no letter is sent.'),
+  emailing_attempt_made: is.about(is.BOOLEAN, 'False, because no e-mail is sent.'),
   is_expired: is.BOOLEAN,
   created_by: is.nullable(USER_SUMMARY),
   created_at: is.TIME,
   updated_at: is.TIME,
   expires_at: is.TIME,
-  link: is.about(is.nullable(is.TEXT), 'What accepts it, when it is made; else null.'),
+  link: is.about(
+    is.nullable(is.TEXT),
+    'The code that accepts the invitation. It is shown only when the invitation is created, and is null afterwards.',
+  ),
 })
 const DRAFT = is.named(
   'InviteDraft',
@@ -61,7 +64,7 @@ const acceptRoute = routesOf<InviteServices>('/api/console/invites/', ANYBODY)
 
 /** The routes that manage invitations, and the route that accepts one. */
 export const INVITE_ROUTES = [
-  route('GET', '', 'listInvites', 'Lists invitations that nobody has accepted.', {
+  route('GET', '', 'listInvites', 'Lists open invitations.', {
     who: READER,
     ...listing(INVITE),
     async handle(call) {
@@ -69,7 +72,7 @@ export const INVITE_ROUTES = [
       return pageOfList(call, invites, (invite) => inviteBody(call, invite, null))
     },
   }),
-  route('POST', '', 'createInvite', 'Invites somebody for seven days.', {
+  route('POST', '', 'createInvite', 'Invites a user. The invitation is valid for seven days.', {
     body: DRAFT,
     answers: { 201: done(INVITE) },
     async handle(call) {
@@ -85,33 +88,39 @@ export const INVITE_ROUTES = [
       return inviteBody(call, invite, `${call.base}/#invite=${text}`)
     },
   }),
-  route('DELETE', ':invite_id/', 'deleteInvite', 'Takes an invitation back.', {
+  route('DELETE', ':invite_id/', 'deleteInvite', 'Revokes an invitation.', {
     answers: { 204: done() },
     handle(call) {
       const id = call.uuid('invite_id')
-      if (id === null) throw new ServiceError('not_found', 'there is no such invitation')
+      if (id === null) throw new ServiceError('not_found', 'This invitation does not exist.')
       return change(call, 'deleteInvite', id)
     },
   }),
-  acceptRoute('POST', 'accept/', 'acceptInvite', 'Makes the invited user, and a key once.', {
-    body: is.openObject({ code: is.text(LOGIN_CODE_CHARACTERS_MAX) }, { first_name: is.TEXT }),
-    answers: { 201: done(ACCEPTED) },
-    errors: [
-      ...(['invalid_input', 'parse_error', 'request_too_large', 'throttled'] as const),
-      ...(['unsupported_media_type', 'error', 'server_error'] as const),
-    ],
-    async handle(call) {
-      const { request, services } = call
-      const { code, first_name: firstName } = call.body()
-      const { forwardedFor } = request.head
-      const address = addressBehind(request.peerAddress, forwardedFor, services.trustedProxies)
-      await services.limits.attempt(address, () => ask(call, 'findInvite', code))
-      // The valid code authenticates this request, so the request is recorded in the audit log from here on.
-      request.caller = { source: 'api', userId: null, keyId: null }
-      const { user, text, key } = await change(call, 'acceptInvite', { code, firstName })
-      return { user: userSummary(user), personal_api_key: keyBody(key, text) }
+  acceptRoute(
+    'POST',
+    'accept/',
+    'acceptInvite',
+    'Creates the invited user and returns a key, once.',
+    {
+      body: is.openObject({ code: is.text(LOGIN_CODE_CHARACTERS_MAX) }, { first_name: is.TEXT }),
+      answers: { 201: done(ACCEPTED) },
+      errors: [
+        ...(['invalid_input', 'parse_error', 'request_too_large', 'throttled'] as const),
+        ...(['unsupported_media_type', 'error', 'server_error'] as const),
+      ],
+      async handle(call) {
+        const { request, services } = call
+        const { code, first_name: firstName } = call.body()
+        const { forwardedFor } = request.head
+        const address = addressBehind(request.peerAddress, forwardedFor, services.trustedProxies)
+        await services.limits.attempt(address, () => ask(call, 'findInvite', code))
+        // The valid code authenticates this request, so the request is recorded in the audit log from here on.
+        request.caller = { source: 'api', userId: null, keyId: null }
+        const { user, text, key } = await change(call, 'acceptInvite', { code, firstName })
+        return { user: userSummary(user), personal_api_key: keyBody(key, text) }
+      },
     },
-  }),
+  ),
 ]
 
 function inviteBody(

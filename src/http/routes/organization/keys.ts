@@ -28,29 +28,37 @@ export const LABEL = is.name(NAME_CHARACTERS_MAX)
 export const KEY_MEMBERS = {
   id: is.WHOLE,
   label: is.TEXT,
-  value: is.about(is.nullable(is.TEXT), 'The key itself, when it is made or rolled; else null.'),
+  value: is.about(
+    is.nullable(is.TEXT),
+    'The key itself. It is shown only when the key is created or rolled, and is null otherwise.',
+  ),
   mask_value: is.TEXT,
   created_at: is.TIME,
   last_rolled_at: is.nullable(is.TIME),
 }
-const EXPIRY = 'expires_at must be a time to come, such as 2030-01-31T12:00:00Z'
+const EXPIRY = '`expires_at` must be a time in the future, such as 2030-01-31T12:00:00Z.'
 const PROJECT_NUMBER = { ...is.WHOLE, minimum: 1, maximum: Number.MAX_SAFE_INTEGER }
 const FIELDS = {
   scoped_teams: is.about(
-    is.nullable(is.list(is.refused(PROJECT_NUMBER, 'scoped_teams must hold numbers of projects'))),
-    'Numbers of projects; null is all.',
+    is.nullable(
+      is.list(is.refused(PROJECT_NUMBER, '`scoped_teams` must contain project numbers.')),
+    ),
+    'Project numbers. Null means all projects.',
   ),
   expires_at: is.refused(is.nullable(is.TIME), EXPIRY),
 }
 const SCOPE_LIST = is.about(
-  is.list(is.refused(is.TEXT, 'scopes must hold texts')),
-  `* for all, or some of ${SCOPES.join(', ')}.`,
+  is.list(is.refused(is.TEXT, '`scopes` must contain texts.')),
+  `* for all scopes, or some of ${SCOPES.join(', ')}.`,
 )
 const PERSONAL_KEY_MEMBERS = {
   ...KEY_MEMBERS,
   user_id: is.WHOLE,
   scopes: is.list(is.TEXT),
-  scoped_teams: is.about(is.nullable(is.list(is.WHOLE)), 'Numbers of projects; null is all.'),
+  scoped_teams: is.about(
+    is.nullable(is.list(is.WHOLE)),
+    'Project numbers. Null means all projects.',
+  ),
   expires_at: is.nullable(is.TIME),
 }
 /** A personal key. */
@@ -58,7 +66,7 @@ export const PERSONAL_KEY = is.namedObject('PersonalKey', PERSONAL_KEY_MEMBERS)
 /** The key of the request itself. Clients read the two lists without checking for null, so they are never null. */
 const CURRENT_KEY = is.namedObject('CurrentPersonalKey', {
   ...PERSONAL_KEY_MEMBERS,
-  scoped_teams: is.about(is.list(is.WHOLE), 'Numbers of projects; empty for all.'),
+  scoped_teams: is.about(is.list(is.WHOLE), 'Project numbers. Empty means all projects.'),
   scoped_organizations: is.about(is.list(is.TEXT), 'Always empty.'),
 })
 const DRAFT = is.named(
@@ -84,27 +92,33 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
     ...listing(PERSONAL_KEY),
     handle: async (call) => pageOfList(call, await ownKeys(call), (key) => keyBody(key, null)),
   }),
-  route('POST', '', 'createPersonalKey', 'Makes a key that may do no more than this.', {
-    body: DRAFT,
-    answers: { 201: done(PERSONAL_KEY) },
-    async handle(call) {
-      const { label, scopes, projectIds = 'all', expiresAtMs } = fieldsOf(call.body(), call.nowMs)
-      requireContained(
-        call.grant,
-        { scopes, projectIds, expiresAtMs: expiresAtMs ?? null },
-        'make a key',
-      )
-      const { text, key } = await change(call, 'createKey', {
-        userId: call.user.id,
-        label,
-        scopes,
-        projectIds,
-        ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
-      })
-      return keyBody(key, text)
+  route(
+    'POST',
+    '',
+    'createPersonalKey',
+    'Creates a key with at most the rights of the calling key.',
+    {
+      body: DRAFT,
+      answers: { 201: done(PERSONAL_KEY) },
+      async handle(call) {
+        const { label, scopes, projectIds = 'all', expiresAtMs } = fieldsOf(call.body(), call.nowMs)
+        requireContained(
+          call.grant,
+          { scopes, projectIds, expiresAtMs: expiresAtMs ?? null },
+          'create a key',
+        )
+        const { text, key } = await change(call, 'createKey', {
+          userId: call.user.id,
+          label,
+          scopes,
+          projectIds,
+          ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
+        })
+        return keyBody(key, text)
+      },
     },
-  }),
-  route('GET', '@current/', 'getCurrentPersonalKey', 'Shows the key of the request itself.', {
+  ),
+  route('GET', '@current/', 'getCurrentPersonalKey', 'Shows the key of this request.', {
     who: BY_ANY_KEY,
     answers: { 200: done(CURRENT_KEY) },
     async handle(call) {
@@ -112,18 +126,18 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       return { ...key, scoped_teams: key.scoped_teams ?? [], scoped_organizations: [] }
     },
   }),
-  route('GET', ':id/', 'getPersonalKey', 'Shows a key.', {
+  route('GET', ':id/', 'getPersonalKey', 'Shows one key.', {
     answers: { 200: done(PERSONAL_KEY) },
     handle: async (call) => keyBody(await keyInPath(call), null),
   }),
-  route('PATCH', ':id/', 'patchPersonalKey', 'Changes a key.', {
+  route('PATCH', ':id/', 'patchPersonalKey', 'Updates a key.', {
     body: CHANGES,
     answers: { 200: done(PERSONAL_KEY) },
     async handle(call) {
       const before = await keyInPath(call)
       const { expiresAtMs, ...changes } = fieldsOf(call.body(), call.nowMs)
       if (expiresAtMs !== undefined && expiresAtMs !== before.expiresAtMs) {
-        const detail = 'expires_at cannot change: create another key'
+        const detail = '`expires_at` cannot be changed. Create another key.'
         throw new ServiceError('invalid_input', detail, { attr: 'expires_at' })
       }
       if (changes.scopes !== undefined || changes.projectIds !== undefined) {
@@ -134,20 +148,26 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       return keyBody(await change(call, 'changeKey', { id: before.id, changes }), null)
     },
   }),
-  route('DELETE', ':id/', 'deletePersonalKey', 'Revokes a key that may do no more than this.', {
-    answers: { 204: done() },
-    async handle(call) {
-      const before = await keyInPath(call)
-      // A weak key that leaks must not lock its user out.
-      requireContained(call.grant, before, 'revoke a key')
-      await change(call, 'revokeKey', before.id)
+  route(
+    'DELETE',
+    ':id/',
+    'deletePersonalKey',
+    'Revokes a key with at most the rights of the calling key.',
+    {
+      answers: { 204: done() },
+      async handle(call) {
+        const before = await keyInPath(call)
+        // A weak key that leaks must not lock its user out.
+        requireContained(call.grant, before, 'revoke a key')
+        await change(call, 'revokeKey', before.id)
+      },
     },
-  }),
+  ),
   route(
     'POST',
     ':id/roll/',
     'rollPersonalKey',
-    'Gives a key that may do no more than this a new text.',
+    'Replaces the secret of a key with at most the rights of the calling key.',
     {
       answers: { 200: done(PERSONAL_KEY) },
       async handle(call) {
@@ -170,18 +190,18 @@ export type KeyRights = Pick<FullGrant, 'scopes' | 'projectIds' | 'expiresAtMs'>
  */
 export function requireContained(grant: FullGrant, rights: KeyRights, what: string): void {
   const refuse = (lack: string): never => {
-    throw denied(`the personal API key cannot ${what} that ${lack}: use a key with these rights`)
+    throw denied(`This personal API key cannot ${what} that ${lack}. Use a key with these rights.`)
   }
   const lacking = rights.scopes.filter((scope) => !hasScope(grant.scopes, scope))
-  if (lacking.length > 0) refuse(`has scopes which it lacks itself (${lacking.join(', ')})`)
+  if (lacking.length > 0) refuse(`has scopes that the calling key lacks (${lacking.join(', ')})`)
   const { projectIds, expiresAtMs } = grant
   const isWithin =
     projectIds === 'all' ||
     (rights.projectIds !== 'all' && rights.projectIds.every((id) => projectIds.includes(id)))
-  if (!isWithin) refuse('opens projects which it may not use itself')
+  if (!isWithin) refuse('reaches projects that the calling key may not use')
   const isShorter =
     expiresAtMs === null || (rights.expiresAtMs !== null && rights.expiresAtMs <= expiresAtMs)
-  if (!isShorter) refuse('lasts longer than itself')
+  if (!isShorter) refuse('is valid for longer than the calling key')
 }
 
 /** Returns the body of a key. `value` is the key itself, which is shown only when it is created or rolled. */
@@ -232,5 +252,5 @@ function keyInPath(call: KeyCall): Promise<PersonalKeyView> {
 async function ownKey(call: KeyCall, id: number | null): Promise<PersonalKeyView> {
   const key = (await ownKeys(call)).find((candidate) => candidate.id === id)
   if (key !== undefined) return key
-  throw new ServiceError('not_found', 'you have no such personal API key')
+  throw new ServiceError('not_found', 'You have no such personal API key.')
 }

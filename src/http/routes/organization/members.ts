@@ -24,7 +24,7 @@ import {
 const [LOWEST] = USER_LEVELS
 
 const MEMBER_SCHEMA = is.namedObject('Member', {
-  id: is.about(is.UUID, 'The uuid of the user.'),
+  id: is.about(is.UUID, 'UUID of the user.'),
   user: USER_SUMMARY,
   level: LEVEL,
   joined_at: is.TIME,
@@ -42,7 +42,7 @@ export const MEMBER_ROUTES = [
       return pageOfList(call, members, memberBody)
     },
   }),
-  route('POST', '', 'createMember', 'Makes a user, who has no key yet.', {
+  route('POST', '', 'createMember', 'Creates a user, who has no key yet.', {
     body: is.openObject({ email: is.TEXT }, { first_name: is.TEXT, level: LEVEL }),
     answers: { 201: done(MEMBER_SCHEMA) },
     async handle(call) {
@@ -51,7 +51,7 @@ export const MEMBER_ROUTES = [
       return memberBody((await change(call, 'createUser', { email, firstName, level })).user)
     },
   }),
-  route('GET', ':user_uuid/', 'getMember', 'Shows a member.', {
+  route('GET', ':user_uuid/', 'getMember', 'Shows one member.', {
     answers: { 200: done(MEMBER_SCHEMA) },
     handle: (call) => memberBody(memberInPath(call)),
   }),
@@ -92,14 +92,15 @@ type MemberCall = Pick<OrganizationCall, 'services' | 'user' | 'uuid'>
 /** Returns the member in the path. Throws 403 for the caller, and for a member above the caller. */
 function otherMember(call: MemberCall, what: string): User {
   const member = memberInPath(call)
-  if (member.id === call.user.id) throw denied(`nobody may change the own ${what}`)
+  if (member.id === call.user.id) throw denied(`You cannot change your own ${what}.`)
   requireRank(call.user, member.level)
   return member
 }
 
 /** Throws 403 if the level is above that of the caller, who may then neither give nor take it. */
 export function requireRank(user: KeyUser, level: UserLevel): void {
-  if (level > user.level) throw denied('only owners may change owners and make others owner')
+  if (level > user.level)
+    throw denied('Only owners can change owners or make another user an owner.')
 }
 
 function memberInPath(call: MemberCall): User {
@@ -107,5 +108,5 @@ function memberInPath(call: MemberCall): User {
   const users = call.services.directory.users()
   const member = users.find((user) => user.uuid === uuid && user.isActive)
   if (member !== undefined) return member
-  throw new ServiceError('not_found', 'the organization has no such member')
+  throw new ServiceError('not_found', 'The organization has no such member.')
 }

@@ -48,7 +48,7 @@ export const ORGANIZATION = is.namedObject('Organization', {
 })
 const RESOURCE = is.refused(
   is.choice(FLAG_RESOURCE),
-  `resource must be ${JSON.stringify(FLAG_RESOURCE)}: nothing else has levels`,
+  `\`resource\` must be ${JSON.stringify(FLAG_RESOURCE)}. No other resource has access levels.`,
   'invalid_choice',
 )
 const RESOURCE_ACCESS = is.namedObject('ResourceAccess', {
@@ -72,16 +72,19 @@ const AUDIT_ENTRY = is.namedObject('AuditEntry', {
   source: is.choice('api', 'console', 'command_line'),
   user: is.about(
     is.nullable(USER_SUMMARY),
-    'Whose key it was; null on the command line, and of who accepts an invitation.',
+    'Label of the key that was used. Null for the command line and for an accepted invitation.',
   ),
   personal_api_key_id: is.nullable(is.WHOLE),
-  account: is.about(is.nullable(is.TEXT), 'Account of the machine, on the command line.'),
-  address: is.about(is.nullable(is.TEXT), 'Address of the client.'),
+  account: is.about(
+    is.nullable(is.TEXT),
+    'The operating system user, for a change on the command line.',
+  ),
+  address: is.about(is.nullable(is.TEXT), 'IP address of the client.'),
   project_id: is.nullable(is.WHOLE),
   method: is.nullable(is.TEXT),
   route: is.about(is.TEXT, 'Pattern of the path, or the command.'),
-  object_id: is.about(is.nullable(is.TEXT), 'What was changed or made.'),
-  status: is.about(is.nullable(is.WHOLE), 'Status of the answer; null on the command line.'),
+  object_id: is.about(is.nullable(is.TEXT), 'The object that was changed or created.'),
+  status: is.about(is.nullable(is.WHOLE), 'HTTP status of the answer. Null for the command line.'),
 })
 
 /** The services of all these routes. The routes about the server and the invitations need more than the others. */
@@ -90,13 +93,13 @@ export type ServerServices = DeadLetterServices & StatusServices & InviteService
 /** The organization, its members and its default access to flags. */
 export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
   name: 'Organization',
-  sentence: 'The organization, its members, and what they may do with flags unless roles say more.',
+  sentence: 'The organization, its members, and their default access to feature flags.',
   segments: {
-    id: is.about(is.WHOLE, 'Number of the setting: 1.'),
-    invite_id: is.about(is.UUID, 'The uuid of an invitation.'),
+    id: is.about(is.WHOLE, 'Number of the setting, which is 1.'),
+    invite_id: is.about(is.UUID, 'UUID of an invitation.'),
   },
   routes: [
-    listRoute('GET', '', 'listOrganizations', 'Lists the one organization.', {
+    listRoute('GET', '', 'listOrganizations', 'Lists the organizations. There is exactly one.', {
       ...listing(ORGANIZATION),
       handle: (call) =>
         pageOfList(call, [call.services.directory.projects()], (projects) =>
@@ -111,12 +114,12 @@ export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
     ...INVITE_ROUTES,
     ...STATUS_ROUTES,
     ...DEAD_LETTER_ROUTES,
-    route('GET', 'audit_log/', 'listAuditEntries', 'Lists who changed what.', {
+    route('GET', 'audit_log/', 'listAuditEntries', 'Lists the audit log.', {
       who: byAdministrators(inOrganization('organization:read')),
       ...listing(AUDIT_ENTRY),
       handle: (call) => askPage(call, 'listAudit', (entry) => auditBody(call, entry)),
     }),
-    route('GET', 'resource_access/', 'listResourceAccess', 'Lists the defaults.', {
+    route('GET', 'resource_access/', 'listResourceAccess', 'Lists the default access levels.', {
       ...listing(RESOURCE_ACCESS),
       handle(call) {
         const { flagAccess } = organizationOf(call.services)
@@ -124,26 +127,38 @@ export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
         return pageOfList(call, settings, (setting) => settingBody(call, setting))
       },
     }),
-    route('POST', 'resource_access/', 'createResourceAccess', 'Sets the default for flags.', {
-      body: is.openObject({ resource: RESOURCE, access_level: FLAG_LEVEL }),
-      answers: { 201: done(RESOURCE_ACCESS) },
-      handle(call) {
-        const { access_level: level } = call.body()
-        if (organizationOf(call.services).flagAccess === null) return setLevel(call, level)
-        const detail =
-          'the organization has a level for feature flags already: change it with PATCH'
-        throw new ServiceError('unique', detail, { attr: 'resource' })
+    route(
+      'POST',
+      'resource_access/',
+      'createResourceAccess',
+      'Sets the default access level for feature flags.',
+      {
+        body: is.openObject({ resource: RESOURCE, access_level: FLAG_LEVEL }),
+        answers: { 201: done(RESOURCE_ACCESS) },
+        handle(call) {
+          const { access_level: level } = call.body()
+          if (organizationOf(call.services).flagAccess === null) return setLevel(call, level)
+          const detail =
+            'The organization already has an access level for feature flags. Change it with PATCH.'
+          throw new ServiceError('unique', detail, { attr: 'resource' })
+        },
       },
-    }),
-    route('GET', 'resource_access/:id/', 'getResourceAccess', 'Shows the default for flags.', {
-      answers: { 200: done(RESOURCE_ACCESS) },
-      handle: (call) => settingBody(call, settingInPath(call)),
-    }),
+    ),
+    route(
+      'GET',
+      'resource_access/:id/',
+      'getResourceAccess',
+      'Shows the default access level for feature flags.',
+      {
+        answers: { 200: done(RESOURCE_ACCESS) },
+        handle: (call) => settingBody(call, settingInPath(call)),
+      },
+    ),
     route(
       'PATCH',
       'resource_access/:id/',
       'patchResourceAccess',
-      'Changes the default for flags.',
+      'Changes the default access level for feature flags.',
       {
         body: is.openObject({ access_level: FLAG_LEVEL }, { resource: RESOURCE }),
         answers: { 200: done(RESOURCE_ACCESS) },
@@ -157,7 +172,7 @@ export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
       'DELETE',
       'resource_access/:id/',
       'deleteResourceAccess',
-      'Removes the default for flags.',
+      'Removes the default access level for feature flags.',
       {
         answers: { 204: done() },
         handle(call) {
@@ -198,7 +213,7 @@ async function setLevel(call: OrganizationCall, level: FlagAccessLevel) {
 function settingInPath({ services, request }: Pick<OrganizationCall, 'services' | 'request'>) {
   const { flagAccess } = organizationOf(services)
   if (flagAccess !== null && request.parameter('id') === String(FLAG_RESOURCE_ID)) return flagAccess
-  throw new ServiceError('not_found', 'the organization has set no such level')
+  throw new ServiceError('not_found', 'The organization has not set this access level.')
 }
 
 function settingBody({ services }: Pick<OrganizationCall, 'services'>, setting: FlagAccessSetting) {

@@ -47,35 +47,35 @@ const CHANNEL_RULES = is.about(
       ),
     }),
   ),
-  'Names channels of sessions; the first rule that fits decides.',
+  'Rules that name the channel of a session. The first rule that matches decides.',
 )
 
 const SETTINGS = {
   timezone: is.about(is.name(NAME_CHARACTERS_MAX), 'Such as Europe/Berlin.'),
   anonymize_ips: is.BOOLEAN,
-  group_types_closed: is.about(is.BOOLEAN, 'Events make no new group types.'),
+  group_types_closed: is.about(is.BOOLEAN, 'Events create no new group types.'),
   autocapture_opt_out: is.about(is.BOOLEAN, 'Browsers capture no clicks, changes and submits.'),
   autocapture_exceptions_opt_in: is.about(is.BOOLEAN, 'Browsers capture exceptions.'),
   autocapture_web_vitals_opt_in: is.about(is.BOOLEAN, 'Browsers capture web vitals.'),
   daily_events_limit: is.about(
     is.nullable(is.WHOLE),
-    'Events that are stored of a day, from midnight UTC on; null: all. Further ones are answered 200 with quota_limited.',
+    'Number of events that are stored per day, starting at midnight UTC. Null means no limit. Requests beyond the limit are answered with 200 and quota_limited.',
   ),
-  daily_bytes_limit: is.about(is.nullable(is.WHOLE), 'The same for bytes of events.'),
+  daily_bytes_limit: is.about(is.nullable(is.WHOLE), 'The same limit for bytes of events.'),
   test_account_filters: is.list(
     is.refused(
       is.JSON_OBJECT,
-      'test_account_filters must hold objects, such as {"key": "email", ...}',
+      '`test_account_filters` must contain objects, such as {"key": "email", ...}.',
     ),
   ),
   path_cleaning_filters: is.about(
     is.list(is.openObject({ regex: is.TEXT, alias: is.TEXT }, { order: is.nullable(is.NUMBER) })),
-    'What makes paths alike: the alias stands in the place of what the pattern finds.',
+    'Rules that make similar paths equal: the alias replaces the text that matches the pattern.',
   ),
   customChannelTypeRules: CHANNEL_RULES,
   modifiers: is.about(
     is.openObject({}, { customChannelTypeRules: CHANNEL_RULES }),
-    'Holds `customChannelTypeRules`, too: written here or there, shown in both places.',
+    'Also contains `customChannelTypeRules`. It can be written here or at the top level, and is shown in both places.',
   ),
 }
 /** A project. */
@@ -88,7 +88,7 @@ export const PROJECT = is.namedObject('Project', {
   ...SETTINGS,
   today: is.about(
     is.object({ events: is.WHOLE, bytes: is.WHOLE, is_limited: is.BOOLEAN }),
-    'What was accepted since midnight UTC, here; is_limited: a daily limit is reached.',
+    'The events that this machine accepted since midnight UTC. is_limited: a daily limit is reached.',
   ),
   is_demo: is.BOOLEAN,
   effective_membership_level: LEVEL,
@@ -117,8 +117,9 @@ const ofOrganization = organizationRoutes<OrganizationServices>('projects/')
 /** The projects and their secret keys. */
 export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
   name: 'Projects',
-  sentence: 'Projects, their settings, and their secret keys, which read the flags of one project.',
-  segments: { id: is.about(is.WHOLE, 'Number of the key.') },
+  sentence:
+    'Projects, their settings, and their secret keys, which can read the flags of one project.',
+  segments: { id: is.about(is.WHOLE, 'Key number.') },
   routes: [
     route('GET', '', 'listProjects', 'Lists the projects that the key may use.', {
       who: callerWith('project:read'),
@@ -134,7 +135,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
           projectBody(call, project),
         ),
     }),
-    route('POST', '', 'createProject', 'Makes a project.', {
+    route('POST', '', 'createProject', 'Creates a project.', {
       who: byAdministrators(inOrganization('project:write')),
       body: DRAFT,
       answers: { 201: done(PROJECT) },
@@ -145,11 +146,11 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
       answers: { 200: done(PROJECT) },
       handle(call) {
         const project = call.services.directory.projectById(call.projectId)
-        if (project === null) throw new ServiceError('not_found', 'there is no such project')
+        if (project === null) throw new ServiceError('not_found', 'This project does not exist.')
         return projectBody(call, project)
       },
     }),
-    route('PATCH', ':project_id/', 'patchProject', 'Changes a project.', {
+    route('PATCH', ':project_id/', 'patchProject', 'Updates a project.', {
       body: CHANGES,
       answers: { 200: done(PROJECT) },
       async handle(call) {
@@ -163,7 +164,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
       handle: async (call) =>
         pageOfList(call, await secretsInForce(call), (key) => secretBody(key, null)),
     }),
-    route('POST', ':project_id/secret_keys/', 'createSecretKey', 'Makes a secret key.', {
+    route('POST', ':project_id/secret_keys/', 'createSecretKey', 'Creates a secret key.', {
       body: is.openObject({}, { label: LABEL }),
       answers: { 201: done(SECRET_KEY) },
       async handle(call) {
@@ -182,7 +183,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
       'POST',
       ':project_id/secret_keys/:id/roll/',
       'rollSecretKey',
-      'Gives a secret key a new text.',
+      'Replaces the secret of a secret key.',
       {
         answers: { 200: done(SECRET_KEY) },
         async handle(call) {
@@ -296,7 +297,7 @@ async function secretInPath(call: ProjectCall): Promise<number> {
   const id = call.number('id')
   const keys = await secretsInForce(call)
   if (id !== null && keys.some((key) => key.id === id)) return id
-  throw new ServiceError('not_found', 'the project has no such secret key')
+  throw new ServiceError('not_found', 'The project has no such secret key.')
 }
 
 async function secretsInForce(call: ProjectCall): Promise<readonly SecretKeyView[]> {

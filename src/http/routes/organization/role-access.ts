@@ -39,12 +39,12 @@ const route = routesOf<AccessCall['services']>(
 /** The roles that may change a flag. */
 export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
   name: 'Role access',
-  sentence: 'Which roles may change a flag that is closed to others.',
+  sentence: 'The roles that may edit a restricted flag.',
   segments: { id: is.about(is.WHOLE, 'Number of the entry.') },
   routes: [
-    route('GET', '', 'listRoleAccess', 'Lists the roles that may change a flag.', {
+    route('GET', '', 'listRoleAccess', 'Lists the roles that may edit a flag.', {
       query: is.options({
-        role_id: is.about(is.TEXT, 'Only the entry of this role.'),
+        role_id: is.about(is.TEXT, 'Return only the entry of this role.'),
         ...PAGE_MEMBERS,
       }),
       answers: { 200: done(is.pageOf(ACCESS)) },
@@ -62,7 +62,7 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
         return pageBody(call, page, found.count, bodies)
       },
     }),
-    route('POST', '', 'createRoleAccess', 'Lets a role change a flag.', {
+    route('POST', '', 'createRoleAccess', 'Allows a role to edit a flag.', {
       body: is.openObject({ role_id: is.CLIENT_UUID }),
       answers: { 201: done(ACCESS) },
       async handle(call) {
@@ -81,7 +81,7 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
         return entryBody(call, flag, entry)
       },
     }),
-    route('DELETE', ':id/', 'deleteRoleAccess', 'Takes the right back.', {
+    route('DELETE', ':id/', 'deleteRoleAccess', 'Removes the permission of a role.', {
       answers: { 204: done() },
       async handle(call) {
         const { flag, entry } = await existingEntry(call)
@@ -112,12 +112,14 @@ async function existingEntry(
   const id = call.number('id')
   const entry = id === null ? null : await ask(call, 'getRoleAccess', { flag: numbers, id })
   if (entry !== null) return { flag, entry }
-  throw new ServiceError('not_found', 'the feature flag has no such role access entry')
+  throw new ServiceError('not_found', 'The feature flag has no such role access entry.')
 }
 
 function requireRights({ services, user }: AccessCall, flag: Flag): void {
   if (canWriteRoleAccess(services.directory.flagEditor(user), flag)) return
-  throw denied('only its creator, administrators and roles that may edit flags share this flag')
+  throw denied(
+    'Only the creator of the flag, administrators, and roles that may edit flags can share this flag.',
+  )
 }
 
 /** Returns the body of an entry. Interface description, section 2.5. */
@@ -136,5 +138,5 @@ function entryBody(
 }
 
 function unknownFlag(): ServiceError {
-  return new ServiceError('not_found', 'the project has no such feature flag')
+  return new ServiceError('not_found', 'The project has no such feature flag.')
 }

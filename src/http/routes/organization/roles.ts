@@ -32,7 +32,7 @@ export const ROLE_SCHEMA = is.namedObject('Role', {
   created_at: is.TIME,
   created_by: is.nullable(USER_SUMMARY),
   members: is.about(is.TEXT, 'E-mail addresses, separated by commas.'),
-  associated_flags: is.about(is.TEXT, 'Keys of flags, separated by commas.'),
+  associated_flags: is.about(is.TEXT, 'Flag keys, separated by commas.'),
 })
 const MEMBERSHIP = is.namedObject('RoleMembership', {
   id: is.UUID,
@@ -52,14 +52,14 @@ const route = organizationRoutes<OrganizationServices>('roles/')
 /** The roles and their members. */
 export const ROLE_RESOURCE: Resource<OrganizationServices> = {
   name: 'Roles',
-  sentence: 'What users may do with flags together.',
-  segments: { id: is.about(is.UUID, 'Id of the membership.') },
+  sentence: 'Groups of users with shared access to flags.',
+  segments: { id: is.about(is.UUID, 'ID of the membership.') },
   routes: [
     route('GET', '', 'listRoles', 'Lists the roles.', {
       ...listing(ROLE_SCHEMA),
       handle: (call) => askPage(call, 'listRoles', (view) => roleBody(call.services, view)),
     }),
-    route('POST', '', 'createRole', 'Makes a role.', {
+    route('POST', '', 'createRole', 'Creates a role.', {
       body: DRAFT,
       answers: { 201: done(ROLE_SCHEMA) },
       async handle(call) {
@@ -71,12 +71,12 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
       answers: { 200: done(ROLE_SCHEMA) },
       handle: async (call) => roleBody(call.services, await existingRole(call)),
     }),
-    route('PATCH', ':role_id/', 'patchRole', 'Changes a role.', {
+    route('PATCH', ':role_id/', 'patchRole', 'Updates a role.', {
       body: CHANGES,
       answers: { 200: done(ROLE_SCHEMA) },
       handle: changeRole,
     }),
-    route('PUT', ':role_id/', 'putRole', 'Changes a role; the name must be there.', {
+    route('PUT', ':role_id/', 'putRole', 'Updates a role. The name is required.', {
       body: DRAFT,
       answers: { 200: done(ROLE_SCHEMA) },
       handle: changeRole,
@@ -111,14 +111,14 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
       'DELETE',
       ':role_id/role_memberships/:id/',
       'deleteRoleMembership',
-      'Takes a user out of a role.',
+      'Removes a user from a role.',
       {
         answers: { 204: done() },
         handle(call) {
           const id = roleInPath(call)
           const membershipId = call.uuid('id')
           if (membershipId === null) {
-            throw new ServiceError('not_found', 'the role has no such membership')
+            throw new ServiceError('not_found', 'The role has no such membership.')
           }
           return change(call, 'removeRoleMember', { id, membershipId })
         },
@@ -184,5 +184,5 @@ function roleInPath(call: RoleCall): string {
 }
 
 function unknownRole(): ServiceError {
-  return new ServiceError('not_found', 'the organization has no such role')
+  return new ServiceError('not_found', 'The organization has no such role.')
 }

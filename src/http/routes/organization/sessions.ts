@@ -43,7 +43,7 @@ const SESSION = is.namedObject('ConsoleSession', {
   projects: is.list(
     is.object({ id: is.WHOLE, name: is.TEXT, timezone: is.TEXT, api_token: is.TEXT }),
   ),
-  expires_at: is.about(is.TIME, 'When it ends if nobody uses it.'),
+  expires_at: is.about(is.TIME, 'When the session ends if it is not used.'),
 })
 const LISTED = is.namedObject('OpenConsoleSession', {
   id: is.WHOLE,
@@ -51,7 +51,10 @@ const LISTED = is.namedObject('OpenConsoleSession', {
   last_seen_at: is.TIME,
   address: is.TEXT,
   user_agent: is.TEXT,
-  key_label: is.about(is.nullable(is.TEXT), 'Label of its personal key; null for a login link.'),
+  key_label: is.about(
+    is.nullable(is.TEXT),
+    'Label of the personal key with which the session was started. Null for a login link.',
+  ),
   is_current: is.BOOLEAN,
 })
 const PROOF = is.named(
@@ -60,22 +63,23 @@ const PROOF = is.named(
     key: is.about(is.text(KEY_CHARACTERS_MAX), 'A personal key.'),
     code: is.about(
       is.text(LOGIN_CODE_CHARACTERS_MAX),
-      'The code of a login link; it is valid once.',
+      'The code of a login link. It can be used once.',
     ),
   }),
 )
-const WRONG_KEY = 'the personal API key is not valid; create one or check that it is complete'
-const WRONG_CODE = "the link was used before or is too old: 'tenrec login-link' prints another"
+const WRONG_KEY = 'The personal API key is not valid. Create one, or check that it is complete.'
+const WRONG_CODE =
+  'The login link was used before or has expired. Create another one with `tenrec login-link`.'
 
 const route = routesOf<SessionServices>('/api/console/', BY_SESSION)
 
 /** The routes for logging in, logging out and showing the session. */
 export const SESSION_RESOURCE: Resource<SessionServices> = {
   name: 'Console',
-  sentence: 'Sessions of the console, which stand in the place of a personal key.',
-  segments: { id: is.about(is.WHOLE, 'Number of the session.') },
+  sentence: 'Sessions of the console, which take the place of a personal key.',
+  segments: { id: is.about(is.WHOLE, 'Session number.') },
   routes: [
-    route('POST', 'session/', 'createConsoleSession', 'Logs in: begins a session.', {
+    route('POST', 'session/', 'createConsoleSession', 'Logs in and starts a session.', {
       who: ANYBODY,
       body: PROOF,
       answers: { 200: done(SESSION) },
@@ -85,11 +89,11 @@ export const SESSION_RESOURCE: Resource<SessionServices> = {
       ],
       respond: logIn,
     }),
-    route('GET', 'session/', 'getConsoleSession', 'Shows who is logged in.', {
+    route('GET', 'session/', 'getConsoleSession', 'Shows the user who is logged in.', {
       answers: { 200: done(SESSION) },
       handle: (call) => sessionBody(call, call.grant),
     }),
-    route('DELETE', 'session/', 'deleteConsoleSession', 'Logs out: ends the session.', {
+    route('DELETE', 'session/', 'deleteConsoleSession', 'Logs out and ends the session.', {
       answers: { 204: done() },
       async respond(call) {
         const { request, services, grant } = call
@@ -114,7 +118,7 @@ export const SESSION_RESOURCE: Resource<SessionServices> = {
         const id = call.number('id')
         const session = (await ownSessions(call)).find((own) => own.id === id)
         if (session === undefined) {
-          throw new ServiceError('not_found', 'there is no such session of yours')
+          throw new ServiceError('not_found', 'You have no such session.')
         }
         // A weak key that leaks must not log its user out.
         const rights = session.key ?? { scopes: ['*'], projectIds: 'all', expiresAtMs: null }
@@ -134,11 +138,15 @@ async function logIn(call: LoginCall) {
   requireConsole(request, services)
   const { key, code } = call.body()
   if ((key === undefined) === (code === undefined)) {
-    throw new ServiceError('required', 'send a personal key as key, or a code as code', {
-      attr: 'key',
-    })
+    throw new ServiceError(
+      'required',
+      'Send a personal key as `key`, or the code of a login link as `code`.',
+      {
+        attr: 'key',
+      },
+    )
   }
-  if (sessions === undefined) throw new TypeError('there is no console')
+  if (sessions === undefined) throw new TypeError('This server has no console.')
   const from = {
     address: addressBehind(request.peerAddress, request.head.forwardedFor, trustedProxies),
     userAgent: request.head.userAgent.slice(0, USER_AGENT_CHARACTERS_MAX),

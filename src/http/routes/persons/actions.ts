@@ -80,7 +80,7 @@ const FIELDS = {
     schema: is.list(is.named('ActionStepFields', is.openObject({}, STEP_MEMBERS))),
     read: (parameters) => listMember(parameters.json('steps'), 'steps', STEPS_MAX)?.map(readStep),
   } satisfies Field<readonly ActionStep[]>,
-  deleted: truth('With true the action is removed for good.'),
+  deleted: truth('If true, the action is removed permanently.'),
 }
 
 const route = routesOf<PersonServices>(
@@ -91,19 +91,19 @@ const route = routesOf<PersonServices>(
 /** The actions of a project. */
 export const ACTION_RESOURCE: Resource<PersonServices> = {
   name: 'Actions',
-  sentence: 'Names for sets of events.',
+  sentence: 'Named sets of events.',
   isTable: true,
   routes: [
     ...savedRoutes({
       thing: 'action',
       schema: ACTION,
       fields: FIELDS,
-      lists: 'Lists actions in the order of creation.',
-      changes: 'Changes an action.',
+      lists: 'Lists actions in order of creation.',
+      changes: 'Updates an action.',
       create: createAction,
       patch: patchAction,
     }),
-    route('DELETE', ':action_id/', 'deleteAction', 'Removes an action for good.', {
+    route('DELETE', ':action_id/', 'deleteAction', 'Removes an action permanently.', {
       answers: { 204: done() },
       async handle(call) {
         const id = idInPath(call, 'action')
@@ -143,13 +143,13 @@ async function patchAction(call: PersonCall): Promise<Answer> {
 
 function readTag(tag: unknown): string {
   const text = textMember(tag, 'tags', TAG_UNITS_MAX) ?? ''
-  if (text === '') throw invalidInput('tags', 'must hold texts')
+  if (text === '') throw invalidInput('tags', 'must contain texts')
   return text
 }
 
 function readStep(raw: unknown): ActionStep {
   if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) {
-    throw invalidInput('steps', 'may hold objects only')
+    throw invalidInput('steps', 'may contain objects only')
   }
   const members = new Map<string, unknown>(Object.entries(raw))
   const text = (name: string): string | null =>
@@ -157,7 +157,8 @@ function readStep(raw: unknown): ActionStep {
   const matching = (name: string, ifAbsent: StepMatching): StepMatching => {
     const value = members.get(name) ?? ifAbsent
     const found = MATCHINGS.find((one) => one === value)
-    if (found === undefined) throw invalidInput('steps', `need contains, exact or regex as ${name}`)
+    if (found === undefined)
+      throw invalidInput('steps', `need \`contains\`, \`exact\` or \`regex\` as \`${name}\``)
     return found
   }
   return {
@@ -180,7 +181,7 @@ async function checkSteps(steps: readonly ActionStep[]): Promise<readonly Filter
     if (selector !== null && !isSelector(selector)) {
       throw invalidInput(
         'steps',
-        'have a selector that cannot be read: use tags, classes, ids, [name="value"], :nth-child(n), spaces and >',
+        'have a selector that cannot be read. Use tags, classes, IDs, [name="value"], :nth-child(n), spaces and >',
       )
     }
   }

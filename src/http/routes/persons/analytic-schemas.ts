@@ -46,15 +46,15 @@ export const CHART_ACTOR_PAGE = is.namedObject(
   {
     results: is.list(PEOPLE),
     next: is.nullable(is.TEXT),
-    initial: is.about(is.TEXT, 'Address of the first page.'),
+    initial: is.about(is.TEXT, 'URL of the first page.'),
     missing_persons: is.about(
       is.WHOLE,
-      'Of the page those who are no persons: a distinct_id without one, of whom there is nothing to show.',
+      'Number of rows of this page that are not shown because their distinct_id belongs to no person.',
     ),
     is_cached: is.BOOLEAN,
     last_refresh: is.TIME,
   },
-  { total: is.about(is.WHOLE, 'People of all pages, with include_total.') },
+  { total: is.about(is.WHOLE, 'Number of people on all pages. Only with include_total.') },
 )
 /** A page of people with the periods in which they appear. */
 export const RETENTION_PAGE = is.namedObject(
@@ -66,81 +66,120 @@ export const RETENTION_PAGE = is.namedObject(
   },
   {
     total: is.WHOLE,
-    totals: is.about(is.list(is.WHOLE), 'How many of them appear in each period.'),
+    totals: is.about(is.list(is.WHOLE), 'The number of these people in each period.'),
   },
 )
 
 const SHARED = {
   events: is.about(is.list(SERIES), 'The series that are events.'),
   actions: is.about(is.list(SERIES), 'The series that are actions.'),
-  properties: is.about(FILTERS, 'Tests for all series.'),
+  properties: is.about(FILTERS, 'Filters for all series.'),
   ...RANGE,
-  explicit_date: is.about(is.BOOLEAN, 'Dates are the moments that they name; no end is moved.'),
-  filter_test_accounts: is.about(is.BOOLEAN, 'Adds the filters of the project.'),
-  include_total: is.about(is.BOOLEAN, 'Says how many people there are on all pages.'),
+  explicit_date: is.about(
+    is.BOOLEAN,
+    'Use the dates exactly as given. The end of the range is not moved.',
+  ),
+  filter_test_accounts: is.about(is.BOOLEAN, 'Apply the test account filters of the project.'),
+  include_total: is.about(is.BOOLEAN, 'Also return the number of people on all pages.'),
   search: is.about(is.TEXT, 'Part of an e-mail address, name or distinct_id.'),
 }
 const PAGE = is.pageParameters(PAGE_ROWS_MAX)
 const TARGET = {
-  entity_id: is.about(is.TEXT_OR_NUMBER, 'The event or action whose people are meant.'),
-  entity_type: is.about(is.choice('events', 'actions'), 'Which of both.'),
-  entity_math: is.about(is.TEXT, 'How the chart counts that series.'),
-  entity_order: is.about(is.WHOLE, 'Its number among the series.'),
-  math_property: is.about(is.TEXT, 'The property that is added up and the like.'),
-  math_group_type_index: is.about(is.WHOLE, 'The group type that is counted.'),
+  entity_id: is.about(is.TEXT_OR_NUMBER, 'The event or action whose people are returned.'),
+  entity_type: is.about(
+    is.choice('events', 'actions'),
+    'Whether entity_id is an event or an action.',
+  ),
+  entity_math: is.about(is.TEXT, 'The math of the series in the chart.'),
+  entity_order: is.about(is.WHOLE, 'Index of the series among the series of the chart.'),
+  math_property: is.about(is.TEXT, 'The property that is summed up, averaged and so on.'),
+  math_group_type_index: is.about(is.WHOLE, 'Number of the group type that is counted.'),
 }
 const BREAKDOWN = {
-  breakdown: is.about(is.TEXT_OR_NUMBER, 'A property or cohort that splits the chart; or a list.'),
-  breakdowns: is.about(is.list(is.JSON_OBJECT), 'Several, each with property and type.'),
-  breakdown_type: is.about(is.TEXT, 'What is split: event, person, group or cohort.'),
-  breakdown_group_type_index: is.about(is.WHOLE, 'The group type of that property.'),
-  breakdown_value: is.about(is.TEXT_OR_NUMBER, 'The value that is asked for.'),
-  breakdown_histogram_bin_count: is.about(is.WHOLE, 'Says that the value is a range of numbers.'),
+  breakdown: is.about(
+    is.TEXT_OR_NUMBER,
+    'A property or cohort to break down by, or a list of them.',
+  ),
+  breakdowns: is.about(is.list(is.JSON_OBJECT), 'Several breakdowns, each with property and type.'),
+  breakdown_type: is.about(is.TEXT, 'The kind of breakdown: event, person, group or cohort.'),
+  breakdown_group_type_index: is.about(
+    is.WHOLE,
+    'Number of the group type of the breakdown property.',
+  ),
+  breakdown_value: is.about(
+    is.TEXT_OR_NUMBER,
+    'The value of the breakdown whose people are returned.',
+  ),
+  breakdown_histogram_bin_count: is.about(is.WHOLE, 'The value is a range of numbers.'),
 }
 const FUNNEL = {
   ...SHARED,
   ...BREAKDOWN,
-  funnel_step: is.about(is.WHOLE, 'How far people came; negative for those who stopped there.'),
-  funnel_custom_steps: is.about(is.list(is.WHOLE), 'Exact numbers of steps.'),
-  funnel_order_type: is.about(is.choice('ordered', 'strict', 'unordered'), 'Order of the steps.'),
-  funnel_window_interval: is.about(is.WHOLE, 'How long an attempt may take: a number of units.'),
-  funnel_window_interval_unit: is.about(is.TEXT, 'Minute, hour, day, week or month.'),
-  funnel_window_days: is.about(is.WHOLE, 'The same in days; goes before both.'),
+  funnel_step: is.about(
+    is.WHOLE,
+    'The step that people reached. Negative for people who dropped off before that step.',
+  ),
+  funnel_custom_steps: is.about(is.list(is.WHOLE), 'The exact numbers of steps.'),
+  funnel_order_type: is.about(
+    is.choice('ordered', 'strict', 'unordered'),
+    'The required order of the steps.',
+  ),
+  funnel_window_interval: is.about(
+    is.WHOLE,
+    'The length of the conversion window, as a number of units.',
+  ),
+  funnel_window_interval_unit: is.about(
+    is.TEXT,
+    'Unit of the conversion window: minute, hour, day, week or month.',
+  ),
+  funnel_window_days: is.about(
+    is.WHOLE,
+    'The conversion window in days. It takes precedence over the other two.',
+  ),
   exclusions: is.about(is.list(is.JSON_OBJECT), 'Series that end an attempt.'),
-  funnel_viz_type: is.about(is.TEXT, 'With trends the period in which attempts begin counts.'),
-  entrance_period_start: is.about(is.TEXT, 'First moment of that period.'),
-  drop_off: is.about(is.TEXT, 'Those who did not convert.'),
-  funnel_from_step: is.about(is.WHOLE, 'The step from which they count.'),
-  funnel_to_step: is.about(is.WHOLE, 'The step up to which they count.'),
-  aggregation_group_type_index: is.about(is.WHOLE, 'Groups of this type instead of persons.'),
-  breakdown_attribution_type: is.about(is.TEXT, 'Which value stands for a person.'),
-  breakdown_attribution_value: is.about(is.WHOLE, 'The step that decides.'),
-  funnel_step_breakdown: is.about(is.TEXT_OR_NUMBER, 'The value of the breakdown; or a list.'),
+  funnel_viz_type: is.about(
+    is.TEXT,
+    'With trends, the funnel is computed for each period in which attempts begin.',
+  ),
+  entrance_period_start: is.about(is.TEXT, 'Start of that period.'),
+  drop_off: is.about(is.TEXT, 'Return the people who did not convert.'),
+  funnel_from_step: is.about(is.WHOLE, 'The step from which the conversion counts.'),
+  funnel_to_step: is.about(is.WHOLE, 'The step up to which the conversion counts.'),
+  aggregation_group_type_index: is.about(
+    is.WHOLE,
+    'Number of the group type to count instead of persons.',
+  ),
+  breakdown_attribution_type: is.about(
+    is.TEXT,
+    'Which value of the breakdown is attributed to a person.',
+  ),
+  breakdown_attribution_value: is.about(is.WHOLE, 'The step that decides the value.'),
+  funnel_step_breakdown: is.about(is.TEXT_OR_NUMBER, 'The value of the breakdown, or a list.'),
 }
 const CORRELATION = {
   ...FUNNEL,
   funnel_correlation_type: is.about(is.TEXT, 'Events, event_with_properties or properties.'),
-  funnel_correlation_person_entity: is.about(SERIES, 'The event in between.'),
+  funnel_correlation_person_entity: is.about(SERIES, 'The event between the steps.'),
   funnel_correlation_person_converted: is.about(is.BOOLEAN, 'Whether the people converted.'),
-  funnel_correlation_property_values: is.about(FILTERS, 'What the people are like.'),
-  funnel_correlation_person_limit: is.about(is.WHOLE, 'People of a page, 100 when absent.'),
-  funnel_correlation_person_offset: is.about(is.WHOLE, 'People to pass over.'),
+  funnel_correlation_property_values: is.about(FILTERS, 'The properties that the people have.'),
+  funnel_correlation_person_limit: is.about(is.WHOLE, 'People per page. The default is 100.'),
+  funnel_correlation_person_offset: is.about(is.WHOLE, 'Number of people to skip.'),
 }
 const PATHS = {
   ...SHARED,
   include_event_types: is.about(NAMES, 'Kinds of events: $pageview, $screen, custom_event.'),
-  include_custom_events: is.about(NAMES, 'Further events by name.'),
-  exclude_events: is.about(NAMES, 'Items that are taken away.'),
-  path_groupings: is.about(NAMES, 'Patterns that become one item.'),
+  include_custom_events: is.about(NAMES, 'More events, by name.'),
+  exclude_events: is.about(NAMES, 'Items to leave out.'),
+  path_groupings: is.about(NAMES, 'Patterns of items that are merged into one item.'),
   local_path_cleaning_filters: is.about(is.list(is.JSON_OBJECT), 'Patterns and their aliases.'),
-  start_point: is.about(is.TEXT, 'Item with which paths begin.'),
-  end_point: is.about(is.TEXT, 'Item with which paths end.'),
-  step_limit: is.about(is.WHOLE, 'Items of a path, 5 when absent.'),
+  start_point: is.about(is.TEXT, 'The item with which paths begin.'),
+  end_point: is.about(is.TEXT, 'The item with which paths end.'),
+  step_limit: is.about(is.WHOLE, 'Number of items in a path. The default is 5.'),
   path_start_key: is.about(is.TEXT, 'Position and item, such as 1_/about.'),
   path_end_key: is.about(is.TEXT, 'The item that must follow.'),
   path_dropoff_key: is.about(is.TEXT, 'The item with which paths must end.'),
-  funnel_paths: is.about(is.TEXT, 'Which part of a funnel paths are about.'),
-  funnel_filter: is.about(is.JSON_OBJECT, 'That funnel.'),
+  funnel_paths: is.about(is.TEXT, 'The part of the funnel that the paths cover.'),
+  funnel_filter: is.about(is.JSON_OBJECT, 'The funnel.'),
   ...PAGE,
 }
 
@@ -149,20 +188,23 @@ export const TRENDS_QUERY = is.options({ ...SHARED, ...TARGET, ...BREAKDOWN, ...
 /** The parameters of a lifecycle. */
 export const LIFECYCLE_QUERY = is.object(
   {
-    target_date: is.about(is.TEXT, 'A moment of the period.'),
+    target_date: is.about(is.TEXT, 'A time within the period.'),
     lifecycle_type: is.about(is.TEXT, 'New, returning, resurrecting or dormant, in lower case.'),
   },
   { ...SHARED, ...PAGE },
 )
 /** The parameters of a retention. */
 export const RETENTION_QUERY = is.options({
-  target_entity: is.about(SERIES, 'The event that begins; $pageview when absent.'),
-  returning_entity: is.about(SERIES, 'The event that shows a return.'),
-  retention_type: is.about(is.TEXT, 'With retention_first_time only the first one counts.'),
-  period: is.about(is.choice('Hour', 'Day', 'Week', 'Month'), 'How long a period is.'),
-  total_intervals: is.about(is.WHOLE, 'Periods of the range, 11 when absent.'),
+  target_entity: is.about(SERIES, 'The event that starts a cohort. The default is $pageview.'),
+  returning_entity: is.about(SERIES, 'The event that counts as a return.'),
+  retention_type: is.about(
+    is.TEXT,
+    'With retention_first_time, only the first event of a person counts.',
+  ),
+  period: is.about(is.choice('Hour', 'Day', 'Week', 'Month'), 'The length of a period.'),
+  total_intervals: is.about(is.WHOLE, 'Number of periods in the range. The default is 11.'),
   selected_interval: is.about(is.WHOLE, 'The period of the cohort, from 0.'),
-  appears_in: is.about(is.WHOLE, 'Only those who came back so many periods later.'),
+  appears_in: is.about(is.WHOLE, 'Return only people who came back this many periods later.'),
   ...SHARED,
   ...PAGE,
 })
@@ -170,7 +212,7 @@ export const RETENTION_QUERY = is.options({
 export const STICKINESS_QUERY = is.options({
   ...SHARED,
   ...TARGET,
-  stickiness_days: is.about(is.WHOLE, 'In how many periods.'),
+  stickiness_days: is.about(is.WHOLE, 'The number of periods.'),
   ...PAGE,
 })
 /** The parameters of a funnel. */

@@ -39,7 +39,7 @@ import {
   truth,
 } from './saved-things.ts'
 
-const MEMBERS_ENTRIES = 'persons at most: send the rest with PATCH'
+const MEMBERS_ENTRIES = 'persons. Send the rest with PATCH'
 
 const COHORT = is.namedObject('Cohort', {
   id: is.WHOLE,
@@ -53,14 +53,14 @@ const COHORT = is.namedObject('Cohort', {
   created_at: is.TIME,
   last_calculation: is.nullable(is.TIME),
   errors_calculating: is.WHOLE,
-  count: is.about(is.nullable(is.WHOLE), 'Members; may be null in lists.'),
+  count: is.about(is.nullable(is.WHOLE), 'Number of members. It may be null in lists.'),
   is_static: is.BOOLEAN,
 })
 /** The schema of the cohorts that a person belongs to. */
 export const COHORTS_OF_PERSON = is.object({ results: is.list(COHORT) })
 const FIELDS = {
   ...NAME_FIELDS,
-  is_static: truth('A list of persons instead of a rule; cannot change.'),
+  is_static: truth('A list of persons instead of a rule. It cannot be changed later.'),
   filters: {
     schema: is.about(is.JSON_OBJECT, 'The rule, as {"properties": filters}.'),
     /** Returns the filter tree as it was sent, or null if the request explicitly sends none. */
@@ -74,14 +74,14 @@ const FIELDS = {
     schema: is.about(is.list(is.TEXT), 'Persons to add to a static cohort.'),
     read: readDistinctIds,
   },
-  deleted: truth('With true the cohort is removed for good.'),
+  deleted: truth('If true, the cohort is removed permanently.'),
 }
 type CohortFields = FieldsOf<typeof FIELDS>
 
 /** The cohorts of a project. */
 export const COHORT_RESOURCE: Resource<PersonServices> = {
   name: 'Cohorts',
-  sentence: 'Sets of persons, by a rule or as a list.',
+  sentence: 'Sets of persons, defined by a rule or as a list.',
   isTable: true,
   routes: [
     ...savedRoutes({
@@ -90,7 +90,7 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
       fields: FIELDS,
       bodyTypes: ['text/csv'],
       lists: 'Lists cohorts.',
-      changes: 'Changes a cohort or adds members.',
+      changes: 'Updates a cohort or adds members.',
       create: createCohort,
       patch: patchCohort,
     }),
@@ -100,7 +100,7 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
         path: '/api/projects/:project_id/cohorts/:cohort_id/',
         allow: 'GET, PATCH, PUT',
       },
-      'send PATCH with {"deleted": true}: other cohorts and flags may refer to this one',
+      'A cohort cannot be deleted this way, because other cohorts and flags may refer to it. Send PATCH with {"deleted": true}.',
     ),
   ],
 }
@@ -142,7 +142,7 @@ async function readChanges(fields: CohortFields, before: CohortView) {
   const { is_static: isStatic, person_uuids: personUuids = [], filters, ...others } = fields
   const { distinct_ids: distinctIds = [], ...texts } = others
   if (isStatic !== undefined && isStatic !== before.is_static) {
-    throw invalidInput('is_static', 'cannot change: create another cohort')
+    throw invalidInput('is_static', 'cannot be changed. Create another cohort')
   }
   if (texts.name === '') throw invalidInput('name', 'must not be empty')
   if (before.is_static) requireNoFilters(fields)
@@ -180,7 +180,7 @@ function readPersonUuids(parameters: RequestParameters): readonly string[] {
   const attr = isOldName ? '_create_static_person_ids' : 'person_uuids'
   return readMembers(parameters, attr).map((text) => {
     const uuid = typeof text === 'string' ? parseUuid(text) : null
-    if (uuid === null) throw invalidInput(attr, 'must hold uuids of persons')
+    if (uuid === null) throw invalidInput(attr, 'must contain UUIDs of persons')
     return formatUuid(uuid, 0)
   })
 }
@@ -188,7 +188,7 @@ function readPersonUuids(parameters: RequestParameters): readonly string[] {
 function readDistinctIds(parameters: RequestParameters, attr: string): readonly string[] {
   return readMembers(parameters, attr).map((id) => {
     if (typeof id === 'string' && id !== '') return id
-    throw invalidInput(attr, 'must hold texts')
+    throw invalidInput(attr, 'must contain texts')
   })
 }
 
@@ -201,7 +201,7 @@ function readTable(body: Uint8Array): Pick<CohortFields, 'distinct_ids' | 'perso
   try {
     text = cleanText(new TextDecoder('utf-8', { fatal: true }).decode(body))
   } catch (cause) {
-    throw new ServiceError('parse_error', 'the table is not UTF-8', { cause })
+    throw new ServiceError('parse_error', 'The table is not valid UTF-8.', { cause })
   }
   const { distinctIds, personUuids } = readMemberTable(text)
   listMember(distinctIds, 'csv', MEMBERS_MAX, MEMBERS_ENTRIES)
@@ -229,12 +229,12 @@ async function readTree(fields: CohortFields, before: CohortView | null): Promis
 
 function requireNoFilters({ filters }: CohortFields): void {
   if (filters === undefined || filters === null) return
-  throw invalidInput('filters', 'belong to cohorts that are not static')
+  throw invalidInput('filters', 'are not allowed for a static cohort')
 }
 
 function requireNoMembers(fields: CohortFields): void {
   for (const name of ['person_uuids', 'distinct_ids'] as const) {
-    if ((fields[name] ?? []).length > 0) throw invalidInput(name, 'need "is_static": true')
+    if ((fields[name] ?? []).length > 0) throw invalidInput(name, 'needs "is_static": true')
   }
 }
 
@@ -254,7 +254,7 @@ async function checkReferences(
     seen.add(id)
     const cohort = known.get(id)
     if (cohort === undefined || cohort.deleted)
-      throw invalidInput('filters', 'refer to an unknown cohort')
+      throw invalidInput('filters', 'refers to a cohort that does not exist')
     const { properties } = cohort.filters
     if (properties !== undefined) rest.push(...cohortsIn(readCohortFilters(properties)))
   }

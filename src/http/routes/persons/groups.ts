@@ -39,7 +39,10 @@ const GROUP_TYPE = is.namedObject('GroupType', {
   group_type_index: is.WHOLE,
   name_singular: is.nullable(is.TEXT),
   name_plural: is.nullable(is.TEXT),
-  order: is.about(is.nullable(is.WHOLE), 'Lists show smaller numbers first, and null last.'),
+  order: is.about(
+    is.nullable(is.WHOLE),
+    'Lists sort by this number in ascending order, with null last.',
+  ),
 })
 const NAME = is.nullable(is.text(NAME_CHARACTERS_MAX))
 const TYPE_CHANGES = is.list(
@@ -77,7 +80,7 @@ const route = routesOf<GroupServices>(
 /** The groups and group types of a project. */
 export const GROUP_RESOURCE: Resource<GroupServices> = {
   name: 'Groups',
-  sentence: 'Companies and other groups, as events named them.',
+  sentence: 'Companies and other groups that events refer to.',
   isTable: true,
   segments: { group_type_index: TYPE_INDEX.group_type_index },
   routes: [
@@ -89,7 +92,7 @@ export const GROUP_RESOURCE: Resource<GroupServices> = {
       'PATCH',
       'groups_types/update_metadata/',
       'updateGroupTypes',
-      'Names group types and puts them in order.',
+      'Renames and reorders group types.',
       {
         body: TYPE_CHANGES,
         answers: { 200: done(is.list(GROUP_TYPE)) },
@@ -124,7 +127,7 @@ export const GROUP_RESOURCE: Resource<GroupServices> = {
         search: is.about(is.TEXT, 'Part of the key.'),
         limit: is.about(
           is.WHOLE,
-          `Groups of a page: ${PAGE_LIMITS.default} when absent, ${PAGE_LIMITS.max} at most.`,
+          `Groups per page. The default is ${PAGE_LIMITS.default}, the maximum ${PAGE_LIMITS.max}.`,
         ),
         cursor: CURSOR,
       }),
@@ -226,7 +229,7 @@ async function updateProperty(call: PersonCall): Promise<Answer> {
 function readTypeIndex(parameters: RequestParameters): number {
   const text = parameters.text('group_type_index')
   if (text === null) {
-    const detail = 'group_type_index is missing: groups_types/ lists them'
+    const detail = '`group_type_index` is missing. The route `groups_types/` lists the numbers.'
     throw new ServiceError('required', detail, { attr: 'group_type_index' })
   }
   return indexOf(text)

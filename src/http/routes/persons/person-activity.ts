@@ -60,11 +60,11 @@ const route = routesOf<PersonServices>(
 
 /** The routes of changes to persons, and of one person's properties over time. */
 export const ACTIVITY_ROUTES: readonly AnyRoute<PersonServices>[] = [
-  route('GET', 'activity/', 'listPersonsActivity', 'Lists changes of all persons.', {
+  route('GET', 'activity/', 'listPersonsActivity', 'Lists the changes of all persons.', {
     ...LOG,
     respond: (call) => listActivity(call, false),
   }),
-  route('GET', ':id/activity/', 'listPersonActivity', 'Lists changes of a person.', {
+  route('GET', ':id/activity/', 'listPersonActivity', 'Lists the changes of a person.', {
     ...LOG,
     respond: (call) => listActivity(call, true),
   }),
@@ -72,15 +72,15 @@ export const ACTIVITY_ROUTES: readonly AnyRoute<PersonServices>[] = [
     'GET',
     ':id/properties_timeline/',
     'getPropertiesTimeline',
-    'Shows how the properties that an insight is about changed.',
+    'Shows how the properties used by an insight changed.',
     {
       who: inProject('person:read'),
       query: is.options({
-        events: is.about(is.list(SERIES), 'Which events count; all when absent.'),
+        events: is.about(is.list(SERIES), 'The events whose properties count. The default is all.'),
         actions: is.about(is.list(is.ANY), 'Must be empty.'),
-        properties: is.about(FILTERS, 'Tests on properties.'),
-        breakdown: is.about(is.TEXT, 'A property that counts, too.'),
-        breakdown_type: is.about(is.TEXT, 'With person, breakdown is a property of persons.'),
+        properties: is.about(FILTERS, 'Filters on properties.'),
+        breakdown: is.about(is.TEXT, 'A property that also counts.'),
+        breakdown_type: is.about(is.TEXT, 'With person, breakdown is a person property.'),
         ...RANGE,
       }),
       answers: { 200: done(TIMELINE) },
@@ -109,7 +109,7 @@ async function listActivity(call: PersonCall, isOfPerson: boolean): Promise<Answ
 
 function pageOf(parameters: RequestParameters): number {
   const page = parameters.wholeNumber('page') ?? 1
-  if (page === 0) throw invalidInput('page', 'must be a number from 1')
+  if (page === 0) throw invalidInput('page', 'must be a number, at least 1')
   return Math.min(page, PAGES_MAX)
 }
 
@@ -162,7 +162,7 @@ function readTimeline(call: PersonCall, parameters: RequestParameters): Timeline
   const series = parameters.json('events')
   const actions = parameters.json('actions')
   if (Array.isArray(actions) && actions.length > 0) {
-    throw invalidInput('actions', 'names actions, and there are none: list events instead')
+    throw invalidInput('actions', 'must be empty. List `events` instead')
   }
   return {
     eventNames: eventNamesOf(series),
@@ -188,7 +188,7 @@ function eventNamesOf(series: unknown): readonly string[] {
     if (typeof item === 'string') return item
     if (isObject(item) && (item['id'] === null || typeof item['id'] === 'string')) return item['id']
     const detail =
-      'each of events must be an object with the name of an event as id, or null for all'
+      'Each entry of `events` must be an object with the name of an event as `id`, or null for all events.'
     throw new ServiceError('invalid_input', detail, { attr: 'events' })
   })
   return names.includes(null) ? [] : [...new Set(names.filter((name) => name !== null))]

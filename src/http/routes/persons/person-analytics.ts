@@ -81,13 +81,14 @@ function getAndPost(spec: AnalyticRoute): readonly AnyRoute<PersonServices>[] {
 /** The routes that list the people behind a number of a chart. */
 export const ANALYTIC_RESOURCE: Resource<PersonServices> = {
   name: 'Analytics',
-  sentence: 'Who is behind a number of a chart. The parameters are those of the links of charts.',
+  sentence:
+    'The people behind a number of a chart. The parameters are those of the links in charts.',
   isTable: true,
   routes: [
     get({
       name: 'trends',
       id: 'TrendsPersons',
-      summary: 'People of a point of a trend.',
+      summary: 'People of one point of a trend.',
       query: TRENDS_QUERY,
       kind: 'trends',
     }),
@@ -102,7 +103,7 @@ export const ANALYTIC_RESOURCE: Resource<PersonServices> = {
     get({
       name: 'retention',
       id: 'RetentionPersons',
-      summary: 'When people came back.',
+      summary: 'People by when they came back.',
       query: RETENTION_QUERY,
       answer: RETENTION_PAGE,
       kind: 'retention',
@@ -110,7 +111,7 @@ export const ANALYTIC_RESOURCE: Resource<PersonServices> = {
     get({
       name: 'stickiness',
       id: 'StickinessPersons',
-      summary: 'People by active periods.',
+      summary: 'People by number of active periods.',
       query: STICKINESS_QUERY,
       answer: ACTOR_PAGE,
       kind: 'stickiness',
@@ -118,21 +119,21 @@ export const ANALYTIC_RESOURCE: Resource<PersonServices> = {
     ...getAndPost({
       name: 'funnel',
       id: 'FunnelPersons',
-      summary: 'People of a step of a funnel.',
+      summary: 'People of one funnel step.',
       query: FUNNEL_QUERY,
       kind: 'funnel',
     }),
     ...getAndPost({
       name: 'funnel/correlation',
       id: 'CorrelationPersons',
-      summary: 'People of a funnel with an event or property in common.',
+      summary: 'People of a funnel who have an event or property in common.',
       query: CORRELATION_QUERY,
       kind: 'correlation',
     }),
     ...getAndPost({
       name: 'path',
       id: 'PathPersons',
-      summary: 'People who went a way.',
+      summary: 'People who took a path.',
       query: PATH_QUERY,
       kind: 'path',
     }),

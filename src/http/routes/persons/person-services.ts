@@ -79,11 +79,11 @@ export async function change(
       throw invalidInput('main_distinct_id', 'must be one of the distinct_ids of the person')
     case 'no_members': {
       const what =
-        'names nobody whom the project knows: its first column, or one that is called distinct_id or person_id, must hold ids of persons'
-      throw invalidInput('csv', what, 'the table')
+        'has no person of this project. Its first column, or a column named `distinct_id` or `person_id`, must contain IDs of persons'
+      throw invalidInput('csv', what, 'The table')
     }
     case 'too_large': {
-      const what = `would have more than ${result.bytesMax} bytes of JSON: delete some first`
+      const what = `would have more than ${result.bytesMax} bytes of JSON. Delete some properties first`
       throw invalidInput('properties', what)
     }
   }
@@ -105,7 +105,7 @@ function personInPath({ request }: Pick<PersonCall, 'request'>): PersonReference
   const person = personReference(request.parameter('id'))
   if (person !== null) return person
   const detail =
-    'a person has a number or a uuid in the path; find one by persons/?distinct_id=<distinct_id>'
+    'The path needs the number or UUID of a person. Find one with `persons/?distinct_id=<distinct_id>`.'
   throw new ServiceError('invalid_input', detail)
 }
 
@@ -140,5 +140,5 @@ export function namedValue(parameters: RequestParameters): JsonObject {
 
 /** Returns the 404 error for an object that the project does not have. */
 export function unknown(thing: Thing): ServiceError {
-  return new ServiceError('not_found', `the project has no such ${thing}`)
+  return new ServiceError('not_found', `The project has no such ${thing}.`)
 }

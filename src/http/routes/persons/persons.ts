@@ -59,13 +59,13 @@ const PERSON_CHANGED = is.namedObject(
   ID_COUNT,
 )
 const PERSONS_DELETED = is.namedObject('PersonsDeleted', {
-  persons_found: is.about(is.WHOLE, 'Persons that the request named and that exist.'),
+  persons_found: is.about(is.WHOLE, 'Number of existing persons that the request named.'),
   persons_deleted: is.WHOLE,
   events_queued_for_deletion: is.BOOLEAN,
   recordings_queued_for_deletion: is.BOOLEAN,
   deletion_errors: is.about(
     is.list(is.object({ person_uuid: is.UUID })),
-    'Persons that were left as they were; send them again.',
+    'Persons that were not changed. Send them again.',
   ),
 })
 const VALUE_COUNT = is.namedObject('ValueCount', { name: is.TEXT, count: is.WHOLE })
@@ -81,16 +81,17 @@ const route = routesOf<PersonServices>(PERSONS, inProject('person:read'), inProj
 /** The persons of a project, without analytics. */
 export const PERSON_RESOURCE: Resource<PersonServices> = {
   name: 'Persons',
-  sentence: 'Users as events made them. Parameters may stand in the query or in a JSON body.',
-  segments: { id: is.about(is.TEXT_OR_NUMBER, 'Number or uuid of the person.') },
+  sentence:
+    'Users, as their events created them. Parameters can be sent in the query or in a JSON body.',
+  segments: { id: is.about(is.TEXT_OR_NUMBER, 'Number or UUID of the person.') },
   isTable: true,
   routes: [
-    route('GET', '', 'listPersons', 'Lists persons, the newest first.', {
+    route('GET', '', 'listPersons', 'Lists persons, newest first.', {
       query: is.options({
         distinct_id: is.about(is.TEXT, 'The person with this distinct_id.'),
-        email: is.about(is.TEXT, 'Persons whose property email is exactly this.'),
-        search: is.about(is.TEXT, 'Part of the e-mail address, or a distinct_id, or a uuid.'),
-        properties: is.about(FILTERS, 'Tests on properties.'),
+        email: is.about(is.TEXT, 'Persons whose property email is exactly this text.'),
+        search: is.about(is.TEXT, 'Part of the e-mail address, or a distinct_id, or a UUID.'),
+        properties: is.about(FILTERS, 'Filters on properties.'),
         cohort: is.about(is.WHOLE, 'Members of the cohort with this number.'),
         ...is.pageParameters(PAGE_ROWS_MAX),
       }),
@@ -99,30 +100,30 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
     }),
     refusedRoute(
       { method: 'POST', path: PERSONS, allow: 'GET' },
-      'persons are made by events: send an $identify event with the distinct_id instead',
+      'Persons are created by events. Send an `$identify` event with the distinct_id instead.',
     ),
     route('GET', 'values/', 'listPersonValues', 'Counts the values of a property.', {
       query: is.options({
-        key: is.about(is.TEXT, 'Name of the property; without it nothing is found.'),
-        value: is.about(is.TEXT, 'Only values that contain this.'),
+        key: is.about(is.TEXT, 'Name of the property. Without it, the result is empty.'),
+        value: is.about(is.TEXT, 'Return only values that contain this text.'),
       }),
       answers: { 200: done(is.list(VALUE_COUNT)) },
       respond: listValues,
     }),
     route('GET', 'cohorts/', 'listCohortsOfPerson', 'Lists the cohorts of a person.', {
       query: is.object({
-        person_id: is.about(is.TEXT_OR_NUMBER, 'Number or uuid of the person.'),
+        person_id: is.about(is.TEXT_OR_NUMBER, 'Number or UUID of the person.'),
       }),
       answers: { 200: done(COHORTS_OF_PERSON) },
       respond: listCohorts,
     }),
-    route('POST', 'bulk_delete/', 'deletePersons', 'Removes persons for good.', {
+    route('POST', 'bulk_delete/', 'deletePersons', 'Removes persons permanently.', {
       body: is.options({
-        ids: is.about(is.list(is.TEXT_OR_NUMBER), 'Numbers or uuids of the persons.'),
-        distinct_ids: is.about(is.list(is.TEXT_OR_NUMBER), 'The same by their distinct_ids.'),
-        delete_events: is.about(is.BOOLEAN, 'Removes the events, too.'),
-        keep_person: is.about(is.BOOLEAN, 'Keeps the persons, for a removal of their events.'),
-        delete_recordings: is.about(is.BOOLEAN, 'There are none.'),
+        ids: is.about(is.list(is.TEXT_OR_NUMBER), 'Numbers or UUIDs of the persons.'),
+        distinct_ids: is.about(is.list(is.TEXT_OR_NUMBER), 'The persons by their distinct_ids.'),
+        delete_events: is.about(is.BOOLEAN, 'Also remove the events.'),
+        keep_person: is.about(is.BOOLEAN, 'Keep the persons, and remove only their events.'),
+        delete_recordings: is.about(is.BOOLEAN, 'Ignored, because there are no recordings.'),
       }),
       answers: { 202: done(PERSONS_DELETED) },
       respond: deletePersons,
@@ -131,17 +132,17 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
       query: is.options({
         distinct_ids_offset: is.about(
           is.WHOLE,
-          'Ids to leave out, of those in the order of linking.',
+          'Number of distinct_ids to skip, in the order in which they were linked.',
         ),
       }),
       answers: { 200: done(PERSON) },
       respond: getPerson,
     }),
     route('PATCH', ':id/', 'patchPerson', 'Sets properties of a person.', SETTING),
-    route('PUT', ':id/', 'putPerson', 'The same as PATCH.', SETTING),
-    route('DELETE', ':id/', 'deletePerson', 'Removes a person for good.', {
+    route('PUT', ':id/', 'putPerson', 'Same as PATCH.', SETTING),
+    route('DELETE', ':id/', 'deletePerson', 'Removes a person permanently.', {
       query: is.options({
-        delete_events: is.about(is.TEXT, 'Removes the events, too, unless false or 0.'),
+        delete_events: is.about(is.TEXT, 'Also remove the events, unless the value is false or 0.'),
       }),
       answers: { 202: done() },
       handle: deletePerson,
@@ -166,18 +167,24 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
           key: parameters.requiredText('$unset'),
         })),
     }),
-    route('POST', ':id/split/', 'splitPerson', 'Makes each distinct_id a person.', {
-      body: is.options({
-        main_distinct_id: is.about(is.TEXT, 'Keeps the person and its properties.'),
-      }),
-      answers: { 201: done(PERSON_CHANGED) },
-      respond: (call) =>
-        changePerson(call, 201, (parameters, person) => ({
-          kind: 'split_person',
-          person,
-          mainDistinctId: parameters.text('main_distinct_id'),
-        })),
-    }),
+    route(
+      'POST',
+      ':id/split/',
+      'splitPerson',
+      'Splits a person, so that each distinct_id becomes a person of its own.',
+      {
+        body: is.options({
+          main_distinct_id: is.about(is.TEXT, 'Keep the person and its properties.'),
+        }),
+        answers: { 201: done(PERSON_CHANGED) },
+        respond: (call) =>
+          changePerson(call, 201, (parameters, person) => ({
+            kind: 'split_person',
+            person,
+            mainDistinctId: parameters.text('main_distinct_id'),
+          })),
+      },
+    ),
     route('POST', ':id/merge/', 'mergePersons', 'Merges other persons into this one.', {
       body: is.object({ ids: is.list(is.TEXT_OR_NUMBER) }),
       answers: { 201: done(PERSON_CHANGED) },
@@ -328,16 +335,20 @@ function readDeleted(parameters: RequestParameters) {
   const name = 'distinct_ids'
   const distinctIds = listMember(parameters.json(name), name, DELETED_PERSONS_MAX) ?? []
   if (ids.length > 0 && distinctIds.length > 0) {
-    throw invalidInput(name, 'must not stand beside ids: send one of the two lists')
+    throw invalidInput(name, 'cannot be combined with `ids`. Send one of the two lists')
   }
   if (ids.length === 0 && distinctIds.length === 0) {
-    throw new ServiceError('required', 'name the persons in ids or distinct_ids', { attr: 'ids' })
+    throw new ServiceError(
+      'required',
+      'The request names no persons. Send `ids` or `distinct_ids`.',
+      { attr: 'ids' },
+    )
   }
   return {
     references: ids.map(readReference),
     distinctIds: distinctIds.map((id: unknown) => {
       if (typeof id === 'string' || typeof id === 'number') return String(id)
-      throw invalidInput(name, 'must hold texts')
+      throw invalidInput(name, 'must contain texts')
     }),
   }
 }
@@ -345,7 +356,7 @@ function readDeleted(parameters: RequestParameters) {
 function readReference(id: unknown): PersonReference {
   const isText = typeof id === 'string' || typeof id === 'number'
   const person = isText ? personReference(String(id)) : null
-  if (person === null) throw invalidInput('ids', 'must hold numbers or uuids of persons')
+  if (person === null) throw invalidInput('ids', 'must contain numbers or UUIDs of persons')
   return person
 }
 
@@ -356,7 +367,7 @@ async function mergePersons(call: PersonCall): Promise<Answer> {
   // Check that all persons exist before the first merge.
   for (const id of ids) {
     const { uuid } = await findPerson(call, id)
-    if (uuid === target.uuid) throw invalidInput('ids', 'must not name the person itself')
+    if (uuid === target.uuid) throw invalidInput('ids', 'must not contain the person itself')
     if (!others.includes(uuid)) others.push(uuid)
   }
   let merged = {}
@@ -380,7 +391,7 @@ function readMergedIds(parameters: RequestParameters): readonly PersonReference[
   const ids = parameters.json('ids')
   if (ids === undefined || ids === null) throw required('ids')
   if (!Array.isArray(ids) || ids.length === 0 || ids.length > MERGED_PERSONS_MAX) {
-    throw invalidInput('ids', `must be a list of 1 to ${MERGED_PERSONS_MAX} numbers or uuids`)
+    throw invalidInput('ids', `must be a list of 1 to ${MERGED_PERSONS_MAX} numbers or UUIDs`)
   }
   return ids.map(readReference)
 }
@@ -398,7 +409,7 @@ async function listCohorts(call: PersonCall): Promise<Answer> {
   const { services, projectId } = call
   const { parameters, format, wish } = inputOf(call)
   const person = personReference(parameters.requiredText('person_id'))
-  if (person === null) throw invalidInput('person_id', 'must be the number or uuid of a person')
+  if (person === null) throw invalidInput('person_id', 'must be the number or UUID of a person')
   const cohorts = await services.queries.cohortsOfPerson(projectId, person, wish)
   if (cohorts === null) throw unknown('person')
   return answerRows(format, wholeRows(cohorts), 'results', {})

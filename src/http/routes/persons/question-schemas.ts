@@ -17,7 +17,7 @@ export const PROPERTY_FILTER = is.named(
         negation: is.nullable(is.BOOLEAN),
       },
     ),
-    'A test on one property.',
+    'A filter on one property.',
   ),
 )
 
@@ -28,7 +28,7 @@ const FILTER_GROUP = is.named(
       type: is.choice('AND', 'OR'),
       values: is.list({ anyOf: [is.ref('FilterGroup'), PROPERTY_FILTER] }),
     }),
-    'Tests of which all or any must hold.',
+    'Filters of which all or any must match.',
   ),
 )
 
@@ -52,13 +52,16 @@ export const SERIES = is.named(
         properties: FILTERS,
       },
     ),
-    'Events of one name, or those of an action.',
+    'Events with one name, or events of an action.',
   ),
 )
 
 /** The parameters of a range of days. */
 export const RANGE = {
-  date_from: is.about(is.TEXT, 'Where the range begins: a day, a moment, or -7d and the like.'),
-  date_to: is.about(is.TEXT, 'Where it ends, the last day included.'),
-  interval: is.about(is.choice('hour', 'day', 'week', 'month'), 'How long a period is.'),
+  date_from: is.about(
+    is.TEXT,
+    'Start of the range: a day, a time, or a relative date such as -7d.',
+  ),
+  date_to: is.about(is.TEXT, 'End of the range. The last day is included.'),
+  interval: is.about(is.choice('hour', 'day', 'week', 'month'), 'The length of a period.'),
 }

@@ -104,7 +104,7 @@ export function savedRoutes(saved: SavedThing): readonly AnyRoute<PersonServices
             : queries.listCohorts(call.projectId, limit, offset, wish)
         }),
     }),
-    route('POST', '', `create${title}`, `Makes ${a}.`, {
+    route('POST', '', `create${title}`, `Creates ${a}.`, {
       body: is.named(`${title}Draft`, is.openObject({ name }, others)),
       bodyTypes,
       answers: { 201: done(schema) },
@@ -123,6 +123,6 @@ export function savedRoutes(saved: SavedThing): readonly AnyRoute<PersonServices
       },
     }),
     route('PATCH', one, `patch${title}`, changes, changing),
-    route('PUT', one, `put${title}`, 'The same as PATCH.', changing),
+    route('PUT', one, `put${title}`, 'Same as PATCH.', changing),
   ]
 }

@@ -276,23 +276,29 @@ class CaptureHandler {
 const SHARED = {
   compression: is.about(
     is.choice('gzip', 'gzip-js', 'base64', 'b64', 'lz64', 'lz-string'),
-    'How the payload is wrapped. Gzip is recognised without it.',
+    'The encoding of the payload. Gzip is recognized without it.',
   ),
   sent_at: is.about(is.TEXT, 'When the client sent the request, by its own clock.'),
-  _: is.about(is.TEXT, 'The same in milliseconds since 1970.'),
-  beacon: is.about(is.choice('1'), 'The page is being closed: the answer is 204.'),
+  _: is.about(is.TEXT, 'The same time, in milliseconds since 1970.'),
+  beacon: is.about(is.choice('1'), 'The page is being closed. The answer is 204.'),
   project_id: is.about(
     is.TEXT,
-    `The project, for a personal key (scope ${CAPTURE_SCOPE}) in place of a project key.`,
+    `The project, if a personal key (scope ${CAPTURE_SCOPE}) is used instead of a project key.`,
   ),
 }
-const API_KEY = is.about(is.TEXT, 'The key of the project; also as token.')
+const API_KEY = is.about(is.TEXT, 'The project key. Also accepted as token.')
 const EVENT = is.named('CaptureEvent', {
   ...captureEventShape.schema,
   properties: {
-    event: is.about(is.TEXT, 'The name; an event without one is not stored.'),
-    distinct_id: is.about(is.TEXT_OR_NUMBER, 'Who did it. It may also stand in properties.'),
-    timestamp: is.about(is.TEXT_OR_NUMBER, 'When; the time of arrival when absent.'),
+    event: is.about(is.TEXT, 'The name of the event. An event without a name is not stored.'),
+    distinct_id: is.about(
+      is.TEXT_OR_NUMBER,
+      'The ID of the user. It can also be sent in properties.',
+    ),
+    timestamp: is.about(
+      is.TEXT_OR_NUMBER,
+      'The time of the event. The default is the time of arrival.',
+    ),
     api_key: API_KEY,
     ...(captureEventShape.schema['properties'] as Members),
   },
@@ -305,20 +311,24 @@ const BATCH = is.named(
     {
       api_key: API_KEY,
       sent_at: SHARED.sent_at,
-      historical_migration: is.about(is.BOOLEAN, 'The events are old ones from another place.'),
+      historical_migration: is.about(
+        is.BOOLEAN,
+        'The events are historical and are imported from another system.',
+      ),
       project_id: is.about(
         is.TEXT_OR_NUMBER,
-        `The project, for a personal key (scope ${CAPTURE_SCOPE}) as api_key.`,
+        `The project, if a personal key (scope ${CAPTURE_SCOPE}) is sent as api_key.`,
       ),
     },
   ),
 )
 const BODY = is.named('CaptureBody', {
-  description: 'One event, several in batch, or a list; the key stands in the body or in an event.',
+  description:
+    'One event, several events in batch, or a list. The key is in the body or in an event.',
   anyOf: [BATCH, EVENT, is.list(EVENT)],
 })
 const DONE = done(is.object({ status: is.choice(1) }, { quota_limited: is.list(is.TEXT) }))
-const ANSWERS = { 200: DONE, 204: { description: 'Accepted, and the query has beacon=1.' } }
+const ANSWERS = { 200: DONE, 204: { description: 'Accepted. The query has beacon=1.' } }
 const ERRORS = [
   'invalid_input',
   'invalid_api_key',
@@ -331,12 +341,15 @@ const V1_EVENT = is.named(
   'CaptureV1Event',
   is.openObject(
     {
-      event: is.about(is.TEXT, 'The name; an event without one is dropped.'),
-      uuid: is.about(is.TEXT, 'The UUID under which the answer tells the result.'),
-      distinct_id: is.about(is.TEXT_OR_NUMBER, 'Who did it.'),
+      event: is.about(is.TEXT, 'The name of the event. An event without a name is dropped.'),
+      uuid: is.about(is.TEXT, 'The UUID under which the answer reports the result.'),
+      distinct_id: is.about(is.TEXT_OR_NUMBER, 'The ID of the user.'),
     },
     {
-      timestamp: is.about(is.TEXT_OR_NUMBER, 'When; the time of arrival when absent.'),
+      timestamp: is.about(
+        is.TEXT_OR_NUMBER,
+        'The time of the event. The default is the time of arrival.',
+      ),
       session_id: is.about(is.TEXT, 'Stored as the property $session_id.'),
       window_id: is.about(is.TEXT, 'Stored as the property $window_id.'),
       properties: is.JSON_OBJECT,
@@ -357,8 +370,11 @@ const V1_BODY = is.named(
   is.openObject(
     { batch: is.list(V1_EVENT) },
     {
-      created_at: is.about(is.TEXT, 'When the SDK made the batch; not looked at.'),
-      historical_migration: is.about(is.BOOLEAN, 'The events are old ones from another place.'),
+      created_at: is.about(is.TEXT, 'When the SDK created the batch. Ignored.'),
+      historical_migration: is.about(
+        is.BOOLEAN,
+        'The events are historical and are imported from another system.',
+      ),
     },
   ),
 )
@@ -366,7 +382,7 @@ const V1_DONE = done(
   is.object({
     results: is.about(
       is.mapOf(is.object({ result: is.choice('ok', 'warning', 'drop') }, { details: is.TEXT })),
-      'By the uuid of each event: ok and warning are accepted, drop is not stored.',
+      'The result of each event by its UUID: ok and warning mean that it was accepted, drop that it is not stored.',
     ),
   }),
 )
@@ -376,7 +392,7 @@ type CaptureRecord = PublicRecord<CaptureHandler>
 /** The ingestion routes: `/capture/` and its other paths. */
 export const CAPTURE: PublicResource<CaptureHandler> = {
   name: 'Ingestion',
-  sentence: 'Sends events. All paths take the same bodies; 200 means that the events are on disk.',
+  sentence: 'Sends events. All paths take the same bodies. 200 means that the events are on disk.',
   routes: Object.entries(CAPTURE_PATHS).flatMap(([path, kind]): readonly CaptureRecord[] => {
     const id = `Events${pascalCase(path)}`
     const handle: CaptureRecord['handle'] = (capture, exchange, head) =>
@@ -390,10 +406,10 @@ export const CAPTURE: PublicResource<CaptureHandler> = {
         summary: 'Sends events in the query.',
         who: { ...ANYBODY, doors: ['projectKey'] },
         query: is.object(
-          { data: is.about(is.TEXT, 'The payload: JSON, or base64 of it.') },
+          { data: is.about(is.TEXT, 'The payload, as JSON or base64 of JSON.') },
           {
             ...SHARED,
-            api_key: is.about(is.TEXT, 'The key of the project, if there is no token.'),
+            api_key: is.about(is.TEXT, 'The project key, if there is no token.'),
           },
         ),
         answers: ANSWERS,
@@ -432,7 +448,7 @@ function captureV1Records(
       method: 'POST',
       path,
       id: `post${id}`,
-      summary: 'Sends events by capture v1, which tells the result of each event.',
+      summary: 'Sends events with capture v1, which reports the result of each event.',
       who: { ...ANYBODY, doors: ['projectKeyBearer'] },
       query: is.options({ project_id: SHARED.project_id }),
       body: V1_BODY,

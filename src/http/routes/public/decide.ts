@@ -146,7 +146,7 @@ function decideAnew(
   }
   const { distinctId } = request
   if (distinctId === null) {
-    const detail = 'distinct_id is missing; send the id of the user as a text or a number'
+    const detail = '`distinct_id` is missing. Send the ID of the user as a text or a number.'
     throw new ServiceError('missing_distinct_id', detail)
   }
   // Only pages send an origin, and only pages can lack cookies.
@@ -216,7 +216,7 @@ export function resolveFlagProject(
   directory: ProjectDirectory,
 ): Project {
   if (isEmptyValue(key)) {
-    const detail = "the request has no project key; send it as 'token' or 'api_key' in the body"
+    const detail = "The request has no project key. Send it as 'token' or 'api_key' in the body."
     throw new ServiceError('no_api_key', detail)
   }
   const text = typeof key === 'string' && key.length <= KEY_CHARACTERS_MAX ? key : null
@@ -228,19 +228,22 @@ export function resolveFlagProject(
 const DECISION_REQUEST = is.named(
   'DecisionRequest',
   is.openObject(
-    { distinct_id: is.about(is.TEXT_OR_NUMBER, 'For whom.') },
+    { distinct_id: is.about(is.TEXT_OR_NUMBER, 'The ID of the user.') },
     {
-      token: is.about(is.TEXT, 'The key of the project; also as api_key.'),
-      groups: is.about(is.JSON_OBJECT, 'Types and keys of groups.'),
-      person_properties: is.about(is.JSON_OBJECT, 'Win over what is stored.'),
-      group_properties: is.about(is.mapOf(is.JSON_OBJECT), 'The same for groups, by type.'),
-      $anon_distinct_id: is.about(is.TEXT_OR_NUMBER, 'The id before the user logged in.'),
-      $device_id: is.about(is.TEXT_OR_NUMBER, 'For flags that are decided by device.'),
-      flag_keys_to_evaluate: is.about(is.list(is.TEXT), 'Only these flags.'),
-      evaluation_contexts: is.about(is.list(is.TEXT), 'Leaves out flags of other contexts.'),
+      token: is.about(is.TEXT, 'The project key. Also accepted as api_key.'),
+      groups: is.about(is.JSON_OBJECT, 'Group types with their keys.'),
+      person_properties: is.about(
+        is.JSON_OBJECT,
+        'Properties that take precedence over the stored ones.',
+      ),
+      group_properties: is.about(is.mapOf(is.JSON_OBJECT), 'The same for groups, by group type.'),
+      $anon_distinct_id: is.about(is.TEXT_OR_NUMBER, 'The distinct_id of the user before login.'),
+      $device_id: is.about(is.TEXT_OR_NUMBER, 'For flags that are evaluated by device.'),
+      flag_keys_to_evaluate: is.about(is.list(is.TEXT), 'Evaluate only these flags.'),
+      evaluation_contexts: is.about(is.list(is.TEXT), 'Leave out flags of other contexts.'),
       evaluation_runtime: is.about(is.TEXT, 'Client, server or all, in lower case.'),
-      disable_flags: is.about(is.BOOLEAN, 'An answer without flags.'),
-      project_id: is.about(is.TEXT_OR_NUMBER, 'The project, for a personal key as token.'),
+      disable_flags: is.about(is.BOOLEAN, 'Return an answer without flags.'),
+      project_id: is.about(is.TEXT_OR_NUMBER, 'The project, if a personal key is sent as token.'),
     },
   ),
 )
@@ -278,18 +281,18 @@ const DECISIONS = is.named(
         errorComputingFlags: is.BOOLEAN,
         quotaLimited: is.about(
           is.list(is.TEXT),
-          'There with "events" while a daily limit of the project is reached.',
+          'Contains "events" while a daily limit of the project is reached.',
         ),
       },
     ),
-    'The members depend on v; the configuration of browsers may be there, too.',
+    'The members depend on v. The answer may also contain the configuration for browsers.',
   ),
 )
 const QUERY = is.options({
   v: is.about(is.TEXT, 'Version of the answer.'),
-  config: is.about(is.BOOLEAN, 'With the configuration of browsers.'),
-  compression: is.about(is.TEXT, 'How the body is wrapped.'),
-  only_evaluate_survey_feature_flags: is.about(is.BOOLEAN, 'Only flags of surveys.'),
+  config: is.about(is.BOOLEAN, 'Include the configuration for browsers.'),
+  compression: is.about(is.TEXT, 'The encoding of the body.'),
+  only_evaluate_survey_feature_flags: is.about(is.BOOLEAN, 'Return only flags of surveys.'),
 })
 
 /** The routes of `/flags/` and `/decide/`. */
@@ -302,7 +305,7 @@ export const DECISION_ROUTES: readonly PublicRecord<DecideOptions>[] = [
   const [get, head, options] = readable<DecideOptions>({
     path,
     id,
-    summary: 'The configuration of browsers, without flags.',
+    summary: 'The configuration for browsers, without flags.',
     answers: { 200: done(DECISIONS) },
     errors: ['error', 'server_error'],
     handle: (services, exchange) => showDefaults(services, exchange, isDecide),
@@ -314,7 +317,7 @@ export const DECISION_ROUTES: readonly PublicRecord<DecideOptions>[] = [
       method: 'POST',
       path,
       id: `post${id}`,
-      summary: 'Decides which flags are on for somebody.',
+      summary: 'Evaluates the feature flags of a user.',
       who: { ...ANYBODY, doors: ['none', 'projectKey'] },
       query: QUERY,
       body: DECISION_REQUEST,

@@ -46,11 +46,11 @@ interface KnownDefinitions {
 const ETAG_CHARACTERS = 16
 const known = new WeakMap<FlagSnapshot, KnownDefinitions>()
 
-const TOKEN = is.about(is.TEXT, 'Key of the project that is meant.')
+const TOKEN = is.about(is.TEXT, 'Key of the project.')
 /** The answers of a route with definitions. */
 export const DEFINITION_ANSWERS = {
   200: done(DEFINITIONS),
-  304: { description: 'The tag in If-None-Match is that of the definitions.' },
+  304: { description: 'The entity tag in If-None-Match is current.' },
 }
 
 const route = routesOf<DefinitionServices>('', forServers('feature_flag:read'))
@@ -60,7 +60,7 @@ const route = routesOf<DefinitionServices>('', forServers('feature_flag:read'))
  * X-PostHog-Project-Api-Key, or from a key that reaches only one project.
  */
 export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
-  route('GET', '/flags/definitions/', 'getDefinitions', 'Definitions with cohorts.', {
+  route('GET', '/flags/definitions/', 'getDefinitions', 'Returns flag definitions with cohorts.', {
     query: is.options({ token: TOKEN }),
     answers: DEFINITION_ANSWERS,
     errors: ['invalid_project'],
@@ -73,7 +73,7 @@ export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
     respond: (call) =>
       definitionsAnswer(snapshotOf(call), call.request, areCohortsWanted(call.request)),
   }),
-  route('GET', '/api/feature_flag/', 'listSdkFlags', 'All flags in one page, for old SDKs.', {
+  route('GET', '/api/feature_flag/', 'listSdkFlags', 'Lists all flags on one page, for old SDKs.', {
     query: is.options({ token: TOKEN }),
     answers: { 200: done(is.pageOf(FEATURE_FLAG)) },
     errors: ['invalid_project'],
@@ -144,5 +144,5 @@ function* legacyTexts({ flags, cohorts }: FlagSet, nowMs: number): Iterable<stri
 function snapshotOf({ services, projectId }: Call<DefinitionServices>): FlagSnapshot {
   const snapshot = services.snapshots.of(projectId)
   if (snapshot !== null) return snapshot
-  throw new ServiceError('not_found', 'the project has just been made; try again')
+  throw new ServiceError('not_found', 'The project was created a moment ago. Try again.')
 }

@@ -124,7 +124,7 @@ export function readFlagRequest(
   const json = jsonOf(head, bytes)
   const parsed = bytes.length === 0 ? undefined : parseJson(json)
   const body = parsed === undefined && isEmptyAllowed ? NO_PROPERTIES : parsed
-  if (!isObject(body)) throw malformed('the body must be a JSON object')
+  if (!isObject(body)) throw malformed('The body must be a JSON object.')
   const { query } = head
   const keys = [body['token'], body['$token'], body['api_key'], query.token, query.apiKey]
   const projectId = body['project_id'] ?? query.projectId
@@ -184,7 +184,7 @@ function jsonOf(head: FlagRequestHead, bytes: Uint8Array): Uint8Array {
   const { compression } = head.query
   if (compression === 'unknown') {
     throw malformed(
-      'compression must be gzip, gzip-js, base64 or lz64; leave it out for plain JSON',
+      '`compression` must be gzip, gzip-js, base64 or lz64. Leave it out for plain JSON.',
     )
   }
   const isPlain = compression === '' && head.contentEncoding === '' && bytes[0] === 0x7b
@@ -204,10 +204,12 @@ function refusing<T>(read: () => T): T {
     if (!(error instanceof ServiceError)) throw error
     if (error.code === 'request_too_large') {
       const limits = `${FLAG_BODY_BYTES_MAX} bytes when decoded or ${FLAG_BODY_VALUES_MAX} values`
-      const detail = `the body has more than ${limits}; send fewer properties`
+      const detail = `The body has more than ${limits}. Send fewer properties.`
       throw new ServiceError('request_too_large', detail)
     }
-    throw malformed('the body cannot be decoded; send a JSON object, plain or compressed by gzip')
+    throw malformed(
+      'The body cannot be decoded. Send a JSON object, plain or compressed with gzip.',
+    )
   }
 }
 

@@ -37,7 +37,7 @@ export interface FlagRouteOptions {
 /** Describes decisions, and the definitions for SDKs that evaluate flags locally. */
 export const FLAG_DECISIONS: DescribedResource = {
   name: 'Flag decisions',
-  sentence: 'Which flags are on for somebody. The key of the project stands in the body or query.',
+  sentence: 'The feature flags that are on for a user. The project key is in the body or query.',
   routes: [...DECISION_ROUTES, ...DEFINITION_ROUTES],
 }
 
@@ -48,11 +48,11 @@ export const FLAG_DECISIONS: DescribedResource = {
 export const REMOTE_CONFIG: DescribedResource = {
   name: 'Remote configuration',
   sentence:
-    'What browsers are told besides flags, their SDK, and lists of products that are not offered.',
+    'Settings for browsers besides flags, the browser SDK, and empty lists for products that are not supported.',
   segments: {
-    token: about(TEXT, 'Key of the project.'),
-    version: about(TEXT, 'Of posthog-js, such as 1.449.2 or 1.'),
-    name: about(TEXT, 'Such as array.js.'),
+    token: about(TEXT, 'Project key.'),
+    version: about(TEXT, 'Version of posthog-js, such as 1.449.2 or 1.'),
+    name: about(TEXT, 'File name, such as array.js.'),
   },
   routes: [...SDK_ROUTES, ...CONFIG_ROUTES, ...EMPTY_LIST_ROUTES],
 }

@@ -54,21 +54,21 @@ const TARGETED: ReadonlySet<DecisionReason> = new Set([
 /** Reads the context in a body, in linear time. */
 export function readContext(bytes: Uint8Array): ReadContext {
   const body = parse(bytes)
-  if (!isObject(body)) return fault('PARSE_ERROR', 'the body must be a JSON object in UTF-8')
+  if (!isObject(body)) return fault('PARSE_ERROR', 'The body must be a JSON object in UTF-8.')
   const context = body['context']
-  if (!isObject(context)) return fault('INVALID_CONTEXT', 'context must be an object')
+  if (!isObject(context)) return fault('INVALID_CONTEXT', '`context` must be an object.')
   const targetingKey = context['targetingKey']
   if (targetingKey === undefined || targetingKey === null || targetingKey === '') {
-    const detail = 'context.targetingKey is missing; send the id of the user'
+    const detail = '`context.targetingKey` is missing. Send the ID of the user.'
     return fault('TARGETING_KEY_MISSING', detail)
   }
   const distinctId = distinctIdOf(targetingKey)
-  if (distinctId === null) return fault('INVALID_CONTEXT', 'context.targetingKey must be a text')
+  if (distinctId === null) return fault('INVALID_CONTEXT', '`context.targetingKey` must be a text.')
   const groups = context['$groups'] ?? {}
-  if (!isObject(groups)) return fault('INVALID_CONTEXT', 'context.$groups must be an object')
+  if (!isObject(groups)) return fault('INVALID_CONTEXT', '`context.$groups` must be an object.')
   const groupProperties = context['$group_properties'] ?? {}
   if (!isObject(groupProperties)) {
-    return fault('INVALID_CONTEXT', 'context.$group_properties must be an object')
+    return fault('INVALID_CONTEXT', '`context.$group_properties` must be an object.')
   }
   const personProperties: OwnObject = {}
   for (const [name, value] of Object.entries(context)) {

@@ -125,7 +125,7 @@ function answerOne(
     sendJson(exchange, 200, disabled)
     return
   }
-  const errorDetails = 'there is no flag with this key in the project'
+  const errorDetails = 'The project has no flag with this key.'
   sendJson(exchange, 404, { key, errorCode: 'FLAG_NOT_FOUND', errorDetails })
 }
 
@@ -133,7 +133,7 @@ function answerOne(
 function projectOf({ directory }: OfrepOptions, { apiKey, authorization }: RequestHead): Project {
   const key = apiKey || (/^Bearer\s+(\S+)\s*$/i.exec(authorization)?.[1] ?? '')
   if (key === '') {
-    const detail = 'the request has no project key; send it in the header "X-API-Key"'
+    const detail = 'The request has no project key. Send it in the header "X-API-Key".'
     throw new ServiceError('no_api_key', detail)
   }
   return resolveFlagProject(key, undefined, directory)
@@ -172,24 +172,24 @@ const FAULT = is.named(
   'OfrepFault',
   is.openObject({ errorCode: is.TEXT, errorDetails: is.TEXT }, { key: is.TEXT }),
 )
-const BAD_CONTEXT = { description: 'The body or its context cannot be used.', schema: FAULT }
+const BAD_CONTEXT = { description: 'The body or its context is not valid.', schema: FAULT }
 const ERRORS = ['invalid_api_key', 'request_too_large', 'server_error'] as const
 
 /** Describes OpenFeature's remote evaluation. docs/compatibility/decisions.md, "OpenFeature". */
 export const OFREP: PublicResource<OfrepOptions> = {
   name: 'OpenFeature',
-  sentence: 'The same decisions in the protocol of OpenFeature.',
+  sentence: 'The same flag evaluations in the OpenFeature Remote Evaluation Protocol.',
   routes: [
     {
       method: 'POST',
       path: ALL_FLAGS,
       id: 'evaluateFlags',
-      summary: 'Decides all flags.',
+      summary: 'Evaluates all flags.',
       who: BY_PROJECT_KEY,
       body: REQUEST,
       answers: {
         200: done(is.object({ flags: is.list(EVALUATION), metadata: is.JSON_OBJECT })),
-        304: { description: 'The tag in If-None-Match is that of the answer.' },
+        304: { description: 'The entity tag in If-None-Match is current.' },
         400: BAD_CONTEXT,
       },
       errors: ERRORS,
@@ -200,14 +200,14 @@ export const OFREP: PublicResource<OfrepOptions> = {
       method: 'POST',
       path: ONE_FLAG,
       id: 'evaluateFlag',
-      summary: 'Decides one flag.',
+      summary: 'Evaluates one flag.',
       who: BY_PROJECT_KEY,
       body: REQUEST,
       answers: {
         200: done(EVALUATION),
         400: BAD_CONTEXT,
-        404: { description: 'There is no such flag.', schema: FAULT },
-        500: { description: 'The flag cannot be computed.', schema: FAULT },
+        404: { description: 'The flag does not exist.', schema: FAULT },
+        500: { description: 'The flag cannot be evaluated.', schema: FAULT },
       },
       errors: ERRORS,
       handle: takeContext,
@@ -217,7 +217,7 @@ export const OFREP: PublicResource<OfrepOptions> = {
       method: 'GET',
       path: CONFIGURATION_PATH,
       id: 'getOfrepConfiguration',
-      summary: 'What is supported.',
+      summary: 'Lists the supported features of the protocol.',
       who: BY_PROJECT_KEY,
       answers: { 200: done(is.openObject({ name: is.TEXT, capabilities: is.JSON_OBJECT })) },
       errors: ['invalid_api_key', 'server_error'],

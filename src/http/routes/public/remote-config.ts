@@ -116,7 +116,7 @@ export function projectOfPath(
 ): Project {
   const project = token.length > KEY_CHARACTERS_MAX ? null : directory.projectByKey(token)
   if (project !== null) return project
-  const detail = 'there is no project with this key; copy it from the settings of the project'
+  const detail = 'No project has this key. Copy the key from the settings of the project.'
   throw new ServiceError('not_found', detail)
 }
 
@@ -134,7 +134,7 @@ function escapeScript(json: string): string {
   })
 }
 
-const UNCHANGED = { description: 'The tag in If-None-Match is that of the answer.' }
+const UNCHANGED = { description: 'The entity tag in If-None-Match is current.' }
 const ERRORS = ['not_found', 'error'] as const
 
 /** The configuration routes under `/array/`. */
@@ -142,7 +142,7 @@ export const CONFIG_ROUTES: readonly PublicRecord<RemoteConfigOptions>[] = [
   ...readable<RemoteConfigOptions>({
     path: '/array/:token/config',
     id: 'RemoteConfig',
-    summary: 'The configuration as JSON.',
+    summary: 'Returns the configuration as JSON.',
     answers: {
       200: done(
         is.named(
@@ -162,7 +162,7 @@ export const CONFIG_ROUTES: readonly PublicRecord<RemoteConfigOptions>[] = [
   ...readable<RemoteConfigOptions>({
     path: '/array/:token/config.js',
     id: 'RemoteConfigScript',
-    summary: 'The same as a script.',
+    summary: 'Returns the configuration as a script.',
     answers: { 200: { ...done(), type: 'application/javascript' }, 304: UNCHANGED },
     errors: ERRORS,
     handle: (services, exchange, head) => showConfig(services, exchange, head, true),
@@ -176,7 +176,7 @@ export const EMPTY_LIST_ROUTES: readonly PublicRecord<unknown>[] = Object.entrie
   readable({
     path,
     id: pascalCase(path.slice('/api/'.length)),
-    summary: 'An empty list.',
+    summary: 'Returns an empty list.',
     answers: {
       200: done(
         is.openObject(Object.fromEntries(Object.keys(empty).map((name) => [name, is.ANY]))),

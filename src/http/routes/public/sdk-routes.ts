@@ -39,13 +39,13 @@ async function sendFile(
   const release = await files.release(clock.monotonic())
   if (release === null) {
     const detail =
-      "the files of posthog-js are not installed: run 'tenrec snippet install', or use the npm package in your page"
+      'The files of posthog-js are not installed. Run `tenrec snippet install`, or use the npm package in your page.'
     throw new ServiceError('not_found', detail)
   }
   const encoding = encodingOf(head.acceptEncoding)
   const file = isVersionOf(release, version) ? await release.file(name, encoding) : null
   if (file === null) {
-    const detail = `posthog-js ${release.version} is what is installed here, and this path is none of its files`
+    const detail = `The installed version posthog-js ${release.version} has no file with this path.`
     sendError(exchange, new ServiceError('not_found', detail))
     return
   }
@@ -67,7 +67,7 @@ function isVersionOf(release: SdkRelease, version: string | null): boolean {
 const FILE = {
   answers: {
     200: { ...done(), type: 'application/javascript' },
-    304: { description: 'The tag in If-None-Match is that of the answer.' },
+    304: { description: 'The entity tag in If-None-Match is current.' },
   },
   errors: ['not_found', 'error'],
 } as const
@@ -78,14 +78,14 @@ export const SDK_ROUTES: readonly PublicRecord<SdkRouteOptions>[] = [
     ...FILE,
     path: '/static/:name',
     id: 'SdkFile',
-    summary: 'A file of posthog-js.',
+    summary: 'Returns a file of posthog-js.',
     handle: (services, exchange, head) => sendFile(services, exchange, head, head.segments[0]),
   }),
   ...readable<SdkRouteOptions>({
     ...FILE,
     path: '/static/:version/:name',
     id: 'SdkFileOfVersion',
-    summary: 'The same of a version.',
+    summary: 'Returns a file of a version of posthog-js.',
     handle: (services, exchange, head) =>
       sendFile(services, exchange, head, head.segments[1], head.segments[0]),
   }),
@@ -93,7 +93,7 @@ export const SDK_ROUTES: readonly PublicRecord<SdkRouteOptions>[] = [
     ...FILE,
     path: '/array/:token/array.js',
     id: 'SdkOfProject',
-    summary: 'array.js for a project.',
+    summary: 'Returns array.js for a project.',
     handle: (services, exchange, head) => {
       projectOfPath(services.directory, head)
       return sendFile(services, exchange, head, 'array.js')

@@ -32,7 +32,7 @@ import {
 } from './saved-services.ts'
 
 const ANNOTATIONS = '/api/projects/:project_id/annotations/'
-const SCOPE = is.about(is.choice(...ANNOTATION_SCOPES), 'Where it is shown.')
+const SCOPE = is.about(is.choice(...ANNOTATION_SCOPES), 'Where the annotation is shown.')
 const ABOUT = {
   dashboard_item: is.about(is.nullable(is.WHOLE), 'Number of an insight.'),
   dashboard_id: is.nullable(is.WHOLE),
@@ -55,7 +55,7 @@ const FIELDS = is.named(
     {},
     {
       content: is.nullable(is.text(ANNOTATION_CHARACTERS_MAX)),
-      date_marker: is.about(is.nullable(is.TEXT), 'The moment that it is about.'),
+      date_marker: is.about(is.nullable(is.TEXT), 'The time that the annotation marks.'),
       ...ABOUT,
       scope: SCOPE,
       deleted: DELETED,
@@ -74,17 +74,20 @@ const route = routesOf<SavedServices>(
 /** The annotations of a project. */
 export const ANNOTATION_RESOURCE: Resource<SavedServices> = {
   name: 'Annotations',
-  sentence: 'Notes at moments, for charts.',
+  sentence: 'Notes at points in time, for charts.',
   segments: { id: is.about(is.WHOLE, 'Number of the annotation.') },
   routes: [
-    route('GET', '', 'listAnnotations', 'Lists annotations, the latest moment first.', {
+    route('GET', '', 'listAnnotations', 'Lists annotations, latest time first.', {
       query: is.options({
-        after: is.about(is.TEXT, 'Made later than that.'),
-        before: is.about(is.TEXT, 'Made earlier than that.'),
-        dashboardItemId: is.about(is.WHOLE, 'About this insight.'),
+        after: is.about(is.TEXT, 'Created after this time.'),
+        before: is.about(is.TEXT, 'Created before this time.'),
+        dashboardItemId: is.about(is.WHOLE, 'Annotations of this insight.'),
         scope: SCOPE,
-        deleted: is.about(is.TEXT, 'True: those that are deleted, and no others.'),
-        apply_all: is.about(is.TEXT, 'True: not about one insight; false: about one.'),
+        deleted: is.about(is.TEXT, 'If true, return only deleted annotations.'),
+        apply_all: is.about(
+          is.TEXT,
+          'True: annotations that belong to no insight. False: annotations of an insight.',
+        ),
         search: is.about(is.TEXT, 'Part of the content.'),
         ...LIST_MEMBERS,
       }),
@@ -99,7 +102,7 @@ export const ANNOTATION_RESOURCE: Resource<SavedServices> = {
         )
       },
     }),
-    route('POST', '', 'createAnnotation', 'Makes an annotation.', {
+    route('POST', '', 'createAnnotation', 'Creates an annotation.', {
       body: FIELDS,
       answers: { 201: done(ANNOTATION) },
       async handle(call) {
@@ -115,7 +118,7 @@ export const ANNOTATION_RESOURCE: Resource<SavedServices> = {
         return annotationBody(showingTo(call), annotation)
       },
     }),
-    route('PATCH', ':id/', 'patchAnnotation', 'Changes an annotation.', {
+    route('PATCH', ':id/', 'patchAnnotation', 'Updates an annotation.', {
       body: FIELDS,
       answers: { 200: done(ANNOTATION) },
       async handle(call) {
@@ -127,7 +130,7 @@ export const ANNOTATION_RESOURCE: Resource<SavedServices> = {
     }),
     refusedRoute(
       { method: 'DELETE', path: `${ANNOTATIONS}:id/`, allow: 'GET, PATCH' },
-      'send PATCH with {"deleted": true}',
+      'An annotation cannot be deleted this way. Send PATCH with {"deleted": true}.',
     ),
   ],
 }

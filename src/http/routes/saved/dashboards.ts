@@ -51,7 +51,7 @@ const ITEM_MEMBERS = {
   pinned: is.BOOLEAN,
   created_at: is.TIME,
   created_by: AUTHOR,
-  last_accessed_at: is.about(is.NOTHING, 'Nobody notes it.'),
+  last_accessed_at: is.about(is.NOTHING, 'Always null, because accesses are not recorded.'),
   is_shared: is.BOOLEAN,
   deleted: is.BOOLEAN,
   creation_mode: is.TEXT,
@@ -100,12 +100,12 @@ const TILE_FIELDS = is.named(
   is.openObject(
     {},
     {
-      id: is.about(is.WHOLE, 'Of the tile that changes; absent: a new one.'),
-      insight: is.about(is.ANY, 'Number of an insight, or an object with its id: for a new tile.'),
+      id: is.about(is.WHOLE, 'Number of the tile to change. If it is absent, a tile is added.'),
+      insight: is.about(is.ANY, 'For a new tile: number of an insight, or an object with its ID.'),
       text: is.nullable(is.openObject({ body: is.text(TILE_TEXT_CHARACTERS_MAX) })),
       layouts: is.JSON_OBJECT,
       color: is.nullable(is.text(TILE_COLOR_CHARACTERS_MAX)),
-      deleted: is.about(is.BOOLEAN, 'True: the tile goes for good.'),
+      deleted: is.about(is.BOOLEAN, 'If true, the tile is removed permanently.'),
     },
   ),
 )
@@ -120,10 +120,13 @@ const FIELDS = is.named(
       tags: TAGS,
       filters: is.JSON_OBJECT,
       variables: is.JSON_OBJECT,
-      tiles: is.about(is.list(TILE_FIELDS, TILES_MAX), 'Those that change; others stay.'),
+      tiles: is.about(
+        is.list(TILE_FIELDS, TILES_MAX),
+        'The tiles to change or add. Other tiles stay.',
+      ),
       deleted: DELETED,
-      use_template: is.about(is.ANY, 'Is not supported: 400.'),
-      use_dashboard: is.about(is.ANY, 'Is not supported: 400.'),
+      use_template: is.about(is.ANY, 'Not supported. A value is refused with 400.'),
+      use_dashboard: is.about(is.ANY, 'Not supported. A value is refused with 400.'),
     },
   ),
 )
@@ -158,7 +161,7 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
         )
       },
     }),
-    route('POST', '', 'createDashboard', 'Makes a dashboard.', {
+    route('POST', '', 'createDashboard', 'Creates a dashboard.', {
       body: FIELDS,
       answers: { 201: done(DASHBOARD) },
       async handle(call) {
@@ -178,7 +181,7 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
         return filledJson(shown, { clock, compute })
       },
     }),
-    route('PATCH', ':id/', 'patchDashboard', 'Changes a dashboard and its tiles.', {
+    route('PATCH', ':id/', 'patchDashboard', 'Updates a dashboard and its tiles.', {
       body: FIELDS,
       answers: { 200: done(DASHBOARD) },
       async handle(call) {
@@ -191,7 +194,7 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
     }),
     refusedRoute(
       { method: 'DELETE', path: `${DASHBOARDS}:id/`, allow: 'GET, PATCH' },
-      'send PATCH with {"deleted": true}',
+      'A dashboard cannot be deleted this way. Send PATCH with {"deleted": true}.',
     ),
   ],
 }
@@ -219,7 +222,8 @@ function requireReadable(call: Writing, before: JsonObject): void {
 function requestOf(call: Writing) {
   const { deleted: isDeleted, tiles = [], use_template, use_dashboard, ...fields } = call.body()
   for (const [attr, value] of Object.entries({ use_template, use_dashboard })) {
-    if (value) throw invalidInput(attr, 'is not supported: make the dashboard and its insights')
+    if (value)
+      throw invalidInput(attr, 'is not supported. Create the dashboard and its insights yourself')
   }
   checkSize('filters', fields.filters, DASHBOARD_FILTERS_UNITS_MAX)
   checkSize('variables', fields.variables, DASHBOARD_FILTERS_UNITS_MAX)

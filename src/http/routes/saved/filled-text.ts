@@ -24,15 +24,15 @@ interface Found {
 }
 
 const NOTHING: Found = { result: null, error: null }
-const NO_NUMBERS = Buffer.from(sentenceHtml('There are no numbers.'))
+const NO_NUMBERS = Buffer.from(sentenceHtml('There is no data.'))
 const NO_RESULT = Buffer.from('"result":null,"columns":null,"hasMore":null')
 const LATE = new ServiceError(
   'query_timeout',
-  'The insights of the dashboard before this one took too long. Open this insight alone.',
+  'The insights above this one took too long. Open this insight alone.',
 )
 const FULL = new ServiceError(
   'query_too_large',
-  'The insights of the dashboard before this one have too large results. Open this insight alone.',
+  'The results of the insights above this one are too large. Open this insight alone.',
 )
 
 /**

@@ -47,13 +47,16 @@ const FIELDS = is.named(
       name: NAME,
       derived_name: is.nullable(is.text(SAVED_NAME_CHARACTERS_MAX)),
       description: is.nullable(DESCRIPTION),
-      query: is.about(is.nullable(is.JSON_OBJECT), 'Of any kind; the query route knows some.'),
+      query: is.about(
+        is.nullable(is.JSON_OBJECT),
+        'A query of any kind. The query route can run some of them.',
+      ),
       saved: is.BOOLEAN,
       favorited: is.BOOLEAN,
       tags: TAGS,
       dashboards: is.about(
         is.list(is.WHOLE, INSIGHT_DASHBOARDS_MAX),
-        'All dashboards that it is to be on.',
+        'All dashboards that show the insight.',
       ),
       deleted: DELETED,
     },
@@ -71,16 +74,16 @@ const route = routesOf<SavedServices>(
 /** The insights of a project. */
 export const INSIGHT_RESOURCE: Resource<SavedServices> = {
   name: 'Insights',
-  sentence: 'Queries with a name.',
+  sentence: 'Named queries.',
   segments: { id: is.about(is.WHOLE, 'Number of the insight.') },
   routes: [
     route('GET', '', 'listInsights', 'Lists insights, newest first.', {
       query: is.options({
         saved: is.about(is.TEXT, 'True or false.'),
         favorited: is.about(is.TEXT, 'True or false.'),
-        user: is.about(is.TEXT, 'True: those that the caller made.'),
-        short_id: is.about(is.TEXT, 'That of one insight.'),
-        search: is.about(is.TEXT, 'Part of the names, the description or a tag.'),
+        user: is.about(is.TEXT, 'If true, return only insights that the caller created.'),
+        short_id: is.about(is.TEXT, 'Short ID of an insight.'),
+        search: is.about(is.TEXT, 'Part of the name, the description or a tag.'),
         ...LIST_MEMBERS,
       }),
       answers: { 200: done(is.pageOf(INSIGHT_ITEM)) },
@@ -100,7 +103,7 @@ export const INSIGHT_RESOURCE: Resource<SavedServices> = {
         )
       },
     }),
-    route('POST', '', 'createInsight', 'Makes an insight.', {
+    route('POST', '', 'createInsight', 'Creates an insight.', {
       body: FIELDS,
       answers: { 201: done(INSIGHT) },
       async handle(call) {
@@ -117,7 +120,7 @@ export const INSIGHT_RESOURCE: Resource<SavedServices> = {
         return filledJson(shown, { clock, compute })
       },
     }),
-    route('PATCH', ':id/', 'patchInsight', 'Changes an insight.', {
+    route('PATCH', ':id/', 'patchInsight', 'Updates an insight.', {
       body: FIELDS,
       answers: { 200: done(INSIGHT) },
       async handle(call) {
@@ -129,7 +132,7 @@ export const INSIGHT_RESOURCE: Resource<SavedServices> = {
     }),
     refusedRoute(
       { method: 'DELETE', path: `${INSIGHTS}:id/`, allow: 'GET, PATCH' },
-      'send PATCH with {"deleted": true}: dashboards may show this one',
+      'An insight cannot be deleted this way, because dashboards may show it. Send PATCH with {"deleted": true}.',
     ),
   ],
 }

@@ -52,14 +52,14 @@ export const DESCRIPTION = is.text(SAVED_DESCRIPTION_CHARACTERS_MAX)
 /** The tags of an insight or a dashboard in a body. */
 export const TAGS = is.list(is.text(SAVED_TAG_CHARACTERS_MAX), SAVED_TAGS_MAX)
 /** The member of a body that hides an object (true) or restores it (false). */
-export const DELETED = is.about(is.BOOLEAN, 'True deletes it, false brings it back.')
+export const DELETED = is.about(is.BOOLEAN, 'True deletes it, false restores it.')
 /** The page parameters of a list. */
 export const LIST_MEMBERS = is.pageParameters(PAGE_LIMITS.max)
 
 /** The error that explains why an insight has no result. */
 export const NO_RESULT = is.about(
   is.nullable(is.namedObject('NoResult', { type: is.TEXT, message: is.TEXT })),
-  'Code and sentence of the refusal where the query is refused.',
+  'Error code and message, if the query is refused.',
 )
 
 const INSIGHT_MEMBERS = {
@@ -84,7 +84,7 @@ const INSIGHT_MEMBERS = {
   updated_at: is.TIME,
   last_modified_at: is.TIME,
   user_access_level: is.TEXT,
-  result: is.about(is.ANY, 'Null in lists, and for a query that is refused.'),
+  result: is.about(is.ANY, 'Null in lists, and if the query is refused.'),
 }
 /** An insight in a list. */
 export const INSIGHT_ITEM = is.namedObject('InsightItem', INSIGHT_MEMBERS)
@@ -125,7 +125,7 @@ export function placeInPath(call: SavedCall): SavedPlace {
 /** Returns the object. Throws 404 `not_found` for null. */
 export function existing<Thing>(thing: Thing | null, name: string): Thing {
   if (thing !== null) return thing
-  throw new ServiceError('not_found', `the project has no such ${name}`)
+  throw new ServiceError('not_found', `The project has no such ${name}.`)
 }
 
 /** Returns a page of a list. `ask` reads the rows of that page. */
@@ -142,7 +142,7 @@ export async function listPage<Item>(
 /** Refuses JSON that is longer than may be stored. Throws 400 `invalid_input`. */
 export function checkSize(attr: string, value: unknown, unitsMax: number): void {
   if (value === undefined || JSON.stringify(value).length <= unitsMax) return
-  const detail = `${attr} may have ${unitsMax} characters of JSON at most`
+  const detail = `\`${attr}\` may have at most ${unitsMax} characters of JSON.`
   throw new ServiceError('invalid_input', detail, { attr })
 }
 
@@ -160,5 +160,7 @@ export function requireAsking({ grant }: SavedCall, after: unknown, before: unkn
  */
 export function requireAllProjects({ grant }: SavedCall): void {
   if (grant.projectIds === 'all') return
-  throw denied('the personal API key is limited to projects: it cannot annotate all of them')
+  throw denied(
+    'This personal API key is limited to some projects, so it cannot annotate all of them.',
+  )
 }

@@ -23,7 +23,7 @@ const HEADERS: readonly Header[] = [
   ['Referrer-Policy', 'no-referrer'],
   ['X-Robots-Tag', 'noindex'],
 ]
-const SETTING = is.about(is.BOOLEAN, 'Only when it is true.')
+const SETTING = is.about(is.BOOLEAN, 'Present only if it is true.')
 const SHARED = is.namedObject(
   'Shared',
   { type: is.choice('scene', 'embed'), accessToken: is.TEXT, themes: is.list(is.ANY) },
@@ -43,17 +43,25 @@ const route = routesOf<SavedServices>('', ANYBODY)
 /** The shared pages. */
 export const SHARED_RESOURCE: Resource<SavedServices> = {
   name: 'Shared pages',
-  sentence: 'Insights and dashboards for whoever has the token. No key is needed.',
-  segments: { token: is.about(is.TEXT, 'Of sharing; with .json behind it the answer is JSON.') },
+  sentence: 'Insights and dashboards for anyone who has the token. No key is needed.',
+  segments: {
+    token: is.about(is.TEXT, 'Sharing token. With .json at the end, the answer is JSON.'),
+  },
   routes: [
-    route('GET', '/shared/:token/', 'getShared', 'Shows what is shared.', {
+    route('GET', '/shared/:token/', 'getShared', 'Shows the shared insight or dashboard.', {
       ...CONTENT,
       respond: (call) => answerShared(call, 'scene'),
     }),
-    route('GET', '/embedded/:token/', 'getEmbedded', 'Shows what is shared, for a frame.', {
-      ...CONTENT,
-      respond: (call) => answerShared(call, 'embed'),
-    }),
+    route(
+      'GET',
+      '/embedded/:token/',
+      'getEmbedded',
+      'Shows the shared insight or dashboard, for embedding in a frame.',
+      {
+        ...CONTENT,
+        respond: (call) => answerShared(call, 'embed'),
+      },
+    ),
   ],
 }
 
@@ -62,7 +70,7 @@ async function answerShared(call: SavedCall, type: SharedRequest['type']): Promi
   const [, token, isJson] = TOKEN.exec(call.request.parameter('token')) ?? []
   const format: SharedRequest['format'] = isJson === undefined ? 'html' : 'json'
   const shown = token === undefined ? null : await showShared({ token, format, type })
-  if (shown === null) throw new ServiceError('not_found', 'nothing is shared under this address')
+  if (shown === null) throw new ServiceError('not_found', 'Nothing is shared under this address.')
   const policy = ['Content-Security-Policy', SHARED_POLICY] as const
   const headers = format === 'json' ? HEADERS : [...HEADERS, policy]
   const body = await filledParts(shown, { clock, compute })

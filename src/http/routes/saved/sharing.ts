@@ -28,7 +28,10 @@ const CHANGES = is.named(
     {
       enabled: is.BOOLEAN,
       settings: is.nullable(SETTINGS),
-      password_required: is.about(is.BOOLEAN, 'True: 403, there are no passwords.'),
+      password_required: is.about(
+        is.BOOLEAN,
+        'True is refused with 403, because passwords are not supported.',
+      ),
     },
   ),
 )
@@ -69,27 +72,33 @@ function sharingRoutes(
     return thing(call)
   }
   return [
-    route('GET', path, `get${title}Sharing`, `Says how the ${name} is shared.`, {
+    route('GET', path, `get${title}Sharing`, `Shows how the ${name} is shared.`, {
       answers: { 200: done(SHARING) },
       handle: async (call) => sharingBody((await thing(call)).sharing),
     }),
-    route('PATCH', path, `patch${title}Sharing`, `Shares the ${name}; needs ${name}:write, too.`, {
-      body: CHANGES,
-      answers: { 200: done(SHARING) },
-      async handle(call) {
-        const { place } = await own(call)
-        const { enabled, settings, password_required: isLocked } = call.body()
-        if (isLocked === true) throw denied('shared pages have no passwords')
-        const wanted = settings === undefined ? undefined : settingsOf(settings)
-        const request = { ...place, enabled, settings: wanted }
-        return sharingBody(await change(call, 'changeSharing', request))
+    route(
+      'PATCH',
+      path,
+      `patch${title}Sharing`,
+      `Shares the ${name}. The key also needs ${name}:write.`,
+      {
+        body: CHANGES,
+        answers: { 200: done(SHARING) },
+        async handle(call) {
+          const { place } = await own(call)
+          const { enabled, settings, password_required: isLocked } = call.body()
+          if (isLocked === true) throw denied('Passwords for shared pages are not supported.')
+          const wanted = settings === undefined ? undefined : settingsOf(settings)
+          const request = { ...place, enabled, settings: wanted }
+          return sharingBody(await change(call, 'changeSharing', request))
+        },
       },
-    }),
+    ),
     route(
       'POST',
       `${path}refresh/`,
       `refresh${title}Sharing`,
-      `Gives the ${name} a new token; needs ${name}:write, too.`,
+      `Gives the ${name} a new token. The key also needs ${name}:write.`,
       {
         answers: { 200: done(SHARING) },
         async handle(call) {

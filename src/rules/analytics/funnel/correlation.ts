@@ -30,7 +30,7 @@ export function correlationActors(inquiry: Inquiry<CorrelationParameters>): Acto
   const { parameters, context } = inquiry
   const type = parameters.correlationType ?? 'events'
   if (!TYPES.includes(type)) {
-    const detail = `funnel_correlation_type must be one of ${TYPES.join(', ')}`
+    const detail = `\`funnel_correlation_type\` must be one of ${TYPES.join(', ')}.`
     throw new ServiceError('invalid_input', detail, { attr: 'funnel_correlation_type' })
   }
   const plan = planFunnel(inquiry, 1)
@@ -66,7 +66,7 @@ function chosenResults(
 
 function valueFilter({ propertyValues }: CorrelationParameters): FilterGroup | null {
   if (propertyValues === undefined) {
-    const detail = 'funnel_correlation_property_values is missing: send a list of filters'
+    const detail = '`funnel_correlation_property_values` is missing. Send a list of filters.'
     throw new ServiceError('invalid_input', detail)
   }
   return readEventFilters(propertyValues, 'funnel_correlation_property_values')
@@ -74,7 +74,7 @@ function valueFilter({ propertyValues }: CorrelationParameters): FilterGroup | n
 
 function entityOf({ entity }: CorrelationParameters, actions: ActionLookup): Series {
   if (entity === undefined) {
-    const detail = 'funnel_correlation_person_entity is missing: send the event as a series'
+    const detail = '`funnel_correlation_person_entity` is missing. Send the event as a series.'
     throw new ServiceError('invalid_input', detail)
   }
   return readEntity(entity, 'funnel_correlation_person_entity', actions)

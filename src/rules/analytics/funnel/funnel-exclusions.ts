@@ -46,7 +46,7 @@ function readExclusion(item: unknown, lookup: ActionLookup): StepExclusion {
   const fromStep = stepOf(from)
   const toStep = stepOf(to)
   if (fromStep === null || toStep === null) {
-    throw invalid('need funnel_from_step and funnel_to_step, the numbers of steps from 0')
+    throw invalid('need `funnel_from_step` and `funnel_to_step`, the numbers of steps from 0')
   }
   return { series, fromStep, toStep }
 }
@@ -65,13 +65,13 @@ function check(
   if (fromStep >= toStep) throw invalid('must end at a later step than they begin')
   if (toStep > last) throw invalid('must lie between the first and the last step')
   if (order === 'unordered' && (fromStep !== 0 || toStep !== last)) {
-    throw invalid('of an unordered funnel must reach from the first to the last step')
+    throw invalid('must reach from the first to the last step in an unordered funnel')
   }
   if (steps.slice(fromStep, toStep + 1).some((step) => isEqualOrBroader(series, step))) {
-    throw invalid('must not name what is a step between the same steps')
+    throw invalid('must not name an event that is a step between the same steps')
   }
 }
 
 function invalid(what: string): ServiceError {
-  return new ServiceError('invalid_input', `exclusions ${what}`)
+  return new ServiceError('invalid_input', `\`exclusions\` ${what}.`)
 }

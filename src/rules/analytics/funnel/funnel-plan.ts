@@ -58,7 +58,7 @@ export function planFunnel(
   const { parameters, context } = inquiry
   const steps = readSeries(parameters, context.actions)
   if (steps.length === 0) {
-    throw new ServiceError('required', 'a funnel needs steps: send events, a list of series', {
+    throw new ServiceError('required', 'A funnel needs steps. Send `events`, a list of series.', {
       attr: 'events',
     })
   }
@@ -97,8 +97,8 @@ function seriesOf(
   const all = [...steps, ...exclusions.map(({ series }) => series)]
   if (order === 'strict') all.push(eventSeries(null))
   if (all.length > SERIES_MAX) {
-    const what = `together may be ${SERIES_MAX - 1} at most`
-    throw invalidInput('events', what, 'steps and exclusions')
+    const what = `together may be at most ${SERIES_MAX - 1}`
+    throw invalidInput('events', what, 'Steps and exclusions')
   }
   return all.map(({ match }) => match)
 }
@@ -112,7 +112,7 @@ function readWindow({
   const length = days ?? count ?? WINDOW_DAYS_DEFAULT
   if (length > FUNNEL_WINDOW_COUNT_MAX) {
     const attr = days === null ? 'funnel_window_interval' : 'funnel_window_days'
-    throw invalidInput(attr, `must be ${FUNNEL_WINDOW_COUNT_MAX} at most`)
+    throw invalidInput(attr, `may be at most ${FUNNEL_WINDOW_COUNT_MAX}`)
   }
   return windowEnd({ count: length, unit: days === null ? given : 'day' })
 }
@@ -140,7 +140,7 @@ function choiceOf(
   }
   const wanted = step ?? stepDefault
   if (wanted === null) {
-    const detail = 'funnel_step is missing: send the number of a step, or funnel_custom_steps'
+    const detail = '`funnel_step` is missing. Send the number of a step, or `funnel_custom_steps`.'
     throw new ServiceError('required', detail, { attr: 'funnel_step' })
   }
   // Negative: those who did everything before that step and dropped off before it.

@@ -94,10 +94,7 @@ function readCustomSteps(value: unknown): readonly number[] | null {
   if (value === undefined || value === null) return null
   const attr = 'funnel_custom_steps'
   if (!Array.isArray(value) || value.length > FUNNEL_CUSTOM_STEPS_MAX) {
-    throw invalidInput(
-      attr,
-      `must be a list of at most ${FUNNEL_CUSTOM_STEPS_MAX} numbers of steps`,
-    )
+    throw invalidInput(attr, `must be a list of at most ${FUNNEL_CUSTOM_STEPS_MAX} step numbers`)
   }
   // An empty list chooses nothing; then the other parameter does.
   if (value.length === 0) return null
@@ -106,6 +103,6 @@ function readCustomSteps(value: unknown): readonly number[] | null {
 
 function integerOf(text: string | null, attr: string): number | null {
   if (text === null) return null
-  if (!/^-?[0-9]{1,9}$/.test(text)) throw invalidInput(attr, 'must hold whole numbers only')
+  if (!/^-?[0-9]{1,9}$/.test(text)) throw invalidInput(attr, 'must contain whole numbers only')
   return Number(text)
 }

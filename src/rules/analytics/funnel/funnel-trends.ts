@@ -20,7 +20,7 @@ export function entranceAt(
   request: RangeRequest,
 ): Entrance | null {
   if (isDropOff === null || text === null) {
-    const detail = 'a funnel over time needs drop_off and entrance_period_start'
+    const detail = 'A funnel over time needs `drop_off` and `entrance_period_start`.'
     throw new ServiceError('invalid_input', detail)
   }
   const day = MOMENT.exec(text)?.[1]

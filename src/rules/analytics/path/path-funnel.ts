@@ -52,21 +52,21 @@ export function funnelSpans(
 /** The step that the paths lie around, from 0: of drop-offs the last one that was done. */
 function targetStep(funnelPaths: string, funnel: FunnelParameters | null): number {
   if (![AFTER, BEFORE, BETWEEN].includes(funnelPaths)) {
-    const detail = `funnel_paths must be one of ${[AFTER, BEFORE, BETWEEN].join(', ')}`
+    const detail = `\`funnel_paths\` must be one of ${[AFTER, BEFORE, BETWEEN].join(', ')}.`
     throw new ServiceError('invalid_input', detail, { attr: 'funnel_paths' })
   }
   const attr = 'funnel_filter'
   if (funnel === null) {
-    const detail = `${attr} is missing: send the funnel that funnel_paths is about`
+    const detail = `\`${attr}\` is missing. Send the funnel that \`funnel_paths\` refers to.`
     throw new ServiceError('required', detail, { attr })
   }
   const { step, groupTypeIndex } = funnel
   if (step === null) {
-    const detail = 'funnel_step is missing in funnel_filter: send the number of a step'
+    const detail = '`funnel_step` is missing in `funnel_filter`. Send the number of a step.'
     throw new ServiceError('required', detail, { attr: 'funnel_step' })
   }
   if (groupTypeIndex !== null) {
-    throw invalidInput(attr, 'must be about persons, not groups')
+    throw invalidInput(attr, 'must count persons, not groups')
   }
   const target = step >= 0 ? Math.max(step - 1, 0) : Math.max(-step - 2, 0)
   if (funnelPaths === BETWEEN && target === 0) {

@@ -41,7 +41,10 @@ export function compileCleaning(rules: readonly CleaningRule[]): readonly Patter
   return rules.map(({ regex, alias }) => {
     const replacement = PatternReplacement.compile(regex, alias)
     if (replacement !== null) return replacement
-    throw invalidInput('local_path_cleaning_filters', 'has a regex that RE2 refuses')
+    throw invalidInput(
+      'local_path_cleaning_filters',
+      'has a regular expression that RE2 does not accept',
+    )
   })
 }
 
@@ -109,7 +112,7 @@ export class ItemTable {
       this.#unitsLeft -= (item.length + 1) * rule.programSize
       if (this.#unitsLeft < 0) {
         const detail =
-          'local_path_cleaning_filters would look at too much: choose a shorter range or fewer rules'
+          '`local_path_cleaning_filters` would take too long. Choose a shorter range or fewer rules.'
         throw new ServiceError('query_too_large', detail)
       }
       item = rule.replaceAll(item)

@@ -53,14 +53,15 @@ function readCleaningRules(source: ParameterSource): readonly CleaningRule[] {
   return value.map((rule: unknown) => {
     const { regex, alias } = isObject(rule) ? rule : {}
     if (isText(regex) && isText(alias)) return { regex, alias }
-    throw invalidInput(name, 'needs the texts regex and alias in each of its rules')
+    throw invalidInput(name, 'needs the texts `regex` and `alias` in each rule')
   })
 }
 
 function readFunnelFilter(source: ParameterSource): FunnelParameters | null {
   const value = source.json('funnel_filter')
   if (value === undefined || value === null) return null
-  if (!isObject(value)) throw invalidInput('funnel_filter', 'must be an object with a funnel')
+  if (!isObject(value))
+    throw invalidInput('funnel_filter', 'must be an object that describes a funnel')
   return readFunnelParameters(new JsonParameters(value))
 }
 

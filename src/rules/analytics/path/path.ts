@@ -95,7 +95,7 @@ function eventChoice(parameters: PathParameters): EventChoice {
   const types = [PAGEVIEW, SCREEN].filter((type) => includeEventTypes.includes(type))
   const hasCustomEvents = includeEventTypes.includes(CUSTOM_EVENTS)
   if (hasCustomEvents && includeCustomEvents.length > 0) {
-    const detail = `include_custom_events cannot be used together with the type ${CUSTOM_EVENTS}`
+    const detail = `\`include_custom_events\` cannot be combined with the type \`${CUSTOM_EVENTS}\`.`
     throw new ServiceError('invalid_input', detail)
   }
   const names = new Set([...types, ...includeCustomEvents])
@@ -120,7 +120,7 @@ function eventChoice(parameters: PathParameters): EventChoice {
 function stepLimitOf({ stepLimit }: PathParameters): number {
   if (stepLimit === null) return STEP_LIMIT_DEFAULT
   if (stepLimit >= 1 && stepLimit <= PATH_STEP_LIMIT_MAX) return stepLimit
-  const detail = `step_limit must be a number from 1 to ${PATH_STEP_LIMIT_MAX}`
+  const detail = `\`step_limit\` must be a number from 1 to ${PATH_STEP_LIMIT_MAX}.`
   throw new ServiceError('invalid_input', detail, { attr: 'step_limit' })
 }
 

@@ -55,7 +55,7 @@ export function checkFilters(
 export function checkFiltersSize(filters: JsonObject): void {
   if (Buffer.byteLength(JSON.stringify(filters)) <= FLAG_FILTERS_BYTES_MAX) return
   throw invalid(
-    `may have ${FLAG_FILTERS_BYTES_MAX} bytes of JSON at most; put long lists into a cohort`,
+    `may have at most ${FLAG_FILTERS_BYTES_MAX} bytes of JSON. Put long lists into a cohort`,
   )
 }
 
@@ -78,7 +78,7 @@ function withoutCohortName(property: JsonObject): JsonObject {
 function checkStructure(filters: JsonObject): void {
   const groups = filters['groups']
   if (!Array.isArray(groups) || !groups.every(isObject)) {
-    throw invalid('needs a list of conditions as groups, each an object')
+    throw invalid('needs a list of conditions as `groups`, each an object')
   }
   checkAggregation(filters)
   for (const condition of groups) checkCondition(condition)
@@ -86,7 +86,7 @@ function checkStructure(filters: JsonObject): void {
     for (const condition of objectsIn(filters[name], name)) checkCondition(condition)
   }
   if (!isAbsent(filters['holdout']) && !isObject(filters['holdout'])) {
-    throw invalid('needs an object as holdout')
+    throw invalid('needs an object as `holdout`')
   }
   checkVariantStructure(filters['multivariate'])
 }
@@ -102,13 +102,13 @@ function checkCondition(condition: JsonObject): void {
   const { properties, rollout_percentage: rollout, variant } = condition
   const filters = objectsIn(properties, 'properties of a condition')
   if (!filters.every(({ key }) => typeof key === 'string')) {
-    throw invalid('needs a text as key of every property filter')
+    throw invalid('needs a text as `key` of every property filter')
   }
   if (!isAbsent(rollout) && !isPercentage(rollout)) {
-    throw invalid('needs a number from 0 to 100, or null, as rollout_percentage of a condition')
+    throw invalid('needs a number from 0 to 100, or null, as `rollout_percentage` of a condition')
   }
   if (!isAbsent(variant) && typeof variant !== 'string') {
-    throw invalid('needs the key of a variant, or null, as variant of a condition')
+    throw invalid('needs the key of a variant, or null, as `variant` of a condition')
   }
   checkAggregation(condition)
 }
@@ -117,26 +117,27 @@ function checkAggregation(holder: JsonObject): void {
   const index = holder['aggregation_group_type_index']
   if (isAbsent(index) || isGroupIndex(index)) return
   const range = `a whole number from 0 to ${FLAG_GROUP_INDEX_MAX}, or null,`
-  throw invalid(`needs ${range} as aggregation_group_type_index`)
+  throw invalid(`needs ${range} as \`aggregation_group_type_index\``)
 }
 
 function checkVariantStructure(multivariate: unknown): void {
   if (isAbsent(multivariate)) return
-  if (!isObject(multivariate)) throw invalid('needs an object, or null, as multivariate')
+  if (!isObject(multivariate)) throw invalid('needs an object, or null, as `multivariate`')
   const keys = new Set<string>()
   for (const { key, rollout_percentage: rollout } of objectsIn(
     multivariate['variants'],
     'variants',
   )) {
     if (typeof key !== 'string' || key === '') {
-      throw invalid('needs a text that is not empty as key of every variant')
+      throw invalid('needs a text that is not empty as `key` of every variant')
     }
     // Payloads are stored by variant, and clients lose a JSON member with this name.
-    if (key === '__proto__') throw invalid('may not name a variant __proto__; choose another key')
+    if (key === '__proto__')
+      throw invalid('may not have a variant named `__proto__`. Choose another key')
     if (keys.has(key)) throw invalid(`names the variant ${JSON.stringify(key)} twice`)
     keys.add(key)
     if (!isAbsent(rollout) && !isPercentage(rollout)) {
-      throw invalid('needs a number from 0 to 100 as rollout_percentage of every variant')
+      throw invalid('needs a number from 0 to 100 as `rollout_percentage` of every variant')
     }
   }
 }
@@ -158,11 +159,11 @@ function memberTypeFaults(filters: JsonObject): readonly string[] {
   const faults: string[] = []
   const { early_exit: earlyExit } = filters
   if (!isAbsent(earlyExit) && typeof earlyExit !== 'boolean') {
-    faults.push('needs true or false as early_exit')
+    faults.push('needs true or false as `early_exit`')
   }
   for (const { key, name } of variantsOf(filters)) {
     if (isAbsent(name) || typeof name === 'string') continue
-    faults.push(`needs a text as name of the variant ${JSON.stringify(key)}`)
+    faults.push(`needs a text as \`name\` of the variant ${JSON.stringify(key)}`)
   }
   const enrollment = propertiesOf({ groups: filters['super_groups'] })
   for (const { key, negation, group_type_index: index } of [
@@ -171,11 +172,11 @@ function memberTypeFaults(filters: JsonObject): readonly string[] {
   ]) {
     const where = `property ${JSON.stringify(key)}`
     if (!isAbsent(negation) && typeof negation !== 'boolean') {
-      faults.push(`needs true or false as negation of ${where}`)
+      faults.push(`needs true or false as \`negation\` of ${where}`)
     }
     if (!isAbsent(index) && !isGroupIndex(index)) {
       faults.push(
-        `needs a whole number from 0 to ${FLAG_GROUP_INDEX_MAX} for ${where} as group_type_index`,
+        `needs a whole number from 0 to ${FLAG_GROUP_INDEX_MAX} as \`group_type_index\` of ${where}`,
       )
     }
   }
@@ -200,10 +201,14 @@ function checkGroupProperty(property: JsonObject, index: unknown, isOwn: boolean
   const { type, group_type_index: groupTypeIndex } = property
   if (type === 'flag' || (isOwn && type === 'person')) return
   if (type !== 'group') {
-    throw invalid('aggregates by a group and may then use properties of the types group and flag')
+    throw invalid(
+      'aggregates by a group, so it may use properties of the types group and flag only',
+    )
   }
   if (isAbsent(groupTypeIndex) || groupTypeIndex === index) return
-  throw invalid(`aggregates by group type ${String(index)} and may use its properties only`)
+  throw invalid(
+    `aggregates by group type ${String(index)}, so it may use properties of this group type only`,
+  )
 }
 
 function checkVariants(filters: JsonObject): void {
@@ -213,12 +218,12 @@ function checkVariants(filters: JsonObject): void {
     sum += typeof rollout === 'number' ? rollout : 0
   }
   if (variants.length > 0 && sum !== 100) {
-    throw invalid(`needs variants whose rollout_percentage adds up to 100, not ${sum}`)
+    throw invalid(`needs variants whose \`rollout_percentage\` adds up to 100, not ${sum}`)
   }
   const keys = new Set(variants.map(({ key }) => key))
   for (const { variant } of conditionsOf(filters)) {
     if (isAbsent(variant) || variant === '' || keys.has(variant)) continue
-    throw invalid(`has a condition for ${JSON.stringify(variant)}, which is no variant`)
+    throw invalid(`has a condition for ${JSON.stringify(variant)}, but no variant has this key`)
   }
 }
 
@@ -231,7 +236,7 @@ function checkProperty(property: JsonObject, world: FlagWorld): void {
   const { key, type, operator, value } = property
   const where = `property ${JSON.stringify(key)}`
   if (Array.isArray(value) && value.length > FLAG_LISTED_VALUES_MAX) {
-    throw invalid(`may list ${FLAG_LISTED_VALUES_MAX} values at most for ${where}; use a cohort`)
+    throw invalid(`may list at most ${FLAG_LISTED_VALUES_MAX} values for ${where}. Use a cohort`)
   }
   if (type === 'cohort') {
     checkCohort(value, world)
@@ -240,14 +245,17 @@ function checkProperty(property: JsonObject, world: FlagWorld): void {
   if (type === 'flag') return
   // This checks only whether the value is a date at all, so the time and the zone do not matter.
   if (DATE_OPERATORS.includes(operator) && filterMoment(value, 0, 'UTC') === null) {
-    throw fault('invalid_date', `need a date such as 2024-01-31 or -7d for ${where}`)
+    throw fault('invalid_date', `needs a date such as 2024-01-31 or -7d for ${where}`)
   }
   if (TEXT_OPERATORS.includes(operator) && typeof value !== 'string') {
-    const what = `need a text as value for ${where} with the operator ${String(operator)}`
+    const what = `needs a text as value for ${where} with the operator \`${String(operator)}\``
     throw fault('invalid_value', what)
   }
   if (typeof operator === 'string' && COHORT_OPERATORS.includes(operator)) {
-    throw fault('invalid_operator', `use ${String(operator)} for ${where}, which is no cohort`)
+    throw fault(
+      'invalid_operator',
+      `uses the operator \`${String(operator)}\` for ${where}, which is not a cohort`,
+    )
   }
 }
 
@@ -274,10 +282,10 @@ function checkCohort(value: unknown, world: FlagWorld): void {
   const id = referenceOf(value)
   const cohort = id === null ? null : world.cohort(id)
   if (cohort === null) {
-    throw fault('cohort_does_not_exist', 'refer to a cohort that does not exist')
+    throw fault('cohort_does_not_exist', 'refers to a cohort that does not exist')
   }
   if (isBehavioral(cohort, world)) {
-    const what = `refer to cohort ${cohort.id}, which is about what people did: use properties`
+    const what = `refers to cohort ${cohort.id}, which is defined by behavior. Use a cohort defined by properties`
     throw fault('behavioral_cohort_found', what)
   }
 }
@@ -300,7 +308,7 @@ function isBehavioral(cohort: FlagCohort, world: FlagWorld): boolean {
 function withStoredPayloads(filters: JsonObject): JsonObject {
   const { payloads } = filters
   if (isAbsent(payloads)) return filters
-  if (!isObject(payloads)) throw invalid('needs an object of variants and JSON texts as payloads')
+  if (!isObject(payloads)) throw invalid('needs an object of variants and JSON texts as `payloads`')
   const stored: Record<string, string> = {}
   for (const [key, value] of Object.entries(payloads)) {
     if (value === null) continue
@@ -318,8 +326,8 @@ function checkPayloadKeys(keys: readonly string[], variants: readonly JsonObject
   for (const key of keys) {
     if (allowed.includes(key)) continue
     if (variants.length === 0)
-      throw invalid('without variants may have the one payload "true" only')
-    throw invalid(`has a payload for ${JSON.stringify(key)}, which is no variant`)
+      throw invalid('may have only the payload "true" if there are no variants')
+    throw invalid(`has a payload for ${JSON.stringify(key)}, but no variant has this key`)
   }
 }
 
@@ -346,7 +354,7 @@ function isAbsent(value: unknown): value is undefined | null {
 }
 
 function fault(code: ErrorCode, what: string): ServiceError {
-  return new ServiceError(code, `filters ${what}`, { attr: 'filters' })
+  return new ServiceError(code, `\`filters\` ${what}.`, { attr: 'filters' })
 }
 
 function invalid(what: string): ServiceError {

@@ -144,7 +144,7 @@ function readFilters(
   const groups = member(filters, 'groups')
   if (before !== null && groups === undefined) return undefined
   if (before === null && (!Array.isArray(groups) || groups.length === 0)) {
-    const what = 'needs at least one condition in groups; leave filters out for everyone'
+    const what = 'needs at least one condition in `groups`. Leave `filters` out to match everyone'
     throw invalidInput('filters', what)
   }
   checkFiltersSize(filters)
@@ -178,7 +178,7 @@ function requireNoConflict(before: Flag, body: JsonObject): void {
   const fields = conflicts.join(', ')
   throw new ServiceError(
     'conflict',
-    `somebody else has changed ${fields} of the flag since version ${version}; it is at version ${before.version}: read it again and repeat the change`,
+    `Another change was made to ${fields} of the flag after version ${version}, and the flag is now at version ${before.version}. Read the flag again and repeat your change.`,
   )
 }
 

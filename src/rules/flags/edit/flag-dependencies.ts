@@ -22,24 +22,30 @@ export function checkDependencies(
   for (const { type, key, operator } of propertiesOf(filters)) {
     if (type !== 'flag') continue
     if (operator !== DEPENDENCY_OPERATOR) {
-      throw invalidInput('filters', 'refer to a flag with another operator than flag_evaluates_to')
+      throw invalidInput(
+        'filters',
+        'refers to a flag with an operator other than `flag_evaluates_to`',
+      )
     }
     const id = referenceOf(key)
     if (id === null)
-      throw invalidInput('filters', 'refer to a flag by something else than its id as key')
-    if (id === ownId) throw invalidInput('filters', 'refer to the flag itself')
+      throw invalidInput('filters', 'refers to a flag by something other than its ID as `key`')
+    if (id === ownId) throw invalidInput('filters', 'refers to the flag itself')
     const target = world.flagById(id)
     if (target === null || target.deleted) {
-      throw invalidInput('filters', `refer to flag ${id}, which does not exist`)
+      throw invalidInput('filters', `refers to flag ${id}, which does not exist`)
     }
     if (!target.active)
-      throw invalidInput('filters', `refer to flag ${target.key}, which is disabled: enable it`)
+      throw invalidInput(
+        'filters',
+        `refers to flag \`${target.key}\`, which is disabled. Enable it first`,
+      )
     targets.add(id)
   }
   if (ownId !== null && leadsTo(ownId, targets, world)) {
     throw invalidInput(
       'filters',
-      'refer to a flag that depends on this one: flags cannot wait for each other',
+      'refers to a flag that depends on this one. Flags cannot depend on each other in a circle',
     )
   }
 }
@@ -53,7 +59,7 @@ export function requireNoDependents(flag: Flag, world: FlagWorld, what: string):
   if (dependents.length === 0) return
   throw new ServiceError(
     'invalid_input',
-    `cannot ${what} the flag ${flag.key}: ${named(dependents)} depend on it; change them first`,
+    `Cannot ${what} the flag \`${flag.key}\`, because ${named(dependents)} depend on it. Change them first.`,
   )
 }
 
@@ -66,7 +72,7 @@ export function requireActiveDependencies(flag: Flag, world: FlagWorld): void {
   if (disabled.length === 0) return
   throw new ServiceError(
     'invalid_input',
-    `cannot enable the flag ${flag.key}: it depends on ${named(disabled)}; enable them first`,
+    `Cannot enable the flag \`${flag.key}\`, because it depends on ${named(disabled)}. Enable them first.`,
   )
 }
 

@@ -2,7 +2,7 @@
  * Reads single fields of a flag from a request body. Each function reads one member and throws 400, with the name of
  * the member as `attr`, if the value is invalid. Source: docs/compatibility/flags.md, "Feature flag fields".
  */
-import { type ErrorCode, ServiceError } from '../../../base/errors.ts'
+import { type ErrorCode, fieldText, ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'
 import {
   FLAG_DASHBOARDS_MAX,
@@ -43,7 +43,7 @@ function given<Field>(
 export function readName(body: JsonObject): string | undefined {
   const text = readText(body, 'name')
   if (text !== undefined && text.length > FLAG_NAME_UNITS_MAX) {
-    throw fault('max_length', 'name', `may have ${FLAG_NAME_UNITS_MAX} characters at most`)
+    throw fault('max_length', 'name', `may have at most ${FLAG_NAME_UNITS_MAX} characters`)
   }
   return text
 }
@@ -65,11 +65,11 @@ export function readKey(
   }
   if (text === '') throw fault('blank', 'key', 'must not be empty')
   if (text.length > FLAG_KEY_CHARACTERS_MAX) {
-    throw fault('max_length', 'key', `may have ${FLAG_KEY_CHARACTERS_MAX} characters at most`)
+    throw fault('max_length', 'key', `may have at most ${FLAG_KEY_CHARACTERS_MAX} characters`)
   }
   requireFreeKey(text, own, world)
   if (!KEY_PATTERN.test(text)) {
-    throw fault('invalid_key', 'key', 'may have letters, digits, hyphens and underscores only')
+    throw fault('invalid_key', 'key', 'may contain letters, digits, hyphens and underscores only')
   }
   return text
 }
@@ -78,7 +78,7 @@ export function readKey(
 export function requireFreeKey(key: string, own: Flag | null, world: FlagWorld): void {
   const other = world.flagByKey(key)
   if (other === null || other.id === own?.id) return
-  throw fault('unique', 'key', `is that of flag ${other.id} already; choose another`)
+  throw fault('unique', 'key', `is already used by flag ${other.id}. Choose another key`)
 }
 
 /** Reads a boolean in any form that an HTML form would send. Returns undefined if it is absent. */
@@ -114,7 +114,7 @@ export function readRollbackConditions(body: JsonObject): unknown {
   const value = member(body, 'rollback_conditions')
   if (value === undefined) return undefined
   if (Buffer.byteLength(JSON.stringify(value)) > FLAG_ROLLBACK_BYTES_MAX) {
-    const what = `may have ${FLAG_ROLLBACK_BYTES_MAX} bytes of JSON at most`
+    const what = `may have at most ${FLAG_ROLLBACK_BYTES_MAX} bytes of JSON`
     throw fault('invalid_input', 'rollback_conditions', what)
   }
   return value
@@ -136,14 +136,18 @@ export function readTags(
   const tags = new Set<string>()
   for (const tag of value as readonly unknown[]) {
     const text = typeof tag === 'string' ? tag.trim() : ''
-    if (text === '') throw fault('invalid_input', name, 'must hold texts that are not empty')
+    if (text === '') throw fault('invalid_input', name, 'must contain texts that are not empty')
     if (text.length > FLAG_TAG_UNITS_MAX) {
-      throw fault('max_length', name, `may hold texts of ${FLAG_TAG_UNITS_MAX} characters at most`)
+      throw fault(
+        'max_length',
+        name,
+        `may contain texts of at most ${FLAG_TAG_UNITS_MAX} characters`,
+      )
     }
     tags.add(isLowerCase ? text.toLowerCase() : text)
   }
   if (tags.size > FLAG_TAGS_MAX)
-    throw fault('invalid_input', name, `may hold ${FLAG_TAGS_MAX} texts at most`)
+    throw fault('invalid_input', name, `may have at most ${FLAG_TAGS_MAX} entries`)
   return [...tags]
 }
 
@@ -158,14 +162,15 @@ export function readDashboards(
   if (value === undefined) return undefined
   if (!Array.isArray(value)) throw fault('not_a_list', name, 'must be a list of numbers')
   if (value.length > FLAG_DASHBOARDS_MAX) {
-    throw fault('invalid_input', name, `may hold ${FLAG_DASHBOARDS_MAX} numbers at most`)
+    throw fault('invalid_input', name, `may have at most ${FLAG_DASHBOARDS_MAX} entries`)
   }
   const added = (value as readonly unknown[]).map((item) => {
     const isText = typeof item === 'string' && /^[0-9]{1,15}$/.test(item)
     const id = isText ? Number(item) : item
     if (typeof id !== 'number')
-      throw fault('invalid_input', name, 'must hold numbers of dashboards')
-    if (!world.hasDashboard(id)) throw fault('does_not_exist', name, `names no dashboard by ${id}`)
+      throw fault('invalid_input', name, 'must contain numbers of dashboards')
+    if (!world.hasDashboard(id))
+      throw fault('does_not_exist', name, `refers to dashboard ${id}, which does not exist`)
     return id
   })
   return [...new Set([...known, ...added])]
@@ -201,7 +206,11 @@ export function readEncryption(body: JsonObject): boolean | undefined {
   const name = 'has_encrypted_payloads'
   const isWanted = readNullableBoolean(body, name)
   if (isWanted === true) {
-    throw fault('invalid_input', name, 'must be false: this server does not encrypt payloads')
+    throw fault(
+      'invalid_input',
+      name,
+      'must be false, because this server does not encrypt payloads',
+    )
   }
   return isWanted ?? undefined
 }
@@ -222,5 +231,5 @@ function readText(body: JsonObject, name: string): string | undefined {
 }
 
 function fault(code: ErrorCode, name: string, what: string): ServiceError {
-  return new ServiceError(code, `${name} ${what}`, { attr: name })
+  return new ServiceError(code, fieldText(name, what), { attr: name })
 }

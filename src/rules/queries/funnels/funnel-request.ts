@@ -84,7 +84,7 @@ export function planFunnels(query: QueryFields, context: QueryContext): FunnelsP
   const visual = filter.choice('funnelVizType', ['steps', 'time_to_convert', 'trends'])
   const order = filter.choice('funnelOrderType', ['ordered', 'strict', 'unordered'])
   if (visual === 'trends' && order === 'unordered') {
-    throw filter.fault('funnelVizType', 'must not be trends for an unordered funnel')
+    throw filter.fault('funnelVizType', 'must not be `trends` for an unordered funnel')
   }
   const steps = readSteps(query, context)
   const { series, exclusions } = readExclusions(filter, steps, order, context)
@@ -126,7 +126,10 @@ function readSteps(query: QueryFields, context: QueryContext): readonly QuerySer
 /** An action that does not exist is no step. */
 function known(series: QuerySeries, node: QueryFields): QuerySeries {
   if (series.exists) return series
-  throw node.fault('id', 'names an action that does not exist: take its number from the list')
+  throw node.fault(
+    'id',
+    'refers to an action that does not exist. Take its number from the list of actions',
+  )
 }
 
 function readExclusions(
@@ -142,19 +145,19 @@ function readExclusions(
     const fromStep = node.whole('funnelFromStep', 0, last - 1)
     const toStep = node.whole('funnelToStep', 1, last)
     if (fromStep === null || toStep === null || fromStep >= toStep) {
-      throw node.fault('funnelToStep', 'must be the number of a step behind funnelFromStep')
+      throw node.fault('funnelToStep', 'must be the number of a step after `funnelFromStep`')
     }
     if (order === 'unordered' && toStep - fromStep < last) {
       throw node.fault('funnelToStep', 'must span all steps of an unordered funnel')
     }
     if (steps.slice(fromStep, toStep + 1).some((step) => isSame(step, exclusion))) {
-      throw node.fault('event', 'must not be a step between the same steps')
+      throw node.fault('event', 'must not name an event that is a step between the same steps')
     }
     return { bit: series.push(exclusion.match) - 1, fromStep, toStep }
   })
   if (order === 'strict') series.push(eventSeries(null, null).match)
   if (series.length <= SERIES_MAX) return { series, exclusions }
-  const what = `and steps together may be ${SERIES_MAX - 1} at most`
+  const what = `and the steps together may be at most ${SERIES_MAX - 1}`
   throw filter.fault('exclusions', what)
 }
 
@@ -170,7 +173,7 @@ function readMeasured(
   const fromStep = filter.whole('funnelFromStep', 0, stepCount - 2) ?? 0
   const toStep = filter.whole('funnelToStep', 1, stepCount - 1) ?? stepCount - 1
   if (fromStep < toStep) return { fromStep, toStep }
-  throw filter.fault('funnelToStep', 'must be the number of a step behind funnelFromStep')
+  throw filter.fault('funnelToStep', 'must be the number of a step after `funnelFromStep`')
 }
 
 function readAttribution(

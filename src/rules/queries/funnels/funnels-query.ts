@@ -139,7 +139,10 @@ function joined<List extends { readonly length: number; set(from: List, at: numb
 
 function funnelActors(plan: FunnelsPlan, pick: QueryFields, shard: QueryShard): QueryActors {
   if (plan.visual === 'trends') {
-    throw pick.fault('source', 'must not be a funnel over time: who is behind it is not known')
+    throw pick.fault(
+      'source',
+      'must not be a funnel over time, because the people behind its numbers cannot be listed',
+    )
   }
   pick.refuse('funnelCustomSteps', 'funnelTrendsDropOff', 'funnelTrendsEntrancePeriodStart')
   const { stepCount } = plan.rules

@@ -64,7 +64,7 @@ export class EdgeTable {
     const known = this.#slots[slot] ?? 0
     if (known > 0) return known - 1
     if (this.#count === PATH_EDGES_MAX) {
-      const detail = `there are more than ${PATH_EDGES_MAX} different edges: choose a shorter range, or pathGroupings`
+      const detail = `The result has more than ${PATH_EDGES_MAX} different edges. Choose a shorter range, or use \`pathGroupings\`.`
       throw new ServiceError('query_too_large', detail)
     }
     const edge = this.#count++

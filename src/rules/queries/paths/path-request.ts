@@ -43,7 +43,7 @@ export function planPaths(query: QueryFields, context: QueryContext): PathsPlan 
   const types = filter.texts('includeEventTypes')
   const known = [PAGEVIEW, SCREEN, CUSTOM_EVENTS]
   if (!types.every((type) => known.includes(type))) {
-    throw filter.fault('includeEventTypes', `may hold ${known.join(', ')}`)
+    throw filter.fault('includeEventTypes', `may contain only ${known.join(', ')}`)
   }
   const range = readRange(query, 'day', context)
   const endKey = keyText(filter, 'pathEndKey')
@@ -95,7 +95,7 @@ function shortTexts(fields: QueryFields, name: string): readonly string[] {
   const texts = fields.texts(name)
   const isShort = texts.every(({ length }) => length <= PATH_TEXT_UNITS_MAX)
   if (isShort && texts.length <= PATH_TEXTS_MAX) return texts
-  const what = `may hold ${PATH_TEXTS_MAX} texts of up to ${PATH_TEXT_UNITS_MAX} characters`
+  const what = `may have at most ${PATH_TEXTS_MAX} texts with at most ${PATH_TEXT_UNITS_MAX} characters each`
   throw fields.fault(name, what)
 }
 

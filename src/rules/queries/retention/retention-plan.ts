@@ -114,7 +114,7 @@ function reachOf(
   const toMs = endMs - 1
   const countMax = Math.min(RETENTION_ROWS_MAX, Math.floor(QUERY_CELLS_MAX / columns))
   const refusal = () => {
-    const what = `has too many periods: ${countMax} rows of ${columns} numbers may be asked for at most`
+    const what = `has too many periods. The result may have at most ${countMax} rows of ${columns} numbers`
     return query.fault('dateRange', what)
   }
   const rows =
@@ -139,7 +139,7 @@ function readBreakdown(query: QueryFields): RetentionBreakdown | null {
   const { properties, cohorts, limit } = breakdown
   const [property = null] = properties
   if (property !== null && property.binCount !== null) {
-    throw query.fault('breakdownFilter', 'must not ask for bins: retention has none')
+    throw query.fault('breakdownFilter', 'must not request bins, because retention has none')
   }
   return { property, cohorts, limit }
 }

@@ -94,7 +94,8 @@ export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
 
   actors(plan, pick, shard) {
     const row = pick.whole('interval', 0) ?? 0
-    if (row >= plan.rows) throw pick.fault('interval', `must be less than ${plan.rows}, the rows`)
+    if (row >= plan.rows)
+      throw pick.fault('interval', `must be less than ${plan.rows}, the number of rows`)
     return rowActors(plan, row, pickedLabel(plan, pick), shard)
   },
 }
@@ -151,7 +152,7 @@ function addCounts(into: Map<string, Float64Array>, label: string, counts: Float
   for (const [cell, count] of counts.entries()) sums[cell] = (sums[cell] ?? 0) + count
   into.set(label, sums)
   if (into.size * counts.length <= QUERY_CELLS_MAX) return
-  const detail = `the breakdown has too many values: ${QUERY_CELLS_MAX} numbers may be computed at most`
+  const detail = `The breakdown has too many values. At most ${QUERY_CELLS_MAX} numbers can be computed.`
   throw new ServiceError('query_too_large', detail)
 }
 
@@ -220,7 +221,7 @@ function pickedLabel({ breakdown }: RetentionPlan, pick: QueryFields): string | 
   if (list.length === 1 && (typeof value === 'string' || typeof value === 'number')) {
     return value === 'all' && breakdown.property === null ? '0' : String(value)
   }
-  throw pick.fault('breakdown', 'must be a list of one value of the breakdown')
+  throw pick.fault('breakdown', 'must be a list with one breakdown value')
 }
 
 /** The actors of a row, each with its columns. */

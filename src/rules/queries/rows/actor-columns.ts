@@ -101,7 +101,7 @@ function columnIn(
 /** Throws 400 `invalid_query` for a column that the source (null for all persons) does not contain. */
 export function checkColumn(column: ActorColumn, attr: string, actors: QueryActors | null): void {
   if (column.from === 'actor' || actors?.[column.list] !== undefined) return
-  throw invalidQuery(attr, 'must not name what the source does not say of its actors')
+  throw invalidQuery(attr, 'must not name a column that the source does not provide')
 }
 
 /** Returns the value of a column for an actor. */

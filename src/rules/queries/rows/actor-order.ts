@@ -105,7 +105,7 @@ function allNumbers({ world, scanner }: QueryShard): readonly number[] {
 }
 
 function tooManyToSort(): ServiceError {
-  const detail = `more than ${ACTORS_SORTED_MAX} actors cannot be ordered by this column: order by id or created_at`
+  const detail = `More than ${ACTORS_SORTED_MAX} actors cannot be ordered by this column. Order by \`id\` or \`created_at\`.`
   return new ServiceError('query_too_large', detail)
 }
 

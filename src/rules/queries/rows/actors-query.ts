@@ -2,7 +2,7 @@
  * The kind `ActorsQuery`: persons and groups as rows, either all persons or the actors behind a number of another
  * query. Source: docs/compatibility/queries.md, "ActorsQuery".
  */
-import { ServiceError } from '../../../base/errors.ts'
+import { fieldText, ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'
 import {
   allOf,
@@ -80,7 +80,7 @@ export function actorsQuery(
       const given = query.texts('select')
       const select = given.length === 0 ? SELECT_DEFAULT : given
       if (select.length > QUERY_COLUMNS_MAX) {
-        throw query.fault('select', `may name ${QUERY_COLUMNS_MAX} columns at most`)
+        throw query.fault('select', `may have at most ${QUERY_COLUMNS_MAX} columns`)
       }
       const columns = select.map((text, index) => selectedColumn(text, `select.${index}`))
       const source = query.value('source')
@@ -128,7 +128,7 @@ function readOrder(query: QueryFields, columns: readonly ActorColumn[]): readonl
     }),
   )
   if (order.length > QUERY_COLUMNS_MAX) {
-    throw query.fault('orderBy', `may name ${QUERY_COLUMNS_MAX} columns at most`)
+    throw query.fault('orderBy', `may have at most ${QUERY_COLUMNS_MAX} columns`)
   }
   const newest = columns.find((column) => column.from === 'actor' && column.member === 'created_at')
   const [first = ID_COLUMN] = columns
@@ -143,7 +143,7 @@ function readActorFilters(query: QueryFields, context: QueryContext): FilterGrou
     const filter = readFilters(query, name, context)
     const types = filter === null ? [] : filtersOf(filter).map(({ type }) => type)
     if (types.every((type) => type === 'person' || isCohortFilterType(type))) return filter
-    throw query.fault(name, 'may have filters on persons and cohorts only')
+    throw query.fault(name, 'may contain filters on persons and cohorts only')
   })
   return allOf(filters)
 }
@@ -158,23 +158,30 @@ function readSource(
     throw unsupported('source.kind', `must be one of ${Object.keys(PICKS).join(', ')}`)
   }
   const query = pick.value('source')
-  if (!isObject(query)) throw pick.fault('source', 'is missing: send the query that has the actors')
+  if (!isObject(query))
+    throw pick.fault('source', 'is missing. Send the query that returns the actors')
   const { kind, fields } = kindOf(query)
   const wanted = PICKS[name] ?? null
   if (wanted !== null && fields.text('kind') !== wanted) {
     throw pick.fault('source', `must be a ${wanted}`)
   }
   if (kind.actors === undefined) {
-    throw unsupported('source.source.kind', 'is a query that cannot say who is behind its numbers')
+    throw unsupported(
+      'source.source.kind',
+      'is a query that cannot list the people behind its numbers',
+    )
   }
   if (pick.text('compare') === 'previous') {
-    throw pick.fault('compare', 'must be current: who is behind previous numbers cannot be asked')
+    throw pick.fault(
+      'compare',
+      'must be `current`, because the people behind previous numbers cannot be listed',
+    )
   }
   return { query, plan: kind.plan(fields, context), pick: pick.json }
 }
 
 function unsupported(attr: string, what: string): ServiceError {
-  return new ServiceError('unsupported_kind', `${attr} ${what}`, { attr })
+  return new ServiceError('unsupported_kind', fieldText(attr, what), { attr })
 }
 
 /** The actors of a kind that has some. Throws as `QueryKind.actors`. */

@@ -78,7 +78,7 @@ function planEvents(query: QueryFields, context: QueryContext): EventsPlan {
   query.refuse('where', 'source', 'actionSteps')
   const select = query.value('select') === undefined ? ['*'] : query.texts('select')
   if (select.length === 0 || select.length > QUERY_COLUMNS_MAX) {
-    throw query.fault('select', `must name 1 to ${QUERY_COLUMNS_MAX} columns`)
+    throw query.fault('select', `must have 1 to ${QUERY_COLUMNS_MAX} columns`)
   }
   const columns = select.map((text, index) => columnAt(query, 'select', index, text))
   const isCounted = columns.some(({ kind }) => kind === 'count')
@@ -110,7 +110,7 @@ function orderOf(
 ): readonly OrderColumn[] {
   const given = query.texts('orderBy')
   if (given.length > QUERY_COLUMNS_MAX) {
-    throw query.fault('orderBy', `may name ${QUERY_COLUMNS_MAX} columns at most`)
+    throw query.fault('orderBy', `may have at most ${QUERY_COLUMNS_MAX} columns`)
   }
   const order = given.map((text, index) => {
     const [, name = '', way = 'ASC'] = /^(.*?)(?:\s+(ASC|DESC))?$/is.exec(text.trim()) ?? []
@@ -124,7 +124,7 @@ function orderOf(
     if (isCounted && needless >= 0) {
       throw invalidQuery(
         `orderBy.${needless}`,
-        'must be one of the selected columns where events are counted',
+        'must be one of the selected columns if events are counted',
       )
     }
     return order
@@ -160,7 +160,7 @@ function matchOf(query: QueryFields, context: QueryContext): SeriesMatch {
   const match: SeriesMatch = { names: names.length === 0 ? null : names, filter: null, steps: [] }
   if (query.value('actionId') === undefined) return match
   const { match: action, exists } = actionSeries(query, 'actionId', null, context)
-  if (!exists) throw query.fault('actionId', 'must be the number of an action that exists')
+  if (!exists) throw query.fault('actionId', 'must be the number of an existing action')
   if (match.names === null) return action
   const { names: wanted } = match
   return {
@@ -219,7 +219,7 @@ function keysReader(
       })
   }
   if (scan.count > EVENT_ROWS_COMPARED_MAX) {
-    const detail = `more than ${EVENT_ROWS_COMPARED_MAX} events would have to be read for this order: order by timestamp or properties, or ask for a shorter range`
+    const detail = `This order would have to read more than ${EVENT_ROWS_COMPARED_MAX} events. Order by timestamp or properties, or choose a shorter range.`
     throw new ServiceError('query_too_large', detail)
   }
   const views = shard.rows.events(Array.from(scan.sequences.subarray(0, scan.count)))

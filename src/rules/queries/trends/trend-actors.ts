@@ -30,7 +30,8 @@ export function trendActors(plan: TrendsPlan, pick: QueryFields, shard: QuerySha
   const index = pick.whole('series', 0, plan.series.length - 1) ?? 0
   const series = plan.series[index]
   const [range] = plan.ranges
-  if (series === undefined || range === undefined) throw pick.fault('series', 'names no series')
+  if (series === undefined || range === undefined)
+    throw pick.fault('series', 'is not the index of a series')
   const { measure, exists } = series
   const group =
     measure.of === 'actors' && measure.actor?.kind === 'group_key' ? measure.actor : null
@@ -88,12 +89,12 @@ function eventsOf(
   { context: { timezone, nowMs } }: QueryShard,
 ): readonly [fromMs: number, toMs: number] {
   if (plan.isTotal) {
-    if (pick.isGiven('day')) throw pick.fault('day', 'cannot be chosen of a total value')
+    if (pick.isGiven('day')) throw pick.fault('day', 'cannot be set for a total value')
     const { fromMs, toMs } = spanOf(measure, range, true)
     return range.fromMs > range.toMs ? NOTHING : [fromMs, toMs]
   }
   const read = readDate(pick.text('day') ?? '', timezone, nowMs)
-  if (read?.kind !== 'absolute') throw pick.fault('day', 'must be a date, one of days')
+  if (read?.kind !== 'absolute') throw pick.fault('day', 'must be a date from `days`')
   const dayMs = read.momentMs
   const activeDays = measure.of === 'actors' ? measure.activeDays : null
   if (activeDays !== null) {
@@ -133,7 +134,7 @@ interface WantedValue {
 function readWantedValue({ breakdown }: TrendsPlan, pick: QueryFields): WantedValue {
   const given = pick.value('breakdown')
   if (given === undefined) return { persons: null, tests: [] }
-  if (breakdown === null) throw pick.fault('breakdown', 'is given, but nothing is split')
+  if (breakdown === null) throw pick.fault('breakdown', 'was sent, but the query has no breakdown')
   const values: readonly unknown[] = Array.isArray(given) ? given : [given]
   const { cohorts, properties } = breakdown
   if (cohorts.length > 0) {

@@ -70,7 +70,7 @@ export function readMeasure(node: QueryFields, interval: Interval | null): Measu
       return actorsOf(typeIndex === null ? null : { kind: 'group_key', typeIndex })
     case 'unique_group':
       if (typeIndex !== null) return actorsOf({ kind: 'group_key', typeIndex })
-      throw node.fault('math_group_type_index', 'is missing: send the number of the group type')
+      throw node.fault('math_group_type_index', 'is missing. Send the number of the group type')
     case 'unique_session':
       return actorsOf({ kind: 'event_property', key: '$session_id' })
     case 'weekly_active':
@@ -82,7 +82,7 @@ export function readMeasure(node: QueryFields, interval: Interval | null): Measu
       return { of: 'first_events', isByName: math === 'first_time_for_user' }
     default: {
       const names = [...PLAIN_NAMES, ...PROPERTY_REDUCERS.keys()].join(', ')
-      throw node.fault('math', `must be one of ${names}, or such as avg${COUNT_SUFFIX}`)
+      throw node.fault('math', `must be one of ${names}, or a form such as avg${COUNT_SUFFIX}`)
     }
   }
 }
@@ -105,7 +105,10 @@ function actorsOf(actor: ValueRequest | null, activeDays: number | null = null):
 function numbersOf(node: QueryFields, math: string, reduce: Reducer): Measure {
   const key = node.text('math_property') ?? ''
   if (key === '') {
-    throw node.fault('math_property', `is missing: send the property that ${math} is computed of`)
+    throw node.fault(
+      'math_property',
+      `is missing. Send the property that \`${math}\` is computed from`,
+    )
   }
   if (key === '$session_duration') throw node.fault('math_property', 'is not supported')
   const type = node.choice('math_property_type', ['event_properties', 'person_properties'])

@@ -129,13 +129,13 @@ function readFormulas(settings: QueryFields, seriesCount: number): readonly Tren
     [named, listed].find((list) => list.length > 0) ??
     plainly('formula', single === null ? [] : [single])
   if (chosen.length > QUERY_FORMULAS_MAX) {
-    throw settings.fault('formulas', `may hold ${QUERY_FORMULAS_MAX} formulas at most`)
+    throw settings.fault('formulas', `may have at most ${QUERY_FORMULAS_MAX} formulas`)
   }
   return chosen.map(({ fields, name, text, customName }) => {
     const isFormula =
       text.length <= QUERY_FORMULA_UNITS_MAX && parseFormula(text, seriesCount) !== null
     if (isFormula) return { text, label: customName || `Formula (${text})` }
-    const what = `must combine series (A, B, ...) and numbers by + - * / % **, in ${QUERY_FORMULA_UNITS_MAX} characters at most`
+    const what = `must combine series (A, B, ...) and numbers with + - * / % **, and may have at most ${QUERY_FORMULA_UNITS_MAX} characters`
     throw fields.fault(name, what)
   })
 }

@@ -115,7 +115,7 @@ function readWebFilters(query: QueryFields, context: QueryContext): readonly Web
 function readWebFilter(item: QueryFields, context: QueryContext): readonly WebFilter[] {
   const type = item.text('type') ?? 'event'
   if (type === 'session' && !isSessionProperty(item.text('key') ?? '')) {
-    throw item.fault('key', 'must be the name of a property of sessions')
+    throw item.fault('key', 'must be the name of a session property')
   }
   if (item.text('operator') === CLEANED) return [readPathFilter(item)]
   if (type !== 'session') {
@@ -130,7 +130,7 @@ function readWebFilter(item: QueryFields, context: QueryContext): readonly WebFi
 function readPathFilter(item: QueryFields): WebFilter {
   const of = item.choice('type', ['event', 'person', 'session'])
   const key = item.text('key') ?? ''
-  if (key === '') throw item.fault('key', 'is missing: send the name of a property')
+  if (key === '') throw item.fault('key', 'is missing. Send the name of a property')
   const value = item.value('value')
   const paths: readonly unknown[] = Array.isArray(value) ? value : [value]
   if (paths.every((path) => typeof path === 'string')) return { kind: 'paths', of, key, paths }
@@ -143,9 +143,9 @@ function readGoal(query: QueryFields, context: QueryContext): SeriesMatch | null
   const name = goal.text('customEventName')
   if (name !== null) return namedSeries([name])
   if (goal.value('actionId') === undefined) {
-    throw query.fault('conversionGoal', 'must have a customEventName or an actionId')
+    throw query.fault('conversionGoal', 'must have a `customEventName` or an `actionId`')
   }
   const { exists, match } = actionSeries(goal, 'actionId', null, context)
-  if (!exists) throw query.fault('conversionGoal', 'names an action that does not exist')
+  if (!exists) throw query.fault('conversionGoal', 'refers to an action that does not exist')
   return match
 }

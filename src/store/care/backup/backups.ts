@@ -88,7 +88,7 @@ export async function checkBackups(
 ): Promise<BackupCheck> {
   const path = resolve(folder)
   const names = backupNames(path)
-  if (names.length === 0) throw new OperatorError(`there is no backup in ${path}`)
+  if (names.length === 0) throw new OperatorError(`There is no backup in ${path}.`)
   const findings: string[] = []
   const chunks = new Set<string>()
   for (const name of names) {
@@ -116,21 +116,21 @@ function manifestOrNull(folder: string, name: string, findings: string[]): Manif
 
 /** Checks a chunk, and returns the number of its bytes that exist. */
 async function checkChunk(name: string, path: string, findings: string[]): Promise<number> {
-  const remedy = 'the next backup writes it anew if the store still has what it held'
+  const remedy = 'The next backup writes it again if the store still has the data'
   let bytes: Buffer
   try {
     bytes = await readFile(path)
   } catch (cause) {
     const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
     const what = isMissing ? 'is missing' : `cannot be read (${String(cause)})`
-    findings.push(`${path} ${what}: ${remedy}`)
+    findings.push(`${path} ${what}. ${remedy}.`)
     return 0
   }
   try {
     for (const _entry of readChunk(name, path, bytes));
   } catch (cause) {
     if (!(cause instanceof DamagedChunkError)) throw cause
-    findings.push(`${cause.message}: remove it, and ${remedy}`)
+    findings.push(`${cause.message}. Remove the file. ${remedy}.`)
   }
   return bytes.length
 }
@@ -200,17 +200,19 @@ export async function createBackup(options: BackupOptions): Promise<BackupResult
 function openFolder(folder: string, dataDir: string): void {
   if (folder === dataDir || folder.startsWith(`${dataDir}/`)) {
     throw new OperatorError(
-      `${folder} lies in the data directory: choose a folder elsewhere, best on another disk`,
+      `${folder} is inside the data directory. Choose another folder, if possible on another disk.`,
     )
   }
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const mark = join(folder, 'format')
   if (existsSync(mark)) {
     if (readFileSync(mark, 'utf8') === MARK) return
-    throw new OperatorError(`${mark} is not the line '${MARK.trim()}': choose another folder`)
+    throw new OperatorError(`${mark} must be the line '${MARK.trim()}'. Choose another folder.`)
   }
   if (readdirSync(folder).some((entry) => !entry.startsWith('lock'))) {
-    throw new OperatorError(`${folder} is not empty and no backup folder: choose another`)
+    throw new OperatorError(
+      `${folder} is not empty and is not a backup folder. Choose another folder.`,
+    )
   }
   for (const part of ['backups', 'chunks']) mkdirSync(join(folder, part), { mode: 0o700 })
   writeDurably(mark, MARK)
@@ -274,7 +276,7 @@ function prune(folder: string, newest: Manifest, keep: number): readonly string[
 function chooseNewest(folder: string): string {
   const backups = ownedBackups(folder)
   const newest = backups.at(-1)
-  if (newest === undefined) throw new OperatorError(`there is no backup in ${folder}`)
+  if (newest === undefined) throw new OperatorError(`There is no backup in ${folder}.`)
   const newestOf = new Map<string, string>()
   for (const { name, store } of backups) if (store !== null) newestOf.set(store, name)
   if (newestOf.size <= 1) return newest.name
@@ -343,7 +345,7 @@ async function restoreInto(
     await refill(path, folder, manifest, options.onProgress)
   } catch (cause) {
     if (!(cause instanceof DamagedChunkError)) throw cause
-    throw new OperatorError(`${cause.message}; use another backup`, { exitCode: 78, cause })
+    throw new OperatorError(`${cause.message}. Use another backup.`, { exitCode: 78, cause })
   } finally {
     release()
   }
@@ -354,7 +356,7 @@ function requireChunks(folder: string, manifest: Manifest): void {
   for (const { chunks } of allTables(manifest)) {
     const missing = chunks.find((chunk) => !existsSync(chunkPath(folder, chunk)))
     if (missing === undefined) continue
-    throw new OperatorError(`${chunkPath(folder, missing)} is missing: use another backup`, {
+    throw new OperatorError(`${chunkPath(folder, missing)} is missing. Use another backup.`, {
       exitCode: 78,
     })
   }
@@ -365,6 +367,6 @@ function requirePlace(path: string, isForced: boolean): void {
   const taken = PART_NAMES.find((name) => existsSync(join(path, name)))
   if (taken === undefined) return
   throw new OperatorError(
-    `there is a store in ${path}: choose another --data-dir, or replace it with --force`,
+    `There is a store in ${path}. Choose another --data-dir, or replace the store with --force.`,
   )
 }

@@ -261,7 +261,10 @@ function asFailure(error: unknown, folder: string): Error {
 }
 
 function diskFull(folder: string, cause?: unknown): OperatorError {
-  return new OperatorError(`the disk of ${folder} is nearly full: make room and repeat`, { cause })
+  return new OperatorError(
+    `The disk of ${folder} is nearly full. Free some space and run the command again.`,
+    { cause },
+  )
 }
 
 function codeOf(error: unknown): string {

@@ -114,7 +114,7 @@ export async function nameChunk({ memory, length }: Chunk): Promise<string> {
 /** Returns the entries of a chunk as views of its bytes. Throws `DamagedChunkError` with the path of the file. */
 export function* readChunk(name: string, path: string, bytes: Buffer): Generator<Entry> {
   if (hashOf(bytes) !== name) {
-    throw new DamagedChunkError(`${path} is damaged: its checksum does not fit`)
+    throw new DamagedChunkError(`${path} is damaged: its checksum does not match`)
   }
   let offset = 0
   while (offset < bytes.length) {

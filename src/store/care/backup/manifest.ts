@@ -140,21 +140,22 @@ export function readManifest(folder: string, name: string): Manifest {
   const path = manifestPath(folder, name)
   if (!NAME_PATTERN.test(name) || !existsSync(path)) {
     const known = backupNames(folder)
-    const names = known.length === 0 ? 'it holds none' : `it holds ${known.slice(-5).join(', ')}`
-    throw new OperatorError(`there is no backup ${JSON.stringify(name)} in ${folder}: ${names}`)
+    const names =
+      known.length === 0 ? 'The folder has none' : `The folder has ${known.slice(-5).join(', ')}`
+    throw new OperatorError(`There is no backup ${JSON.stringify(name)} in ${folder}. ${names}.`)
   }
   const [line = '', checksum = ''] = readFileSync(path, 'utf8').split('\n')
-  if (checksum !== `sha256 ${hashOf(line)}`) throw damaged(path, 'its checksum does not fit')
+  if (checksum !== `sha256 ${hashOf(line)}`) throw damaged(path, 'its checksum does not match')
   const value = parseOrNull(line)
-  if (!isObject(value)) throw damaged(path, 'it is no manifest')
+  if (!isObject(value)) throw damaged(path, 'it is not a manifest')
   const { version, storeFormat } = value
   if (typeof version !== 'number' || typeof storeFormat !== 'number') {
     throw damaged(path, 'it names no format')
   }
   if (version > BACKUP_VERSION || storeFormat > FORMAT_VERSION) {
     throw new OperatorError(
-      `${path} was made by a newer program (backup format ${version}, store format ${storeFormat}; ` +
-        `this one knows ${BACKUP_VERSION} and ${FORMAT_VERSION}): use that program`,
+      `${path} was made by a newer version of Tenrec (backup format ${version}, store format ${storeFormat}). ` +
+        `This version supports ${BACKUP_VERSION} and ${FORMAT_VERSION}. Use the newer version.`,
       { exitCode: 78 },
     )
   }
@@ -193,7 +194,7 @@ function problemOf({ program, createdAt, environments }: Record<string, unknown>
 }
 
 function tableProblem(table: unknown, part: PartName): string | null {
-  if (!isObject(table)) return `a table of ${part} is no object`
+  if (!isObject(table)) return `a table of ${part} is not an object`
   const { name, entries, bytes, chunks } = table
   if (typeof name !== 'string' || !TABLES_KNOWN[part].includes(name)) {
     return `it names a table that ${part} does not have`
@@ -228,5 +229,5 @@ function hashOf(text: string): string {
 }
 
 function damaged(path: string, what: string): OperatorError {
-  return new OperatorError(`${path} is damaged (${what}): use another backup`, { exitCode: 78 })
+  return new OperatorError(`${path} is damaged (${what}). Use another backup.`, { exitCode: 78 })
 }

@@ -76,7 +76,7 @@ async function requireSpace(path: string, bytes: number): Promise<void> {
   if (free >= needed) return
   const mib = (value: number): string => `${Math.ceil(value / 1024 ** 2)} MiB`
   throw new OperatorError(
-    `restoring needs ${mib(needed)} in ${path}, ${mib(free)} are free: make room`,
+    `Restoring needs ${mib(needed)} in ${path}, but only ${mib(free)} are free. Free some space.`,
   )
 }
 
@@ -121,7 +121,7 @@ async function buildLog(
         for (const { key, value } of readChunk(chunk, path, bytes)) {
           if (table.name !== 'blocks' || Number(key.readBigUInt64BE()) <= processed) continue
           if (Number(key.readBigUInt64BE()) !== ++last) {
-            throw new DamagedChunkError(`block ${last} of the log is not in the backup`)
+            throw new DamagedChunkError(`Block ${last} of the log is not in the backup`)
           }
           log.append([value], 0)
         }
@@ -171,7 +171,7 @@ function fill(
   }
   if (entries === table.entries) return
   throw new DamagedChunkError(
-    `table ${table.name} of the backup has ${entries} entries instead of ${table.entries}`,
+    `Table ${table.name} of the backup has ${entries} entries instead of ${table.entries}`,
   )
 }
 

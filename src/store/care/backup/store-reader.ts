@@ -50,7 +50,7 @@ export async function readEnvironments(
     for (const { name, file, environment } of opened) {
       const state = environment.pinNewest()
       if (state === null) {
-        throw new OperatorError(`${file} changes too often to be read: try again`)
+        throw new OperatorError(`${file} changes too often to be read. Try again.`)
       }
       pinned.push({ name, file, state })
     }
@@ -121,7 +121,9 @@ async function readFileOf(
       const cursor = new TableCursor(descriptor, state, tree)
       const backup = await readTable(cursor, name, writer, onProgress)
       if (backup.entries !== tree.entries) {
-        throw new LmdbFault(`table ${name} has ${backup.entries} entries of ${tree.entries}`)
+        throw new LmdbFault(
+          `table ${name} has ${backup.entries} entries instead of ${tree.entries}`,
+        )
       }
       backups.push(backup)
     }
@@ -129,7 +131,7 @@ async function readFileOf(
   } catch (cause) {
     if (!(cause instanceof LmdbFault)) throw cause
     throw new OperatorError(
-      `${file} is damaged (${cause.message}): see 'tenrec verify'; restore it from an earlier backup`,
+      `${file} is damaged (${cause.message}). Run \`tenrec verify\`, and restore the store from an earlier backup.`,
       { exitCode: 78, cause },
     )
   } finally {

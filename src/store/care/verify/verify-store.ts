@@ -166,7 +166,7 @@ class Verification {
   #walk(environment: Environment, file: string): boolean {
     const pinned = environment.pinNewest()
     if (pinned === null) {
-      this.#find(file, 'pages', 'the store changes too often to be checked: try again')
+      this.#find(file, 'pages', 'the store changes too often to be checked, try again')
       return false
     }
     try {
@@ -185,7 +185,7 @@ class Verification {
   #knownTables(name: EnvironmentName, file: string, tables: readonly string[]): readonly string[] {
     const known = FIRST_TABLES[name]
     for (const table of tables) {
-      if (!known.includes(table)) this.#find(file, `table ${table}`, 'has no known name')
+      if (!known.includes(table)) this.#find(file, `table ${table}`, 'is not a known table')
     }
     return tables.filter((table) => known.includes(table))
   }
@@ -221,7 +221,7 @@ class Verification {
   #findRecord(file: string, table: string, key: Buffer, cause: unknown): void {
     const where = `table ${table}, key ${key.toString('hex')}`
     const isDamage = cause instanceof DamagedRecordError
-    this.#find(file, where, isDamage ? 'the checksum does not fit' : reasonOf(cause))
+    this.#find(file, where, isDamage ? 'the checksum does not match' : reasonOf(cause))
   }
 
   #find(file: string, where: string, what: string): void {

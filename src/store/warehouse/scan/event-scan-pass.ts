@@ -450,6 +450,6 @@ export class Scan {
 }
 
 function tooManyRows(rowsMax: number): ServiceError {
-  const detail = `the query concerns more than ${rowsMax} events: ask for a shorter range of time or fewer events`
+  const detail = `The query would read more than ${rowsMax} events. Choose a shorter time range or fewer events.`
   return new ServiceError('query_too_large', detail)
 }

@@ -315,12 +315,13 @@ class SegmentScanner implements EventScanner {
 
   checkLimits(): void {
     const { deadlineMs, isCancelled, checkMemory } = this.#limits
-    if (isCancelled()) throw new ServiceError('query_timeout', 'nobody waits for the answer')
+    if (isCancelled())
+      throw new ServiceError('query_timeout', 'The client no longer waits for the answer.')
     const nowMs = performance.now()
     checkMemory?.(nowMs)
     if (nowMs > deadlineMs) {
       const detail =
-        'the query takes too long: ask for a shorter range of time or fewer events, or allow more time by the setting query_timeout_ms'
+        'The query took too long. Choose a shorter time range or fewer events, or raise the setting `query_timeout_ms`.'
       throw new ServiceError('query_timeout', detail)
     }
   }
