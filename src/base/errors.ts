@@ -110,8 +110,8 @@ export class ServiceError extends Error {
 }
 
 /**
- * Returns 400 `invalid_input` about a field. The detail is the field name followed by `what`. `where` replaces the name
- * if the fault is inside the field.
+ * Returns the text of an error about a field. `what` continues the sentence after the name and has no full stop, as in
+ * `must not be empty`.
  */
 export function fieldText(name: string, what: string): string {
   return `\`${name}\` ${what}.`
@@ -119,7 +119,7 @@ export function fieldText(name: string, what: string): string {
 
 /**
  * Returns 400 `invalid_input` about a field. `what` continues the sentence after the name, as in `fieldText`.
- * `where` takes the place of the name, as it is, if something within the field is at fault.
+ * `where` replaces the name in the text if the fault is inside the field.
  */
 export function invalidInput(attr: string, what: string, where?: string): ServiceError {
   const detail = where === undefined ? fieldText(attr, what) : `${where} ${what}.`

@@ -58,10 +58,7 @@ export const REFUSALS = {
     'The replica has not caught up with your last write yet. Try again in a moment.',
     'cluster_questions_unanswered_total',
   ),
-  holders_full: retry(
-    'Too many requests wait for replicas',
-    'cluster_questions_unanswered_total',
-  ),
+  holders_full: retry('Too many requests wait for replicas', 'cluster_questions_unanswered_total'),
   holder_message_large: busy(
     null,
     'The request or its answer is too large to be passed between machines. Ask for fewer rows, or send the request to a replica of this project.',

@@ -1,12 +1,12 @@
 /**
- * The one table of commands: it feeds dispatch and help. A file is loaded when one of its commands is asked
- * for, because all of them together take longer to load than most take to run.
+ * The table of commands, which dispatch and help use. A file is loaded only when one of its commands is needed, because
+ * loading all files takes longer than most commands run.
  */
 import { type Command, type Commands, commandOf } from './lib/command.ts'
 
 type CommandFile = () => Promise<{ readonly COMMANDS: Commands }>
 
-/** First words of commands in the order of the help, and the files that describe them. */
+/** Maps the first words of commands, in the order of the help, to the files that describe them. */
 const FILES: ReadonlyMap<string, readonly CommandFile[]> = new Map<string, readonly CommandFile[]>([
   ['serve', [() => import('./commands/serve.ts')]],
   ['dev', [() => import('./dev/dev.ts')]],
@@ -53,12 +53,12 @@ const FILES: ReadonlyMap<string, readonly CommandFile[]> = new Map<string, reado
   ['help', [() => import('./commands/help.ts')]],
 ])
 
-/** Every command, in the order of the help. Loads all files. */
+/** Returns every command, in the order of the help. Loads all files. */
 export async function allCommands(): Promise<readonly Command[]> {
   return (await Promise.all([...FILES.keys()].map(commandsOf))).flat()
 }
 
-/** The commands that begin with a word; empty when there are none. Loads their files only. */
+/** Returns the commands that begin with a word. Loads only their files. */
 export async function commandsOf(first: string): Promise<readonly Command[]> {
   const files = await Promise.all((FILES.get(first) ?? []).map((load) => load()))
   return files

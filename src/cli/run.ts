@@ -1,4 +1,4 @@
-/** Runs one command line and turns what was thrown into a message and an exit code. */
+/** Runs one command line, and converts errors to messages and exit codes. */
 import { OperatorError, ServiceError, UsageError } from '../base/errors.ts'
 import { DamagedRecordError } from '../store/faults.ts'
 import { commandHelp, helpFor, unknownCommand } from './commands/help.ts'
@@ -12,8 +12,8 @@ const USAGE = 2
 const DAMAGED = 78
 
 /**
- * Runs `words` (without node and script) and answers the exit code: 0 fine, 1 failed, 2 usage or
- * configuration, 3 a check found problems, 78 damaged data.
+ * Runs the command line `words` (without node and the script), and returns the exit code: 0 for success, 1 for a
+ * failure, 2 for wrong usage or configuration, 3 if a check found problems, and 78 for damaged data.
  */
 export async function runCommandLine(words: readonly string[], io: CommandIo): Promise<number> {
   const [first, second] = words
@@ -23,7 +23,7 @@ export async function runCommandLine(words: readonly string[], io: CommandIo): P
   }
   if (first === '--help' || first === '-h') return runCommandLine(['help'], io)
   if (first === '--version' || first === '-v') return runCommandLine(['version'], io)
-  // Options without a command are those of the daemon.
+  // Options without a command belong to `serve`.
   if (first.startsWith('-')) return runCommandLine(['serve', ...words], io)
   let command: Command | undefined
   try {
@@ -40,7 +40,7 @@ export async function runCommandLine(words: readonly string[], io: CommandIo): P
   }
 }
 
-/** The command that the first words name, of those that begin with the first. Throws `UsageError`. */
+/** Finds the command that the first words name, among those that begin with the first. Throws `UsageError`. */
 async function findCommand(
   commands: readonly Command[],
   [first = '', second = '']: readonly string[],
@@ -50,7 +50,7 @@ async function findCommand(
   if (command !== undefined) return command
   if (commands.length > 0 && (second === '' || second.startsWith('-'))) {
     const choices = commands.map(({ name }) => name.slice(first.length + 1))
-    throw new UsageError(`'${first}' needs one of ${choices.join(', ')} behind it`)
+    throw new UsageError(`'${first}' must be followed by one of ${choices.join(', ')}.`)
   }
   const names = (await allCommands()).map(({ name }) => name)
   throw new UsageError(unknownCommand(commands.length > 0 ? `${first} ${second}` : first, names))
@@ -83,15 +83,15 @@ function report(error: unknown, command: Command | undefined, io: CommandIo): nu
     return error.exitCode
   }
   if (error instanceof ServiceError) {
-    // Rules that refuse clients over HTTP refuse operators, too.
+    // The rules that refuse HTTP requests also apply to commands.
     io.err(`tenrec: ${error.message}\n`)
     return FAILED
   }
   if (error instanceof DamagedRecordError) {
-    io.err(`tenrec: the store is damaged: ${error.message}\n`)
+    io.err(`tenrec: The store is damaged: ${error.message}\n`)
     return DAMAGED
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
-  io.err(`tenrec: unexpected failure: ${text}\n`)
+  io.err(`tenrec: Unexpected failure: ${text}\n`)
   return FAILED
 }

@@ -1,17 +1,17 @@
-/** The configuration file: TOML with one top-level key for each setting. Only this file imports smol-toml. */
+/** The configuration file: TOML with one key a setting, at the top level. The only door to smol-toml. */
 import { readFileSync } from 'node:fs'
 import { parse, TomlError } from 'smol-toml'
 import { UsageError } from '../base/errors.ts'
 import { SETTING_NAMES, SETTINGS } from './settings-table.ts'
 import { didYouMean } from './suggestion.ts'
 
-/** A value and its location, such as `/etc/tenrec/tenrec.toml line 3`. */
+/** A value and where it stands: `/etc/tenrec/tenrec.toml line 3`. */
 export interface ConfigEntry {
   readonly value: unknown
   readonly place: string
 }
 
-/** The content of a configuration file. */
+/** What a configuration file says. */
 export class ConfigFile {
   readonly #entries: ReadonlyMap<string, ConfigEntry>
 
@@ -19,7 +19,7 @@ export class ConfigFile {
     this.#entries = entries
   }
 
-  /** Reads a file. Throws `UsageError` if it cannot be read, is not TOML or has an unknown key. */
+  /** Reads a file. Throws `UsageError` when it cannot be read, is no TOML or has an unknown key. */
   static read(path: string): ConfigFile {
     const source = readSource(path)
     const known = SETTING_NAMES.map((name) => SETTINGS[name].fileKey)
@@ -28,8 +28,8 @@ export class ConfigFile {
       const place = `${path} ${placeOf(source, key)}`
       if (!known.includes(key)) {
         throw new UsageError(
-          `Unknown setting \`${key}\` in ${place}${didYouMean(key, known) || '.'} ` +
-            'See all settings with `tenrec help serve`.',
+          `Unknown setting \`${key}\` in ${place}${didYouMean(key, known)} ` +
+            "Run 'tenrec help serve' to see all settings.",
         )
       }
       entries.set(key, { value, place })
@@ -47,7 +47,7 @@ function readSource(path: string): string {
     return readFileSync(path, 'utf8')
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    throw new UsageError(`Cannot read the configuration file ${path}: ${reason}.`)
+    throw new UsageError(`The configuration file ${path} cannot be read: ${reason}.`)
   }
 }
 
@@ -64,7 +64,7 @@ function parseSource(path: string, source: string): Record<string, unknown> {
   }
 }
 
-/** Returns the location of a top-level key, which the parser does not report. */
+/** Where a top-level key is set; the parser does not tell. */
 function placeOf(source: string, key: string): string {
   const lines = source.split('\n')
   for (const [index, line] of lines.entries()) {

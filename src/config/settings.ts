@@ -1,7 +1,7 @@
 /**
- * Resolves the settings. A command-line flag takes precedence over the environment, the environment over the
- * configuration file, and the file over the default. An unknown setting or a value that is not allowed throws a
- * `UsageError` that names the setting, the value, its origin and the allowed values.
+ * Resolves the settings: command-line flag before environment before configuration file before
+ * default. Anything unknown or not allowed is a `UsageError` that names the setting, the value, where
+ * it came from and what is allowed.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,34 +20,34 @@ import {
 import { didYouMean } from './suggestion.ts'
 import { formatBytes } from './value-kinds.ts'
 
-/** The origin of a value. */
+/** Where a value came from. */
 export interface Origin {
   readonly kind: 'flag' | 'environment' | 'credential' | 'file' | 'default'
-  /** The origin as shown to people: `--port`, `TENREC_PORT`, `tenrec.toml line 3`, `default`. */
+  /** For people: `--port`, `TENREC_PORT`, `tenrec.toml line 3`, `default`. */
   readonly text: string
 }
 
-/** All settings, resolved, checked and frozen. */
+/** All settings, resolved and checked; frozen. */
 export interface Settings extends SettingValues {
   readonly origins: Readonly<Record<SettingName, Origin>>
 }
 
-/** The sources of the settings. */
+/** What settings are resolved from. */
 export interface SettingsInput {
-  /** The flags without hyphens, with their text as given. */
+  /** Flag without hyphens -> text, as given. */
   readonly flags: ReadonlyMap<string, string>
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** The path from `--config`. Without it, `TENREC_CONFIG` may name the file. */
+  /** From `--config`; without it `TENREC_CONFIG` may name the file. */
   readonly configPath?: string | undefined
   readonly machine: Machine
 }
 
-/** Variables with our prefix that are not settings. */
+/** Variables with our prefix that are no settings. */
 const OTHER_VARIABLES: readonly string[] = [
   CONFIG_VARIABLE,
-  // The browser of the tests; see docs/CONTRIBUTING.md.
+  // Browser of the tests, see docs/CONTRIBUTING.md.
   'TENREC_CHROMIUM',
-  // The folder for the files of the single executable; see src/executable/program-cache.ts.
+  // Where the single executable keeps its files; see src/executable/program-cache.ts.
   'TENREC_CACHE_DIR',
 ]
 const VARIABLE_PREFIX = 'TENREC_'
@@ -65,7 +65,7 @@ export function loadSettings(input: SettingsInput): Settings {
   const configPath = input.configPath ?? (input.environment[CONFIG_VARIABLE] || undefined)
   const file = configPath === undefined ? null : ConfigFile.read(configPath)
   const found = SETTING_NAMES.map((name) => [name, find(name, input, file)] as const)
-  // The memory budget is resolved first, because defaults of other settings depend on it.
+  // Defaults of others follow from it.
   const budget = SETTING_NAMES.indexOf('memoryBytesMax')
   const budgetBytes =
     resolve('memoryBytesMax', found[budget]?.[1] ?? null, input.machine) ||
@@ -93,7 +93,7 @@ function find(name: SettingName, input: SettingsInput, file: ConfigFile | null):
     if (raw !== undefined) return { raw, origin: { kind: 'flag', text: `--${flag}` } }
   }
   const raw = input.environment[variable]
-  // An empty line in an environment file means that the setting is not set.
+  // An empty line in an environment file means: not set.
   if (raw !== undefined && raw !== '')
     return { raw, origin: { kind: 'environment', text: variable } }
   const credential = isSecret ? readCredential(fileKey, input.environment) : null
@@ -103,7 +103,7 @@ function find(name: SettingName, input: SettingsInput, file: ConfigFile | null):
   return { raw: entry.value, origin: { kind: 'file', text: entry.place } }
 }
 
-/** Reads a secret that the service manager provides as a file. Its name is the key of the setting, with hyphens. */
+/** A secret that the service manager hands over as a file named like the key, with hyphens. */
 function readCredential(fileKey: string, environment: SettingsInput['environment']): Found | null {
   const folder = environment[CREDENTIALS_VARIABLE]
   if (folder === undefined || folder === '') return null
@@ -113,7 +113,7 @@ function readCredential(fileKey: string, environment: SettingsInput['environment
     return { raw, origin: { kind: 'credential', text: path } }
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
-    throw new UsageError(`Cannot read the credential ${path}: ${String(error)}.`)
+    throw new UsageError(`The credential ${path} cannot be read: ${String(error)}.`)
   }
 }
 
@@ -144,16 +144,15 @@ function refuseUnknownVariables(environment: SettingsInput['environment']): void
     if (!variable.startsWith(VARIABLE_PREFIX) || known.includes(variable)) continue
     if (value === undefined || value === '') continue
     throw new UsageError(
-      `Unknown setting \`${variable}\` in the environment${didYouMean(variable, known) || '.'} ` +
-        'See all settings with `tenrec help serve`.',
+      `Unknown setting \`${variable}\` in the environment${didYouMean(variable, known)} ` +
+        "Run 'tenrec help serve' to see all settings.",
     )
   }
 }
 
 /**
- * Returns the settings of the daemons of a process, one daemon for each partition that it stores. The first one serves
- * clients. Each of the others has a folder in the data directory of the first, and answers on the loopback address, for
- * monitoring.
+ * Settings of the daemons of a process, one for each partition that it stores. The first serves clients; the others
+ * have a folder of its data directory, and answer at the loopback address, for whoever watches them.
  */
 export function daemonSettings(settings: Settings): readonly [Settings, ...Settings[]] {
   const [first, ...others] = settings.partitions
@@ -161,7 +160,7 @@ export function daemonSettings(settings: Settings): readonly [Settings, ...Setti
   const of = (partition: number): Settings => ({
     ...settings,
     partitions: [partition],
-    // The daemons share the memory of one process.
+    // They are threads of one process.
     memoryBytesMax: Math.floor(settings.memoryBytesMax / settings.partitions.length),
     warehouse: partition === 0 ? settings.warehouse : null,
   })
@@ -178,21 +177,21 @@ export function daemonSettings(settings: Settings): readonly [Settings, ...Setti
 function refuseContradictions(settings: Settings): void {
   if (settings.warehouseKeepDays !== null && settings.cluster.length > 0) {
     throw new UsageError(
-      `Setting \`warehouse_keep_days\`: a value from ${settings.origins.warehouseKeepDays.text} is not allowed ` +
-        'in a cluster, because its machines erase events at different times.',
+      `The setting \`warehouse_keep_days\` (from ${settings.origins.warehouseKeepDays.text}) is not allowed ` +
+        'in a cluster, because the machines of a cluster erase events at different times.',
     )
   }
   const { partitions, origins } = settings
   const isOneBox = partitions.length === 1 && partitions[0] === 0
   if (!isOneBox && settings.cluster.length === 0) {
     throw new UsageError(
-      `Setting \`partitions\`: a value from ${origins.partitions.text} is allowed only in a cluster. ` +
-        'A machine without a cluster stores its events itself.',
+      `The setting \`partitions\` (from ${origins.partitions.text}) is allowed only in a cluster. ` +
+        'A single machine stores all of its events itself.',
     )
   }
   if (!partitions.includes(0) && settings.warehouse !== null) {
     throw new UsageError(
-      `Setting \`warehouse\`: a value from ${origins.warehouse.text} is not allowed without partition 0, ` +
+      `The setting \`warehouse\` (from ${origins.warehouse.text}) is not allowed on a machine without partition 0, ` +
         'because only events of partition 0 are copied.',
     )
   }
@@ -200,27 +199,24 @@ function refuseContradictions(settings: Settings): void {
   const lastPort = settings.port + Math.max(0, partitions.length - 1)
   if (lastPort > LAST_PORT) {
     throw new UsageError(
-      `Setting \`port\`: ${settings.port} from ${origins.port.text} is not allowed with so many partitions. ` +
-        `Each partition after the first uses the next port, and the last would be ${lastPort}.`,
+      `Setting \`port\`: ${settings.port} from ${origins.port.text} is too high for the number of partitions. ` +
+        `Each partition after the first uses the next port, and the last port would be ${lastPort}.`,
     )
   }
   if (settings.inFlightBytesMax >= settings.bodyBytesMax) return
   throw new UsageError(
     `Setting \`inflight_limit\`: ${formatBytes(settings.inFlightBytesMax)} from ` +
-      `${settings.origins.inFlightBytesMax.text} is not allowed. Allowed: at least \`body_limit\`, ` +
-      `which is ${formatBytes(settings.bodyBytesMax)} from ${settings.origins.bodyBytesMax.text}.`,
+      `${settings.origins.inFlightBytesMax.text} is not allowed. It must be at least \`body_limit\`, ` +
+      `which is ${formatBytes(settings.bodyBytesMax)} (from ${settings.origins.bodyBytesMax.text}).`,
   )
 }
 
-/**
- * Refuses a path in `public_url` while the console is on. The console requests its files and the API at the root of its
- * address, so it cannot be served below a path.
- */
+/** The console asks for its files and for the API at the root of its address; it cannot be served below a path. */
 function refusePublicPath({ publicUrl, isConsoleOn, origins }: Settings): void {
   if (publicUrl === null || !isConsoleOn || new URL(publicUrl).pathname === '/') return
   throw new UsageError(
-    `Setting \`public_url\`: ${JSON.stringify(publicUrl)} from ${origins.publicUrl.text} is not allowed with the console, ` +
-      'which cannot be served below a path. Allowed: an address without a path such as https://events.example.com, ' +
-      'or any path with `console = false`.',
+    `Setting \`public_url\`: ${JSON.stringify(publicUrl)} from ${origins.publicUrl.text} is not allowed, because the ` +
+      'console cannot be served below a path. Use an address without a path, such as https://events.example.com, ' +
+      'or turn the console off with `console = false`.',
   )
 }

@@ -1,8 +1,8 @@
-/** The "did you mean" part of messages: the known word that is closest to a typed one. */
+/** The "did you mean" of messages: the known word that is closest to what was typed. */
 
 const DISTANCE_MAX = 3
 
-/** Returns the closest of `words`, or undefined if none is close. Cost: words x length squared. */
+/** The closest of `words`, or undefined when none is close. Cost: words x length squared. */
 export function closestWord(typed: string, words: Iterable<string>): string | undefined {
   let closest: string | undefined
   let least = Math.min(DISTANCE_MAX, Math.ceil(typed.length / 3)) + 1
@@ -15,13 +15,13 @@ export function closestWord(typed: string, words: Iterable<string>): string | un
   return closest
 }
 
-/** Returns `; did you mean X?`, or '' if no word is close. */
+/** Ends a sentence: `. Did you mean X?`, or only a full stop when no word is close. */
 export function didYouMean(typed: string, words: Iterable<string>): string {
   const word = closestWord(typed, words)
-  return word === undefined ? '' : `; did you mean ${word}?`
+  return word === undefined ? '.' : `. Did you mean ${word}?`
 }
 
-/** Returns the number of insertions, deletions and replacements that turn one word into the other. */
+/** Insertions, deletions and replacements that turn one word into the other. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (let line = 1; line <= from.length; line++) {

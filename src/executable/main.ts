@@ -73,8 +73,8 @@ function checkLibraries({ files }: PackedProgram, folder: string): void {
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     throw new OperatorError(
-      'this system is too old for Tenrec, which needs glibc 2.34 or newer and libstdc++ of GCC 11 or newer, as Debian 12, ' +
-        `Ubuntu 22.04 and RHEL 9 have them (${reason})`,
+      'This system is too old for Tenrec, which needs glibc 2.34 or newer and libstdc++ of GCC 11 or newer. Use Debian 12, ' +
+        `Ubuntu 22.04, RHEL 9 or a newer system (${reason}).`,
     )
   }
 }

@@ -103,8 +103,8 @@ export function unpackProgram(
     }
   }
   throw new OperatorError(
-    `the files of the program cannot be unpacked; set TENREC_CACHE_DIR to a folder that this user can write to and run ` +
-      `programs from (${reasons.join('; ')})`,
+    `The files of the program cannot be unpacked. Set TENREC_CACHE_DIR to a directory that this user can write to and run ` +
+      `programs from (${reasons.join('; ')}).`,
   )
 }
 
@@ -113,7 +113,7 @@ function claim(folder: string, userId: number): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const status = lstatSync(folder)
   const { mode, uid } = status
-  if (!status.isDirectory()) throw new Error('it is no folder of its own but a link')
+  if (!status.isDirectory()) throw new Error('it is not a directory, or it is a link')
   if (uid !== userId) throw new Error('it belongs to another user')
   if ((mode & 0o022) !== 0) throw new Error('other users can write to it')
 }
@@ -154,7 +154,7 @@ function checkExecutable({ files }: PackedProgram, target: string): void {
   try {
     accessSync(join(target, binary.path), constants.X_OK)
   } catch {
-    throw new Error('nothing can be run from its file system, which is mounted with noexec')
+    throw new Error('its file system is mounted with noexec, so no program can be run from it')
   }
 }
 

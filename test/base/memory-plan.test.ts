@@ -27,18 +27,21 @@ t.test('a large machine gets the useful maximum, a small one three quarters', as
   t.equal(load({ 'memory-max': '400MB' }).memoryBytesMax, 400_000_000)
 })
 
-t.test('threads and caches are derived from the budget unless a setting overrides them', async (t) => {
-  const usual = load({}, 24 * GIB, 8)
-  t.match(usual, { workerThreads: 7, analyticsThreads: 8, queryCacheBytes: 160 * MIB })
-  const small = load({}, 512 * MIB, 8)
-  t.match(small, { workerThreads: 1, analyticsThreads: 1 })
-  t.ok(small.queryCacheBytes < 64 * MIB)
-  t.ok(small.inFlightBytesMax < 256 * MIB)
-  const chosen = load({ workers: '3', 'query-cache': '99MiB' }, 512 * MIB, 8)
-  t.match(chosen, { workerThreads: 3, queryCacheBytes: 99 * MIB })
-  const large = load({ 'memory-max': '4GiB' })
-  t.ok(large.queryCacheBytes > GIB, 'the rest is for analytics queries')
-})
+t.test(
+  'threads and caches are derived from the budget unless a setting overrides them',
+  async (t) => {
+    const usual = load({}, 24 * GIB, 8)
+    t.match(usual, { workerThreads: 7, analyticsThreads: 8, queryCacheBytes: 160 * MIB })
+    const small = load({}, 512 * MIB, 8)
+    t.match(small, { workerThreads: 1, analyticsThreads: 1 })
+    t.ok(small.queryCacheBytes < 64 * MIB)
+    t.ok(small.inFlightBytesMax < 256 * MIB)
+    const chosen = load({ workers: '3', 'query-cache': '99MiB' }, 512 * MIB, 8)
+    t.match(chosen, { workerThreads: 3, queryCacheBytes: 99 * MIB })
+    const large = load({ 'memory-max': '4GiB' })
+    t.ok(large.queryCacheBytes > GIB, 'the rest is for analytics queries')
+  },
+)
 
 t.test('no part grows when the budget shrinks', async (t) => {
   const budgets = [160, 256, 300, 384, 512, 639, 640, 2000].map((mib) => mib * MIB)

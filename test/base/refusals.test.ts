@@ -34,7 +34,11 @@ t.test('a reason is thrown as the table defines it', async (t) => {
     const status = code === 'throttled' ? 429 : 503
     const seconds = retryAfterSeconds === 'given' ? 9 : retryAfterSeconds
     differences.same(found, [code, status, seconds], reason)
-    differences.equal(/[{}]/.exec(error.message)?.[0], undefined, `${reason} has no unfilled placeholder`)
+    differences.equal(
+      /[{}]/.exec(error.message)?.[0],
+      undefined,
+      `${reason} has no unfilled placeholder`,
+    )
   }
   t.strictSame(differences.list(), [], 'every reason has its code, status and time')
   const cause = new Error('no')
@@ -70,7 +74,8 @@ t.test('the metrics named in the table are exposed', async (t) => {
   const text = page.render()
   const differences = new Differences()
   for (const [reason, { metric }] of REASONS) {
-    if (metric !== null) differences.ok(text.includes(`# HELP ${metric} `), `${reason} names the metric ${metric}`)
+    if (metric !== null)
+      differences.ok(text.includes(`# HELP ${metric} `), `${reason} names the metric ${metric}`)
   }
   t.strictSame(differences.list(), [], 'every metric is on the page')
 })

@@ -99,36 +99,40 @@ t.test(
   },
 )
 
-t.test('the watchdog is notified twice a period, only while alive', { skip: noDatagram }, async (t) => {
-  const { path, messages } = listen(t)
-  const manager = create(t, {
-    NOTIFY_SOCKET: path,
-    WATCHDOG_USEC: '100000',
-    WATCHDOG_PID: String(process.pid),
-  })
-  t.equal(manager.watchdogMs, 100)
-  /** Returns the watchdog messages sent during a given time. Messages arrive in the order in which they are sent. */
-  const sentWithin = async (durationMs: number): Promise<readonly string[]> => {
-    mock.timers.tick(durationMs)
-    manager.status('end')
-    await until(() => messages.at(-1) === 'STATUS=end')
-    return messages.splice(0).slice(0, -1)
-  }
-  let isAlive = true
-  mock.timers.enable({ apis: ['setInterval'] })
-  t.teardown(() => mock.timers.reset())
-  manager.startWatchdog(() => isAlive)
-  t.strictSame(await sentWithin(0), ['WATCHDOG=1'], 'at the start')
-  t.strictSame(await sentWithin(49), [], 'not before half a period is over')
-  t.strictSame(await sentWithin(1), ['WATCHDOG=1'])
-  t.strictSame(await sentWithin(100), ['WATCHDOG=1', 'WATCHDOG=1'])
-  isAlive = false
-  t.strictSame(await sentWithin(250), [], 'silent while not alive')
-  isAlive = true
-  t.strictSame(await sentWithin(50), ['WATCHDOG=1'], 'fed again')
-  manager.close()
-  t.strictSame(await sentWithin(250), [], 'silent once closed')
-})
+t.test(
+  'the watchdog is notified twice a period, only while alive',
+  { skip: noDatagram },
+  async (t) => {
+    const { path, messages } = listen(t)
+    const manager = create(t, {
+      NOTIFY_SOCKET: path,
+      WATCHDOG_USEC: '100000',
+      WATCHDOG_PID: String(process.pid),
+    })
+    t.equal(manager.watchdogMs, 100)
+    /** Returns the watchdog messages sent during a given time. Messages arrive in the order in which they are sent. */
+    const sentWithin = async (durationMs: number): Promise<readonly string[]> => {
+      mock.timers.tick(durationMs)
+      manager.status('end')
+      await until(() => messages.at(-1) === 'STATUS=end')
+      return messages.splice(0).slice(0, -1)
+    }
+    let isAlive = true
+    mock.timers.enable({ apis: ['setInterval'] })
+    t.teardown(() => mock.timers.reset())
+    manager.startWatchdog(() => isAlive)
+    t.strictSame(await sentWithin(0), ['WATCHDOG=1'], 'at the start')
+    t.strictSame(await sentWithin(49), [], 'not before half a period is over')
+    t.strictSame(await sentWithin(1), ['WATCHDOG=1'])
+    t.strictSame(await sentWithin(100), ['WATCHDOG=1', 'WATCHDOG=1'])
+    isAlive = false
+    t.strictSame(await sentWithin(250), [], 'silent while not alive')
+    isAlive = true
+    t.strictSame(await sentWithin(50), ['WATCHDOG=1'], 'fed again')
+    manager.close()
+    t.strictSame(await sentWithin(250), [], 'silent once closed')
+  },
+)
 
 t.test('the watchdog of another process is ignored', { skip: noDatagram }, async (t) => {
   const { path, messages } = listen(t)

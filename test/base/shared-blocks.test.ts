@@ -156,33 +156,30 @@ t.test('spell numbers wrap around, and no block is taken for older than it is', 
   t.equal(put(second, 30), null, 'the first spell continues through all of that')
 })
 
-t.test(
-  'a thread that ends during a change costs only the cached blocks',
-  async (t) => {
-    const memory = blockMemory(8 * UNIT, 2)
-    const first = open(memory, 0)
-    const second = open(memory, 1)
-    const block = put(first, 1)
-    t.ok(block !== null)
-    second.end()
-    // Thread 1 has the lock and is gone. Another thread gets its number.
-    memory.state[0] = 2
-    const next = new SharedBlocks(memory, 1)
-    next.begin()
-    t.equal(put(next, 2), null, 'the first thread is in a spell and may read its blocks')
-    t.equal(next.find(nameOf(1)), null)
-    t.ok(block?.bytes.every((byte) => byte === 1))
-    next.end()
-    first.begin()
-    t.notOk(block !== null && first.use(block), 'all begins anew')
-    t.equal(first.find(nameOf(1)), null)
-    t.ok(put(first, 3))
-    next.begin()
-    t.ok(next.find(nameOf(3)))
-    t.equal(first.usedBytes, UNIT)
-    for (let name = 10; name < 17; name++) t.ok(put(next, name), 'the whole memory is free')
-  },
-)
+t.test('a thread that ends during a change costs only the cached blocks', async (t) => {
+  const memory = blockMemory(8 * UNIT, 2)
+  const first = open(memory, 0)
+  const second = open(memory, 1)
+  const block = put(first, 1)
+  t.ok(block !== null)
+  second.end()
+  // Thread 1 has the lock and is gone. Another thread gets its number.
+  memory.state[0] = 2
+  const next = new SharedBlocks(memory, 1)
+  next.begin()
+  t.equal(put(next, 2), null, 'the first thread is in a spell and may read its blocks')
+  t.equal(next.find(nameOf(1)), null)
+  t.ok(block?.bytes.every((byte) => byte === 1))
+  next.end()
+  first.begin()
+  t.notOk(block !== null && first.use(block), 'all begins anew')
+  t.equal(first.find(nameOf(1)), null)
+  t.ok(put(first, 3))
+  next.begin()
+  t.ok(next.find(nameOf(3)))
+  t.equal(first.usedBytes, UNIT)
+  for (let name = 10; name < 17; name++) t.ok(put(next, name), 'the whole memory is free')
+})
 
 t.test('no thread waits for ever for a change of another thread', async (t) => {
   const memory = blockMemory(8 * UNIT, 2)

@@ -97,14 +97,17 @@ t.test('a run that misses its target counts as a failed check', async (t) => {
   t.equal((await runTimed([...words, '--p99-ms', '9000'])).exitCode, 0)
 })
 
-t.test('the rate doubles while the target is met, then the search narrows in on the limit', async (t) => {
-  const good = (rate: number) => ({ rate, isWithinTarget: true })
-  const bad = (rate: number) => ({ rate, isWithinTarget: false })
-  t.equal(nextRate([good(200)]), 400)
-  t.equal(nextRate([good(200), bad(800)]), 400)
-  t.equal(nextRate([bad(200)]), 50)
-  t.equal(nextRate([good(1000), bad(1050)]), null)
-})
+t.test(
+  'the rate doubles while the target is met, then the search narrows in on the limit',
+  async (t) => {
+    const good = (rate: number) => ({ rate, isWithinTarget: true })
+    const bad = (rate: number) => ({ rate, isWithinTarget: false })
+    t.equal(nextRate([good(200)]), 400)
+    t.equal(nextRate([good(200), bad(800)]), 400)
+    t.equal(nextRate([bad(200)]), 50)
+    t.equal(nextRate([good(1000), bad(1050)]), null)
+  },
+)
 
 t.test('the result at the limit is read from both ends', async (t) => {
   const before = new MetricSamples('event_loop_busy_seconds_total 10\ningest_queue_depth 0\n')

@@ -128,20 +128,24 @@ for (const shell of ['zsh', 'fish']) {
   })
 }
 
-t.test('fish offers the same completions as bash', { skip: has('fish') ? false : 'no fish here' }, async (t) => {
-  const path = await writeScript(t, 'fish')
-  const complete = (line: string): readonly string[] => {
-    const script = `source '${path}'; complete -C '${line}'`
-    const output = readFrom('fish', ['--no-config', '-c', script])
-    const words = output.split('\n').map((row) => row.split('\t')[0] ?? '')
-    return words.filter((word) => word !== '').sort()
-  }
-  t.strictSame(complete('tenrec project cr'), ['create'])
-  t.strictSame(complete('tenrec serve --durability '), ['commit', 'fsync'])
-  const create = COMMANDS.find(({ name }) => name === 'project create')
-  const flags = create === undefined ? [] : allOptions(create).map(({ flag }) => flag)
-  t.strictSame(complete('tenrec project create --'), [...flags].sort())
-})
+t.test(
+  'fish offers the same completions as bash',
+  { skip: has('fish') ? false : 'no fish here' },
+  async (t) => {
+    const path = await writeScript(t, 'fish')
+    const complete = (line: string): readonly string[] => {
+      const script = `source '${path}'; complete -C '${line}'`
+      const output = readFrom('fish', ['--no-config', '-c', script])
+      const words = output.split('\n').map((row) => row.split('\t')[0] ?? '')
+      return words.filter((word) => word !== '').sort()
+    }
+    t.strictSame(complete('tenrec project cr'), ['create'])
+    t.strictSame(complete('tenrec serve --durability '), ['commit', 'fsync'])
+    const create = COMMANDS.find(({ name }) => name === 'project create')
+    const flags = create === undefined ? [] : allOptions(create).map(({ flag }) => flag)
+    t.strictSame(complete('tenrec project create --'), [...flags].sort())
+  },
+)
 
 t.test('an unknown shell is refused, and the message lists the known ones', async (t) => {
   const { exitCode, err } = await runCommand('completion', 'tcsh')
@@ -161,53 +165,56 @@ function rendered(path: string): string {
   return output.replace(STRUCK, '').replace(/[\u2010\u2212]/gu, '-')
 }
 
-t.test('the manual page contains every command, option and setting and has no errors', async (t) => {
-  const text = await print('man')
-  const path = join(t.testdir(), 'tenrec.1')
-  writeFileSync(path, text)
-  t.match(text, /^\.TH TENREC 1 \d{4}-\d\d-\d\d /)
-  t.notMatch(text, /[^\x20-\x7e\n]/, 'only ASCII')
-  t.notMatch(text, /^\.(?!TH|SH|SS|TP|PP|BR?\b|I\b|RI\b)/m, 'only known requests')
-  const plain = text.replaceAll('\\-', '-').replaceAll(/\\f[BIR]/g, '')
-  const differences = new Differences()
-  for (const command of COMMANDS) {
-    differences.ok(plain.includes(`.SS "tenrec ${command.name}`), command.name)
-    const start = plain.indexOf(`.SS "tenrec ${command.name}`)
-    const end = plain.indexOf('\n.S', start + 1)
-    const section = plain.slice(start, end < 0 ? undefined : end)
-    for (const { flag } of allOptions(command)) {
-      if (flag.startsWith('--no-')) continue
-      const isNamed = new RegExp(`${flag}(?![\\w-])`).test(section)
-      differences.ok(isNamed, `${command.name} ${flag}`)
+t.test(
+  'the manual page contains every command, option and setting and has no errors',
+  async (t) => {
+    const text = await print('man')
+    const path = join(t.testdir(), 'tenrec.1')
+    writeFileSync(path, text)
+    t.match(text, /^\.TH TENREC 1 \d{4}-\d\d-\d\d /)
+    t.notMatch(text, /[^\x20-\x7e\n]/, 'only ASCII')
+    t.notMatch(text, /^\.(?!TH|SH|SS|TP|PP|BR?\b|I\b|RI\b)/m, 'only known requests')
+    const plain = text.replaceAll('\\-', '-').replaceAll(/\\f[BIR]/g, '')
+    const differences = new Differences()
+    for (const command of COMMANDS) {
+      differences.ok(plain.includes(`.SS "tenrec ${command.name}`), command.name)
+      const start = plain.indexOf(`.SS "tenrec ${command.name}`)
+      const end = plain.indexOf('\n.S', start + 1)
+      const section = plain.slice(start, end < 0 ? undefined : end)
+      for (const { flag } of allOptions(command)) {
+        if (flag.startsWith('--no-')) continue
+        const isNamed = new RegExp(`${flag}(?![\\w-])`).test(section)
+        differences.ok(isNamed, `${command.name} ${flag}`)
+      }
     }
-  }
-  for (const name of SETTING_NAMES) {
-    const { flag, variable } = SETTINGS[name]
-    differences.ok(plain.includes(variable), variable)
-    if (flag === null) continue
-    differences.ok(new RegExp(`^--${flag}( |$)`, 'm').test(plain), `--${flag}`)
-  }
-  t.strictSame(differences.list(), [], 'the page has every command, option and setting')
-  if (has('mandoc')) {
-    const lint = complaints('mandoc', ['-T', 'lint', '-W', 'warning', path])
-    t.equal(lint.stdout, '')
-    t.equal(lint.status, 0)
-  }
-  if (has('groff')) {
-    const words = ['-man', '-ww', '-z', '-T', 'utf8', path]
-    t.equal(complaints('groff', words).stderr, '')
-  }
-  if (!has('mandoc') && !has('man')) return
-  const shown = rendered(path)
-  t.match(shown, 'events, persons and feature flags in one process')
-  const names = COMMANDS.map(({ name }) => name)
-  t.strictSame(
-    names.filter((name) => !shown.includes(`tenrec ${name}`)),
-    [],
-    'the page shows every command',
-  )
-  t.match(shown, /^ *--durability \S+$/m)
-})
+    for (const name of SETTING_NAMES) {
+      const { flag, variable } = SETTINGS[name]
+      differences.ok(plain.includes(variable), variable)
+      if (flag === null) continue
+      differences.ok(new RegExp(`^--${flag}( |$)`, 'm').test(plain), `--${flag}`)
+    }
+    t.strictSame(differences.list(), [], 'the page has every command, option and setting')
+    if (has('mandoc')) {
+      const lint = complaints('mandoc', ['-T', 'lint', '-W', 'warning', path])
+      t.equal(lint.stdout, '')
+      t.equal(lint.status, 0)
+    }
+    if (has('groff')) {
+      const words = ['-man', '-ww', '-z', '-T', 'utf8', path]
+      t.equal(complaints('groff', words).stderr, '')
+    }
+    if (!has('mandoc') && !has('man')) return
+    const shown = rendered(path)
+    t.match(shown, 'events, persons and feature flags in one process')
+    const names = COMMANDS.map(({ name }) => name)
+    t.strictSame(
+      names.filter((name) => !shown.includes(`tenrec ${name}`)),
+      [],
+      'the page shows every command',
+    )
+    t.match(shown, /^ *--durability \S+$/m)
+  },
+)
 
 t.test('both commands are listed in the help', async (t) => {
   const help = await print('help')

@@ -59,31 +59,34 @@ t.test('a sound store passes all checks and is not changed', async (t) => {
   }
   t.same(readdirSync(dataDir).sort(), before, 'no files are left behind')
   const text = await runTimed(['doctor', '--data-dir', dataDir])
-  t.match(text.out, /^ok +store +the format is known/m)
+  t.match(text.out, /^ok +store +The format is supported/m)
 })
 
-t.test('an unreadable GeoIP database is reported by name, and the other checks still run', async (t) => {
-  const dataDir = t.testdir()
-  const path = join(dataDir, 'city.mmdb')
-  const flags = ['--data-dir', dataDir, '--geoip-database', path]
-  const verdict = async () =>
-    verdictsOf(await runTimed(['doctor', ...flags, '--json'])).get('geoip_database')
-  const check = () => runTimed(['config', 'check', ...flags])
-  t.equal(await verdict(), 'warning')
-  t.match(await check(), {
-    exitCode: 0,
-    err: /geoip_database: .*city\.mmdb cannot be used, .*no such file/i,
-  })
-  writeFileSync(path, 'no database')
-  t.equal(await verdict(), 'warning')
-  t.match(
-    (await runTimed(['doctor', ...flags])).out,
-    /^warning +geoip_database .*not a MaxMind DB/m,
-  )
-  writeFileSync(path, mmdbOf({ '203.0.113.0/24': { country: { iso_code: 'SE' } } }))
-  t.equal(await verdict(), 'ok')
-  t.equal((await check()).err, 'the settings are valid\n')
-})
+t.test(
+  'an unreadable GeoIP database is reported by name, and the other checks still run',
+  async (t) => {
+    const dataDir = t.testdir()
+    const path = join(dataDir, 'city.mmdb')
+    const flags = ['--data-dir', dataDir, '--geoip-database', path]
+    const verdict = async () =>
+      verdictsOf(await runTimed(['doctor', ...flags, '--json'])).get('geoip_database')
+    const check = () => runTimed(['config', 'check', ...flags])
+    t.equal(await verdict(), 'warning')
+    t.match(await check(), {
+      exitCode: 0,
+      err: /GeoIP database .*city\.mmdb cannot be used: .*no such file/i,
+    })
+    writeFileSync(path, 'no database')
+    t.equal(await verdict(), 'warning')
+    t.match(
+      (await runTimed(['doctor', ...flags])).out,
+      /^warning +geoip_database .*not a MaxMind DB/m,
+    )
+    writeFileSync(path, mmdbOf({ '203.0.113.0/24': { country: { iso_code: 'SE' } } }))
+    t.equal(await verdict(), 'ok')
+    t.equal((await check()).err, 'The settings are valid.\n')
+  },
+)
 
 t.test('a damaged data file is reported with its file name', async (t) => {
   const dataDir = t.testdir()
@@ -117,9 +120,9 @@ t.test('unusual settings are reported as warnings', async (t) => {
   const words = ['doctor', '--data-dir', t.testdir(), '--durability', 'commit', '--host', '0.0.0.0']
   const outcome = await runTimed(words)
   t.equal(outcome.exitCode, 0)
-  t.match(outcome.out, /^warning +configuration +durability is 'commit'/m)
-  t.match(outcome.out, /^warning +configuration +host is 0\.0\.0\.0/m)
-  t.match(outcome.out, /^warning +store +There is no store/m)
+  t.match(outcome.out, /^warning +configuration +`durability` is commit/m)
+  t.match(outcome.out, /^warning +configuration +`host` is 0\.0\.0\.0/m)
+  t.match(outcome.out, /^warning +store +there is no store/m)
 })
 
 t.test('less free space than the reserve is reported as a problem', async (t) => {

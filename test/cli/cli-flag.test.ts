@@ -75,13 +75,13 @@ t.test('the command refuses the same changes as the private API', async (t) => {
     [['flag', 'create', 'x', '--filters', '{}'], 1, /groups|condition/],
     [['flag', 'create', 'x', '--filters', 'no json'], 2, /--filters is not valid JSON/],
     [['flag', 'create', 'x', '--rollout', '101'], 2, /not a number from 0 to 100/],
-    [['flag', 'create', 'x', '--rollout', '5', '--filters', '{}'], 2, /exclude each other/],
+    [['flag', 'create', 'x', '--rollout', '5', '--filters', '{}'], 2, /cannot be combined/],
     [['flag', 'set', 'taken'], 2, /nothing to change/],
     [['flag', 'set', 'taken', '--active', 'perhaps'], 2, /--active/],
-    [['flag', 'show', 'unknown'], 1, /there is no flag "unknown"/],
-    [['flag', 'explain', 'unknown', '--distinct-id', 'a'], 1, /there is no flag/],
+    [['flag', 'show', 'unknown'], 1, /There is no flag "unknown"/],
+    [['flag', 'explain', 'unknown', '--distinct-id', 'a'], 1, /There is no flag/],
     [['flag', 'explain', 'taken'], 2, /--distinct-id is missing/],
-    [['flag', 'list', '--project', '7'], 1, /there is no project 7/],
+    [['flag', 'list', '--project', '7'], 1, /There is no project 7/],
   ]
   for (const [words, exitCode, message] of cases) {
     const outcome = await run(...words)
@@ -90,35 +90,38 @@ t.test('the command refuses the same changes as the private API', async (t) => {
   }
 })
 
-t.test('an explanation names the condition that decided and says why the others did not match', async (t) => {
-  const { run } = await store(t)
-  const filters = {
-    groups: [
-      { properties: [{ key: 'plan', value: 'pro', operator: 'exact', type: 'person' }] },
-      { properties: [], rollout_percentage: 10 },
-      { properties: [], rollout_percentage: 80, variant: 'test' },
-      { properties: [], rollout_percentage: 100 },
-    ],
-    multivariate: {
-      variants: [
-        { key: 'control', rollout_percentage: 50 },
-        { key: 'test', rollout_percentage: 50 },
+t.test(
+  'an explanation names the condition that decided and says why the others did not match',
+  async (t) => {
+    const { run } = await store(t)
+    const filters = {
+      groups: [
+        { properties: [{ key: 'plan', value: 'pro', operator: 'exact', type: 'person' }] },
+        { properties: [], rollout_percentage: 10 },
+        { properties: [], rollout_percentage: 80, variant: 'test' },
+        { properties: [], rollout_percentage: 100 },
       ],
-    },
-    payloads: { test: '{"a":1}' },
-  }
-  await run('flag', 'create', 'beta-feature', '--filters', JSON.stringify(filters))
-  const explain = ['flag', 'explain', 'beta-feature', '--distinct-id', 'user-1']
-  const told = await run(...explain)
-  t.match(told.out, /^beta-feature is test: Matched condition set 3\npayload \{"a":1\}\n/)
-  t.match(told.out, /condition 1: filter 1 did not match: .*"plan"/)
-  t.match(told.out, /condition 2: .*rollout of 10 % leaves .* out, hash 72\.6491 %/)
-  t.match(told.out, /condition 3: matched \(rollout 80 %, hash 72\.6491 %\)/)
-  t.match(told.out, /condition 4: not reached/)
-  const pro = await run(...explain, '--person-properties', '{"plan":"pro"}', '--json')
-  t.match(jsonLines(pro.out), [
-    { enabled: true, variant: 'control', condition_index: 0, reason: 'condition_match' },
-  ])
-  await run('flag', 'set', 'beta-feature', '--active', 'false')
-  t.match((await run(...explain)).out, /is not active/)
-})
+      multivariate: {
+        variants: [
+          { key: 'control', rollout_percentage: 50 },
+          { key: 'test', rollout_percentage: 50 },
+        ],
+      },
+      payloads: { test: '{"a":1}' },
+    }
+    await run('flag', 'create', 'beta-feature', '--filters', JSON.stringify(filters))
+    const explain = ['flag', 'explain', 'beta-feature', '--distinct-id', 'user-1']
+    const told = await run(...explain)
+    t.match(told.out, /^beta-feature is test: Matched condition set 3\npayload \{"a":1\}\n/)
+    t.match(told.out, /condition 1: filter 1 did not match: .*"plan"/)
+    t.match(told.out, /condition 2: .*rollout of 10 % excludes .*, hash 72\.6491 %/)
+    t.match(told.out, /condition 3: matched \(rollout 80 %, hash 72\.6491 %\)/)
+    t.match(told.out, /condition 4: not reached/)
+    const pro = await run(...explain, '--person-properties', '{"plan":"pro"}', '--json')
+    t.match(jsonLines(pro.out), [
+      { enabled: true, variant: 'control', condition_index: 0, reason: 'condition_match' },
+    ])
+    await run('flag', 'set', 'beta-feature', '--active', 'false')
+    t.match((await run(...explain)).out, /is not active/)
+  },
+)

@@ -62,7 +62,7 @@ t.test('persons are listed, shown, merged, split and deleted', async (t) => {
       t.strictSame(rows(await run('person', 'show', name, '--json', ...where)), [shown])
     }
     const nobody = await run('person', 'show', 'nobody', ...where)
-    t.match(nobody, { exitCode: 1, out: '', err: 'tenrec: there is no such person\n' })
+    t.match(nobody, { exitCode: 1, out: '', err: 'tenrec: There is no such person.\n' })
   }
   const table = await run('person', 'list', ...beside)
   t.match(table.out, /^id +uuid +name +created_at +distinct_ids$/m)
@@ -71,7 +71,7 @@ t.test('persons are listed, shown, merged, split and deleted', async (t) => {
   const unasked = await run('person', 'merge', 'ann', 'bob', ...beside)
   t.match(unasked, { exitCode: 2, out: '', err: /cannot be undone.*--dry-run.*--yes/ })
   const dry = await run('person', 'merge', 'ann', 'bob', '--dry-run', '--json', ...beside)
-  t.match(dry, { exitCode: 0, err: /nothing was changed/ })
+  t.match(dry, { exitCode: 0, err: /Nothing was changed/ })
   const both = rows(await run('person', 'list', '--json', ...beside))
   t.equal(both.length, 3, 'no persons were merged')
   for (const [answer, exitCode] of [
@@ -79,8 +79,11 @@ t.test('persons are listed, shown, merged, split and deleted', async (t) => {
     ['no', 1],
   ] as const) {
     const asked = await runAnswering(answer, 'person', 'merge', 'ann', 'bob', ...beside)
-    t.match(asked, { exitCode, out: '', err: /nothing was changed/ })
-    t.match(asked.err, /ann@x\.example .*: 1 properties, 1 ids: ann\ntakes over\n *bob .*: bob\n/)
+    t.match(asked, { exitCode, out: '', err: /Nothing was changed/ })
+    t.match(
+      asked.err,
+      /ann@x\.example .*: 1 properties, 1 ids: ann\nreceives everything of\n *bob .*: bob\n/,
+    )
   }
   t.equal(rows(await run('person', 'list', '--json', ...beside)).length, 3)
   const merged = await runAnswering('y', 'person', 'merge', 'ann', 'bob', '--json', ...beside)
@@ -96,7 +99,7 @@ t.test('persons are listed, shown, merged, split and deleted', async (t) => {
   const split = await run('person', 'split', 'ann', '--keep', 'bob', '--json', ...beside)
   t.match(rows(split), [{ distinct_ids: ['bob'], properties: { email: 'ann@x.example' } }])
   const deleted = await run('person', 'delete', 'bob', ...beside)
-  t.match(deleted, { exitCode: 0, out: '', err: /^deleted [0-9a-f-]{36}\n$/ })
+  t.match(deleted, { exitCode: 0, out: '', err: /^Deleted person [0-9a-f-]{36}\.\n$/ })
   t.match(await run('person', 'show', 'bob', ...beside), { exitCode: 1 })
   t.match(await run('person', 'delete', 'bob', ...remote), { exitCode: 1 })
 

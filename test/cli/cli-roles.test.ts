@@ -82,7 +82,11 @@ t.test('roles are created, changed, assigned, removed and deleted', async (t) =>
   t.match(await json('role', 'default'), [{ level: 'unset' }])
   t.match(await json('role', 'default', '--level', 'view'), [{ level: 'view' }])
   t.match(await json('role', 'default'), [{ level: 'view' }])
-  t.match(await json('role', 'create', '--name', 'Second'), [{ level: 'view' }], 'the default applies')
+  t.match(
+    await json('role', 'create', '--name', 'Second'),
+    [{ level: 'view' }],
+    'the default applies',
+  )
   t.match(await json('role', 'default', '--level', 'unset'), [{ level: 'unset' }])
   const refused: readonly (readonly [readonly string[], number, RegExp])[] = [
     [['role', 'create'], 2, /--name is missing/],
@@ -98,7 +102,7 @@ t.test('roles are created, changed, assigned, removed and deleted', async (t) =>
   for (const [words, exitCode, err] of refused) {
     t.match(await plain(...words), { exitCode, out: '', err }, words.join(' '))
   }
-  t.match(await plain('role', 'delete', 'Readers'), { exitCode: 0, out: '', err: /deleted/ })
+  t.match(await plain('role', 'delete', 'Readers'), { exitCode: 0, out: '', err: /Deleted/ })
   t.match(await plain('role', 'delete', 'Readers'), { exitCode: 1, err: /no role/ })
   t.equal((await json('role', 'list')).length, 1)
 })
@@ -134,10 +138,10 @@ t.test('keys belong to users, can be rotated, and give servers access to project
   t.equal(directory.projectBySecretKey(String(fresh?.['key'])), null)
   const refused: readonly (readonly [readonly string[], number, RegExp])[] = [
     [['key', 'create', '--user', 'nobody'], 1, /no user/],
-    [['key', 'create', '--secret'], 2, /needs --projects with one number/],
+    [['key', 'create', '--secret'], 2, /requires --projects with one number/],
     [['key', 'create', '--secret', '--projects', '1,2'], 2, /one number/],
     [['key', 'create', '--secret', '--projects', '9'], 1, /no project 9/],
-    [['key', 'create', '--secret', '--projects', '1', '--scopes', '*'], 2, /exclude each other/],
+    [['key', 'create', '--secret', '--projects', '1', '--scopes', '*'], 2, /cannot be combined/],
     [['key', 'rotate', '9'], 1, /no personal key 9/],
     [['key', 'rotate', '1', '--secret'], 1, /revoked/],
     [['key', 'rotate', '9', '--secret'], 1, /no project secret key 9/],

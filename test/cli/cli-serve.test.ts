@@ -50,7 +50,7 @@ t.test('the first start prints the keys and the listening address', async (t) =>
     personal_key: PERSONAL_KEY,
   })
   t.match(daemon.lastLines(), `curl ${daemon.url}/capture/`)
-  t.match(daemon.lastLines(), 'restart to apply changes')
+  t.match(daemon.lastLines(), 'Restart it to apply changes')
   const again = await spawnDaemon({ dataDir, args: ['--log-level', 'trace'] })
   const shown = await pagesAfterKeys(again.url)
   const title = readFileSync(`/proc/${again.pid}/cmdline`, 'utf8')
@@ -62,17 +62,20 @@ t.test('the first start prints the keys and the listening address', async (t) =>
   }
 })
 
-t.test('a second daemon is refused, names the first one, and the first one keeps running', async (t) => {
-  const dataDir = join(t.testdir(), 'data')
-  const daemon = await spawnDaemon({ dataDir })
-  t.teardown(() => daemon.kill())
-  const message = await failureOf(spawnDaemon({ dataDir }))
-  t.ok(daemon.isRunning, 'a second daemon is refused while the first one runs')
-  t.match(message, /it ended with 1\n/)
-  t.match(message, `in use by the process ${daemon.pid}`)
-  const response = await fetch(`${daemon.url}/_livez`)
-  t.equal(response.status, 200)
-})
+t.test(
+  'a second daemon is refused, names the first one, and the first one keeps running',
+  async (t) => {
+    const dataDir = join(t.testdir(), 'data')
+    const daemon = await spawnDaemon({ dataDir })
+    t.teardown(() => daemon.kill())
+    const message = await failureOf(spawnDaemon({ dataDir }))
+    t.ok(daemon.isRunning, 'a second daemon is refused while the first one runs')
+    t.match(message, /it ended with 1\n/)
+    t.match(message, `in use by the process ${daemon.pid}`)
+    const response = await fetch(`${daemon.url}/_livez`)
+    t.equal(response.status, 200)
+  },
+)
 
 t.test('if the port is taken, the first start fails and the keys are not lost', async (t) => {
   const dir = t.testdir()
@@ -81,7 +84,10 @@ t.test('if the port is taken, the first start fails and the keys are not lost', 
   const other = { dataDir: join(dir, 'b'), args: ['--port', String(daemon.port)] }
   const message = await failureOf(spawnDaemon(other))
   t.match(message, /it ended with 1\n/)
-  t.match(message, `the keys are in ${join(dir, 'b', 'credentials.json')}`)
+  t.match(
+    message,
+    `The keys of the new data directory are in ${join(dir, 'b', 'credentials.json')}`,
+  )
   t.match(message, /address in use/)
 })
 

@@ -110,7 +110,7 @@ t.test('help lists and explains every command', async (t) => {
       const help = await run(...words)
       differences.equal(help.exitCode, 0, words.join(' '))
       differences.match(help.out, `Usage: tenrec ${name}`, words.join(' '))
-      differences.match(help.out, sentence, words.join(' '))
+      differences.match(help.out.replaceAll(/\s+/g, ' '), sentence, words.join(' '))
     }
   }
   t.strictSame(differences.list(), [], 'every command is listed and explained')
@@ -130,7 +130,7 @@ t.test('the help of serve lists every setting with its default, within 100 colum
     differences.ok(out.includes(variable), variable)
   }
   t.strictSame(differences.list(), [], 'every setting is in the help')
-  t.match(out, 'Default: 20MiB')
+  t.match(out.replaceAll(/\s+/g, ' '), 'Default: 20MiB')
   t.notMatch(out, '`')
   t.strictSame(
     out.split('\n').filter((line) => line.length > 100),
@@ -140,20 +140,20 @@ t.test('the help of serve lists every setting with its default, within 100 colum
 
 t.test('invalid use exits with status 2 and prints a suggestion on stderr', async (t) => {
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
-    [['sevre'], /unknown command 'sevre'; did you mean 'serve'\?/],
-    [['banana'], /unknown command 'banana'\nSee 'tenrec help'/],
-    [['project'], /'project' needs one of create, list, set, show behind it/],
-    [['project', 'lits'], /did you mean 'project list'\?/],
-    [['help', 'nothing'], /unknown command 'nothing'/],
-    [['version', '--jsno'], /unknown option --jsno; did you mean --json\?/],
+    [['sevre'], /Unknown command 'sevre'\. Did you mean 'serve'\?/],
+    [['banana'], /Unknown command 'banana'\.\nSee 'tenrec help'/],
+    [['project'], /'project' must be followed by one of create, list, set, show\./],
+    [['project', 'lits'], /Did you mean 'project list'\?/],
+    [['help', 'nothing'], /Unknown command 'nothing'/],
+    [['version', '--jsno'], /Unknown option --jsno\. Did you mean --json\?/],
     [['version', '--json=yes'], /--json takes no value/],
-    [['version', 'more'], /"more" is too much: tenrec version/],
-    [['version', '--port', '1'], /unknown option --port/],
+    [['version', 'more'], /Unexpected argument "more"\. Usage: tenrec version/],
+    [['version', '--port', '1'], /Unknown option --port/],
     [['project', 'create'], /--name is missing/],
     [['project', 'show'], /ID is missing/],
     [['project', 'show', 'x'], /ID: "x" is not a number/],
     [['project', 'set', '1'], /nothing to change/],
-    [['project', 'set', '1', '--anonymize-ips', 'maybe'], /allowed are true or false/],
+    [['project', 'set', '1', '--anonymize-ips', 'maybe'], /must be true or false/],
     [['project', 'create', '--name', 'x', '--test-account-filters', '{'], /not valid JSON/],
     [['project', 'create', '--name', 'x', '--test-account-filters', '[1]'], /list of objects/],
     [['project', 'create', '--name', '--json'], /--name needs a value/],
@@ -161,12 +161,12 @@ t.test('invalid use exits with status 2 and prints a suggestion on stderr', asyn
     [['key', 'create', '--projects', '1,b'], /--projects: "b" is not a number/],
     [['event', 'show', 'x'], /"x" is not a UUID/],
     [['event', 'list', '--after', 'yesterday'], /not a time such as/],
-    [['event', 'list', '--all', '--limit', '5'], /exclude each other/],
+    [['event', 'list', '--all', '--limit', '5'], /cannot be combined/],
     [['config', 'check', '--port'], /--port needs a value/],
     [['config', 'check', '--port', '99999'], /Setting `port`: "99999" from --port/],
-    [['config', 'check', '--no-port'], /unknown option --no-port/],
+    [['config', 'check', '--no-port'], /Unknown option --no-port/],
     [['config', 'check', '--no-get-capture=x'], /takes no value/],
-    [['--prot', '1'], /unknown option --prot; did you mean --port\?\nSee 'tenrec help serve'/],
+    [['--prot', '1'], /Unknown option --prot\. Did you mean --port\?\nSee 'tenrec help serve'/],
   ]
   const differences = new Differences()
   for (const [words, message] of cases) {
@@ -208,9 +208,9 @@ t.test('config print shows values and their origins and hides secrets', async (t
 t.test('config check reads the configuration file', async (t) => {
   const dir = t.testdir({ 'good.toml': 'port = 1\n', 'bad.toml': 'prot = 1\n' })
   const good = await run('config', 'check', '--config', join(dir, 'good.toml'))
-  t.match(good, { exitCode: 0, out: '', err: 'the settings are valid\n' })
+  t.match(good, { exitCode: 0, out: '', err: 'The settings are valid.\n' })
   const bad = await run('config', 'check', '--config', join(dir, 'bad.toml'))
-  t.match(bad, { exitCode: 2, err: /`prot` in .*bad.toml line 1, column 1; did you mean port\?/ })
+  t.match(bad, { exitCode: 2, err: /`prot` in .*bad.toml line 1, column 1\. Did you mean port\?/ })
 })
 
 t.test('init creates keys and prints them once', async (t) => {
@@ -234,7 +234,7 @@ t.test('init creates keys and prints them once', async (t) => {
   }
   t.match(first.out, /curl http:\/\/127.0.0.1:8123\/capture\//)
   const second = await run('init', '--data-dir', path)
-  t.match(second, { exitCode: 0, out: '', err: /set up already; nothing was changed/ })
+  t.match(second, { exitCode: 0, out: '', err: /already set up\. Nothing was changed/ })
 })
 
 t.test('init accepts preset keys and keeps them afterwards', async (t) => {
@@ -410,7 +410,7 @@ t.test('events are listed, filtered and shown', async (t) => {
   t.match(jsonLines(shown.out), [{ uuid, event: 'odd\u001b[2Jname', distinct_id: 'u1' }])
   t.match((await run('event', 'show', uuid, ...dir)).out, /^ {2}"distinct_id": "u1",$/m)
   const unknown = await run('event', 'show', formatUuid(uuidOf(9), 0), ...dir)
-  t.match(unknown, { exitCode: 1, out: '', err: /project 1 has no event/ })
+  t.match(unknown, { exitCode: 1, out: '', err: /Project 1 has no event/ })
 })
 
 t.test('tail prints new events until it is interrupted', async (t) => {

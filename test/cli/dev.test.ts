@@ -26,27 +26,30 @@ t.test('a test sees its events, and a reset removes all of them', async (t) => {
   t.equal(ready.personal_api_key, DEVELOPMENT_PERSONAL_KEY)
   t.ok(existsSync(ready.data_dir))
 
-  await t.test('events are listed in order of arrival, with the properties that were sent', async (t) => {
-    t.equal(await daemon.capture('opened', 'one', { page: 1 }), 200)
-    t.equal(await daemon.capture('signed up', 'two'), 200)
-    t.equal(await daemon.capture('opened', 'two'), 200)
-    const all = await daemon.events()
-    t.strictSame(
-      all.results.map(({ event, distinct_id }) => [event, distinct_id]),
-      [
-        ['opened', 'one'],
-        ['signed up', 'two'],
-        ['opened', 'two'],
-      ],
-      'all events that were accepted before are there',
-    )
-    t.strictSame([all.count_reached, all.count, all.has_more], [true, 3, false])
-    const [first] = all.results
-    t.match(first, { uuid: /^[0-9a-f-]{36}$/, properties: { page: 1 } })
-    t.ok(Number.isFinite(Date.parse(first?.timestamp ?? '')))
-    const chosen = await daemon.events({ event: 'opened', distinct_id: 'two' })
-    t.equal(chosen.count, 1)
-  })
+  await t.test(
+    'events are listed in order of arrival, with the properties that were sent',
+    async (t) => {
+      t.equal(await daemon.capture('opened', 'one', { page: 1 }), 200)
+      t.equal(await daemon.capture('signed up', 'two'), 200)
+      t.equal(await daemon.capture('opened', 'two'), 200)
+      const all = await daemon.events()
+      t.strictSame(
+        all.results.map(({ event, distinct_id }) => [event, distinct_id]),
+        [
+          ['opened', 'one'],
+          ['signed up', 'two'],
+          ['opened', 'two'],
+        ],
+        'all events that were accepted before are there',
+      )
+      t.strictSame([all.count_reached, all.count, all.has_more], [true, 3, false])
+      const [first] = all.results
+      t.match(first, { uuid: /^[0-9a-f-]{36}$/, properties: { page: 1 } })
+      t.ok(Number.isFinite(Date.parse(first?.timestamp ?? '')))
+      const chosen = await daemon.events({ event: 'opened', distinct_id: 'two' })
+      t.equal(chosen.count, 1)
+    },
+  )
 
   await t.test('a wait ends when the events have arrived or the time is over', async (t) => {
     const waiting = daemon.events({ event: 'late', count: '2', wait: '60000' })
@@ -152,7 +155,11 @@ t.test('no other daemon accepts the public keys', async (t) => {
   const development = await startDevelopmentDaemon(t)
   const folder = development.ready.data_dir
   await development.end('SIGKILL')
-  await t.rejects(spawnDaemon({ dataDir: folder }), { message: known }, 'the folder of another daemon remains')
+  await t.rejects(
+    spawnDaemon({ dataDir: folder }),
+    { message: known },
+    'the folder of another daemon remains',
+  )
 
   for (const name of ['PROJECT', 'PERSONAL']) {
     const key = name === 'PROJECT' ? DEVELOPMENT_PROJECT_KEY : DEVELOPMENT_PERSONAL_KEY

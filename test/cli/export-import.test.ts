@@ -73,34 +73,41 @@ async function fill(daemon: SpawnedDaemon): Promise<void> {
   await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, EVENTS)
 }
 
-t.test('an export that is imported elsewhere, even several times, gives the same export', async (t) => {
-  const root = t.testdir({ from: {}, to: {} })
-  const from = await spawnDaemon({ dataDir: join(root, 'from') })
-  await fill(from)
-  const file = join(root, 'events.ndjson')
-  const exported = await run('export', '--data-dir', join(root, 'from'), '--output', file)
-  t.equal(exported.exitCode, 0)
-  const lines = linesOf(readFileSync(file, 'utf8'))
-  t.equal(lines.length, EVENTS)
-  const streamed = await run('export', '--data-dir', join(root, 'from'))
-  t.equal(streamed.out, readFileSync(file, 'utf8'), 'standard output has the same content')
-  const packed = `${file}.gz`
-  writeFileSync(packed, gzipSync(readFileSync(file)))
+t.test(
+  'an export that is imported elsewhere, even several times, gives the same export',
+  async (t) => {
+    const root = t.testdir({ from: {}, to: {} })
+    const from = await spawnDaemon({ dataDir: join(root, 'from') })
+    await fill(from)
+    const file = join(root, 'events.ndjson')
+    const exported = await run('export', '--data-dir', join(root, 'from'), '--output', file)
+    t.equal(exported.exitCode, 0)
+    const lines = linesOf(readFileSync(file, 'utf8'))
+    t.equal(lines.length, EVENTS)
+    const streamed = await run('export', '--data-dir', join(root, 'from'))
+    t.equal(streamed.out, readFileSync(file, 'utf8'), 'standard output has the same content')
+    const packed = `${file}.gz`
+    writeFileSync(packed, gzipSync(readFileSync(file)))
 
-  const to = await spawnDaemon({ dataDir: join(root, 'to') })
-  const target = ['--data-dir', join(root, 'to'), '--base-url', to.url]
-  t.equal((await run('import', file, ...target)).exitCode, 0)
-  await untilStored({ url: to.url, personalKey: PERSONAL_KEY }, EVENTS)
-  t.equal((await run('import', packed, ...target)).exitCode, 0, 'the packed file can be imported again')
-  const again = await run('import', file, '--resume', ...target)
-  t.match(again.err, / events sent/)
-  const stored = await readEvents({ url: to.url, personalKey: PERSONAL_KEY })
-  t.equal(stored.length, EVENTS, 'each event is stored once')
-  const back = await run('export', '--data-dir', join(root, 'to'))
-  t.same(comparable(linesOf(back.out)), comparable(lines))
-  await from.stop()
-  await to.stop()
-})
+    const to = await spawnDaemon({ dataDir: join(root, 'to') })
+    const target = ['--data-dir', join(root, 'to'), '--base-url', to.url]
+    t.equal((await run('import', file, ...target)).exitCode, 0)
+    await untilStored({ url: to.url, personalKey: PERSONAL_KEY }, EVENTS)
+    t.equal(
+      (await run('import', packed, ...target)).exitCode,
+      0,
+      'the packed file can be imported again',
+    )
+    const again = await run('import', file, '--resume', ...target)
+    t.match(again.err, / events sent/)
+    const stored = await readEvents({ url: to.url, personalKey: PERSONAL_KEY })
+    t.equal(stored.length, EVENTS, 'each event is stored once')
+    const back = await run('export', '--data-dir', join(root, 'to'))
+    t.same(comparable(linesOf(back.out)), comparable(lines))
+    await from.stop()
+    await to.stop()
+  },
+)
 
 /** Returns a line as the export writes it, padded to the requested length. */
 function exportedLine(index: number, text: string, odd: string): string {
@@ -164,7 +171,11 @@ t.test('an export can be filtered, and it resumes after the last complete line',
   t.equal((await run('export', ...data, '--distinct-id', 'nobody')).out, '')
   const file = join(root, 'part.ndjson')
   writeFileSync(file, all.slice(0, Math.floor(all.length / 3)))
-  t.equal((await run('export', ...data, '--output', file)).exitCode, 1, 'an existing file is not replaced')
+  t.equal(
+    (await run('export', ...data, '--output', file)).exitCode,
+    1,
+    'an existing file is not replaced',
+  )
   t.equal((await run('export', ...data, '--output', file, '--resume')).exitCode, 0)
   t.equal(readFileSync(file, 'utf8'), all)
   appendFileSync(file, 'something else\n')
@@ -276,34 +287,37 @@ t.test('lines of other programs are imported', (t) => {
   t.end()
 })
 
-t.test('the time of a line is read in every supported form; otherwise the line is skipped with a reason', (t) => {
-  const timeOf = (timestamp: unknown): unknown => {
-    const line = JSON.stringify({ event: 'e', distinct_id: 'd', timestamp })
-    const { events, faults } = readImportLine(Buffer.from(line), 1, CONTEXT)
-    if (events.length === 0) return faults[0]
-    return (JSON.parse(events[0] ?? '') as Record<string, unknown>)['timestamp']
-  }
-  const may = '2024-05-01T12:30:05.000Z'
-  const forms = [
-    1714566605,
-    1714566605000,
-    1714566605000000,
-    1714566605000000000,
-    '1714566605',
-    '2024-05-01 12:30:05',
-    '2024-05-01 12:30:05 UTC',
-    '5/1/2024 12:30:05',
-    { value: may },
-  ]
-  for (const form of forms) t.equal(timeOf(form), may, JSON.stringify(form))
-  t.equal(timeOf(1714566605.5), '2024-05-01T12:30:05.500Z')
-  for (const none of [null, undefined, '', {}]) t.match(timeOf(none), /has no timestamp/)
-  for (const odd of ['31/12/2024', 17, true, [1714566605], 'yesterday', { value: 'x' }]) {
-    t.match(timeOf(odd), /timestamp has an unknown format: /, JSON.stringify(odd))
-  }
-  t.match(timeOf('2031-01-01'), /more than 23 hours in the future/)
-  t.end()
-})
+t.test(
+  'the time of a line is read in every supported form; otherwise the line is skipped with a reason',
+  (t) => {
+    const timeOf = (timestamp: unknown): unknown => {
+      const line = JSON.stringify({ event: 'e', distinct_id: 'd', timestamp })
+      const { events, faults } = readImportLine(Buffer.from(line), 1, CONTEXT)
+      if (events.length === 0) return faults[0]
+      return (JSON.parse(events[0] ?? '') as Record<string, unknown>)['timestamp']
+    }
+    const may = '2024-05-01T12:30:05.000Z'
+    const forms = [
+      1714566605,
+      1714566605000,
+      1714566605000000,
+      1714566605000000000,
+      '1714566605',
+      '2024-05-01 12:30:05',
+      '2024-05-01 12:30:05 UTC',
+      '5/1/2024 12:30:05',
+      { value: may },
+    ]
+    for (const form of forms) t.equal(timeOf(form), may, JSON.stringify(form))
+    t.equal(timeOf(1714566605.5), '2024-05-01T12:30:05.500Z')
+    for (const none of [null, undefined, '', {}]) t.match(timeOf(none), /has no timestamp/)
+    for (const odd of ['31/12/2024', 17, true, [1714566605], 'yesterday', { value: 'x' }]) {
+      t.match(timeOf(odd), /timestamp has an unknown format: /, JSON.stringify(odd))
+    }
+    t.match(timeOf('2031-01-01'), /more than 23 hours in the future/)
+    t.end()
+  },
+)
 
 t.test('an event that the daemon would refuse or drop is reported as an error of its line', (t) => {
   const faultOf = (members: object): string | undefined => {
@@ -401,60 +415,70 @@ t.test('an import of older events does not reset the properties of persons', asy
   await daemon.stop()
 })
 
-t.test('an invalid line never stops an import, and the format of a file is recognized from its content', async (t) => {
-  const root = t.testdir({ data: {} })
-  const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
-  const target = ['--data-dir', join(root, 'data'), '--base-url', daemon.url]
-  const line = (index: number, name = 'e', more = ''): string => {
-    return `{"uuid":"018f4c51-0000-7000-8000-${String(index).padStart(12, '0')}","event":"${name}","distinct_id":"d","timestamp":"2024-05-06T10:00:00Z"${more}}\n`
-  }
-  const write = (name: string, content: string | Buffer): string => {
-    writeFileSync(join(root, name), content)
-    return join(root, name)
-  }
-  const bad = line(2).replace('018f4c51', 'not-a-uuid')
-  const wide = line(4, 'e', `,"properties":{"a":[${'0,'.repeat(1_300_000)}0]}`)
-  const latin = Buffer.from(line(5, 'M\u00fcller'), 'latin1')
-  const file = write(
-    'bad.ndjson',
-    Buffer.concat([
-      Buffer.from(`\ufeff${line(1)}${bad}${line(3)}${wide}`),
-      latin,
-      Buffer.from(line(6)),
-    ]),
-  )
-  const result = await run('import', file, ...target)
-  t.equal(result.exitCode, 3)
-  t.match(result.err, /ndjson:2: left out: its uuid is not a UUID/)
-  t.match(result.err, /ndjson:4: left out: /)
-  t.match(result.err, /ndjson:5: left out: it is not in UTF-8/)
-  t.match(result.err, /3 events sent, 3 left out/)
-  t.match((await run('import', file, '--resume', ...target)).err, / 0 events sent\n/)
-  const [stored] = await readEvents({ url: daemon.url, personalKey: PERSONAL_KEY })
-  t.equal(stored?.timestamp, '2024-05-06T10:00:00.000Z')
-  t.notOk(Object.hasOwn(stored?.properties ?? {}, '$ip'), 'nobody gets the address of the importer')
-
-  const many = Array.from({ length: 20_000 }, (_, index) => line(100 + index)).join('')
-  const packed = gzipSync(many)
-  t.match(await run('import', write('packed', gzipSync(line(7))), ...target), {
-    exitCode: 0,
-    err: /1 events sent/,
-  })
-  const cut = await run('import', write('cut.gz', packed.subarray(0, packed.length / 2)), ...target)
-  t.match(cut, { exitCode: 1, err: /cut\.gz: [\d,]{3,} events sent\n.*damaged or cut short/s })
-  t.notMatch(cut.err, /unexpected failure|at \w+ \(/)
-  const named = [
-    ['a.zip', 'PK\u0003\u0004...', /is a ZIP archive: unpack it/],
-    ['array.json', `[${line(8).trim()}]`, /is one JSON array/],
-    ['pretty.json', JSON.stringify({ event: 'e' }, null, 2), /over several lines/],
-    ['wide.json', Buffer.from(`\ufeff${line(9)}`, 'utf16le'), /is in UTF-16/],
-  ] as const
-  for (const [name, content, expected] of named) {
-    t.match(
-      await run('import', write(name, content), ...target),
-      { exitCode: 1, err: expected },
-      name,
+t.test(
+  'an invalid line never stops an import, and the format of a file is recognized from its content',
+  async (t) => {
+    const root = t.testdir({ data: {} })
+    const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
+    const target = ['--data-dir', join(root, 'data'), '--base-url', daemon.url]
+    const line = (index: number, name = 'e', more = ''): string => {
+      return `{"uuid":"018f4c51-0000-7000-8000-${String(index).padStart(12, '0')}","event":"${name}","distinct_id":"d","timestamp":"2024-05-06T10:00:00Z"${more}}\n`
+    }
+    const write = (name: string, content: string | Buffer): string => {
+      writeFileSync(join(root, name), content)
+      return join(root, name)
+    }
+    const bad = line(2).replace('018f4c51', 'not-a-uuid')
+    const wide = line(4, 'e', `,"properties":{"a":[${'0,'.repeat(1_300_000)}0]}`)
+    const latin = Buffer.from(line(5, 'M\u00fcller'), 'latin1')
+    const file = write(
+      'bad.ndjson',
+      Buffer.concat([
+        Buffer.from(`\ufeff${line(1)}${bad}${line(3)}${wide}`),
+        latin,
+        Buffer.from(line(6)),
+      ]),
     )
-  }
-  await daemon.stop()
-})
+    const result = await run('import', file, ...target)
+    t.equal(result.exitCode, 3)
+    t.match(result.err, /ndjson:2: left out: its uuid is not a UUID/)
+    t.match(result.err, /ndjson:4: left out: /)
+    t.match(result.err, /ndjson:5: left out: it is not in UTF-8/)
+    t.match(result.err, /3 events sent, 3 left out/)
+    t.match((await run('import', file, '--resume', ...target)).err, / 0 events sent\n/)
+    const [stored] = await readEvents({ url: daemon.url, personalKey: PERSONAL_KEY })
+    t.equal(stored?.timestamp, '2024-05-06T10:00:00.000Z')
+    t.notOk(
+      Object.hasOwn(stored?.properties ?? {}, '$ip'),
+      'nobody gets the address of the importer',
+    )
+
+    const many = Array.from({ length: 20_000 }, (_, index) => line(100 + index)).join('')
+    const packed = gzipSync(many)
+    t.match(await run('import', write('packed', gzipSync(line(7))), ...target), {
+      exitCode: 0,
+      err: /1 events sent/,
+    })
+    const cut = await run(
+      'import',
+      write('cut.gz', packed.subarray(0, packed.length / 2)),
+      ...target,
+    )
+    t.match(cut, { exitCode: 1, err: /cut\.gz: [\d,]{3,} events sent\n.*damaged or cut short/s })
+    t.notMatch(cut.err, /[Uu]nexpected failure|at \w+ \(/)
+    const named = [
+      ['a.zip', 'PK\u0003\u0004...', /is a ZIP archive\. Unpack it/],
+      ['array.json', `[${line(8).trim()}]`, /is a single JSON array/],
+      ['pretty.json', JSON.stringify({ event: 'e' }, null, 2), /span several lines/],
+      ['wide.json', Buffer.from(`\ufeff${line(9)}`, 'utf16le'), /is encoded in UTF-16/],
+    ] as const
+    for (const [name, content, expected] of named) {
+      t.match(
+        await run('import', write(name, content), ...target),
+        { exitCode: 1, err: expected },
+        name,
+      )
+    }
+    await daemon.stop()
+  },
+)

@@ -64,7 +64,10 @@ t.test(
   async (t) => {
     const usual = highestMib('')
     const ours = highestMib(`await import(${sourceText('cli/lib/garbage-collection')})`)
-    t.ok(ours < usual * 0.75, `${ours.toFixed(0)} MiB, and ${usual.toFixed(0)} MiB with the defaults of V8`)
+    t.ok(
+      ours < usual * 0.75,
+      `${ours.toFixed(0)} MiB, and ${usual.toFixed(0)} MiB with the defaults of V8`,
+    )
   },
 )
 

@@ -75,13 +75,16 @@ t.test('login links of a running daemon', async (t) => {
     t.equal(await at('--console-path', '/see'), `${daemon.url}/see/`)
   })
 
-  t.test('a link is refused for an unknown user, for a deactivated user, and without a console', async (t) => {
-    t.match(await link('--user', 'eve'), { exitCode: 1, err: /there is no user "eve"/ })
-    await runCommand('user', 'deactivate', 'ann@example.com', '--data-dir', dataDir)
-    t.match(await link('--user', 'ann@example.com'), { exitCode: 1, err: /inactive/ })
-    t.match(await link('--no-console'), { exitCode: 1, err: /console=false/ })
-    t.match(await link('--console-path', '/api/x'), { exitCode: 2, err: /console_path/ })
-  })
+  t.test(
+    'a link is refused for an unknown user, for a deactivated user, and without a console',
+    async (t) => {
+      t.match(await link('--user', 'eve'), { exitCode: 1, err: /There is no user "eve"/ })
+      await runCommand('user', 'deactivate', 'ann@example.com', '--data-dir', dataDir)
+      t.match(await link('--user', 'ann@example.com'), { exitCode: 1, err: /inactive/ })
+      t.match(await link('--no-console'), { exitCode: 1, err: /console=false/ })
+      t.match(await link('--console-path', '/api/x'), { exitCode: 2, err: /console_path/ })
+    },
+  )
 })
 
 t.test('without a console the first start prints no link', async (t) => {

@@ -36,7 +36,7 @@ t.test('a project has rules for paths and channels', async (t) => {
 
   const refused: readonly (readonly [string, string, RegExp, number])[] = [
     ['path-cleaning-filters', '{}', /JSON list of objects/, 2],
-    ['path-cleaning-filters', '[{"regex": "a"}]', /regex and alias/, 2],
+    ['path-cleaning-filters', '[{"regex": "a"}]', /`regex` and `alias`/, 2],
     ['path-cleaning-filters', '[{"regex": "(", "alias": "x"}]', /pattern that cannot be used/, 1],
     ['custom-channel-type-rules', '[{"channel_type": "x", "combiner": "XOR"}]', /AND or OR/, 2],
     [

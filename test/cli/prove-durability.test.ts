@@ -57,7 +57,7 @@ t.test('the check passes with a daemon that keeps every acknowledged event', asy
   t.equal(Number(report['acknowledged']) + Number(report['unanswered']), report['sent'])
   t.ok(Number(report['longest_recovery_ms']) > 0)
   t.ok(Number(report['disk_flush_p50_ms']) > 0)
-  t.match(err, /kill 2 of 2, /)
+  t.match(err, /Kill 2 of 2, /)
   t.strictSame(
     readdirSync(dataDir),
     [],
@@ -78,40 +78,52 @@ t.test('the check fails with a daemon that loses, duplicates and changes events'
     t.match(uuid, /^[0-9a-f-]{36}$/)
   }
   t.equal(report['invented'], 0)
-  t.match(err, `the data is in ${dataDir}`)
+  t.match(err, `The data is in ${dataDir}`)
   t.ok(existsSync(join(dataDir, 'events')), 'the data is kept so that the fault can be examined')
 })
 
-t.test('only an empty directory is accepted, and files in another directory are not changed', async (t) => {
-  const folder = t.testdir({ used: { file: 'x' } })
-  const used = join(folder, 'used')
-  for (const path of [used, join(used, 'file')]) {
-    const { exitCode, err } = await runCommand('prove-durability', '--data-dir', path)
-    t.equal(exitCode, 1)
-    t.match(err, /is not an empty directory/)
-  }
-  t.strictSame(readdirSync(used), ['file'])
-  for (const words of [
-    [],
-    ['--data-dir', join(folder, 'new'), '--kills', '10001'],
-    ['--data-dir', join(folder, 'new'), '--seconds', '0'],
-    ['--data-dir', join(folder, 'new'), '--durability', 'replicated'],
-  ]) {
-    t.equal((await runCommand('prove-durability', ...words)).exitCode, 2, words.join(' '))
-  }
-  t.notOk(existsSync(join(folder, 'new')))
-})
+t.test(
+  'only an empty directory is accepted, and files in another directory are not changed',
+  async (t) => {
+    const folder = t.testdir({ used: { file: 'x' } })
+    const used = join(folder, 'used')
+    for (const path of [used, join(used, 'file')]) {
+      const { exitCode, err } = await runCommand('prove-durability', '--data-dir', path)
+      t.equal(exitCode, 1)
+      t.match(err, /is not an empty directory/)
+    }
+    t.strictSame(readdirSync(used), ['file'])
+    for (const words of [
+      [],
+      ['--data-dir', join(folder, 'new'), '--kills', '10001'],
+      ['--data-dir', join(folder, 'new'), '--seconds', '0'],
+      ['--data-dir', join(folder, 'new'), '--durability', 'replicated'],
+    ]) {
+      t.equal((await runCommand('prove-durability', ...words)).exitCode, 2, words.join(' '))
+    }
+    t.notOk(existsSync(join(folder, 'new')))
+  },
+)
 
-t.test('if the daemon does not start, the check ends with the last output of the daemon', async (t) => {
-  const folder = t.testdir({})
-  const program = join(folder, 'program.mjs')
-  mkdirSync(join(folder, 'data'))
-  writeFileSync(
-    program,
-    `if (process.argv[2] === 'serve') { console.log('no disk today'); process.exit(1) }
+t.test(
+  'if the daemon does not start, the check ends with the last output of the daemon',
+  async (t) => {
+    const folder = t.testdir({})
+    const program = join(folder, 'program.mjs')
+    mkdirSync(join(folder, 'data'))
+    writeFileSync(
+      program,
+      `if (process.argv[2] === 'serve') { console.log('no disk today'); process.exit(1) }
     await import(${JSON.stringify(MAIN)})`,
-  )
-  const { exitCode, err } = await prove(program, '--data-dir', join(folder, 'data'), '--seed', '2')
-  t.equal(exitCode, 1)
-  t.match(err, /the daemon did not get ready:\s+no disk today/)
-})
+    )
+    const { exitCode, err } = await prove(
+      program,
+      '--data-dir',
+      join(folder, 'data'),
+      '--seed',
+      '2',
+    )
+    t.equal(exitCode, 1)
+    t.match(err, /The daemon did not become ready\. Its last output was:\s+no disk today/)
+  },
+)

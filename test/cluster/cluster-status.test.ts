@@ -66,19 +66,19 @@ t.test('a follower of another incarnation has all of its data ahead', async (t) 
 })
 
 t.test('the status names the data at risk', async (t) => {
-  t.match(risksOf({ events: events(null) }), [/No majority of brokers answers/])
+  t.match(risksOf({ events: events(null) }), [/No majority of the brokers answers/])
   t.match(risksOf({ events: events(stream([true, false, false])) }), [
-    /No majority of brokers answers/,
+    /No majority of the brokers answers/,
   ])
   t.match(risksOf({ events: events(stream([true, true, false])) }), [
-    /Only broker 0, broker 1 have/,
+    /Only broker 0, broker 1 are current/,
   ])
   t.match(risksOf({ events: events(stream([true])) }), [/fewer than three brokers/])
   t.match(risksOf({ nodes: [node('one', { unsent: 3 }), node('two')] }), [
-    /disk of one 3 blocks of events would be lost/,
+    /disk of one failed, 3 blocks of events would be lost/,
   ])
-  t.match(risksOf({ nodes: [node('one')] }), [/Only 1 of 2 machines/])
-  t.match(risksOf({ nodes: [] }), [/No machine has told/])
+  t.match(risksOf({ nodes: [node('one')] }), [/Only 1 of the 2 machines/])
+  t.match(risksOf({ nodes: [] }), [/No machine has reported/])
   t.match(risksOf({ nodes: [node('one', { control: 8 }), node('two')] }), [
     /Only one and the brokers have the newest change/,
   ])
@@ -97,7 +97,7 @@ t.test('the status names the data at risk', async (t) => {
 
 t.test('an update is advised for brokers of older versions', async (t) => {
   for (const serverVersion of ['2.9.10', '2.10.22']) {
-    t.match(serverAdvice({ serverVersion }), [/Use 2\.10\.23 or newer/], serverVersion)
+    t.match(serverAdvice({ serverVersion }), [/Use version 2\.10\.23 or newer/], serverVersion)
   }
   for (const serverVersion of ['2.10.23', '2.15.1', '3.0.0', null]) {
     t.strictSame(serverAdvice({ serverVersion }), [], String(serverVersion))
@@ -137,6 +137,6 @@ t.test('each partition has its own machines, stream and position', async (t) => 
       [null, 0],
     ],
   )
-  t.match(risks, [/^Only 1 of 2 machines that should store each event of partition 1 /])
+  t.match(risks, [/^Only 1 of the 2 machines that should store each event of partition 1 /])
   t.equal(risks.length, 1)
 })

@@ -132,15 +132,19 @@ t.test('brokers that lose everything lose no event', { skip: areBrokersMissing }
   await check(t, cluster, alone)
 })
 
-t.test('a client that requires a majority gets 503 without one', { skip: areBrokersMissing }, async (t) => {
-  const { brokers, nodes } = await startCluster(t, ['--durability', 'replicated'])
-  const sender = new Sender(nodes, 2)
-  await sender.more(100)
-  await brokers.killAll()
-  const before = sender.acknowledged.size
-  await new Promise((resolve) => setTimeout(resolve, 3000))
-  t.ok(sender.acknowledged.size <= before + 40, 'no event is acknowledged')
-  brokers.beginAll()
-  await sender.more(100)
-  await sender.stop()
-})
+t.test(
+  'a client that requires a majority gets 503 without one',
+  { skip: areBrokersMissing },
+  async (t) => {
+    const { brokers, nodes } = await startCluster(t, ['--durability', 'replicated'])
+    const sender = new Sender(nodes, 2)
+    await sender.more(100)
+    await brokers.killAll()
+    const before = sender.acknowledged.size
+    await new Promise((resolve) => setTimeout(resolve, 3000))
+    t.ok(sender.acknowledged.size <= before + 40, 'no event is acknowledged')
+    brokers.beginAll()
+    await sender.more(100)
+    await sender.stop()
+  },
+)

@@ -288,7 +288,10 @@ t.test('the stream is truncated, and a new or late copy begins with a snapshot',
   if (one === undefined || two === undefined || late === undefined) throw new Error('three')
   late.close()
   for (let count = 0; count < CONTROL_MESSAGES_MAX + 200; count++) await one.add(`key ${count % 9}`)
-  t.ok(await eventually(async () => brokers.before > CONTROL_MESSAGES_MAX / 2), 'the stream is truncated')
+  t.ok(
+    await eventually(async () => brokers.before > CONTROL_MESSAGES_MAX / 2),
+    'the stream is truncated',
+  )
   t.ok(brokers.messages.length < CONTROL_MESSAGES_MAX)
   late.restart()
   const fresh = new Member(t, brokers)

@@ -107,7 +107,10 @@ t.test('a change is on every machine', { skip: areBrokersMissing }, async (t) =>
   t.match(await command('project', 'create', '--name', 'Shop', '--data-dir', one.dataDir), /Shop/)
   const names = async (node: Node) => await node.text('/api/projects/')
   for (const node of [one, two]) {
-    t.ok(await eventually(async () => (await names(node)).includes('Shop')), 'commands share their changes, too')
+    t.ok(
+      await eventually(async () => (await names(node)).includes('Shop')),
+      'commands share their changes, too',
+    )
   }
   const secrets = secretsOf(one)
   t.ok(secrets.length > 4, 'open secrets of days are equal')
@@ -117,7 +120,10 @@ t.test('a change is on every machine', { skip: areBrokersMissing }, async (t) =>
     await command('project', 'create', '--name', 'Spare', '--data-dir', three.dataDir),
     /Spare/,
   )
-  t.ok(await eventually(async () => (await names(one)).includes('Spare')), 'a command works without a daemon')
+  t.ok(
+    await eventually(async () => (await names(one)).includes('Spare')),
+    'a command works without a daemon',
+  )
   for (const node of [one, two]) await node.stop()
   const lines = await catalogueLines(one.dataDir)
   t.strictSame(await catalogueLines(two.dataDir), lines)
@@ -229,5 +235,9 @@ t.test('a body too large for a message is refused', { skip: areBrokersMissing },
   const folder = t.testdir({})
   const brokers = await Brokers.start(t, folder)
   const node = new Node(t, folder, 'one', brokers.addresses, ['--body-limit', '32MiB'])
-  await t.rejects(node.start(), /max_payload of the brokers is 33554432/, 'the start is refused and names the limit')
+  await t.rejects(
+    node.start(),
+    /max_payload of the brokers is 33554432/,
+    'the start is refused and names the limit',
+  )
 })

@@ -181,7 +181,11 @@ t.test('an edge answers all requests', { skip: areBrokersMissing }, async (t) =>
     const { uuid: person = '' } = (await personOf(edge, 'ann')) ?? {}
     const added = await ask(edge, 'PATCH', `${COHORTS}${cohort}/`, { person_uuids: [person] })
     t.equal(added.status, 200)
-    t.equal((await decide(edge, 'ann')).featureFlags['listed'], true, 'the change is visible immediately')
+    t.equal(
+      (await decide(edge, 'ann')).featureFlags['listed'],
+      true,
+      'the change is visible immediately',
+    )
     // A person that was hashed by another id keeps its result.
     const guests = Array.from({ length: 12 }, (_, index) => `visitor ${index}`)
     for (const guest of guests) {
@@ -212,83 +216,94 @@ t.test('an edge answers all requests', { skip: areBrokersMissing }, async (t) =>
   t.match(tables['persons'], /^0 /, 'the edge stores nothing')
 })
 
-t.test('the storing machines are killed one after another', { skip: areBrokersMissing }, async (t) => {
-  const machines = await startMachines(t)
-  const { one, two, edge } = machines
-  const before = new Sender([edge], 1)
-  await before.more(100)
-  await before.stop()
-  t.match(await makeFlag(edge, 'everybody', { groups: [{}] }), { status: 201 })
-  t.match(await makeFlag(edge, 'pro', personIs('plan', 'pro')), { status: 201 })
-  await capture(edge, { event: 'seen', distinct_id: 'ann', properties: { $set: { plan: 'pro' } } })
-  // Each machine shows an event when it has processed it.
-  for (const node of [one, two]) {
-    t.ok(await eventually(async () => (await personOf(node, 'ann')) !== null))
-  }
-  const { uuid: id = '' } = (await personOf(edge, 'ann')) ?? {}
-  t.ok(await eventually(async () => (await decide(edge, 'ann')).featureFlags['pro'] === true))
-
-  let isOver = false
-  let number = 0
-  const wrong: unknown[] = []
-  /** Changes, reads and decides repeatedly. */
-  const use = async (): Promise<void> => {
-    while (!isOver) {
-      number++
-      const body = { key: 'number', value: number }
-      const { status } = await ask(edge, 'POST', `${PERSONS}${id}/update_property/`, body)
-      const read = await ask(edge, 'GET', `${PERSONS}${id}/`)
-      const isRead = read.status === 200 && status === 202
-      const seen = isRead ? (JSON.parse(read.text) as StoredPerson).properties.number : null
-      if (seen !== number) wrong.push([status, number, read.text])
-      const { featureFlags, errorsWhileComputingFlags } = await decideOnce(edge, 'ann')
-      if (featureFlags['everybody'] !== true) wrong.push(['decided', featureFlags])
-      if (!errorsWhileComputingFlags && featureFlags['pro'] !== true) wrong.push(['pro', number])
-      await sleep(20)
+t.test(
+  'the storing machines are killed one after another',
+  { skip: areBrokersMissing },
+  async (t) => {
+    const machines = await startMachines(t)
+    const { one, two, edge } = machines
+    const before = new Sender([edge], 1)
+    await before.more(100)
+    await before.stop()
+    t.match(await makeFlag(edge, 'everybody', { groups: [{}] }), { status: 201 })
+    t.match(await makeFlag(edge, 'pro', personIs('plan', 'pro')), { status: 201 })
+    await capture(edge, {
+      event: 'seen',
+      distinct_id: 'ann',
+      properties: { $set: { plan: 'pro' } },
+    })
+    // Each machine shows an event when it has processed it.
+    for (const node of [one, two]) {
+      t.ok(await eventually(async () => (await personOf(node, 'ann')) !== null))
     }
-  }
-  const used = use()
-  const rounds = async (count: number): Promise<void> => {
-    const wanted = number + count
-    t.ok(await eventually(async () => number >= wanted), 'the edge continues')
-  }
-  await rounds(5)
-  await two.kill()
-  await rounds(10)
-  await two.start()
-  await rounds(10)
-  await one.kill()
-  await rounds(10)
-  isOver = true
-  await used
-  t.strictSame(wrong, [], `nothing of ${number} rounds was wrong`)
+    const { uuid: id = '' } = (await personOf(edge, 'ann')) ?? {}
+    t.ok(await eventually(async () => (await decide(edge, 'ann')).featureFlags['pro'] === true))
 
-  await two.kill()
-  const refused = await ask(edge, 'GET', `${PERSONS}${id}/`)
-  t.match(refused, { status: 503, retryAfter: '5', text: /No replica of this project/ })
-  t.match(await makeFlag(edge, 'late', { groups: [{}] }), { status: 503, retryAfter: '5' })
-  const answered: string[] = []
-  const reading = ask(edge, 'GET', `${PERSONS}${id}/`).finally(() => answered.push('read'))
-  const partial = await decideOnce(edge, 'ann').finally(() => answered.push('decision'))
-  t.match(partial, { errorsWhileComputingFlags: true, featureFlags: { everybody: true } })
-  t.notOk(partial.featureFlags['pro'])
-  await reading
-  t.strictSame(answered, ['decision', 'read'], 'a decision does not wait as a read does')
-  const isDegraded = async (): Promise<boolean> =>
-    (await edge.text('/_health')).includes('degraded')
-  t.ok(await eventually(isDegraded), 'the edge reports that no machine is available')
-  const sender = new Sender([edge], 1, before)
-  await sender.more(100)
-  await sender.stop()
-  await edge.kill()
-  await edge.start()
-  t.match(await decideOnce(edge, 'ann'), { featureFlags: { everybody: true } })
-  await Promise.all([one.start(), two.start()])
-  const lost = async (): Promise<readonly string[]> => {
-    const stored = await edge.uuids()
-    return [...sender.acknowledged].filter((uuid) => !stored.has(uuid))
-  }
-  t.ok(await eventually(async () => (await lost()).length === 0), 'all accepted events are stored')
-  t.ok(await eventually(async () => (await decide(edge, 'ann')).featureFlags['pro'] === true))
-  await checkCopies(t, machines)
-})
+    let isOver = false
+    let number = 0
+    const wrong: unknown[] = []
+    /** Changes, reads and decides repeatedly. */
+    const use = async (): Promise<void> => {
+      while (!isOver) {
+        number++
+        const body = { key: 'number', value: number }
+        const { status } = await ask(edge, 'POST', `${PERSONS}${id}/update_property/`, body)
+        const read = await ask(edge, 'GET', `${PERSONS}${id}/`)
+        const isRead = read.status === 200 && status === 202
+        const seen = isRead ? (JSON.parse(read.text) as StoredPerson).properties.number : null
+        if (seen !== number) wrong.push([status, number, read.text])
+        const { featureFlags, errorsWhileComputingFlags } = await decideOnce(edge, 'ann')
+        if (featureFlags['everybody'] !== true) wrong.push(['decided', featureFlags])
+        if (!errorsWhileComputingFlags && featureFlags['pro'] !== true) wrong.push(['pro', number])
+        await sleep(20)
+      }
+    }
+    const used = use()
+    const rounds = async (count: number): Promise<void> => {
+      const wanted = number + count
+      t.ok(await eventually(async () => number >= wanted), 'the edge continues')
+    }
+    await rounds(5)
+    await two.kill()
+    await rounds(10)
+    await two.start()
+    await rounds(10)
+    await one.kill()
+    await rounds(10)
+    isOver = true
+    await used
+    t.strictSame(wrong, [], `nothing of ${number} rounds was wrong`)
+
+    await two.kill()
+    const refused = await ask(edge, 'GET', `${PERSONS}${id}/`)
+    t.match(refused, { status: 503, retryAfter: '5', text: /No replica of this project/ })
+    t.match(await makeFlag(edge, 'late', { groups: [{}] }), { status: 503, retryAfter: '5' })
+    const answered: string[] = []
+    const reading = ask(edge, 'GET', `${PERSONS}${id}/`).finally(() => answered.push('read'))
+    const partial = await decideOnce(edge, 'ann').finally(() => answered.push('decision'))
+    t.match(partial, { errorsWhileComputingFlags: true, featureFlags: { everybody: true } })
+    t.notOk(partial.featureFlags['pro'])
+    await reading
+    t.strictSame(answered, ['decision', 'read'], 'a decision does not wait as a read does')
+    const isDegraded = async (): Promise<boolean> =>
+      (await edge.text('/_health')).includes('degraded')
+    t.ok(await eventually(isDegraded), 'the edge reports that no machine is available')
+    const sender = new Sender([edge], 1, before)
+    await sender.more(100)
+    await sender.stop()
+    await edge.kill()
+    await edge.start()
+    t.match(await decideOnce(edge, 'ann'), { featureFlags: { everybody: true } })
+    await Promise.all([one.start(), two.start()])
+    const lost = async (): Promise<readonly string[]> => {
+      const stored = await edge.uuids()
+      return [...sender.acknowledged].filter((uuid) => !stored.has(uuid))
+    }
+    t.ok(
+      await eventually(async () => (await lost()).length === 0),
+      'all accepted events are stored',
+    )
+    t.ok(await eventually(async () => (await decide(edge, 'ann')).featureFlags['pro'] === true))
+    await checkCopies(t, machines)
+  },
+)

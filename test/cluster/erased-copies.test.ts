@@ -94,7 +94,11 @@ t.test('receipts wait for the one machine that has a warehouse', { skip }, async
   const bob = await erase(plain, 'bob')
   for (const node of [plain, copying]) t.ok(await erasedHere(node, bob))
   await sleep(STILL_MS)
-  t.match(await receipt(plain, bob), { status: 'running' }, 'the stores have erased the events, the copy has not')
+  t.match(
+    await receipt(plain, bob),
+    { status: 'running' },
+    'the stores have erased the events, the copy has not',
+  )
   await copying.kill()
   await copying.start()
   await plain.kill()
@@ -121,7 +125,7 @@ t.test('receipts wait for the one machine that has a warehouse', { skip }, async
   const di = await erase(plain, 'di')
   t.ok(await erasedHere(copying, di))
   const forget = ['cluster', 'forget-warehouse', '--data-dir', plain.dataDir]
-  t.match(await command(...forget), /restart it without the setting warehouse/)
+  t.match(await command(...forget), /Restart it without the setting `warehouse` first/)
   await copying.kill()
   t.match(await command(...forget), /forgotten/)
   t.ok(await isDone(plain, di), 'an operator ends the wait')

@@ -79,7 +79,9 @@ t.test('a machine that reports progress for ever is given up', async (t) => {
   messages.listen(LEAVERS, () => {
     isOver = true
   })
-  await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), { message: /did not answer in time/ })
+  await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), {
+    message: /did not answer in time/,
+  })
   await new Promise((resolve) => setTimeout(resolve, 20))
   t.equal(isOver, true, 'the machine is told that the call was cancelled')
 })
@@ -99,7 +101,10 @@ t.test('an endless answer is given up', async (t) => {
     status: 503,
     message: /too large to be passed/,
   })
-  t.ok(sent * ANSWER_PART_BYTES_MAX < 2 * DISTANT_ANSWER_BYTES_MAX, 'the answer was cancelled while it arrived')
+  t.ok(
+    sent * ANSWER_PART_BYTES_MAX < 2 * DISTANT_ANSWER_BYTES_MAX,
+    'the answer was cancelled while it arrived',
+  )
 })
 
 t.test('an invalid answer is refused', async (t) => {
@@ -118,7 +123,11 @@ t.test('an invalid answer is refused', async (t) => {
   })
   for (const frame of bad) {
     const asking = link.ask(PARTITION, { asked: ASKED }, { ...SOON, attempts: 2 })
-    await t.rejects(asking, { status: 503, message: /did not answer in time/ }, frame.toString('hex'))
+    await t.rejects(
+      asking,
+      { status: 503, message: /did not answer in time/ },
+      frame.toString('hex'),
+    )
   }
   t.equal(times(), 2 * bad.length, 'each machine was asked twice')
   t.throws(() => decodeFrame(Buffer.of(2)), RangeError)
@@ -148,7 +157,11 @@ t.test('no machine, too many calls, too large calls, and the end', async (t) => 
   const nobody = { status: 503, retryAfterSeconds: 5, message: /No replica of this project/ }
   await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), nobody)
   messages.isConnected = false
-  await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), nobody, 'without a broker the call is refused')
+  await t.rejects(
+    link.ask(PARTITION, { asked: ASKED }, SOON),
+    nobody,
+    'without a broker the call is refused',
+  )
   messages.isConnected = true
   const uuid = 'x'.repeat(2 * 1024 * 1024)
   await t.rejects(link.ask(PARTITION, { asked: { ask: 'outcome', uuid } }, SOON), {

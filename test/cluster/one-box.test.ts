@@ -89,7 +89,11 @@ t.test('one machine becomes three', { skip: areBrokersMissing }, async (t) => {
   await four.kill()
   await command('restore', join(folder, 'early'), '--data-dir', join(folder, 'five'))
   const five = new Node(t, folder, 'five', brokers.addresses)
-  await t.rejects(five.start(), /Restore a backup of a machine of the cluster/, 'a backup of the single machine is not accepted, either')
+  await t.rejects(
+    five.start(),
+    /Restore a backup of a machine of the cluster/,
+    'a backup of the single machine is not accepted, either',
+  )
   for (const node of [one, two, three]) await node.stop()
   const { shared_log: _, ...tables } = await tableDigests(one.dataDir)
   for (const { dataDir } of [two, three]) t.match(await tableDigests(dataDir), tables)
@@ -125,7 +129,11 @@ t.test('a machine of a cluster becomes a single one', { skip: areBrokersMissing 
   brokers.beginAll()
   await last.stop()
   const rejoined = new Node(t, folder, 'three', brokers.addresses)
-  await t.rejects(rejoined.start(), /The brokers already have events/, 'a machine that left the cluster stays out')
+  await t.rejects(
+    rejoined.start(),
+    /The brokers already have events/,
+    'a machine that left the cluster stays out',
+  )
 
   // The change back may be interrupted at any time.
   const again = new Node(t, folder, 'again', '')

@@ -162,7 +162,11 @@ async function killThem(t: Test, machines: Machines, before: readonly Sender[]):
   await more(200)
   const refused = await ask(zero, 'GET', '/api/projects/2/persons/')
   t.match(refused, { status: 503, text: /No machine that holds/ })
-  t.equal((await ask(zero, 'GET', '/api/projects/3/persons/')).status, 200, 'the others are answered')
+  t.equal(
+    (await ask(zero, 'GET', '/api/projects/3/persons/')).status,
+    200,
+    'the others are answered',
+  )
   await edge.kill()
   await one.start()
   await more(200)
@@ -186,7 +190,10 @@ t.test('three partitions and an edge', { skip: areBrokersMissing }, async (t) =>
     const plan = { $set: { plan: 'free' } }
     await capture(elsewhere, key, { event: 'seen', distinct_id: 'ann', properties: plan })
     const count = (senders[index]?.acknowledged.size ?? 0) + 1
-    t.ok(await eventually(async () => (await edge.uuids(index + 1)).size === count), 'the event is shown')
+    t.ok(
+      await eventually(async () => (await edge.uuids(index + 1)).size === count),
+      'the event is shown',
+    )
   }
 
   await t.test('reads are the same on all machines', async (t) => {
@@ -256,7 +263,10 @@ t.test('three partitions and an edge', { skip: areBrokersMissing }, async (t) =>
       ...['project', 'create', '--name', 'Nowhere', '--partition', '9'],
       ...['--data-dir', holders[1].dataDir],
     )
-    t.match(nobody, { code: 1, err: /no machine tells that it stores partition 9/ })
+    t.match(nobody, {
+      code: 1,
+      err: /No machine of the cluster reports that it stores partition 9/,
+    })
     t.match(await holders[0].text('/metrics'), /cluster_partition_outbox_blocks\{partition="2"\} 0/)
   })
 
@@ -279,7 +289,7 @@ t.test('a single machine has no partitions', async (t) => {
   const made = await run(
     ...['project', 'create', '--name', 'Other', '--partition', '1', '--data-dir', dataDir],
   )
-  t.match(made, { code: 1, err: /is for a cluster/ })
+  t.match(made, { code: 1, err: /is only for a cluster/ })
   const several = await run('serve', '--data-dir', dataDir, '--partitions', '0-7')
-  t.match(several, { code: 2, err: /is allowed in a cluster only/ })
+  t.match(several, { code: 2, err: /is allowed only in a cluster/ })
 })

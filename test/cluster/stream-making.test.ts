@@ -21,36 +21,40 @@ const MISSING_MS = 3000
 /** Longer than the brokers need to persist the list of streams. */
 const NOTED_MS = 6000
 
-t.test('a stream is created once it was missing for a while, and only once', { skip }, async (t) => {
-  const brokers = await Brokers.start(t, t.testdir({}))
-  const clients = [0, 1, 2].map(() => new NatsBrokers(brokers.addresses.split(','), logger))
-  t.teardown(() => Promise.all(clients.map((client) => client.close())))
-  const isMissing = async (): Promise<boolean> => {
-    const answers = clients.map((client) =>
-      client.look(eventStream(0)).catch((cause: unknown) => String(cause)),
+t.test(
+  'a stream is created once it was missing for a while, and only once',
+  { skip },
+  async (t) => {
+    const brokers = await Brokers.start(t, t.testdir({}))
+    const clients = [0, 1, 2].map(() => new NatsBrokers(brokers.addresses.split(','), logger))
+    t.teardown(() => Promise.all(clients.map((client) => client.close())))
+    const isMissing = async (): Promise<boolean> => {
+      const answers = clients.map((client) =>
+        client.look(eventStream(0)).catch((cause: unknown) => String(cause)),
+      )
+      return (await Promise.all(answers)).every((answer) => /not found/.test(String(answer)))
+    }
+    t.ok(await eventually(isMissing), 'the brokers answer')
+    const stoppedAtMs = performance.now()
+    const clock = t.capture(performance, 'now', () => stoppedAtMs)
+    const streams = clients.map((client) => client.stream(eventStream(0)))
+    await sleep(MISSING_MS)
+    t.ok(await isMissing(), 'the stream is not created before it was missing for a while')
+    clock.restore()
+    const isOne = async () =>
+      streams.every(
+        ({ incarnation }) => incarnation !== '' && incarnation === streams[0]?.incarnation,
+      )
+    t.ok(await eventually(isOne), 'all machines have the same stream')
+    const first = streams.map(({ incarnation }) => incarnation)
+    await sleep(1500)
+    t.same(
+      streams.map(({ incarnation }) => incarnation),
+      first,
+      'and it stays',
     )
-    return (await Promise.all(answers)).every((answer) => /not found/.test(String(answer)))
-  }
-  t.ok(await eventually(isMissing), 'the brokers answer')
-  const stoppedAtMs = performance.now()
-  const clock = t.capture(performance, 'now', () => stoppedAtMs)
-  const streams = clients.map((client) => client.stream(eventStream(0)))
-  await sleep(MISSING_MS)
-  t.ok(await isMissing(), 'the stream is not created before it was missing for a while')
-  clock.restore()
-  const isOne = async () =>
-    streams.every(
-      ({ incarnation }) => incarnation !== '' && incarnation === streams[0]?.incarnation,
-    )
-  t.ok(await eventually(isOne), 'all machines have the same stream')
-  const first = streams.map(({ incarnation }) => incarnation)
-  await sleep(1500)
-  t.same(
-    streams.map(({ incarnation }) => incarnation),
-    first,
-    'and it stays',
-  )
-})
+  },
+)
 
 t.test('killed brokers keep a stream that was created again', { skip }, async (t) => {
   const brokers = await Brokers.start(t, t.testdir({}))

@@ -56,50 +56,54 @@ async function entered(dataDir: string): Promise<unknown> {
   return { tables, extent, incarnation, sequence, places: Object.values(places) }
 }
 
-t.test('the conversion, interrupted at each of its steps', { skip: areBrokersMissing }, async (t) => {
-  const folder = t.testdir({})
-  const brokers = await Brokers.start(t, folder)
-  const box = new Node(t, folder, 'box', '')
-  await box.start()
-  const sender = new Sender([box], 2)
-  await sender.more(300)
-  // Its log contains unprocessed blocks.
-  await box.kill()
-  await sender.stop()
-  const { addresses } = brokers
-  const copyOf = (name: string): string => {
-    cpSync(box.dataDir, join(folder, name), { recursive: true })
-    return join(folder, name)
-  }
-  const whole = copyOf('whole')
-  await takeIn(whole, addresses)
-  const expected = await entered(whole)
-  const wrong: number[] = []
-  let next = 1
-  let end = STEPS_MAX
-  // Most of the time a step waits for brokers, so each step works on its own copy.
-  const takeSteps = async (): Promise<void> => {
-    for (let step = next++; step < end; step = next++) {
-      const dataDir = copyOf(`cut-${step}`)
-      if (!(await isCut(dataDir, addresses, step))) end = Math.min(end, step)
-      else {
-        await takeIn(dataDir, addresses)
-        if (JSON.stringify(await entered(dataDir)) !== JSON.stringify(expected)) wrong.push(step)
-        rmSync(dataDir, { recursive: true })
+t.test(
+  'the conversion, interrupted at each of its steps',
+  { skip: areBrokersMissing },
+  async (t) => {
+    const folder = t.testdir({})
+    const brokers = await Brokers.start(t, folder)
+    const box = new Node(t, folder, 'box', '')
+    await box.start()
+    const sender = new Sender([box], 2)
+    await sender.more(300)
+    // Its log contains unprocessed blocks.
+    await box.kill()
+    await sender.stop()
+    const { addresses } = brokers
+    const copyOf = (name: string): string => {
+      cpSync(box.dataDir, join(folder, name), { recursive: true })
+      return join(folder, name)
+    }
+    const whole = copyOf('whole')
+    await takeIn(whole, addresses)
+    const expected = await entered(whole)
+    const wrong: number[] = []
+    let next = 1
+    let end = STEPS_MAX
+    // Most of the time a step waits for brokers, so each step works on its own copy.
+    const takeSteps = async (): Promise<void> => {
+      for (let step = next++; step < end; step = next++) {
+        const dataDir = copyOf(`cut-${step}`)
+        if (!(await isCut(dataDir, addresses, step))) end = Math.min(end, step)
+        else {
+          await takeIn(dataDir, addresses)
+          if (JSON.stringify(await entered(dataDir)) !== JSON.stringify(expected)) wrong.push(step)
+          rmSync(dataDir, { recursive: true })
+        }
       }
     }
-  }
-  await Promise.all(Array.from({ length: AT_ONCE }, takeSteps))
-  t.ok(end > STEPS_MIN && end < STEPS_MAX, `the conversion was interrupted at ${end - 1} steps`)
-  t.strictSame(wrong, [], 'and begun again leads to the same')
-  const one = new Node(t, folder, `cut-${end}`, addresses)
-  await one.start()
-  const stored = async (): Promise<number> => (await one.uuids()).size
-  const isWhole = await eventually(async () => (await stored()) >= sender.acknowledged.size)
-  t.ok(isWhole, 'all events are stored')
-  const counts = await one.uuids()
-  t.ok(
-    [...sender.acknowledged].every((uuid) => counts.get(uuid) === 1),
-    'each event is stored once',
-  )
-})
+    await Promise.all(Array.from({ length: AT_ONCE }, takeSteps))
+    t.ok(end > STEPS_MIN && end < STEPS_MAX, `the conversion was interrupted at ${end - 1} steps`)
+    t.strictSame(wrong, [], 'and begun again leads to the same')
+    const one = new Node(t, folder, `cut-${end}`, addresses)
+    await one.start()
+    const stored = async (): Promise<number> => (await one.uuids()).size
+    const isWhole = await eventually(async () => (await stored()) >= sender.acknowledged.size)
+    t.ok(isWhole, 'all events are stored')
+    const counts = await one.uuids()
+    t.ok(
+      [...sender.acknowledged].every((uuid) => counts.get(uuid) === 1),
+      'each event is stored once',
+    )
+  },
+)

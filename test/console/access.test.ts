@@ -35,17 +35,20 @@ async function statusFor(key: string): Promise<number> {
   return (await send(`${daemon.url}/api/users/@me/`, { headers })).status
 }
 
-t.test('the console is a page with a content security policy, served only to requests for pages', async (t) => {
-  for (const path of ['/', '/p/1/flags/7']) {
-    const page = await send(`${daemon.url}${path}`, { headers: HTML })
-    t.match(page, { status: 200, headers: { 'content-type': /^text\/html/ } })
-    t.equal(page.headers['content-security-policy'], POLICY)
-  }
-  const headers = { Accept: 'application/json' }
-  const unknown = await send(`${daemon.url}/p/1/flags/7`, { headers })
-  t.equal(unknown.status, 404)
-  t.match(jsonOf(unknown), { type: 'invalid_request', code: 'not_found' })
-})
+t.test(
+  'the console is a page with a content security policy, served only to requests for pages',
+  async (t) => {
+    for (const path of ['/', '/p/1/flags/7']) {
+      const page = await send(`${daemon.url}${path}`, { headers: HTML })
+      t.match(page, { status: 200, headers: { 'content-type': /^text\/html/ } })
+      t.equal(page.headers['content-security-policy'], POLICY)
+    }
+    const headers = { Accept: 'application/json' }
+    const unknown = await send(`${daemon.url}/p/1/flags/7`, { headers })
+    t.equal(unknown.status, 404)
+    t.match(jsonOf(unknown), { type: 'invalid_request', code: 'not_found' })
+  },
+)
 
 t.test('a daemon without a console has neither the page nor sessions', async (t) => {
   const plain = await spawnDaemon({ dataDir: t.testdir(), args: ['--no-console'] })
@@ -137,30 +140,33 @@ if (browser !== null) {
     window.isSilent(t)
   })
 
-  t.test('a user who may only read flags sees no controls for changes and no error messages', async (t) => {
-    const { value } = await makeKey('reads flags', ['feature_flag:read'])
-    const window = await openWindow(browser, { url: daemon.url, key: value })
-    const { page } = window
-    await window.open('/')
-    await page.locator('main tbody tr').first().waitFor()
-    t.strictSame(await page.locator('nav.rail li').allInnerTexts(), ['Flags', 'Access'])
-    t.equal(await page.getByRole('switch').isDisabled(), true)
-    await page.locator('main tbody tr td').last().click()
-    await page.getByRole('heading', { name: 'seen' }).waitFor()
-    const changes = page.getByRole('button', { name: /save|delete|new|restore|rehearse/i })
-    for (const path of [
-      page.url(),
-      `${page.url()}?tab=history`,
-      '/access',
-      '/access?tab=sessions',
-    ]) {
-      await window.open(path.replace(daemon.url, ''))
-      await window.settled()
-      t.equal(await changes.count(), 0, path)
-    }
-    t.equal(await page.locator('.toast, [role=alert]').count(), 0)
-    window.isSilent(t)
-  })
+  t.test(
+    'a user who may only read flags sees no controls for changes and no error messages',
+    async (t) => {
+      const { value } = await makeKey('reads flags', ['feature_flag:read'])
+      const window = await openWindow(browser, { url: daemon.url, key: value })
+      const { page } = window
+      await window.open('/')
+      await page.locator('main tbody tr').first().waitFor()
+      t.strictSame(await page.locator('nav.rail li').allInnerTexts(), ['Flags', 'Access'])
+      t.equal(await page.getByRole('switch').isDisabled(), true)
+      await page.locator('main tbody tr td').last().click()
+      await page.getByRole('heading', { name: 'seen' }).waitFor()
+      const changes = page.getByRole('button', { name: /save|delete|new|restore|rehearse/i })
+      for (const path of [
+        page.url(),
+        `${page.url()}?tab=history`,
+        '/access',
+        '/access?tab=sessions',
+      ]) {
+        await window.open(path.replace(daemon.url, ''))
+        await window.settled()
+        t.equal(await changes.count(), 0, path)
+      }
+      t.equal(await page.locator('.toast, [role=alert]').count(), 0)
+      window.isSilent(t)
+    },
+  )
 
   t.test('a key is shown once, works, and stops working once it is revoked', async (t) => {
     const window = await openWindow(browser, { url: daemon.url })

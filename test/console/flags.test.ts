@@ -103,70 +103,73 @@ if (browser !== null) {
   const save = () => page.getByRole('button', { name: 'Save', exact: true }).click()
   const saved = (key: string) => page.getByText(`${key} is saved, and decides so`).waitFor()
 
-  t.test('a flag with conditions, variants and a payload decides as soon as it is saved', async (t) => {
-    await window.open('/p/1/flags')
-    await window.press('New flag')
-    await page.getByLabel('Key', { exact: true }).fill('price')
-    await window.press('Make it')
-    await page.getByLabel('On', { exact: true }).check()
-    await window.press('+ Condition set')
-    for (const [index, plan] of ['pro', 'free'].entries()) {
-      const condition = page.getByRole('region', { name: `Condition ${index + 1}` })
-      await condition.getByRole('button', { name: '+ Condition' }).click()
-      await condition.getByLabel('Property').fill('plan')
-      await condition.getByLabel('Value').fill(plan)
-      await condition.getByLabel('Share in %').fill('100')
-      await condition.getByText(/^8 of \d+ fit$/).waitFor()
-    }
-    await window.press('Use variants')
-    await window.press('+ Variant')
-    for (const [index, share] of [33, 33, 34].entries()) {
-      const variant = page.getByRole('region', { name: `Variant ${index + 1}` })
-      await variant.getByLabel('Share in %').fill(String(share))
-    }
-    const third = page.getByRole('region', { name: 'Variant 3' })
-    await third.getByLabel(/^Payload of/).fill('{"price": 9')
-    await page.getByText('The payload of variant-3 is no JSON.').waitFor()
-    await third.getByLabel(/^Payload of/).fill('{"price": 9}')
-    await page
-      .getByRole('region', { name: 'Condition 2' })
-      .getByLabel('Variant')
-      .selectOption('variant-3')
-    // A renamed variant keeps its payload, and so does the condition that always serves it.
-    await third.getByLabel('Variant', { exact: true }).fill('cheap')
-    t.equal(await third.getByLabel('Payload of cheap').inputValue(), '{"price": 9}')
-    await save()
-    await saved('price')
+  t.test(
+    'a flag with conditions, variants and a payload decides as soon as it is saved',
+    async (t) => {
+      await window.open('/p/1/flags')
+      await window.press('New flag')
+      await page.getByLabel('Key', { exact: true }).fill('price')
+      await window.press('Make it')
+      await page.getByLabel('On', { exact: true }).check()
+      await window.press('+ Condition set')
+      for (const [index, plan] of ['pro', 'free'].entries()) {
+        const condition = page.getByRole('region', { name: `Condition ${index + 1}` })
+        await condition.getByRole('button', { name: '+ Condition' }).click()
+        await condition.getByLabel('Property').fill('plan')
+        await condition.getByLabel('Value').fill(plan)
+        await condition.getByLabel('Share in %').fill('100')
+        await condition.getByText(/^8 of \d+ fit$/).waitFor()
+      }
+      await window.press('Use variants')
+      await window.press('+ Variant')
+      for (const [index, share] of [33, 33, 34].entries()) {
+        const variant = page.getByRole('region', { name: `Variant ${index + 1}` })
+        await variant.getByLabel('Share in %').fill(String(share))
+      }
+      const third = page.getByRole('region', { name: 'Variant 3' })
+      await third.getByLabel(/^Payload of/).fill('{"price": 9')
+      await page.getByText('The payload of variant-3 is no JSON.').waitFor()
+      await third.getByLabel(/^Payload of/).fill('{"price": 9}')
+      await page
+        .getByRole('region', { name: 'Condition 2' })
+        .getByLabel('Variant')
+        .selectOption('variant-3')
+      // A renamed variant keeps its payload, and so does the condition that always serves it.
+      await third.getByLabel('Variant', { exact: true }).fill('cheap')
+      t.equal(await third.getByLabel('Payload of cheap').inputValue(), '{"price": 9}')
+      await save()
+      await saved('price')
 
-    const { active, filters } = await storedFlag('price')
-    t.equal(active, true)
-    t.match(filters, {
-      groups: [
-        { properties: [planIs('pro')], rollout_percentage: 100 },
-        { properties: [planIs('free')], rollout_percentage: 100, variant: 'cheap' },
-      ],
-      multivariate: {
-        variants: [
-          { key: 'control', rollout_percentage: 33 },
-          { key: 'test', rollout_percentage: 33 },
-          { key: 'cheap', rollout_percentage: 34 },
+      const { active, filters } = await storedFlag('price')
+      t.equal(active, true)
+      t.match(filters, {
+        groups: [
+          { properties: [planIs('pro')], rollout_percentage: 100 },
+          { properties: [planIs('free')], rollout_percentage: 100, variant: 'cheap' },
         ],
-      },
-      payloads: { cheap: '{"price": 9}' },
-    })
-    const got = new Set<string>()
-    for (const [index, who] of PERSONS.entries()) {
-      const flag = await decide('price', who)
-      t.equal(flag?.enabled, index % PLANS.length !== 2, who)
-      if (flag?.enabled !== true) continue
-      got.add(String(flag.variant))
-      if (index % PLANS.length === 0) t.equal(flag.variant, 'cheap')
-      const isCheap = flag.variant === 'cheap'
-      t.equal(flag.metadata.payload, isCheap ? '{"price": 9}' : null)
-    }
-    t.strictSame([...got].sort(), ['cheap', 'control', 'test'])
-    window.isSilent(t)
-  })
+        multivariate: {
+          variants: [
+            { key: 'control', rollout_percentage: 33 },
+            { key: 'test', rollout_percentage: 33 },
+            { key: 'cheap', rollout_percentage: 34 },
+          ],
+        },
+        payloads: { cheap: '{"price": 9}' },
+      })
+      const got = new Set<string>()
+      for (const [index, who] of PERSONS.entries()) {
+        const flag = await decide('price', who)
+        t.equal(flag?.enabled, index % PLANS.length !== 2, who)
+        if (flag?.enabled !== true) continue
+        got.add(String(flag.variant))
+        if (index % PLANS.length === 0) t.equal(flag.variant, 'cheap')
+        const isCheap = flag.variant === 'cheap'
+        t.equal(flag.metadata.payload, isCheap ? '{"price": 9}' : null)
+      }
+      t.strictSame([...got].sort(), ['cheap', 'control', 'test'])
+      window.isSilent(t)
+    },
+  )
 
   t.test('a flag can be created and enabled with the keyboard alone', async (t) => {
     const press = (...keys: readonly string[]) =>
@@ -271,68 +274,79 @@ if (browser !== null) {
     window.isSilent(t)
   })
 
-  t.test('if two users edit a flag, the second one sees both versions and loses no input', async (t) => {
-    const { id } = await makeFlag('shared')
-    const other = await openWindow(browser, { url: daemon.url })
-    for (const one of [window, other]) await one.open(`/p/1/flags/${id}`)
-    await other.page.getByLabel('Name').fill('Of the first')
-    await other.page.getByLabel('Tags').fill('first')
-    const share = ({ page }: ConsoleWindow) =>
-      page.getByRole('region', { name: 'Condition 1' }).getByLabel('Share in %')
-    await share(other).fill('70')
-    await page.getByLabel('Name').fill('Of the second')
-    await page.getByLabel('Tags').fill('second, kept')
-    await other.press('Save')
-    await other.page.getByText('shared is saved').waitFor()
-    await save()
-    const dialog = page.getByRole('dialog', { name: 'Somebody else changed this flag' })
-    await dialog.waitFor()
-    t.strictSame(await window.rows('Differences'), [
-      ['name', 'Of the first', 'Of the second'],
-      ['tags', '["first"]', '["second","kept"]'],
-    ])
-    t.match(await storedFlag('shared'), { name: 'Of the first', tags: ['first'] })
-    await page.keyboard.press('Escape')
-    await dialog.waitFor({ state: 'detached' })
-    t.equal(await page.getByLabel('Name').inputValue(), 'Of the second', 'the input is still there')
-    t.equal(await page.getByLabel('Tags').inputValue(), 'second, kept')
-    await save()
-    await window.answer('Save mine over it')
-    await saved('shared')
-    const stored = await storedFlag('shared')
-    t.match(stored, { name: 'Of the second', tags: ['second', 'kept'] })
-    t.match(stored.filters.groups, [{ rollout_percentage: 70 }], 'a field that only the first user changed')
+  t.test(
+    'if two users edit a flag, the second one sees both versions and loses no input',
+    async (t) => {
+      const { id } = await makeFlag('shared')
+      const other = await openWindow(browser, { url: daemon.url })
+      for (const one of [window, other]) await one.open(`/p/1/flags/${id}`)
+      await other.page.getByLabel('Name').fill('Of the first')
+      await other.page.getByLabel('Tags').fill('first')
+      const share = ({ page }: ConsoleWindow) =>
+        page.getByRole('region', { name: 'Condition 1' }).getByLabel('Share in %')
+      await share(other).fill('70')
+      await page.getByLabel('Name').fill('Of the second')
+      await page.getByLabel('Tags').fill('second, kept')
+      await other.press('Save')
+      await other.page.getByText('shared is saved').waitFor()
+      await save()
+      const dialog = page.getByRole('dialog', { name: 'Somebody else changed this flag' })
+      await dialog.waitFor()
+      t.strictSame(await window.rows('Differences'), [
+        ['name', 'Of the first', 'Of the second'],
+        ['tags', '["first"]', '["second","kept"]'],
+      ])
+      t.match(await storedFlag('shared'), { name: 'Of the first', tags: ['first'] })
+      await page.keyboard.press('Escape')
+      await dialog.waitFor({ state: 'detached' })
+      t.equal(
+        await page.getByLabel('Name').inputValue(),
+        'Of the second',
+        'the input is still there',
+      )
+      t.equal(await page.getByLabel('Tags').inputValue(), 'second, kept')
+      await save()
+      await window.answer('Save mine over it')
+      await saved('shared')
+      const stored = await storedFlag('shared')
+      t.match(stored, { name: 'Of the second', tags: ['second', 'kept'] })
+      t.match(
+        stored.filters.groups,
+        [{ rollout_percentage: 70 }],
+        'a field that only the first user changed',
+      )
 
-    // Changes of different fields do not conflict, and neither change undoes the other.
-    await other.open(`/p/1/flags/${id}`)
-    await page.reload()
-    await page.getByLabel('Name').fill('Only a name')
-    await other.page.getByLabel('Tags').fill('only tags')
-    await other.press('Save')
-    await other.page.getByText('shared is saved').waitFor()
-    await save()
-    await saved('shared')
-    t.match(await storedFlag('shared'), { name: 'Only a name', tags: ['only tags'] })
+      // Changes of different fields do not conflict, and neither change undoes the other.
+      await other.open(`/p/1/flags/${id}`)
+      await page.reload()
+      await page.getByLabel('Name').fill('Only a name')
+      await other.page.getByLabel('Tags').fill('only tags')
+      await other.press('Save')
+      await other.page.getByText('shared is saved').waitFor()
+      await save()
+      await saved('shared')
+      t.match(await storedFlag('shared'), { name: 'Only a name', tags: ['only tags'] })
 
-    await other.open(`/p/1/flags/${id}`)
-    await page.reload()
-    await page.getByLabel('Name').fill('Of the second')
-    await other.page.getByLabel('Name').inputValue()
-    await save()
-    await saved('shared')
-    await other.page.getByLabel('Name').fill('Again')
-    await other.press('Save')
-    await other.press('Take theirs')
-    await other.shows(
-      t,
-      () => other.page.getByLabel('Name').inputValue(),
-      'Of the second',
-      'theirs',
-    )
-    t.ok(window.excuse(/409/) > 0)
-    t.ok(other.excuse(/409/) > 0)
-    t.strictSame([...window.complaints.splice(0), ...other.complaints], [])
-  })
+      await other.open(`/p/1/flags/${id}`)
+      await page.reload()
+      await page.getByLabel('Name').fill('Of the second')
+      await other.page.getByLabel('Name').inputValue()
+      await save()
+      await saved('shared')
+      await other.page.getByLabel('Name').fill('Again')
+      await other.press('Save')
+      await other.press('Take theirs')
+      await other.shows(
+        t,
+        () => other.page.getByLabel('Name').inputValue(),
+        'Of the second',
+        'theirs',
+      )
+      t.ok(window.excuse(/409/) > 0)
+      t.ok(other.excuse(/409/) > 0)
+      t.strictSame([...window.complaints.splice(0), ...other.complaints], [])
+    },
+  )
 
   t.test('Audit lists the changes of flags and the refused attempts', async (t) => {
     const made = (source: string) => `${source} POST 201`

@@ -26,53 +26,60 @@ if (window !== null) {
   const { page } = window
   const names = async () => (await window.rows('Events')).map(([, name]) => name)
 
-  t.test('an event appears on the open page; pause stops the list; filters select events', async (t) => {
-    await window.open('/p/1/live')
-    await page.getByText('Live', { exact: true }).and(page.locator('.badge')).waitFor()
-    await capture({ event: 'first', distinct_id: 'ann' })
-    await window.shows(t, names, ['first'], 'comes as it is written')
+  t.test(
+    'an event appears on the open page; pause stops the list; filters select events',
+    async (t) => {
+      await window.open('/p/1/live')
+      await page.getByText('Live', { exact: true }).and(page.locator('.badge')).waitFor()
+      await capture({ event: 'first', distinct_id: 'ann' })
+      await window.shows(t, names, ['first'], 'comes as it is written')
 
-    await window.press('Pause')
-    await capture({ event: 'second', distinct_id: 'bob' })
-    await page.getByRole('button', { name: 'Go on (1 more)' }).waitFor()
-    t.strictSame(await names(), ['first'])
-    await window.press(/Go on/)
-    await window.shows(t, names, ['second', 'first'], 'what was held')
+      await window.press('Pause')
+      await capture({ event: 'second', distinct_id: 'bob' })
+      await page.getByRole('button', { name: 'Go on (1 more)' }).waitFor()
+      t.strictSame(await names(), ['first'])
+      await window.press(/Go on/)
+      await window.shows(t, names, ['second', 'first'], 'what was held')
 
-    await page.getByLabel('distinct_id').fill('ann')
-    await window.shows(t, names, ['first'], 'only hers')
-    t.match(page.url(), 'distinct_id=ann')
-    await page.getByText('Live', { exact: true }).and(page.locator('.badge')).waitFor()
-    await capture({ event: 'third', distinct_id: 'bob' }, { event: 'fourth', distinct_id: 'ann' })
-    await window.shows(t, names, ['fourth', 'first'], 'still only hers')
-    await page.reload()
-    await window.shows(t, names, ['fourth', 'first'], 'after reloading')
-    window.isSilent(t)
-  })
+      await page.getByLabel('distinct_id').fill('ann')
+      await window.shows(t, names, ['first'], 'only hers')
+      t.match(page.url(), 'distinct_id=ann')
+      await page.getByText('Live', { exact: true }).and(page.locator('.badge')).waitFor()
+      await capture({ event: 'third', distinct_id: 'bob' }, { event: 'fourth', distinct_id: 'ann' })
+      await window.shows(t, names, ['fourth', 'first'], 'still only hers')
+      await page.reload()
+      await window.shows(t, names, ['fourth', 'first'], 'after reloading')
+      window.isSilent(t)
+    },
+  )
 
-  t.test('several tabs watch at the same time, and one tab too many closes the oldest stream', async (t) => {
-    const tabs = [page]
-    const badge = (tab: typeof page, state: string) =>
-      tab.getByText(state, { exact: true }).and(tab.locator('.badge')).waitFor()
-    await window.open('/p/1/live?event=tabs')
-    await badge(page, 'Live')
-    while (tabs.length <= LIVE_STREAMS_OF_SESSION_MAX) {
-      const tab = await page.context().newPage()
-      tabs.push(tab)
-      await tab.goto(page.url())
-      await badge(tab, 'Live')
-    }
-    await badge(page, 'Closed')
-    await page
-      .getByText(`at most ${LIVE_STREAMS_OF_SESSION_MAX} streams can be open at a time`)
-      .waitFor()
-    await capture({ event: 'tabs', distinct_id: 'ann' })
-    for (const tab of tabs.slice(1)) await tab.getByRole('cell', { name: 'tabs' }).first().waitFor()
-    await window.press('Watch here')
-    await window.shows(t, names, ['tabs'], 'what it missed')
-    for (const tab of tabs.slice(1)) await tab.close()
-    window.isSilent(t)
-  })
+  t.test(
+    'several tabs watch at the same time, and one tab too many closes the oldest stream',
+    async (t) => {
+      const tabs = [page]
+      const badge = (tab: typeof page, state: string) =>
+        tab.getByText(state, { exact: true }).and(tab.locator('.badge')).waitFor()
+      await window.open('/p/1/live?event=tabs')
+      await badge(page, 'Live')
+      while (tabs.length <= LIVE_STREAMS_OF_SESSION_MAX) {
+        const tab = await page.context().newPage()
+        tabs.push(tab)
+        await tab.goto(page.url())
+        await badge(tab, 'Live')
+      }
+      await badge(page, 'Closed')
+      await page
+        .getByText(`at most ${LIVE_STREAMS_OF_SESSION_MAX} streams can be open at a time`)
+        .waitFor()
+      await capture({ event: 'tabs', distinct_id: 'ann' })
+      for (const tab of tabs.slice(1))
+        await tab.getByRole('cell', { name: 'tabs' }).first().waitFor()
+      await window.press('Watch here')
+      await window.shows(t, names, ['tabs'], 'what it missed')
+      for (const tab of tabs.slice(1)) await tab.close()
+      window.isSilent(t)
+    },
+  )
 
   t.test('a row opens with properties, outcome, person and a command', async (t) => {
     const properties = { plan: "it's", $pathname: '/here' }
@@ -91,17 +98,20 @@ if (window !== null) {
     window.isSilent(t)
   })
 
-  t.test('an event without distinct_id is listed as lost, with the reason and a sample', async (t) => {
-    await window.open('/p/1/live?tab=lost')
-    await page.getByText('Nothing was lost.').waitFor()
-    await capture({ event: 'nobody did it', properties: { plan: 'pro' } })
-    await page.locator('.lost summary').click()
-    t.match(await page.locator('.lost summary').innerText(), /^no_distinct_id 1 /)
-    const samples = await window.rows('Samples of no_distinct_id')
-    t.equal(samples.length, 1)
-    t.match(samples[0]?.join(), 'nobody did it')
-    window.isSilent(t)
-  })
+  t.test(
+    'an event without distinct_id is listed as lost, with the reason and a sample',
+    async (t) => {
+      await window.open('/p/1/live?tab=lost')
+      await page.getByText('Nothing was lost.').waitFor()
+      await capture({ event: 'nobody did it', properties: { plan: 'pro' } })
+      await page.locator('.lost summary').click()
+      t.match(await page.locator('.lost summary').innerText(), /^no_distinct_id 1 /)
+      const samples = await window.rows('Samples of no_distinct_id')
+      t.equal(samples.length, 1)
+      t.match(samples[0]?.join(), 'nobody did it')
+      window.isSilent(t)
+    },
+  )
 
   t.test('every name is shown as text', async (t) => {
     const rtl = '\u202eمرحبا\u202c'

@@ -109,28 +109,35 @@ t.test('answers stay the same through all changes of a store', async (t) => {
     t.strictSame(differences.list(), [], 'every answer has the same persons')
   })
 
-  await t.test('answers are equal in small segments, in merged segments and after restarts', async (t) => {
-    const dataDir = `${dir}/small`
-    cpSync(`${dir}/first/log`, `${dataDir}/log`, { recursive: true })
-    let processor = startProcessor(dataDir, 1)
-    t.teardown(() => processor.close())
-    processOnly(processor)
-    const reader = openReader(t, dataDir)
-    const before = segmentCount(reader)
-    t.strictSame(answers(reader, asked), expected, 'in small segments')
-    await processor.close()
-    processor = startProcessor(dataDir, 1)
-    t.strictSame(answers(openReader(t, dataDir), asked), expected, 'after a restart')
-    processor.run(EVERYTHING_MS)
-    const after = segmentCount(reader)
-    t.ok(after < before / 4, `segments were merged: ${before}, then ${after}`)
-    t.strictSame(answers(reader, asked), expected, 'merged, in a thread with a filled cache')
-    t.strictSame(answers(openReader(t, dataDir), asked), expected, 'merged, in a thread with an empty cache')
-    await processor.close()
-    processor = startProcessor(dataDir, 1)
-    processor.run(EVERYTHING_MS)
-    t.strictSame(answers(reader, asked), expected, 'after another restart')
-  })
+  await t.test(
+    'answers are equal in small segments, in merged segments and after restarts',
+    async (t) => {
+      const dataDir = `${dir}/small`
+      cpSync(`${dir}/first/log`, `${dataDir}/log`, { recursive: true })
+      let processor = startProcessor(dataDir, 1)
+      t.teardown(() => processor.close())
+      processOnly(processor)
+      const reader = openReader(t, dataDir)
+      const before = segmentCount(reader)
+      t.strictSame(answers(reader, asked), expected, 'in small segments')
+      await processor.close()
+      processor = startProcessor(dataDir, 1)
+      t.strictSame(answers(openReader(t, dataDir), asked), expected, 'after a restart')
+      processor.run(EVERYTHING_MS)
+      const after = segmentCount(reader)
+      t.ok(after < before / 4, `segments were merged: ${before}, then ${after}`)
+      t.strictSame(answers(reader, asked), expected, 'merged, in a thread with a filled cache')
+      t.strictSame(
+        answers(openReader(t, dataDir), asked),
+        expected,
+        'merged, in a thread with an empty cache',
+      )
+      await processor.close()
+      processor = startProcessor(dataDir, 1)
+      processor.run(EVERYTHING_MS)
+      t.strictSame(answers(reader, asked), expected, 'after another restart')
+    },
+  )
 
   await t.test('answers are equal after a replay of the log from its start', async (t) => {
     const dataDir = `${dir}/whole`

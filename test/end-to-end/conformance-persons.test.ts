@@ -36,6 +36,10 @@ t.test('the merge cases hold, however the events are divided into requests and r
     checkPersonCases(t, broken.reader, cases),
   )
   const digest = await personDigest(batch.dataDir)
-  t.equal(await personDigest(single.dataDir), digest, 'one request for each event gives the same bytes')
+  t.equal(
+    await personDigest(single.dataDir),
+    digest,
+    'one request for each event gives the same bytes',
+  )
   t.equal(await personDigest(broken.dataDir), digest, 'reopening the store gives the same bytes')
 })

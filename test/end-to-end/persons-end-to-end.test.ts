@@ -139,35 +139,38 @@ t.test('a table export holds the same rows as the list', async (t) => {
   t.equal(bob[columns.indexOf('properties.tags.1')], "'=1")
 })
 
-t.test('changes are visible as soon as they are answered, and appear in the activity log', async (t) => {
-  const { id, uuid } = await client.personOf('bob')
-  const patched = await client.ask('PATCH', `persons/${id}`, {
-    properties: { plan: 'max', gone: null },
-  })
-  t.equal(patched.status, 202)
-  t.match(jsonOf(patched), { id, uuid, properties: { plan: 'max', gone: null } })
-  t.match(await client.read(`persons/${id}`), { properties: { plan: 'max', gone: null } })
-  const updated = await client.ask('POST', `persons/${id}/update_property?key=age&value=5`)
-  t.match(jsonOf(updated), { properties: { age: '5' } })
-  const removed = await client.ask('POST', `persons/${id}/delete_property`, { $unset: 'gone' })
-  t.equal(removed.status, 201)
-  t.notOk('gone' in (await client.personOf('bob')).properties)
-  const activity = await client.read<Page<Record<string, unknown>>>(`persons/${id}/activity`)
-  t.strictSame(
-    activity.results.map((entry) => [entry['activity'], entry['item_id']]),
-    [
-      ['delete_property', String(id)],
-      ['updated', String(id)],
-      ['updated', String(id)],
-    ],
-  )
-  t.match(activity.results[0], { user: { first_name: 'Owner' }, scope: 'Person' })
-  const sent = await client.read<Page<{ distinct_id: string }>>('events/?event=%24set')
-  t.strictSame(
-    sent.results.map(({ distinct_id }) => distinct_id),
-    ['bob', 'bob'],
-  )
-})
+t.test(
+  'changes are visible as soon as they are answered, and appear in the activity log',
+  async (t) => {
+    const { id, uuid } = await client.personOf('bob')
+    const patched = await client.ask('PATCH', `persons/${id}`, {
+      properties: { plan: 'max', gone: null },
+    })
+    t.equal(patched.status, 202)
+    t.match(jsonOf(patched), { id, uuid, properties: { plan: 'max', gone: null } })
+    t.match(await client.read(`persons/${id}`), { properties: { plan: 'max', gone: null } })
+    const updated = await client.ask('POST', `persons/${id}/update_property?key=age&value=5`)
+    t.match(jsonOf(updated), { properties: { age: '5' } })
+    const removed = await client.ask('POST', `persons/${id}/delete_property`, { $unset: 'gone' })
+    t.equal(removed.status, 201)
+    t.notOk('gone' in (await client.personOf('bob')).properties)
+    const activity = await client.read<Page<Record<string, unknown>>>(`persons/${id}/activity`)
+    t.strictSame(
+      activity.results.map((entry) => [entry['activity'], entry['item_id']]),
+      [
+        ['delete_property', String(id)],
+        ['updated', String(id)],
+        ['updated', String(id)],
+      ],
+    )
+    t.match(activity.results[0], { user: { first_name: 'Owner' }, scope: 'Person' })
+    const sent = await client.read<Page<{ distinct_id: string }>>('events/?event=%24set')
+    t.strictSame(
+      sent.results.map(({ distinct_id }) => distinct_id),
+      ['bob', 'bob'],
+    )
+  },
+)
 
 t.test('a merge applies to the whole history, and a split undoes it', async (t) => {
   await client.capture(
@@ -287,25 +290,28 @@ t.test('cohorts have the members that match their filters or lists', async (t) =
   t.strictSame(await uuids(id), [])
 })
 
-t.test('a deleted person is gone, its id creates a new person, and its events have no person', async (t) => {
-  const bob = await client.personOf('bob')
-  t.equal((await client.ask('DELETE', `persons/${bob.id}`)).status, 202)
-  t.equal((await client.ask('GET', `persons/${bob.uuid}`)).status, 404)
-  t.equal((await client.ask('DELETE', `persons/${bob.id}`)).status, 404)
-  t.equal((await client.ask('GET', `persons/${bob.id}/activity`)).status, 404)
-  const activity = await client.read<Page<object>>('persons/activity?limit=1')
-  t.match(activity.results, [{ activity: 'deleted', item_id: String(bob.id) }])
-  const events = async () =>
-    (await client.read<Page<{ person: Person | null }>>('events/?distinct_id=bob')).results
-  const before = await events()
-  t.ok(before.length > 0)
-  t.ok(before.every(({ person }) => person === null))
-  await client.capture(event('bob', {}, 'back again', 7))
-  const again = await client.personOf('bob')
-  t.not(again.uuid, bob.uuid)
-  t.ok(again.id > bob.id)
-  t.equal((await events()).filter(({ person }) => person !== null).length, 1)
-})
+t.test(
+  'a deleted person is gone, its id creates a new person, and its events have no person',
+  async (t) => {
+    const bob = await client.personOf('bob')
+    t.equal((await client.ask('DELETE', `persons/${bob.id}`)).status, 202)
+    t.equal((await client.ask('GET', `persons/${bob.uuid}`)).status, 404)
+    t.equal((await client.ask('DELETE', `persons/${bob.id}`)).status, 404)
+    t.equal((await client.ask('GET', `persons/${bob.id}/activity`)).status, 404)
+    const activity = await client.read<Page<object>>('persons/activity?limit=1')
+    t.match(activity.results, [{ activity: 'deleted', item_id: String(bob.id) }])
+    const events = async () =>
+      (await client.read<Page<{ person: Person | null }>>('events/?distinct_id=bob')).results
+    const before = await events()
+    t.ok(before.length > 0)
+    t.ok(before.every(({ person }) => person === null))
+    await client.capture(event('bob', {}, 'back again', 7))
+    const again = await client.personOf('bob')
+    t.not(again.uuid, bob.uuid)
+    t.ok(again.id > bob.id)
+    t.equal((await events()).filter(({ person }) => person !== null).length, 1)
+  },
+)
 
 t.test('events are deleted with their person on request', async (t) => {
   await client.capture(event('eve', {}, 'once', 2), event('eve', {}, 'twice', 3))

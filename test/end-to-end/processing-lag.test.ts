@@ -93,7 +93,10 @@ t.test('events that cannot be processed in time are refused', async (t) => {
     'a person can be changed during the lag',
   )
   t.equal(await personOf(), '', 'the change is visible immediately')
-  t.ok(await eventually(async () => (await batch(url, 1)).status === 200), 'events are accepted again')
+  t.ok(
+    await eventually(async () => (await batch(url, 1)).status === 200),
+    'events are accepted again',
+  )
   t.ok(
     await eventually(async () => {
       await batch(url, 1)

@@ -116,20 +116,17 @@ t.test('queries are answered one after another, and the queue is bounded', async
   await threads.close()
 })
 
-t.test(
-  'unused threads need no closing, and an open query ends with its threads',
-  async (t) => {
-    const log = new PersonLog(t, t.testdir())
-    log.send(1, [{ event: 'buy', distinct_id: 'a', properties: {} }])
-    log.process()
-    await openThreads(log, 2).close()
-    const threads = openThreads(log, 2)
-    const questions = Array.from({ length: 3 }, () => threads.run(QUESTION, 0, () => undefined))
-    const [, ...results] = await Promise.allSettled([threads.close(), ...questions])
-    // There is no such action. A query that is not cancelled is refused.
-    for (const result of results) t.match(result, { status: 'rejected' })
-  },
-)
+t.test('unused threads need no closing, and an open query ends with its threads', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  log.send(1, [{ event: 'buy', distinct_id: 'a', properties: {} }])
+  log.process()
+  await openThreads(log, 2).close()
+  const threads = openThreads(log, 2)
+  const questions = Array.from({ length: 3 }, () => threads.run(QUESTION, 0, () => undefined))
+  const [, ...results] = await Promise.allSettled([threads.close(), ...questions])
+  // There is no such action. A query that is not cancelled is refused.
+  for (const result of results) t.match(result, { status: 'rejected' })
+})
 
 t.test('parts of a query pass the main thread as bytes, and are merged', async (t) => {
   const log = new PersonLog(t, t.testdir())

@@ -84,25 +84,22 @@ function standStill(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }
 
-t.test(
-  'consecutive appends share a session, in any kind of memory',
-  async (t) => {
-    const world = new World(t)
-    const memories = [1024, 4096].map((bytes) => new SharedArrayBuffer(bytes))
-    const expected: string[] = []
-    const differences = new Differences()
-    for (let index = 0; index < 300; index++) {
-      const text = `block ${index}`
-      const { last, commitMs } = await world.append(text, memories[index % memories.length])
-      expected.push(text)
-      differences.equal(last, expected.length, text)
-      differences.ok(commitMs >= 0, `${text} took ${commitMs} ms`)
-    }
-    t.strictSame(differences.list(), [], 'every append is told its number and its time')
-    t.strictSame(await world.texts(), expected)
-    t.ok(world.counts.append + world.counts.serve < 100, 'most of them are not calls')
-  },
-)
+t.test('consecutive appends share a session, in any kind of memory', async (t) => {
+  const world = new World(t)
+  const memories = [1024, 4096].map((bytes) => new SharedArrayBuffer(bytes))
+  const expected: string[] = []
+  const differences = new Differences()
+  for (let index = 0; index < 300; index++) {
+    const text = `block ${index}`
+    const { last, commitMs } = await world.append(text, memories[index % memories.length])
+    expected.push(text)
+    differences.equal(last, expected.length, text)
+    differences.ok(commitMs >= 0, `${text} took ${commitMs} ms`)
+  }
+  t.strictSame(differences.list(), [], 'every append is told its number and its time')
+  t.strictSame(await world.texts(), expected)
+  t.ok(world.counts.append + world.counts.serve < 100, 'most of them are not calls')
+})
 
 t.test('a late wake-up of the front end has no effect', async (t) => {
   const world = new World(t)
@@ -147,20 +144,23 @@ t.test('blocks in a slab, several, none, and those of an idle front end', async 
   t.equal((await world.texts()).length, 2, 'the others are released')
 })
 
-t.test("the append completes even if the front end learns of the session's end first", async (t) => {
-  const world = new World(t)
-  const memory = new SharedArrayBuffer(1024)
-  for (let round = 0; round < 5; round++) {
-    await world.open(memory)
-    const appended = world.append(`round ${round}`, memory)
-    standStill(4 * APPEND_SESSION_IDLE_MS_MAX)
-    t.ok((await appended).last > 0)
-    await world.append(`after round ${round}`, memory)
-  }
-  const rounds = (await world.texts()).filter((text) => text !== 'open')
-  t.equal(rounds.length, 10)
-  t.strictSame(world.deaths, [])
-})
+t.test(
+  "the append completes even if the front end learns of the session's end first",
+  async (t) => {
+    const world = new World(t)
+    const memory = new SharedArrayBuffer(1024)
+    for (let round = 0; round < 5; round++) {
+      await world.open(memory)
+      const appended = world.append(`round ${round}`, memory)
+      standStill(4 * APPEND_SESSION_IDLE_MS_MAX)
+      t.ok((await appended).last > 0)
+      await world.append(`after round ${round}`, memory)
+    }
+    const rounds = (await world.texts()).filter((text) => text !== 'open')
+    t.equal(rounds.length, 10)
+    t.strictSame(world.deaths, [])
+  },
+)
 
 t.test('a full disk refuses one append, and the next one succeeds', async (t) => {
   const world = new World(t)

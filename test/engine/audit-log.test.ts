@@ -382,31 +382,34 @@ t.test('the oldest entries make room, and entries outlive the process', async (t
   await opened.close()
 })
 
-t.test('entries that arrive during a write share the next write; failures are reported', async (t) => {
-  const stored: (readonly AuditEntry[])[] = []
-  const logged: object[] = []
-  const failures = { value: 0 }
-  let release: () => void = () => {}
-  const trail = new AuditTrail({
-    store: (entries) => {
-      stored.push(entries)
-      if (stored.length === 2) return Promise.reject(new Error('no space'))
-      return new Promise((resolve) => {
-        release = resolve
-      })
-    },
-    log: { error: (fields) => logged.push(fields) },
-    failures,
-  })
-  const first = trail.record(entryOf(1))
-  await new Promise((resolve) => setImmediate(resolve))
-  const others = [2, 3, 4].map((n) => trail.record(entryOf(n)))
-  release()
-  await Promise.all([first, ...others])
-  t.strictSame(
-    stored.map((entries) => entries.map(({ atMs }) => atMs)),
-    [[1], [2, 3, 4]],
-  )
-  t.equal(failures.value, 3)
-  t.match(logged, [{ err: { message: 'no space' }, entries: [{ atMs: 2 }, {}, {}] }])
-})
+t.test(
+  'entries that arrive during a write share the next write; failures are reported',
+  async (t) => {
+    const stored: (readonly AuditEntry[])[] = []
+    const logged: object[] = []
+    const failures = { value: 0 }
+    let release: () => void = () => {}
+    const trail = new AuditTrail({
+      store: (entries) => {
+        stored.push(entries)
+        if (stored.length === 2) return Promise.reject(new Error('no space'))
+        return new Promise((resolve) => {
+          release = resolve
+        })
+      },
+      log: { error: (fields) => logged.push(fields) },
+      failures,
+    })
+    const first = trail.record(entryOf(1))
+    await new Promise((resolve) => setImmediate(resolve))
+    const others = [2, 3, 4].map((n) => trail.record(entryOf(n)))
+    release()
+    await Promise.all([first, ...others])
+    t.strictSame(
+      stored.map((entries) => entries.map(({ atMs }) => atMs)),
+      [[1], [2, 3, 4]],
+    )
+    t.equal(failures.value, 3)
+    t.match(logged, [{ err: { message: 'no space' }, entries: [{ atMs: 2 }, {}, {}] }])
+  },
+)

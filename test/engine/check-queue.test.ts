@@ -284,7 +284,11 @@ t.test(
     const bench = new Bench()
     bench.send('small', new Uint8Array(MEBIBYTE), true)
     const memory = bench.find('small')?.task.slab
-    t.equal(memory, bench.find('small')?.task.request.body.buffer, 'the block is written over the body')
+    t.equal(
+      memory,
+      bench.find('small')?.task.request.body.buffer,
+      'the block is written over the body',
+    )
     await bench.end('small', true)
     t.same(bench.threads, ['bulk small'])
     t.equal(bench.find('small')?.task.request.body.buffer, memory)

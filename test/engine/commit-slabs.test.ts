@@ -75,10 +75,7 @@ t.test('slabs of failed commits are released', async (t) => {
   addBlock('later', take())
   t.equal(slabs.inUse, 0, 'later requests are refused')
   const last = [take(), take()].map(({ memory }) => memory)
-  t.ok(
-    last.includes(secondMemory),
-    'a thread that failed but lives holds no slab',
-  )
+  t.ok(last.includes(secondMemory), 'a thread that failed but lives holds no slab')
   t.notOk(last.includes(firstMemory))
   t.strictSame(
     answers.given.map(({ error }) => error?.status),

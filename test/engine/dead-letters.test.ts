@@ -51,25 +51,22 @@ async function withLetters(
   await writer.close()
 }
 
-t.test(
-  'a failing event is kept with all data of the log, and others are processed',
-  async (t) => {
-    const log = new PersonLog(t, t.testdir())
-    log.send(1, [{ event: 'before', distinct_id: 'ann' }])
-    log.sendText(1, '{"event":', uuidOf(1))
-    log.send(1, [{ event: 'after', distinct_id: 'ann' }])
-    log.process()
-    const stored = log.reader.listEvents({ projectId: 1, limit: 10 }).results
-    t.strictSame(stored.map(({ event }) => event).sort(), ['after', 'before'])
-    const [letter, ...others] = [...log.reader.deadLetters()]
-    t.match(letter, { number: 1, projectId: 1, step: 'process', reason: /SyntaxError/ })
-    t.match(letter?.origin, { ...ORIGIN, address: '203.0.113.7', uuid: Buffer.from(uuidOf(1)) })
-    t.equal(others.length, 0)
-    const again = outcomeOf(log, REPLAY)
-    t.match(again, { done: 0, failed: 1, last: 1, newest: 1, hasMore: false })
-    t.match([...log.reader.deadLetters()], [{ number: 2, origin: { arrivedAtMs: ARRIVED_MS } }])
-  },
-)
+t.test('a failing event is kept with all data of the log, and others are processed', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  log.send(1, [{ event: 'before', distinct_id: 'ann' }])
+  log.sendText(1, '{"event":', uuidOf(1))
+  log.send(1, [{ event: 'after', distinct_id: 'ann' }])
+  log.process()
+  const stored = log.reader.listEvents({ projectId: 1, limit: 10 }).results
+  t.strictSame(stored.map(({ event }) => event).sort(), ['after', 'before'])
+  const [letter, ...others] = [...log.reader.deadLetters()]
+  t.match(letter, { number: 1, projectId: 1, step: 'process', reason: /SyntaxError/ })
+  t.match(letter?.origin, { ...ORIGIN, address: '203.0.113.7', uuid: Buffer.from(uuidOf(1)) })
+  t.equal(others.length, 0)
+  const again = outcomeOf(log, REPLAY)
+  t.match(again, { done: 0, failed: 1, last: 1, newest: 1, hasMore: false })
+  t.match([...log.reader.deadLetters()], [{ number: 2, origin: { arrivedAtMs: ARRIVED_MS } }])
+})
 
 t.test('a replay stores an event as it would have been stored, once', async (t) => {
   const dataDir = t.testdir()
@@ -195,55 +192,60 @@ t.test('the oldest letters make room beyond the limits', async (t) => {
   await environment.close()
 })
 
-t.test('letters are replayed and discarded from the command line, through the daemon', async (t) => {
-  const first = await startDecisions(t)
-  await first.stop()
-  const { dataDir } = first
-  await withLetters(dataDir, (writer) => {
-    for (const [index, text] of ['{', textOf('healed'), textOf('given up')].entries()) {
-      const origin = { ...ORIGIN, uuid: uuidOf(index) }
-      const raw = Buffer.from(text)
-      writer.addDeadLetter({ projectId: 1, step: 'process', reason: 'Error: x', raw, origin })
-    }
-  })
-  const settings = loadSettings({
-    flags: new Map([
-      ['data-dir', dataDir],
-      ['port', '0'],
-    ]),
-    environment: {},
-    machine: { coreCount: 2, isTerminal: false },
-  })
-  const daemon = await startDaemon(settings, {
-    log: createLogger({ level: 'fatal', format: 'json' }),
-  })
-  t.teardown(() => daemon.stop())
-  const run = (...words: readonly string[]) =>
-    runCommand('dead-letter', ...words, '--data-dir', dataDir)
-  const asked = (...words: readonly string[]) =>
-    run(...words, '--base-url', daemon.url, '--personal-key', PERSONAL_KEY, '--json')
-  const numbers = async () => linesOf(await run('list', '--json')).map(({ number }) => number)
-  t.strictSame(await numbers(), [1, 2, 3])
-  t.match(linesOf(await run('list', '--after', '1', '--limit', '1', '--raw', '--json')), [
-    { number: 2, project: 1, step: 'process', reason: 'Error: x', raw: /healed/ },
-  ])
-  t.match(await asked('replay'), { exitCode: 2, err: /either --number or --all/ })
-  t.strictSame(linesOf(await asked('drop', '--number', '3')), [{ done: 1, failed: 0, skipped: 0 }])
-  const replayed = await asked('replay', '--all')
-  t.equal(replayed.exitCode, 1, 'one of them fails again')
-  t.strictSame(JSON.parse(replayed.out), { done: 1, failed: 1, skipped: 0 })
-  t.strictSame(await numbers(), [4], 'with a number of its own')
-  const listed = await send(`${daemon.url}/api/projects/1/events/`, {
-    headers: { Authorization: `Bearer ${PERSONAL_KEY}` },
-  })
-  t.match(JSON.parse(listed.body.toString()), { results: [{ event: 'healed' }] })
-  const metrics = await (await fetch(`${daemon.url}/metrics`)).text()
-  t.match(metrics, /^dead_letters 1$/m)
-  t.match(metrics, /^dead_letters_forgotten_total 0$/m)
-  const refused = await send(`${daemon.url}/api/organizations/@current/dead_letters/drop/`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
-    body: '{"after":"1"}',
-  })
-  t.match(JSON.parse(refused.body.toString()), { code: 'invalid_input', attr: 'after' })
-})
+t.test(
+  'letters are replayed and discarded from the command line, through the daemon',
+  async (t) => {
+    const first = await startDecisions(t)
+    await first.stop()
+    const { dataDir } = first
+    await withLetters(dataDir, (writer) => {
+      for (const [index, text] of ['{', textOf('healed'), textOf('given up')].entries()) {
+        const origin = { ...ORIGIN, uuid: uuidOf(index) }
+        const raw = Buffer.from(text)
+        writer.addDeadLetter({ projectId: 1, step: 'process', reason: 'Error: x', raw, origin })
+      }
+    })
+    const settings = loadSettings({
+      flags: new Map([
+        ['data-dir', dataDir],
+        ['port', '0'],
+      ]),
+      environment: {},
+      machine: { coreCount: 2, isTerminal: false },
+    })
+    const daemon = await startDaemon(settings, {
+      log: createLogger({ level: 'fatal', format: 'json' }),
+    })
+    t.teardown(() => daemon.stop())
+    const run = (...words: readonly string[]) =>
+      runCommand('dead-letter', ...words, '--data-dir', dataDir)
+    const asked = (...words: readonly string[]) =>
+      run(...words, '--base-url', daemon.url, '--personal-key', PERSONAL_KEY, '--json')
+    const numbers = async () => linesOf(await run('list', '--json')).map(({ number }) => number)
+    t.strictSame(await numbers(), [1, 2, 3])
+    t.match(linesOf(await run('list', '--after', '1', '--limit', '1', '--raw', '--json')), [
+      { number: 2, project: 1, step: 'process', reason: 'Error: x', raw: /healed/ },
+    ])
+    t.match(await asked('replay'), { exitCode: 2, err: /either --number or --all/ })
+    t.strictSame(linesOf(await asked('drop', '--number', '3')), [
+      { done: 1, failed: 0, skipped: 0 },
+    ])
+    const replayed = await asked('replay', '--all')
+    t.equal(replayed.exitCode, 1, 'one of them fails again')
+    t.strictSame(JSON.parse(replayed.out), { done: 1, failed: 1, skipped: 0 })
+    t.strictSame(await numbers(), [4], 'with a number of its own')
+    const listed = await send(`${daemon.url}/api/projects/1/events/`, {
+      headers: { Authorization: `Bearer ${PERSONAL_KEY}` },
+    })
+    t.match(JSON.parse(listed.body.toString()), { results: [{ event: 'healed' }] })
+    const metrics = await (await fetch(`${daemon.url}/metrics`)).text()
+    t.match(metrics, /^dead_letters 1$/m)
+    t.match(metrics, /^dead_letters_forgotten_total 0$/m)
+    const refused = await send(`${daemon.url}/api/organizations/@current/dead_letters/drop/`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
+      body: '{"after":"1"}',
+    })
+    t.match(JSON.parse(refused.body.toString()), { code: 'invalid_input', attr: 'after' })
+  },
+)

@@ -366,21 +366,24 @@ t.test('records survive kills, the command line reads them, and a backup holds t
   }
 })
 
-t.test('a store of a version without these records is read, and gets the tables on open', async (t) => {
-  const dataDir = `${t.testdir()}/data`
-  const where = ['--data-dir', dataDir]
-  t.match(await runCommand('init', ...where), { exitCode: 0 })
-  const root = open({ path: join(dataDir, 'events'), keyEncoding: 'binary', encoding: 'binary' })
-  for (const name of ['dropped_events', 'dropped_counts']) {
-    root.openDB(name, { keyEncoding: 'binary', encoding: 'binary' }).dropSync()
-  }
-  await root.close()
-  const why = await runCommand('event', 'why', uuidText(1), ...where)
-  t.match(why, { exitCode: 1, out: /unknown/ })
-  const listed = await runCommand('event', 'dropped', ...where)
-  t.match(listed, { exitCode: 1, err: /start the daemon of this version once/ })
-  const log = new PersonLog(t, dataDir)
-  log.send(1, [{ event: 'lost' }], Date.now())
-  log.process()
-  t.equal(dropped(log.reader).length, 1)
-})
+t.test(
+  'a store of a version without these records is read, and gets the tables on open',
+  async (t) => {
+    const dataDir = `${t.testdir()}/data`
+    const where = ['--data-dir', dataDir]
+    t.match(await runCommand('init', ...where), { exitCode: 0 })
+    const root = open({ path: join(dataDir, 'events'), keyEncoding: 'binary', encoding: 'binary' })
+    for (const name of ['dropped_events', 'dropped_counts']) {
+      root.openDB(name, { keyEncoding: 'binary', encoding: 'binary' }).dropSync()
+    }
+    await root.close()
+    const why = await runCommand('event', 'why', uuidText(1), ...where)
+    t.match(why, { exitCode: 1, out: /unknown/ })
+    const listed = await runCommand('event', 'dropped', ...where)
+    t.match(listed, { exitCode: 1, err: /start the daemon of this version once/ })
+    const log = new PersonLog(t, dataDir)
+    log.send(1, [{ event: 'lost' }], Date.now())
+    log.process()
+    t.equal(dropped(log.reader).length, 1)
+  },
+)

@@ -75,7 +75,11 @@ t.test('a job continues where it stopped, and counts the erased events', async (
   t.ok(seen.includes(40) && seen.includes(120), 'there were interruptions in the middle')
   t.equal(seen.at(-1), 160)
   const receipt = reader.erasures().receipt(1, 1)
-  t.match(receipt, { status: 'done', finished_at: '2024-01-01T00:00:01Z' }, 'the first receipt is right')
+  t.match(
+    receipt,
+    { status: 'done', finished_at: '2024-01-01T00:00:01Z' },
+    'the first receipt is right',
+  )
   t.ok((receipt?.bytes_released ?? 0) > 1000)
   t.equal(reader.listEvents({ projectId: 1, limit: 1000 }).results.length, 40)
 })
@@ -118,7 +122,11 @@ t.test(
     writer = open(true)
     t.strictSame(writer.warehouse.takeCarriedOut(), [job], 'it is known after a restart')
     const segments = new StoredSegments(dataDir)
-    t.match(segments.erasure(1, 1), { ids: [[1, 0, 5]], through: 5 }, 'the erasure names all affected persons')
+    t.match(
+      segments.erasure(1, 1),
+      { ids: [[1, 0, 5]], through: 5 },
+      'the erasure names all affected persons',
+    )
     writer.warehouse.forgetCopies?.([job])
     t.match(segments.erasure(1, 1), { ids: [] }, 'the pending erasure is removed when it is done')
     await segments.close()

@@ -93,7 +93,11 @@ t.test('bots are marked and stored, other events are unchanged', async (t) => {
   t.equal(markOf({ $raw_user_agent: CHROME, $user_agent: BOT }), undefined, 'the first name counts')
   t.equal(markOf({}), undefined, 'without a user agent there is no mark')
   t.equal(markOf({ $raw_user_agent: '' }), undefined)
-  t.equal(markOf({ $raw_user_agent: BOT, $is_bot: false }), false, 'the value from the client stays')
+  t.equal(
+    markOf({ $raw_user_agent: BOT, $is_bot: false }),
+    false,
+    'the value from the client stays',
+  )
   t.equal(markOf({ $raw_user_agent: BOT, $is_bot: null }), null)
   const { properties } = stored(log, { $user_agent: CHROME })
   t.notOk('$browser' in properties, 'no other part is on')
@@ -206,7 +210,10 @@ t.test(
       stores.push({ rows, count: results.length, persons: await personDigest(log.dataDir) })
     }
     t.equal(stores[0]?.count, 60)
-    t.ok(isDeepStrictEqual(stores[0]?.rows, stores[1]?.rows), 'the rows are equal, whatever their segments')
+    t.ok(
+      isDeepStrictEqual(stores[0]?.rows, stores[1]?.rows),
+      'the rows are equal, whatever their segments',
+    )
     t.equal(stores[0]?.persons, stores[1]?.persons)
   },
 )

@@ -92,7 +92,11 @@ t.test('a single sender may fill the queue up to the common limit', async (t) =>
   t.match(queue.refusal(alone), /faster than they are processed/, 'the measured lag counts')
   queue.loop.isBehind = false
   queue.loop.backlogBytes = BACKLOG_BYTES_MAX + 1
-  t.match(queue.refusal(alone), /Too many events wait to be processed/, 'the bytes in the log count')
+  t.match(
+    queue.refusal(alone),
+    /Too many events wait to be processed/,
+    'the bytes in the log count',
+  )
 })
 
 t.test('beside others a sender holds half of the rest, and they get in', async (t) => {
@@ -153,7 +157,11 @@ t.test('large requests of an address do not delay its small ones', async (t) => 
   queue.accept(small, 10)
   queue.late(20_000)
   queue.loop.isBehind = false
-  t.match(queue.refusal(large, 1), /faster than they are processed/, 'they do not fill the queue, either')
+  t.match(
+    queue.refusal(large, 1),
+    /faster than they are processed/,
+    'they do not fill the queue, either',
+  )
 })
 
 t.test('a sender with little work beside one that fills the queue is accepted', async (t) => {

@@ -80,51 +80,48 @@ t.test('an invalid address has no place, and IPv4 databases contain no IPv6', as
   t.equal(database.takeCounts().failures, 0)
 })
 
-t.test(
-  'a changed file is read again, and a damaged one leaves the old data in use',
-  async (t) => {
-    const dir = t.testdir()
-    const path = join(dir, 'city.mmdb')
-    const { all, log } = lines()
-    let now = 0
-    const database = new GeoIpDatabase(path, log, { monotonic: () => now })
-    const codeOf = () => database.placeOf('203.0.113.1')?.event['$geoip_country_code']
-    /** Acts as if the time between two checks had passed. */
-    const look = (): void => {
-      now += 10_000
-      database.refresh()
-    }
-    look()
-    t.equal(codeOf(), undefined)
-    t.strictSame(database.takeCounts(), { isLoaded: false, failures: 0 })
-    t.equal(all.length, 1)
-    t.match(all[0], /cannot be read.*no such file.*"in_use":"none"/i)
-    look()
-    t.equal(all.length, 1, 'the damage is logged once')
-    writeFileSync(path, mmdbOf(NETWORKS))
-    t.equal(codeOf(), undefined, 'the change is not seen before the check')
-    look()
-    t.equal(codeOf(), 'SE')
-    const next = join(dir, 'next')
-    writeFileSync(next, mmdbOf({ '203.0.113.0/24': JAPAN }))
-    renameSync(next, path)
-    look()
-    t.equal(codeOf(), 'JP', 'the cache is cleared')
-    writeFileSync(path, mmdbOf(NETWORKS).subarray(0, 100))
-    look()
-    t.equal(codeOf(), 'JP')
-    t.match(all.at(-1), /cannot be read.*is truncated.*"in_use":"the previous one"/)
-    rmSync(path)
-    look()
-    t.equal(codeOf(), 'JP')
-    t.strictSame(database.takeCounts(), { isLoaded: true, failures: 0 })
-    const count = all.length
-    writeFileSync(path, mmdbOf(NETWORKS))
-    look()
-    t.equal(codeOf(), 'SE')
-    t.equal(all.length, count + 1)
-  },
-)
+t.test('a changed file is read again, and a damaged one leaves the old data in use', async (t) => {
+  const dir = t.testdir()
+  const path = join(dir, 'city.mmdb')
+  const { all, log } = lines()
+  let now = 0
+  const database = new GeoIpDatabase(path, log, { monotonic: () => now })
+  const codeOf = () => database.placeOf('203.0.113.1')?.event['$geoip_country_code']
+  /** Acts as if the time between two checks had passed. */
+  const look = (): void => {
+    now += 10_000
+    database.refresh()
+  }
+  look()
+  t.equal(codeOf(), undefined)
+  t.strictSame(database.takeCounts(), { isLoaded: false, failures: 0 })
+  t.equal(all.length, 1)
+  t.match(all[0], /cannot be read.*no such file.*"in_use":"none"/i)
+  look()
+  t.equal(all.length, 1, 'the damage is logged once')
+  writeFileSync(path, mmdbOf(NETWORKS))
+  t.equal(codeOf(), undefined, 'the change is not seen before the check')
+  look()
+  t.equal(codeOf(), 'SE')
+  const next = join(dir, 'next')
+  writeFileSync(next, mmdbOf({ '203.0.113.0/24': JAPAN }))
+  renameSync(next, path)
+  look()
+  t.equal(codeOf(), 'JP', 'the cache is cleared')
+  writeFileSync(path, mmdbOf(NETWORKS).subarray(0, 100))
+  look()
+  t.equal(codeOf(), 'JP')
+  t.match(all.at(-1), /cannot be read.*is truncated.*"in_use":"the previous one"/)
+  rmSync(path)
+  look()
+  t.equal(codeOf(), 'JP')
+  t.strictSame(database.takeCounts(), { isLoaded: true, failures: 0 })
+  const count = all.length
+  writeFileSync(path, mmdbOf(NETWORKS))
+  look()
+  t.equal(codeOf(), 'SE')
+  t.equal(all.length, count + 1)
+})
 
 t.test('the file is checked only every few seconds', async (t) => {
   const path = join(t.testdir(), 'city.mmdb')
@@ -157,7 +154,11 @@ t.test('files that are not a database are refused with the reason', async (t) =>
   // Data cut from the last text, which describes the database, does no harm.
   const differences = new Differences()
   for (let end = 0; end < whole.length - 'a test'.length; end++) {
-    differences.equal(typeof faultOf(whole.subarray(0, end)), 'string', `the database cut at ${end} is refused`)
+    differences.equal(
+      typeof faultOf(whole.subarray(0, end)),
+      'string',
+      `the database cut at ${end} is refused`,
+    )
   }
   t.strictSame(differences.list(), [], 'a file is refused wherever it is cut')
   const zeroed = Buffer.from(whole)
@@ -166,40 +167,37 @@ t.test('files that are not a database are refused with the reason', async (t) =>
   t.match(faultOf(mmdbOf({ '1.0.0.0/8': SWEDEN }, { major: 3 })), /format/)
 })
 
-t.test(
-  'a database that takes too long is disabled until the file changes',
-  async (t) => {
-    const path = join(t.testdir(), 'city.mmdb')
-    writeFileSync(path, mmdbOf(NETWORKS))
-    const { all, log } = lines()
-    let now = 0
-    let stepMs = GEOIP_LOOKUP_MS_MAX
-    const clock = {
-      monotonic: () => {
-        now += stepMs
-        return now
-      },
-    }
-    const database = new GeoIpDatabase(path, log, clock)
-    const codeOf = (address: string) => database.placeOf(address)?.event['$geoip_country_code']
-    database.refresh()
-    t.equal(codeOf('203.0.113.1'), 'SE')
-    stepMs++
-    t.equal(codeOf('203.0.113.2'), 'SE', 'the result of the slow lookup counts')
-    t.equal(codeOf('203.0.113.3'), undefined)
-    t.equal(codeOf('203.0.113.1'), undefined)
-    t.equal(database.takeCounts().isLoaded, false)
-    t.match(all.at(-1), /take too long/)
-    now += 10_000
-    database.refresh()
-    t.equal(codeOf('203.0.113.1'), undefined, 'the file is the same')
-    stepMs = 1
-    writeFileSync(path, mmdbOf({ '203.0.113.0/24': JAPAN }))
-    now += 10_000
-    database.refresh()
-    t.equal(codeOf('203.0.113.1'), 'JP')
-  },
-)
+t.test('a database that takes too long is disabled until the file changes', async (t) => {
+  const path = join(t.testdir(), 'city.mmdb')
+  writeFileSync(path, mmdbOf(NETWORKS))
+  const { all, log } = lines()
+  let now = 0
+  let stepMs = GEOIP_LOOKUP_MS_MAX
+  const clock = {
+    monotonic: () => {
+      now += stepMs
+      return now
+    },
+  }
+  const database = new GeoIpDatabase(path, log, clock)
+  const codeOf = (address: string) => database.placeOf(address)?.event['$geoip_country_code']
+  database.refresh()
+  t.equal(codeOf('203.0.113.1'), 'SE')
+  stepMs++
+  t.equal(codeOf('203.0.113.2'), 'SE', 'the result of the slow lookup counts')
+  t.equal(codeOf('203.0.113.3'), undefined)
+  t.equal(codeOf('203.0.113.1'), undefined)
+  t.equal(database.takeCounts().isLoaded, false)
+  t.match(all.at(-1), /take too long/)
+  now += 10_000
+  database.refresh()
+  t.equal(codeOf('203.0.113.1'), undefined, 'the file is the same')
+  stepMs = 1
+  writeFileSync(path, mmdbOf({ '203.0.113.0/24': JAPAN }))
+  now += 10_000
+  database.refresh()
+  t.equal(codeOf('203.0.113.1'), 'JP')
+})
 
 t.test('damaged or endless records are failures, not crashes', async (t) => {
   const path = join(t.testdir(), 'city.mmdb')

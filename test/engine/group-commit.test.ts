@@ -212,41 +212,44 @@ t.test('a hanging commit is answered 503 at the deadline, and not again later', 
   t.strictSame(failures, [], 'the log did not fail, it was slow')
 })
 
-t.test('requests delayed by a hanging commit are written when it ends, answered or not', async (t) => {
-  mock.timers.enable({ apis: ['setTimeout'] })
-  t.teardown(() => mock.timers.reset())
-  const log = stalledLog()
-  const { commits, answers, add, addBlock } = setUp(log.append)
-  const slabs = new Slabs(Number.POSITIVE_INFINITY)
-  add('a')
-  await nextTurn()
-  add('b')
-  addBlock('c', slabs.take(1))
-  mock.timers.tick(DEADLINE_MS)
-  t.strictSame([...answers.names].sort(), ['a', 'b', 'c'])
-  // Their bodies were already on the way.
-  add('d')
-  mock.timers.tick(DEADLINE_MS)
-  t.equal(answers.given.find(({ name }) => name === 'd')?.error?.status, 503)
-  await log.succeed()
-  t.equal(log.tasks.length, 2, 'the write does not wait for another request')
-  t.strictSame(
-    buffersOf(log.tasks[1]?.blocks ?? []).map((block) => block.readUInt32LE(8)),
-    [1, 2],
-    'the block of c, and one of b and d',
-  )
-  let isDrained = false
-  const drained = commits.drained().then(() => {
-    isDrained = true
-  })
-  await nextTurn()
-  t.notOk(isDrained, 'the threads must not be closed yet')
-  await log.succeed()
-  await drained
-  t.equal(commits.pendingBytes, 0)
-  t.equal(slabs.inUse, 0)
-  t.equal(answers.given.length, 4, 'every caller is answered once')
-})
+t.test(
+  'requests delayed by a hanging commit are written when it ends, answered or not',
+  async (t) => {
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(() => mock.timers.reset())
+    const log = stalledLog()
+    const { commits, answers, add, addBlock } = setUp(log.append)
+    const slabs = new Slabs(Number.POSITIVE_INFINITY)
+    add('a')
+    await nextTurn()
+    add('b')
+    addBlock('c', slabs.take(1))
+    mock.timers.tick(DEADLINE_MS)
+    t.strictSame([...answers.names].sort(), ['a', 'b', 'c'])
+    // Their bodies were already on the way.
+    add('d')
+    mock.timers.tick(DEADLINE_MS)
+    t.equal(answers.given.find(({ name }) => name === 'd')?.error?.status, 503)
+    await log.succeed()
+    t.equal(log.tasks.length, 2, 'the write does not wait for another request')
+    t.strictSame(
+      buffersOf(log.tasks[1]?.blocks ?? []).map((block) => block.readUInt32LE(8)),
+      [1, 2],
+      'the block of c, and one of b and d',
+    )
+    let isDrained = false
+    const drained = commits.drained().then(() => {
+      isDrained = true
+    })
+    await nextTurn()
+    t.notOk(isDrained, 'the threads must not be closed yet')
+    await log.succeed()
+    await drained
+    t.equal(commits.pendingBytes, 0)
+    t.equal(slabs.inUse, 0)
+    t.equal(answers.given.length, 4, 'every caller is answered once')
+  },
+)
 
 t.test('many simultaneous callers share a commit that begins a little later', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })

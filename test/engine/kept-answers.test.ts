@@ -56,55 +56,52 @@ function viewsAt(t: Test, times: readonly number[]): LongTools {
 const textOf = (bytes: Uint8Array | null): string =>
   bytes === null ? '' : Buffer.from(bytes).toString()
 
-t.test(
-  'an answer is cached until data is written or the query changes its meaning',
-  async (t) => {
-    const tools = viewsAt(t, [NOW_MS])
-    let mark: number | null = 7
-    const kept = new KeptAnswers(() => mark)
-    const later = { ...TASK, nowMs: NOW_MS + MINUTE_MS }
-    runQuery(tools, TASK, false)
-    const answer = runQuery(tools, { ...TASK, asked: 'again' }, false)
-    if (answer.kind !== 'answer') throw new Error('nothing is divided')
-    t.equal(kept.find('a', TASK), null, 'no answer is cached')
-    kept.keep('a', TASK, answer, mark)
-    t.equal(textOf(kept.find('a', TASK)), textOf(answer.text))
-    t.not(kept.find('a', TASK), answer.text, 'in memory of its own')
-    const fresh = runQuery(tools, later, false)
-    if (fresh.kind === 'answer') t.equal(textOf(kept.find('a', later)), textOf(fresh.text))
-    t.not(textOf(kept.find('a', later)), textOf(answer.text), 'it says when it was given')
-    t.equal(kept.find('b', TASK), null)
-    t.equal(kept.find('a', { ...TASK, nowMs: answer.sameUntilMs + 1 }), null)
-    t.equal(kept.find('a', { ...TASK, nowMs: NOW_MS - 1 }), null, 'a clock was set back')
-    mark = null
-    t.equal(kept.find('a', TASK), null, 'a write is in progress')
-    mark = 8
-    t.equal(kept.find('a', TASK), null, 'data was written')
+t.test('an answer is cached until data is written or the query changes its meaning', async (t) => {
+  const tools = viewsAt(t, [NOW_MS])
+  let mark: number | null = 7
+  const kept = new KeptAnswers(() => mark)
+  const later = { ...TASK, nowMs: NOW_MS + MINUTE_MS }
+  runQuery(tools, TASK, false)
+  const answer = runQuery(tools, { ...TASK, asked: 'again' }, false)
+  if (answer.kind !== 'answer') throw new Error('nothing is divided')
+  t.equal(kept.find('a', TASK), null, 'no answer is cached')
+  kept.keep('a', TASK, answer, mark)
+  t.equal(textOf(kept.find('a', TASK)), textOf(answer.text))
+  t.not(kept.find('a', TASK), answer.text, 'in memory of its own')
+  const fresh = runQuery(tools, later, false)
+  if (fresh.kind === 'answer') t.equal(textOf(kept.find('a', later)), textOf(fresh.text))
+  t.not(textOf(kept.find('a', later)), textOf(answer.text), 'it says when it was given')
+  t.equal(kept.find('b', TASK), null)
+  t.equal(kept.find('a', { ...TASK, nowMs: answer.sameUntilMs + 1 }), null)
+  t.equal(kept.find('a', { ...TASK, nowMs: NOW_MS - 1 }), null, 'a clock was set back')
+  mark = null
+  t.equal(kept.find('a', TASK), null, 'a write is in progress')
+  mark = 8
+  t.equal(kept.find('a', TASK), null, 'data was written')
 
-    kept.keep('a', TASK, answer, 7)
-    t.equal(kept.find('a', TASK), null, 'the answer was computed before')
-    kept.keep('a', TASK, answer, null)
-    t.equal(kept.find('a', TASK), null, 'the answer was computed during a write')
-    const large = { ...answer, text: new Uint8Array(KEPT_ANSWER_BYTES_MAX + 1) }
-    kept.keep('a', TASK, large, mark)
-    kept.keep('', TASK, answer, mark)
-    kept.keep('a', TASK, { ...answer, sameUntilMs: 0 }, mark)
-    kept.keep('a', TASK, { kind: 'forgotten' }, mark)
-    t.equal(kept.find('a', TASK), null)
-    t.equal(kept.find('', TASK), null)
-    kept.keep('a', TASK, answer, mark)
-    kept.keep('b', TASK, answer, mark)
-    t.ok(kept.find('a', TASK))
-    mark = 9
-    kept.keep('b', TASK, answer, mark)
-    t.equal(kept.find('a', TASK), null, 'all answers are of one state')
-    t.ok(kept.find('b', TASK))
-    const table: QueryTask = { ...TASK, format: 'csv' }
-    const rows = { ...answer, text: Buffer.from('day,label\r\n') as Uint8Array<ArrayBuffer> }
-    kept.keep('c', table, rows, mark)
-    t.equal(textOf(kept.find('c', { ...table, nowMs: NOW_MS + 1 })), 'day,label\r\n')
-  },
-)
+  kept.keep('a', TASK, answer, 7)
+  t.equal(kept.find('a', TASK), null, 'the answer was computed before')
+  kept.keep('a', TASK, answer, null)
+  t.equal(kept.find('a', TASK), null, 'the answer was computed during a write')
+  const large = { ...answer, text: new Uint8Array(KEPT_ANSWER_BYTES_MAX + 1) }
+  kept.keep('a', TASK, large, mark)
+  kept.keep('', TASK, answer, mark)
+  kept.keep('a', TASK, { ...answer, sameUntilMs: 0 }, mark)
+  kept.keep('a', TASK, { kind: 'forgotten' }, mark)
+  t.equal(kept.find('a', TASK), null)
+  t.equal(kept.find('', TASK), null)
+  kept.keep('a', TASK, answer, mark)
+  kept.keep('b', TASK, answer, mark)
+  t.ok(kept.find('a', TASK))
+  mark = 9
+  kept.keep('b', TASK, answer, mark)
+  t.equal(kept.find('a', TASK), null, 'all answers are of one state')
+  t.ok(kept.find('b', TASK))
+  const table: QueryTask = { ...TASK, format: 'csv' }
+  const rows = { ...answer, text: Buffer.from('day,label\r\n') as Uint8Array<ArrayBuffer> }
+  kept.keep('c', table, rows, mark)
+  t.equal(textOf(kept.find('c', { ...table, nowMs: NOW_MS + 1 })), 'day,label\r\n')
+})
 
 t.test('an answer has the time until which only a write changes it', async (t) => {
   const rounds = roundsOf(400)

@@ -198,15 +198,18 @@ for (const [seed, commitEvents] of [
 }
 
 for (const commitEvents of [1, 30, 5000]) {
-  t.test(`events about persons and groups are stored alike, ${commitEvents} a commit`, async (t) => {
-    const log = new Blocks()
-    const events = fc.sample(tellingEvent, runsOf(3000, commitEvents))
-    for (let start = 0; start < events.length; start += 5) {
-      log.add(`{"api_key":"phc_1","batch":[${events.slice(start, start + 5).join(',')}]}`)
-    }
-    const share = await checkSame(t, log, commitEvents)
-    t.ok(share > 0.25, `${share} of the events were recognised`)
-  })
+  t.test(
+    `events about persons and groups are stored alike, ${commitEvents} a commit`,
+    async (t) => {
+      const log = new Blocks()
+      const events = fc.sample(tellingEvent, runsOf(3000, commitEvents))
+      for (let start = 0; start < events.length; start += 5) {
+        log.add(`{"api_key":"phc_1","batch":[${events.slice(start, start + 5).join(',')}]}`)
+      }
+      const share = await checkSame(t, log, commitEvents)
+      t.ok(share > 0.25, `${share} of the events were recognised`)
+    },
+  )
 }
 
 t.test('a store that was made without the kernel continues with it', async (t) => {

@@ -66,18 +66,26 @@ async function nicenesses(stretches: readonly number[], isNobody: boolean): Prom
   }
 }
 
-t.test('processing has a lower priority than the front end, and the same while it is late', { skip: SKIP }, async (t) => {
-  const { PRIORITY_LOW } = constants.priority
-  const low = Math.min(PROCESSING_NICENESS, PRIORITY_LOW - getPriority(process.pid))
-  t.strictSame(await nicenesses([1000, 5, -1, 1000], false), [
-    [low, low],
-    [low, 0],
-    [0, 0],
-    [low, low],
-  ])
-})
+t.test(
+  'processing has a lower priority than the front end, and the same while it is late',
+  { skip: SKIP },
+  async (t) => {
+    const { PRIORITY_LOW } = constants.priority
+    const low = Math.min(PROCESSING_NICENESS, PRIORITY_LOW - getPriority(process.pid))
+    t.strictSame(await nicenesses([1000, 5, -1, 1000], false), [
+      [low, low],
+      [low, 0],
+      [0, 0],
+      [low, low],
+    ])
+  },
+)
 
-t.test('without the right to raise its priority, a thread lowers it a little, once', { skip: SKIP }, async (t) => {
-  const steady = [STEADY_NICENESS, STEADY_NICENESS]
-  t.strictSame(await nicenesses([1000, 5, -1, 1000], true), [steady, steady, steady, steady])
-})
+t.test(
+  'without the right to raise its priority, a thread lowers it a little, once',
+  { skip: SKIP },
+  async (t) => {
+    const steady = [STEADY_NICENESS, STEADY_NICENESS]
+    t.strictSame(await nicenesses([1000, 5, -1, 1000], true), [steady, steady, steady, steady])
+  },
+)

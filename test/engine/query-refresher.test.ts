@@ -48,30 +48,33 @@ function begin(savedMsMax = 0, clock?: Pick<Clock, 'monotonic'>) {
   return { begun, refresher, keep, untilBegun }
 }
 
-t.test('each cached query runs once for new events, and those of a thread one by one', async (t) => {
-  const { begun, refresher, keep, untilBegun } = begin()
-  refresher.storeChanged()
-  keep('a', 0)
-  keep('b', 0)
-  keep('c', 1)
-  await wait(60)
-  t.equal(begun.length, 0, 'nothing was stored since')
-  refresher.storeChanged()
-  refresher.storeChanged()
-  await untilBegun(2)
-  await wait(30)
-  t.strictSame(
-    begun.map(({ task, thread }) => `${task} ${thread}`),
-    ['a 0', 'c 1'],
-  )
-  begun[0]?.end(true)
-  begun[1]?.end(true)
-  const last = await untilBegun(3)
-  t.equal(last.task, 'b')
-  last.end(true)
-  await wait(100)
-  t.equal(begun.length, 3)
-})
+t.test(
+  'each cached query runs once for new events, and those of a thread one by one',
+  async (t) => {
+    const { begun, refresher, keep, untilBegun } = begin()
+    refresher.storeChanged()
+    keep('a', 0)
+    keep('b', 0)
+    keep('c', 1)
+    await wait(60)
+    t.equal(begun.length, 0, 'nothing was stored since')
+    refresher.storeChanged()
+    refresher.storeChanged()
+    await untilBegun(2)
+    await wait(30)
+    t.strictSame(
+      begun.map(({ task, thread }) => `${task} ${thread}`),
+      ['a 0', 'c 1'],
+    )
+    begun[0]?.end(true)
+    begun[1]?.end(true)
+    const last = await untilBegun(3)
+    t.equal(last.task, 'b')
+    last.end(true)
+    await wait(100)
+    t.equal(begun.length, 3)
+  },
+)
 
 t.test('other queries come first', async (t) => {
   const { begun, refresher, keep, untilBegun } = begin()

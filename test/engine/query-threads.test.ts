@@ -106,7 +106,11 @@ t.test('a query similar to a divided one is sent to all threads at once', async 
   await ask('a', 'dau')
   t.equal(await ask('b', 'dau'), `${ALL}, queryMerge 1`)
   t.equal((state.given[1] as readonly unknown[]).length, 2, 'both parts are sent')
-  t.equal(await ask('c', 'sum'), `query undefined, ${PARTS}, queryMerge 0`, 'a query of another kind is not')
+  t.equal(
+    await ask('c', 'sum'),
+    `query undefined, ${PARTS}, queryMerge 0`,
+    'a query of another kind is not',
+  )
   t.equal(await ask('b', 'dau'), `query 1, ${PARTS}, queryMerge 1`)
   state.areStatesApart = true
   t.equal(await ask('d', 'dau'), `${ALL}, ${PARTS}, queryMerge 0`, 'events arrived in between')

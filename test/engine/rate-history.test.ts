@@ -65,8 +65,16 @@ t.test('the disk is full where the line through its samples meets the reserve', 
   t.equal(fullAtMs(samples(10_000), 900_000, HOUR_MS), 24 * HOUR_MS, 'the disk is full')
   t.equal(fullAtMs(samples(0), 500_000, HOUR_MS), null)
   t.equal(fullAtMs(samples(-10_000), 500_000, HOUR_MS), null)
-  t.equal(fullAtMs(samples(0.001), 500_000, HOUR_MS), null, `the forecast is later than ${FORECAST_MS_MAX} ms`)
-  t.equal(fullAtMs(samples(10_000), 500_000, 25 * HOUR_MS), null, 'the history is too short for a forecast')
+  t.equal(
+    fullAtMs(samples(0.001), 500_000, HOUR_MS),
+    null,
+    `the forecast is later than ${FORECAST_MS_MAX} ms`,
+  )
+  t.equal(
+    fullAtMs(samples(10_000), 500_000, 25 * HOUR_MS),
+    null,
+    'the history is too short for a forecast',
+  )
   t.equal(fullAtMs([], 0, 0), null)
   t.equal(fullAtMs(samples(1).slice(0, 1), 0, 0), null)
 })

@@ -234,22 +234,29 @@ t.test('a project that is too large loses the events that arrived first', async 
   t.match(await daemon.api('POST', 'retention/run/'), { status: 200, body: { events: 0 } })
 })
 
-t.test('the daemon applies the rules automatically, and only to projects that have rules', async (t) => {
-  const daemon = await startDecisions(t, 2, {}, { retentionMs: 100 })
-  await daemon.capture([eventOf('view', 50, { age: 50 }), eventOf('view', 5, { age: 5 })])
-  await daemon.capture([eventOf('view', 50, { age: 50 })], 2)
-  await daemon.api('PUT', 'retention/', 1, { days: 30 })
-  await daemon.until(async () => Number((await daemon.api('GET', 'erasures/')).body['count']) > 0)
-  t.match(await untilDone(daemon, 1), {
-    origin: 'retention',
-    requested_by: null,
-    events_removed: 1,
-  })
-  t.strictSame(await remaining(daemon), ['view 5'])
-  await daemon.capture([])
-  t.match((await daemon.api('GET', 'erasures/')).body, { count: 1 }, 'without events there is no job')
-  t.match((await daemon.api('GET', 'erasures/', 2)).body, { count: 0 })
-})
+t.test(
+  'the daemon applies the rules automatically, and only to projects that have rules',
+  async (t) => {
+    const daemon = await startDecisions(t, 2, {}, { retentionMs: 100 })
+    await daemon.capture([eventOf('view', 50, { age: 50 }), eventOf('view', 5, { age: 5 })])
+    await daemon.capture([eventOf('view', 50, { age: 50 })], 2)
+    await daemon.api('PUT', 'retention/', 1, { days: 30 })
+    await daemon.until(async () => Number((await daemon.api('GET', 'erasures/')).body['count']) > 0)
+    t.match(await untilDone(daemon, 1), {
+      origin: 'retention',
+      requested_by: null,
+      events_removed: 1,
+    })
+    t.strictSame(await remaining(daemon), ['view 5'])
+    await daemon.capture([])
+    t.match(
+      (await daemon.api('GET', 'erasures/')).body,
+      { count: 1 },
+      'without events there is no job',
+    )
+    t.match((await daemon.api('GET', 'erasures/', 2)).body, { count: 0 })
+  },
+)
 
 t.test('the tenrec retention command works', async (t) => {
   const daemon = await start(t)
@@ -285,7 +292,7 @@ t.test('the tenrec retention command works', async (t) => {
     [['set'], /--days or --bytes/],
     [['set', '--days', 'x'], /not a number/],
     [['set', '--bytes', 'much'], /not a size/],
-    [['set', '--event', 'a', '--bytes', '1GiB', '--days', '1'], /about the project/],
+    [['set', '--event', 'a', '--bytes', '1GiB', '--days', '1'], /applies to the whole project/],
   ] as const) {
     t.match(await retention(...words), { exitCode: 2, out: '', err: message }, words.join(' '))
   }

@@ -52,7 +52,11 @@ t.test('the files are written once, for this user only', async (t) => {
     t.equal(statSync(join(folder, path)).mode & 0o077, 0, path)
   }
   t.equal(statSync(cache).mode & 0o777, 0o700)
-  t.strictSame(readdirSync(folder).sort(), ['dist', 'node_modules', 'start.cjs'], 'no temporary files remain')
+  t.strictSame(
+    readdirSync(folder).sort(),
+    ['dist', 'node_modules', 'start.cjs'],
+    'no temporary files remain',
+  )
   t.strictSame(unpackProgram(PROGRAM, [cache], USER_ID), { folder, writtenCount: 0 })
 })
 
@@ -94,19 +98,16 @@ t.test('binaries are executable, and lost permissions are restored', async (t) =
   }
 })
 
-t.test(
-  'another program version has its own folder, and unused versions are removed',
-  async (t) => {
-    const cache = join(t.testdir(), 'cache')
-    const { folder: old } = unpackProgram(PROGRAM, [cache], USER_ID)
-    mkdirSync(join(cache, 'notes'))
-    const next = programOf({ ...CONTENTS, 'dist/main.js': 'other()\n' })
-    const { folder } = unpackProgram(next, [cache], USER_ID)
-    t.not(folder, old)
-    t.notOk(existsSync(old))
-    t.ok(existsSync(join(cache, 'notes')), 'a file with an unrelated name stays')
-  },
-)
+t.test('another program version has its own folder, and unused versions are removed', async (t) => {
+  const cache = join(t.testdir(), 'cache')
+  const { folder: old } = unpackProgram(PROGRAM, [cache], USER_ID)
+  mkdirSync(join(cache, 'notes'))
+  const next = programOf({ ...CONTENTS, 'dist/main.js': 'other()\n' })
+  const { folder } = unpackProgram(next, [cache], USER_ID)
+  t.not(folder, old)
+  t.notOk(existsSync(old))
+  t.ok(existsSync(join(cache, 'notes')), 'a file with an unrelated name stays')
+})
 
 t.test('a folder that belongs to another user or is writable for others is skipped', async (t) => {
   const root = t.testdir({ open: {}, file: 'no folder' })
@@ -117,28 +118,34 @@ t.test('a folder that belongs to another user or is writable for others is skipp
   t.equal(folder.startsWith(`${good}/`), true)
   t.strictSame(readdirSync(open), [])
   symlinkSync(good, join(root, 'link'))
-  t.throws(() => unpackProgram(PROGRAM, [join(root, 'link')], USER_ID), /no folder of its own/)
+  t.throws(
+    () => unpackProgram(PROGRAM, [join(root, 'link')], USER_ID),
+    /not a directory, or it is a link/,
+  )
   t.throws(() => unpackProgram(PROGRAM, [good], USER_ID + 1), /belongs to another user/)
   t.throws(() => unpackProgram(PROGRAM, [open, join(root, 'file')], USER_ID), {
-    message: /set TENREC_CACHE_DIR .*open: other users can write to it; .*file: /,
+    message: /Set TENREC_CACHE_DIR .*open: other users can write to it; .*file: /,
     exitCode: 1,
   })
 })
 
-t.test('the cache is in the folder that the operator, the service or the user has for caches', async (t) => {
-  const places = { environment: {}, home: '/users/ann', temporary: '/scratch', userId: 7 }
-  const foldersOf = (environment: Readonly<Record<string, string>>, home = places.home) =>
-    cacheFolders({ ...places, environment, home })
-  t.strictSame(foldersOf({}), ['/users/ann/.cache/tenrec', '/scratch/tenrec-7'])
-  t.strictSame(foldersOf({ TENREC_CACHE_DIR: '/srv/cache' }), ['/srv/cache'])
-  t.strictSame(foldersOf({ TENREC_CACHE_DIR: '' }, '/'), ['/scratch/tenrec-7'])
-  t.strictSame(foldersOf({ CACHE_DIRECTORY: '/var/cache/tenrec:/var/cache/b' }, ''), [
-    '/var/cache/tenrec',
-    '/scratch/tenrec-7',
-  ])
-  t.strictSame(foldersOf({ XDG_CACHE_HOME: '/caches' }, ''), [
-    '/caches/tenrec',
-    '/scratch/tenrec-7',
-  ])
-  t.strictSame(foldersOf({ XDG_CACHE_HOME: 'relative' }, ''), ['/scratch/tenrec-7'])
-})
+t.test(
+  'the cache is in the folder that the operator, the service or the user has for caches',
+  async (t) => {
+    const places = { environment: {}, home: '/users/ann', temporary: '/scratch', userId: 7 }
+    const foldersOf = (environment: Readonly<Record<string, string>>, home = places.home) =>
+      cacheFolders({ ...places, environment, home })
+    t.strictSame(foldersOf({}), ['/users/ann/.cache/tenrec', '/scratch/tenrec-7'])
+    t.strictSame(foldersOf({ TENREC_CACHE_DIR: '/srv/cache' }), ['/srv/cache'])
+    t.strictSame(foldersOf({ TENREC_CACHE_DIR: '' }, '/'), ['/scratch/tenrec-7'])
+    t.strictSame(foldersOf({ CACHE_DIRECTORY: '/var/cache/tenrec:/var/cache/b' }, ''), [
+      '/var/cache/tenrec',
+      '/scratch/tenrec-7',
+    ])
+    t.strictSame(foldersOf({ XDG_CACHE_HOME: '/caches' }, ''), [
+      '/caches/tenrec',
+      '/scratch/tenrec-7',
+    ])
+    t.strictSame(foldersOf({ XDG_CACHE_HOME: 'relative' }, ''), ['/scratch/tenrec-7'])
+  },
+)

@@ -238,27 +238,24 @@ async function contents(store: Store) {
   }
 }
 
-t.test(
-  'a kill while segments are merged loses no event, and they are merged later',
-  async (t) => {
-    const store = new Store(join(t.testdir({}), 'killed'))
-    await seed(t, store.dataDir)
-    t.teardown(() => store.end())
-    store.arm('SegmentCompactor before')
-    t.equal(await store.startAndDie(), 'SIGKILL')
-    t.ok(store.isSpent, 'the daemon was killed at the right transaction')
-    await store.start()
-    const indexes = (await readEvents(store.source)).map(({ properties }) => properties['index'])
-    const wanted = Array.from({ length: EVENTS }, (_, index) => index)
-    t.strictSame(
-      indexes.filter((index) => index !== undefined),
-      wanted,
-      'every event is there, once',
-    )
-    t.strictSame(await store.daemon.stop(), { code: 0, signal: null })
-    t.same((await verifyStore(store.dataDir, () => undefined)).findings, [])
-  },
-)
+t.test('a kill while segments are merged loses no event, and they are merged later', async (t) => {
+  const store = new Store(join(t.testdir({}), 'killed'))
+  await seed(t, store.dataDir)
+  t.teardown(() => store.end())
+  store.arm('SegmentCompactor before')
+  t.equal(await store.startAndDie(), 'SIGKILL')
+  t.ok(store.isSpent, 'the daemon was killed at the right transaction')
+  await store.start()
+  const indexes = (await readEvents(store.source)).map(({ properties }) => properties['index'])
+  const wanted = Array.from({ length: EVENTS }, (_, index) => index)
+  t.strictSame(
+    indexes.filter((index) => index !== undefined),
+    wanted,
+    'every event is there, once',
+  )
+  t.strictSame(await store.daemon.stop(), { code: 0, signal: null })
+  t.same((await verifyStore(store.dataDir, () => undefined)).findings, [])
+})
 
 const TWIN = 'kills in the middle of writes leave the store of a twin that was not killed'
 t.test(TWIN, { skip: atFullDepth }, async (t) => {

@@ -141,29 +141,32 @@ for (const { durability, kills, skip } of [
   })
 }
 
-t.test('SIGTERM under load: every received request is answered, and the exit code is 0', async (t) => {
-  const options = { dataDir: `${t.testdir()}/data` }
-  const ledger = new EventLedger(random)
-  for (let round = 0; round < roundsOf(2); round++) {
+t.test(
+  'SIGTERM under load: every received request is answered, and the exit code is 0',
+  async (t) => {
+    const options = { dataDir: `${t.testdir()}/data` }
+    const ledger = new EventLedger(random)
+    for (let round = 0; round < roundsOf(2); round++) {
+      const daemon = await spawnDaemon(options)
+      const load = startLoad(daemon.url, ledger)
+      await load.nextAcknowledgement()
+      await pause(between(RUN_MS_MIN, RUN_MS_MAX, random))
+      const upload = await startUpload(daemon.url)
+      daemon.signal('SIGTERM')
+      await pause(100)
+      upload.finish()
+      t.strictSame(await daemon.ended, { code: 0, signal: null })
+      t.notMatch(daemon.lastLines(), /"level":[56]0/, 'it stops without an error')
+      t.strictSame(await upload.statuses(), [401], 'an upload that was on its way is answered')
+      await load.stop()
+    }
     const daemon = await spawnDaemon(options)
-    const load = startLoad(daemon.url, ledger)
-    await load.nextAcknowledgement()
-    await pause(between(RUN_MS_MIN, RUN_MS_MAX, random))
-    const upload = await startUpload(daemon.url)
-    daemon.signal('SIGTERM')
-    await pause(100)
-    upload.finish()
-    t.strictSame(await daemon.ended, { code: 0, signal: null })
-    t.notMatch(daemon.lastLines(), /"level":[56]0/, 'it stops without an error')
-    t.strictSame(await upload.statuses(), [401], 'an upload that was on its way is answered')
-    await load.stop()
-  }
-  const daemon = await spawnDaemon(options)
-  t.strictSame(ledger.check(await readAll(daemon)), NOTHING_WRONG)
-  t.ok(ledger.acknowledgedCount > 100, 'there was load')
-  t.strictSame(ledger.unexpectedStatuses, [])
-  t.strictSame(await daemon.stop(), { code: 0, signal: null })
-})
+    t.strictSame(ledger.check(await readAll(daemon)), NOTHING_WRONG)
+    t.ok(ledger.acknowledgedCount > 100, 'there was load')
+    t.strictSame(ledger.unexpectedStatuses, [])
+    t.strictSame(await daemon.stop(), { code: 0, signal: null })
+  },
+)
 
 /** A request with its second half sent later. Its key is wrong, so nothing is stored. */
 async function startUpload(

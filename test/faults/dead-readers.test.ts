@@ -40,7 +40,11 @@ t.test('the first write after opening a store clears readers that were killed', 
   put(first)
   await killReader(dataDir)
   put(first)
-  t.equal(first.clearDeadReaders(), 1, 'dead readers are searched from time to time, not with each write')
+  t.equal(
+    first.clearDeadReaders(),
+    1,
+    'dead readers are searched from time to time, not with each write',
+  )
   await killReader(dataDir)
   const second = open(dataDir)
   put(second)

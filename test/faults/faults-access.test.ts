@@ -54,38 +54,42 @@ function contents(path: string): object {
   return { names, files: files.map((name) => readFileSync(join(path, name)).toString('base64')) }
 }
 
-t.test('a store of another user is refused with the file and exit code 1', { skip: NO_ROOT }, async (t) => {
-  // The folder of the tests may be closed to other users.
-  const path = join(t.testdir({}), 'data')
-  await smallStore(path)
-  const before = contents(path)
-  const everything = [path, ...readdirSync(path, { recursive: true, encoding: 'utf8' })]
-  const open = (closed: string, mode = 0o700): void => {
-    for (const name of everything) {
-      chmodSync(name === path ? path : join(path, name), name === closed ? mode : 0o777)
+t.test(
+  'a store of another user is refused with the file and exit code 1',
+  { skip: NO_ROOT },
+  async (t) => {
+    // The folder of the tests may be closed to other users.
+    const path = join(t.testdir({}), 'data')
+    await smallStore(path)
+    const before = contents(path)
+    const everything = [path, ...readdirSync(path, { recursive: true, encoding: 'utf8' })]
+    const open = (closed: string, mode = 0o700): void => {
+      for (const name of everything) {
+        chmodSync(name === path ? path : join(path, name), name === closed ? mode : 0o777)
+      }
     }
-  }
-  for (const [closed, mode, named] of [
-    [path, 0o700, path],
-    ['format', 0o700, join(path, 'format')],
-    ['log', 0o700, join(path, 'log')],
-    [LOG_FILE, 0o700, join(path, LOG_FILE)],
-    [LOG_FILE, 0o744, join(path, LOG_FILE)],
-    [join('events', 'data.mdb'), 0o700, join(path, 'events', 'data.mdb')],
-    [join('flags', 'data.mdb'), 0o744, join(path, 'flags', 'data.mdb')],
-  ] as const) {
-    open(closed, mode)
-    const error = await asNobody(() => refusal(path))
-    t.equal(error.exitCode, 1, closed)
-    t.ok(error.message.startsWith(named), error.message)
-    t.match(error.message, /EACCES|permission/)
-    t.notMatch(error.message, '\n')
-    t.strictSame(contents(path), before, 'nothing was changed')
-  }
-  open('')
-  const dir = await asNobody(() => DataDir.open(path))
-  dir.release()
-})
+    for (const [closed, mode, named] of [
+      [path, 0o700, path],
+      ['format', 0o700, join(path, 'format')],
+      ['log', 0o700, join(path, 'log')],
+      [LOG_FILE, 0o700, join(path, LOG_FILE)],
+      [LOG_FILE, 0o744, join(path, LOG_FILE)],
+      [join('events', 'data.mdb'), 0o700, join(path, 'events', 'data.mdb')],
+      [join('flags', 'data.mdb'), 0o744, join(path, 'flags', 'data.mdb')],
+    ] as const) {
+      open(closed, mode)
+      const error = await asNobody(() => refusal(path))
+      t.equal(error.exitCode, 1, closed)
+      t.ok(error.message.startsWith(named), error.message)
+      t.match(error.message, /EACCES|permission/)
+      t.notMatch(error.message, '\n')
+      t.strictSame(contents(path), before, 'nothing was changed')
+    }
+    open('')
+    const dir = await asNobody(() => DataDir.open(path))
+    dir.release()
+  },
+)
 
 t.test('a read-only store is refused with exit code 1', { skip: NO_ROOT }, async (t) => {
   const disk = t.testdir({})

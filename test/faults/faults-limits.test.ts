@@ -63,7 +63,11 @@ t.test('a disk below its reserve accepts erasures while part of the reserve is l
   const daemon = await startDecisions(t, 1, { 'disk-reserve': reserve })
   t.equal((await batch(daemon.url, 1)).status, 503)
   const cohort = { name: 'A', is_static: true }
-  t.equal((await daemon.api('POST', 'cohorts/', 1, cohort)).status, 503, 'a change that is not an erasure is refused')
+  t.equal(
+    (await daemon.api('POST', 'cohorts/', 1, cohort)).status,
+    503,
+    'a change that is not an erasure is refused',
+  )
   t.equal((await daemon.api('POST', 'erasures/', 1, { event: 'odd' })).status, 202)
   const receipt = async (): Promise<unknown> => (await daemon.api('GET', 'erasures/1/')).body
   t.ok(await eventually(async () => JSON.stringify(await receipt()).includes('"status":"done"')))

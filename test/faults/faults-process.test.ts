@@ -68,31 +68,34 @@ for (const { what, call, error } of [
   { what: 'a flush fails', call: 'fsync', error: EIO },
   { what: 'a write finds the disk full', call: 'write', error: ENOSPC },
 ]) {
-  t.test(`${what}: the daemon ends immediately, and nothing that was answered is lost`, async (t) => {
-    const folder = t.testdir({ data: {} })
-    const library = compileFaults(folder)
-    if (library === null) {
-      t.comment('skipped: there is no C compiler')
-      return
-    }
-    const dataDir = join(folder, 'data')
-    const faults = join(folder, 'faults')
-    writeFileSync(faults, '')
-    const env = { LD_PRELOAD: library, FAULT_PATH: join(dataDir, 'log'), FAULT_FILE: faults }
-    const daemon = await spawnDaemon({ dataDir, env })
-    const ledger = new EventLedger(seededRandom(error))
-    const load = startLoad(daemon.url, ledger)
-    t.ok(await eventually(async () => ledger.acknowledgedCount > 50))
-    writeFileSync(faults, `${call} ${error}`)
-    const { signal } = await daemon.ended
-    await load.stop()
-    t.equal(signal, 'SIGKILL', 'an ordinary exit could hang in the store')
-    t.match(daemon.lastLines(), /"level":60/, 'the last line gives the reason')
-    writeFileSync(faults, '')
-    const next = await spawnDaemon({ dataDir, env })
-    await checkLedger(t, next, ledger)
-    await next.stop()
-  })
+  t.test(
+    `${what}: the daemon ends immediately, and nothing that was answered is lost`,
+    async (t) => {
+      const folder = t.testdir({ data: {} })
+      const library = compileFaults(folder)
+      if (library === null) {
+        t.comment('skipped: there is no C compiler')
+        return
+      }
+      const dataDir = join(folder, 'data')
+      const faults = join(folder, 'faults')
+      writeFileSync(faults, '')
+      const env = { LD_PRELOAD: library, FAULT_PATH: join(dataDir, 'log'), FAULT_FILE: faults }
+      const daemon = await spawnDaemon({ dataDir, env })
+      const ledger = new EventLedger(seededRandom(error))
+      const load = startLoad(daemon.url, ledger)
+      t.ok(await eventually(async () => ledger.acknowledgedCount > 50))
+      writeFileSync(faults, `${call} ${error}`)
+      const { signal } = await daemon.ended
+      await load.stop()
+      t.equal(signal, 'SIGKILL', 'an ordinary exit could hang in the store')
+      t.match(daemon.lastLines(), /"level":60/, 'the last line gives the reason')
+      writeFileSync(faults, '')
+      const next = await spawnDaemon({ dataDir, env })
+      await checkLedger(t, next, ledger)
+      await next.stop()
+    },
+  )
 }
 
 t.test('a process that was stopped for some seconds continues normally', async (t) => {

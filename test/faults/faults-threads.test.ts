@@ -106,10 +106,16 @@ t.test('a thread that ends is replaced, and its requests are answered with 503',
       await t.test(`${task}: ${way}`, async (t) => {
         await daemon.fault(`${task} ${way}`)
         checkRefusal(t, await ask())
-        t.ok(await eventually(async () => (await ask()).status === 200), 'the next thread does the work')
+        t.ok(
+          await eventually(async () => (await ask()).status === 200),
+          'the next thread does the work',
+        )
         const deaths = (expected.get(threads) ?? 0) + 1
         expected.set(threads, deaths)
-        t.ok(await eventually(async () => (await daemon.deaths(threads)) === deaths), 'the end is counted')
+        t.ok(
+          await eventually(async () => (await daemon.deaths(threads)) === deaths),
+          'the end is counted',
+        )
         t.match(daemon.running.lastLines(), /"level":50.*A thread ended and is replaced/)
       })
     }
@@ -130,23 +136,19 @@ for (const [task, skip] of [
   ['append', false],
   ['process', atFullDepth],
 ] as const) {
-  t.test(
-    `${task}: a thread that ends within a write ends the process`,
-    { skip },
-    async (t) => {
-      const dataDir = join(t.testdir(), 'data')
-      const daemon = await FragileDaemon.start(dataDir)
-      t.equal((await daemon.capture()).status, 200)
-      await untilVisible(daemon.source, daemon.taken[0] ?? '')
-      await daemon.fault(`${task} exit-in-write`)
-      // The waiting client is disconnected. Whether the event was stored is unknown.
-      await daemon.capture().catch(() => null)
-      t.same(await daemon.running.ended, { code: null, signal: 'SIGKILL' })
-      t.match(daemon.running.lastLines(), /"level":60/, 'the last line gives the reason')
-      const next = await FragileDaemon.start(dataDir)
-      t.ok(await eventually(async () => (await next.capture()).status === 200))
-      for (const uuid of [...daemon.taken, ...next.taken]) await untilVisible(next.source, uuid)
-      t.same(await next.running.stop(), { code: 0, signal: null })
-    },
-  )
+  t.test(`${task}: a thread that ends within a write ends the process`, { skip }, async (t) => {
+    const dataDir = join(t.testdir(), 'data')
+    const daemon = await FragileDaemon.start(dataDir)
+    t.equal((await daemon.capture()).status, 200)
+    await untilVisible(daemon.source, daemon.taken[0] ?? '')
+    await daemon.fault(`${task} exit-in-write`)
+    // The waiting client is disconnected. Whether the event was stored is unknown.
+    await daemon.capture().catch(() => null)
+    t.same(await daemon.running.ended, { code: null, signal: 'SIGKILL' })
+    t.match(daemon.running.lastLines(), /"level":60/, 'the last line gives the reason')
+    const next = await FragileDaemon.start(dataDir)
+    t.ok(await eventually(async () => (await next.capture()).status === 200))
+    for (const uuid of [...daemon.taken, ...next.taken]) await untilVisible(next.source, uuid)
+    t.same(await next.running.stop(), { code: 0, signal: null })
+  })
 }

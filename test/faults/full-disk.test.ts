@@ -114,7 +114,10 @@ async function startOnFullDisk(t: Test, dataDir: string, ballast: string): Promi
     t.equal((await decide(daemon, 1)).status, 200, 'decisions are made')
     t.notOk(await traffic.send(newEvents()), 'events are refused')
     rmSync(ballast)
-    t.ok(await eventually(() => traffic.send(newEvents())), 'the events are accepted once there is space')
+    t.ok(
+      await eventually(() => traffic.send(newEvents())),
+      'the events are accepted once there is space',
+    )
     t.same(traffic.others, [])
     t.same(await daemon.stop(), { code: 0, signal: null })
   } finally {

@@ -134,14 +134,22 @@ t.test('random histories lead to the same persons from the start of the log', as
     const persons = log.reader.persons().list(page)
     t.equal(persons.results.length, persons.count, `the counts of history ${query} are equal`)
     const linked = persons.results.flatMap((person) => person.distinct_ids)
-    t.equal(new Set(linked).size, linked.length, `no distinct_id belongs to two persons in ${query}`)
+    t.equal(
+      new Set(linked).size,
+      linked.length,
+      `no distinct_id belongs to two persons in ${query}`,
+    )
   }
   t.equal(await replay(log.dataDir, `${dir}/one`, 1), digest, 'each event has its own transaction')
   t.equal(await replay(log.dataDir, `${dir}/three`, 3), digest, 'a transaction has several events')
   t.equal(await replay(log.dataDir, `${dir}/all`, 1e9), digest, 'one transaction has all events')
   const forgetful = await replay(log.dataDir, `${dir}/forgetful`, 1, 0)
   t.equal(forgetful, digest, 'changed persons are evicted')
-  t.equal(await replay(log.dataDir, `${dir}/lazy`, 7, 0), digest, 'a transaction has several events, and persons are evicted')
+  t.equal(
+    await replay(log.dataDir, `${dir}/lazy`, 7, 0),
+    digest,
+    'a transaction has several events, and persons are evicted',
+  )
 })
 
 t.test('a process that is killed repeatedly ends with the same persons', async (t) => {

@@ -123,51 +123,57 @@ async function until(isMet: () => boolean): Promise<boolean> {
   return isMet()
 }
 
-t.test('slow clients of every kind are disconnected, and others are answered meanwhile', async (t) => {
-  const { url, port, server, metrics, budget } = await start(t, () => ({ readerStallMs: 2000 }))
-  const clients = Object.keys(KINDS).flatMap((kind) =>
-    Array.from({ length: CLIENTS_OF_EACH_KIND }, () => ({
-      kind,
-      client: new SlowClient(port, kind),
-    })),
-  )
-  t.teardown(() => {
-    for (const { client } of clients) client.close()
-  })
-  t.ok(await until(() => metrics.httpConnections.value >= clients.length))
-  let answered = 0
-  const isOver = (): boolean => metrics.httpConnections.value <= 1
-  const deadline = performance.now() + WAIT_MS_MAX
-  while (!isOver() && performance.now() < deadline) {
-    const { status } = await ask(`${url}/body`, { method: 'POST', body: 'healthy' })
-    if (status !== 200) t.fail(`a healthy client got ${status}`)
-    if (!isOver()) answered++
-    await sleep(20)
-  }
-  t.ok(isOver(), `${metrics.httpConnections.value} connections are left`)
-  t.ok(
-    answered > 10,
-    `${answered} healthy requests were answered before the last slow client was disconnected`,
-  )
-  for (const kind of Object.keys(KINDS)) {
-    if (kind === 'never reads') continue
-    const each = clients.filter((client) => client.kind === kind)
-    // The server notices a little earlier than the clients.
-    t.ok(await until(() => each.every(({ client }) => client.isCut)), kind)
-  }
-  t.ok(await until(() => server.requestsInProgress === 0))
-  t.equal(budget.bytesInFlight, 0, 'their resources are released')
-})
+t.test(
+  'slow clients of every kind are disconnected, and others are answered meanwhile',
+  async (t) => {
+    const { url, port, server, metrics, budget } = await start(t, () => ({ readerStallMs: 2000 }))
+    const clients = Object.keys(KINDS).flatMap((kind) =>
+      Array.from({ length: CLIENTS_OF_EACH_KIND }, () => ({
+        kind,
+        client: new SlowClient(port, kind),
+      })),
+    )
+    t.teardown(() => {
+      for (const { client } of clients) client.close()
+    })
+    t.ok(await until(() => metrics.httpConnections.value >= clients.length))
+    let answered = 0
+    const isOver = (): boolean => metrics.httpConnections.value <= 1
+    const deadline = performance.now() + WAIT_MS_MAX
+    while (!isOver() && performance.now() < deadline) {
+      const { status } = await ask(`${url}/body`, { method: 'POST', body: 'healthy' })
+      if (status !== 200) t.fail(`a healthy client got ${status}`)
+      if (!isOver()) answered++
+      await sleep(20)
+    }
+    t.ok(isOver(), `${metrics.httpConnections.value} connections are left`)
+    t.ok(
+      answered > 10,
+      `${answered} healthy requests were answered before the last slow client was disconnected`,
+    )
+    for (const kind of Object.keys(KINDS)) {
+      if (kind === 'never reads') continue
+      const each = clients.filter((client) => client.kind === kind)
+      // The server notices a little earlier than the clients.
+      t.ok(await until(() => each.every(({ client }) => client.isCut)), kind)
+    }
+    t.ok(await until(() => server.requestsInProgress === 0))
+    t.equal(budget.bytesInFlight, 0, 'their resources are released')
+  },
+)
 
-t.test('a large answer that the client does not read is held for a limited time only', async (t) => {
-  const limits = { readerStallMs: 400, waitingBytesMax: 512 * MIB }
-  const { port, server, metrics } = await start(t, () => limits)
-  const clients = Array.from({ length: 20 }, () => new SlowClient(port, 'never reads'))
-  t.ok(await until(() => server.requestsInProgress === clients.length))
-  t.ok(await until(() => server.requestsInProgress === 0))
-  t.equal(metrics.httpRequestsAborted.value, clients.length)
-  for (const client of clients) client.close()
-})
+t.test(
+  'a large answer that the client does not read is held for a limited time only',
+  async (t) => {
+    const limits = { readerStallMs: 400, waitingBytesMax: 512 * MIB }
+    const { port, server, metrics } = await start(t, () => limits)
+    const clients = Array.from({ length: 20 }, () => new SlowClient(port, 'never reads'))
+    t.ok(await until(() => server.requestsInProgress === clients.length))
+    t.ok(await until(() => server.requestsInProgress === 0))
+    t.equal(metrics.httpRequestsAborted.value, clients.length)
+    for (const client of clients) client.close()
+  },
+)
 
 t.test('connections beyond the limit are closed immediately, others continue', async (t) => {
   const { url, port, metrics } = await start(t, () => ({ connectionsMax: 30 }))
@@ -179,39 +185,46 @@ t.test('connections beyond the limit are closed immediately, others continue', a
   t.equal(cut(), 31)
   t.equal(metrics.httpConnections.value, 30)
   t.equal(metrics.httpConnectionsRefused.value, 31)
-  t.equal((await ask(`${url}/body`, { method: 'POST', body: 'x' })).status, 200, 'the connection is kept alive')
+  t.equal(
+    (await ask(`${url}/body`, { method: 'POST', body: 'x' })).status,
+    200,
+    'the connection is kept alive',
+  )
   for (const client of clients) client.close()
   t.ok(await until(() => metrics.httpConnections.value <= 1))
   const fresh = await ask(`${url}/body`, { method: 'POST', body: 'x', isAlone: true })
   t.equal(fresh.status, 200, 'there is room again')
 })
 
-t.test('one address may open a limited number of connections a second; proxies are exempt', async (t) => {
-  const limits = (metrics: ServiceMetrics) =>
-    new RateLimits({
-      ...NO_LIMITS,
-      addressConnectionsPerSecondMax: 1,
-      // No time passes, so the bucket is not refilled while connections are opened.
-      clock: { now: () => 0, monotonic: () => 0 },
-      refused: metrics.httpRateLimited,
-    })
-  const limited = await start(t, (metrics) => ({ limits: limits(metrics) }))
-  const open = async ({ port, metrics }: Awaited<ReturnType<typeof start>>): Promise<number> => {
-    const clients = Array.from({ length: 60 }, () => new SlowClient(port, 'says nothing'))
-    const refused = () => metrics.httpRateLimited.with('address_connections').value
-    const cutCount = () => clients.filter(({ isCut }) => isCut).length
-    await until(() => metrics.httpConnections.value + refused() >= clients.length)
-    await until(() => cutCount() >= refused())
-    const cut = cutCount()
-    for (const client of clients) client.close()
-    return cut
-  }
-  const cut = await open(limited)
-  t.equal(cut, 50, 'the first ten of 60 stay open')
-  t.equal(limited.metrics.httpRateLimited.with('address_connections').value, cut)
-  const trusting = await start(t, (metrics) => ({
-    limits: limits(metrics),
-    trustedProxies: new TrustedProxies(['127.0.0.1']),
-  }))
-  t.equal(await open(trusting), 0)
-})
+t.test(
+  'one address may open a limited number of connections a second; proxies are exempt',
+  async (t) => {
+    const limits = (metrics: ServiceMetrics) =>
+      new RateLimits({
+        ...NO_LIMITS,
+        addressConnectionsPerSecondMax: 1,
+        // No time passes, so the bucket is not refilled while connections are opened.
+        clock: { now: () => 0, monotonic: () => 0 },
+        refused: metrics.httpRateLimited,
+      })
+    const limited = await start(t, (metrics) => ({ limits: limits(metrics) }))
+    const open = async ({ port, metrics }: Awaited<ReturnType<typeof start>>): Promise<number> => {
+      const clients = Array.from({ length: 60 }, () => new SlowClient(port, 'says nothing'))
+      const refused = () => metrics.httpRateLimited.with('address_connections').value
+      const cutCount = () => clients.filter(({ isCut }) => isCut).length
+      await until(() => metrics.httpConnections.value + refused() >= clients.length)
+      await until(() => cutCount() >= refused())
+      const cut = cutCount()
+      for (const client of clients) client.close()
+      return cut
+    }
+    const cut = await open(limited)
+    t.equal(cut, 50, 'the first ten of 60 stay open')
+    t.equal(limited.metrics.httpRateLimited.with('address_connections').value, cut)
+    const trusting = await start(t, (metrics) => ({
+      limits: limits(metrics),
+      trustedProxies: new TrustedProxies(['127.0.0.1']),
+    }))
+    t.equal(await open(trusting), 0)
+  },
+)

@@ -136,7 +136,10 @@ t.test(
     const holding = conditions.map(
       (condition) => persons.filter((properties) => isHolding(condition, properties)).length,
     )
-    t.ok(Math.min(...holding) > 0 && Math.max(...holding) < 100, 'no condition holds for all persons or for none')
+    t.ok(
+      Math.min(...holding) > 0 && Math.max(...holding) < 100,
+      'no condition holds for all persons or for none',
+    )
   },
 )
 
@@ -199,7 +202,11 @@ t.test('only an answer of the cached layout is recognised without reading its he
   t.equal(layout.match(known, known.length - 1), 0, 'the answer is incomplete')
   const other = Buffer.from(`${head('404 Nope', 0)}`)
   t.equal(other.length, known.length)
-  t.equal(layout.match(other, other.length), 0, 'the size is equal, but the length of the body differs')
+  t.equal(
+    layout.match(other, other.length),
+    0,
+    'the size is equal, but the length of the body differs',
+  )
 })
 
 t.test('a closing answer and a refusal are recognised', async (t) => {
@@ -267,16 +274,22 @@ t.test('a target is compared with the ratio or the value, in its direction', asy
   t.equal(judge('b', input).ratio, 0.9)
 })
 
-t.test('the document keeps other text and the sections of benchmarks that did not run', async (t) => {
-  const order = ['one', 'two', 'three']
-  const first = documentText('', [result('two', 11), result('one', 22)], order)
-  t.ok(first.indexOf('## one') < first.indexOf('## two'), 'the sections are in the order of the table')
-  t.match(first, /Not measured yet: three\./)
-  const edited = `${first.replace('# Benchmarks', '# Benchmarks\n\nBy hand.')}\nBelow, by hand.\n`
-  const second = documentText(edited, [result('two', 33)], order)
-  t.match(second, /By hand\.[\s\S]*22 ms[\s\S]*33 ms[\s\S]*Below, by hand\./)
-  t.notMatch(second, /11 ms/)
-})
+t.test(
+  'the document keeps other text and the sections of benchmarks that did not run',
+  async (t) => {
+    const order = ['one', 'two', 'three']
+    const first = documentText('', [result('two', 11), result('one', 22)], order)
+    t.ok(
+      first.indexOf('## one') < first.indexOf('## two'),
+      'the sections are in the order of the table',
+    )
+    t.match(first, /Not measured yet: three\./)
+    const edited = `${first.replace('# Benchmarks', '# Benchmarks\n\nBy hand.')}\nBelow, by hand.\n`
+    const second = documentText(edited, [result('two', 33)], order)
+    t.match(second, /By hand\.[\s\S]*22 ms[\s\S]*33 ms[\s\S]*Below, by hand\./)
+    t.notMatch(second, /11 ms/)
+  },
+)
 
 t.test('only the line "ready" of the log gives the address of the daemon', async (t) => {
   t.equal(parseReadyLine('Tenrec is ready'), null)
@@ -297,7 +310,10 @@ t.test('the analytics workload is repeatable and has the documented properties',
   t.equal(new Set(events.map(({ uuid }) => uuid)).size, size.events)
   t.equal(new Set(events.map(({ person }) => person)).size, size.persons, 'all persons are there')
   const searched = events.filter(({ properties }) => properties.channel === SEARCHED_CHANNEL)
-  t.ok(Math.abs(searched.length / size.events - 0.1) < 0.02, `${searched.length} events are searched`)
+  t.ok(
+    Math.abs(searched.length / size.events - 0.1) < 0.02,
+    `${searched.length} events are searched`,
+  )
   const start = WORKLOAD_START_MS / 1000
   const end = start + WORKLOAD_DAYS * 86_400
   t.ok(events.every(({ timeSeconds }) => timeSeconds >= start && timeSeconds < end))
@@ -312,23 +328,20 @@ t.test('the analytics workload is repeatable and has the documented properties',
   }
 })
 
-t.test(
-  'the events of the analytics workload are stored once, with their persons',
-  async (t) => {
-    const dataDir = t.testdir()
-    const store = new AnalyticStore(dataDir)
-    const workload = new AnalyticWorkload({ seed: 1, events: 500, persons: 50 })
-    for (let count = 0; count < 500; count++) {
-      const event = workload.next()
-      store.add(event, `person-${event.person}`)
-    }
-    store.commit()
-    await store.close()
-    const reader = new EventReader({ dataDir })
-    t.match(reader.statistics().projects, [{ projectId: 1, rows: 500, distinctIds: 50 }])
-    await reader.close()
-  },
-)
+t.test('the events of the analytics workload are stored once, with their persons', async (t) => {
+  const dataDir = t.testdir()
+  const store = new AnalyticStore(dataDir)
+  const workload = new AnalyticWorkload({ seed: 1, events: 500, persons: 50 })
+  for (let count = 0; count < 500; count++) {
+    const event = workload.next()
+    store.add(event, `person-${event.person}`)
+  }
+  store.commit()
+  await store.close()
+  const reader = new EventReader({ dataDir })
+  t.match(reader.statistics().projects, [{ projectId: 1, rows: 500, distinctIds: 50 }])
+  await reader.close()
+})
 
 t.test('answers of both sides must have the same persons with the same values', async (t) => {
   const ours = new Map([

@@ -187,18 +187,21 @@ const INGESTION = [
   ['decisions', 'Decisions', 'Flag decisions'],
 ] as const
 
-t.test('the documents describe the rules of ingestion in sections that the code cites', async (t) => {
-  const cited = new Set(CITATIONS.map(({ title }) => title))
-  const titles = INGESTION.flatMap(([page, first, behind]) => {
-    const all = headings(textOf(`docs/compatibility/${page}.md`))
-    const stretch = all.slice(all.indexOf(first), behind === '' ? undefined : all.indexOf(behind))
-    t.ok(stretch.length > 1, page)
-    return stretch
-  })
-  // Two headings only group others.
-  const uncited = titles.filter((title) => !cited.has(title))
-  t.strictSame(uncited, ['Keys of ingestion', 'Events'])
-})
+t.test(
+  'the documents describe the rules of ingestion in sections that the code cites',
+  async (t) => {
+    const cited = new Set(CITATIONS.map(({ title }) => title))
+    const titles = INGESTION.flatMap(([page, first, behind]) => {
+      const all = headings(textOf(`docs/compatibility/${page}.md`))
+      const stretch = all.slice(all.indexOf(first), behind === '' ? undefined : all.indexOf(behind))
+      t.ok(stretch.length > 1, page)
+      return stretch
+    })
+    // Two headings only group others.
+    const uncited = titles.filter((title) => !cited.has(title))
+    t.strictSame(uncited, ['Keys of ingestion', 'Events'])
+  },
+)
 
 t.test('links lead to headings that exist', async (t) => {
   const offences: string[] = []

@@ -353,21 +353,24 @@ function proseLines(text: string): readonly string[] {
   })
 }
 
-t.test('a document has one title, on its first line, and its links lead to existing files', async (t) => {
-  const offences: string[] = []
-  for (const path of FILES.filter((file) => file.endsWith('.md'))) {
-    const lines = proseLines(readFileSync(path, 'utf8'))
-    const titles = lines.filter((line) => line.startsWith('# ')).length
-    if (titles !== 1 || !lines[0]?.startsWith('# ')) offences.push(`${path} has ${titles} titles`)
-    for (const [index, line] of lines.entries()) {
-      for (const [, target = ''] of line.matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)) {
-        if (/^[a-z]+:/.test(target) || existsSync(join(dirname(path), target))) continue
-        offences.push(`${path}:${index + 1} links to ${target}, which does not exist`)
+t.test(
+  'a document has one title, on its first line, and its links lead to existing files',
+  async (t) => {
+    const offences: string[] = []
+    for (const path of FILES.filter((file) => file.endsWith('.md'))) {
+      const lines = proseLines(readFileSync(path, 'utf8'))
+      const titles = lines.filter((line) => line.startsWith('# ')).length
+      if (titles !== 1 || !lines[0]?.startsWith('# ')) offences.push(`${path} has ${titles} titles`)
+      for (const [index, line] of lines.entries()) {
+        for (const [, target = ''] of line.matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)) {
+          if (/^[a-z]+:/.test(target) || existsSync(join(dirname(path), target))) continue
+          offences.push(`${path}:${index + 1} links to ${target}, which does not exist`)
+        }
       }
     }
-  }
-  t.strictSame(offences, [])
-})
+    t.strictSame(offences, [])
+  },
+)
 
 t.test('the lock file names no host', async (t) => {
   // The workspace of the tests is a folder here.

@@ -38,41 +38,42 @@ function slabRecorder(bodyBytesMax: number) {
   return { bodies, setUp, answerAll }
 }
 
-t.test(
-  'large bodies arrive unchanged in slabs, in parallel and one after the other',
-  async (t) => {
-    const { bodies, setUp, answerAll } = slabRecorder(8 * MIB)
-    const { port, budget, errors } = await startServer(t, setUp, { budgetBytesMax: 400 * MIB })
-    for (const round of [0, 1]) {
-      const sent = Array.from({ length: SLABS_MAX }, (_, index) =>
-        bytesOf(2 * MIB + 1000 * index + round).fill(round * SLABS_MAX + index, 1_500_000),
-      )
-      const clients = sent.map((body, index) => {
-        const half = body.subarray(0, MIB)
-        const rest = body.subarray(MIB)
-        const parts =
-          index % 2 === 0
-            ? [post(body.length), body]
-            : [CHUNKED, chunk(half), chunk(rest), '0\r\n\r\n']
-        return talk(port, parts, { answers: 1 })
-      })
-      t.ok(await until(() => bodies.length === SLABS_MAX))
-      t.ok(bodies.every(({ body, slab }) => slab !== null && body.buffer === slab.memory))
-      t.equal(new Set(bodies.map(({ body }) => body.buffer)).size, SLABS_MAX, 'each body in its own slab')
-      t.same(
-        bodies.map(({ body }) => checksumOf(body)).sort(),
-        sent.map(checksumOf).sort(),
-        'with its own bytes',
-      )
-      t.equal(budget.slabs.inUse, SLABS_MAX)
-      answerAll()
-      t.ok((await Promise.all(clients)).every(({ statuses }) => statuses[0] === 200))
-      t.equal(budget.slabs.inUse, 0)
-    }
-    t.equal(budget.bytesInFlight, 0)
-    t.same(errors, [])
-  },
-)
+t.test('large bodies arrive unchanged in slabs, in parallel and one after the other', async (t) => {
+  const { bodies, setUp, answerAll } = slabRecorder(8 * MIB)
+  const { port, budget, errors } = await startServer(t, setUp, { budgetBytesMax: 400 * MIB })
+  for (const round of [0, 1]) {
+    const sent = Array.from({ length: SLABS_MAX }, (_, index) =>
+      bytesOf(2 * MIB + 1000 * index + round).fill(round * SLABS_MAX + index, 1_500_000),
+    )
+    const clients = sent.map((body, index) => {
+      const half = body.subarray(0, MIB)
+      const rest = body.subarray(MIB)
+      const parts =
+        index % 2 === 0
+          ? [post(body.length), body]
+          : [CHUNKED, chunk(half), chunk(rest), '0\r\n\r\n']
+      return talk(port, parts, { answers: 1 })
+    })
+    t.ok(await until(() => bodies.length === SLABS_MAX))
+    t.ok(bodies.every(({ body, slab }) => slab !== null && body.buffer === slab.memory))
+    t.equal(
+      new Set(bodies.map(({ body }) => body.buffer)).size,
+      SLABS_MAX,
+      'each body in its own slab',
+    )
+    t.same(
+      bodies.map(({ body }) => checksumOf(body)).sort(),
+      sent.map(checksumOf).sort(),
+      'with its own bytes',
+    )
+    t.equal(budget.slabs.inUse, SLABS_MAX)
+    answerAll()
+    t.ok((await Promise.all(clients)).every(({ statuses }) => statuses[0] === 200))
+    t.equal(budget.slabs.inUse, 0)
+  }
+  t.equal(budget.bytesInFlight, 0)
+  t.same(errors, [])
+})
 
 t.test('bodies that the main thread does not parse are in slabs of their size', async (t) => {
   const { bodies, setUp, answerAll } = slabRecorder(8 * MIB)
@@ -106,19 +107,22 @@ t.test('bodies that the main thread does not parse are in slabs of their size', 
   t.same(errors, [])
 })
 
-t.test('a client that has sent fewer bytes than the main thread would parse holds no slab', async (t) => {
-  const { setUp } = slabRecorder(8 * MIB)
-  const { port, budget } = await startServer(t, setUp)
-  const client = connect(port, '127.0.0.1')
-  client.write(Buffer.concat([Buffer.from(post(MIB)), bytesOf(60_000)]))
-  t.ok(await until(() => budget.bytesInFlight === MIB))
-  await pause(50)
-  t.equal(budget.slabs.inUse, 0)
-  client.write(bytesOf(100_000))
-  t.ok(await until(() => budget.slabs.inUse === 1))
-  client.resetAndDestroy()
-  t.ok(await until(() => budget.slabs.inUse === 0 && budget.bytesInFlight === 0))
-})
+t.test(
+  'a client that has sent fewer bytes than the main thread would parse holds no slab',
+  async (t) => {
+    const { setUp } = slabRecorder(8 * MIB)
+    const { port, budget } = await startServer(t, setUp)
+    const client = connect(port, '127.0.0.1')
+    client.write(Buffer.concat([Buffer.from(post(MIB)), bytesOf(60_000)]))
+    t.ok(await until(() => budget.bytesInFlight === MIB))
+    await pause(50)
+    t.equal(budget.slabs.inUse, 0)
+    client.write(bytesOf(100_000))
+    t.ok(await until(() => budget.slabs.inUse === 1))
+    client.resetAndDestroy()
+    t.ok(await until(() => budget.slabs.inUse === 0 && budget.bytesInFlight === 0))
+  },
+)
 
 t.test('without a free slab a large body gets its own memory', async (t) => {
   const { bodies, setUp, answerAll } = slabRecorder(30 * MIB)
@@ -126,7 +130,11 @@ t.test('without a free slab a large body gets its own memory', async (t) => {
   const body = bytesOf(2 * MIB)
   const clients = [1, 2, 3].map(() => talk(port, [post(2 * MIB), body], { answers: 1 }))
   t.ok(await until(() => bodies.length === 3))
-  t.equal(bodies.filter(({ slab }) => slab === null).length, 1, 'the budget has room for two bodies')
+  t.equal(
+    bodies.filter(({ slab }) => slab === null).length,
+    1,
+    'the budget has room for two bodies',
+  )
   t.ok(bodies.every(({ body: received }) => checksumOf(received) === checksumOf(body)))
   answerAll()
   await Promise.all(clients)

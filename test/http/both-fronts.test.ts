@@ -238,18 +238,15 @@ const REFUSED: Readonly<Record<string, readonly [bytes: string, ...statuses: num
 }
 
 for (const front of FRONTS) {
-  t.test(
-    `${front}: malformed HTTP/1.1 is refused, and the connection is closed`,
-    async (t) => {
-      const { port } = await start(t, front)
-      const asking = Object.entries(REFUSED).map(async ([name, [bytes, ...allowed]]) => {
-        const { statuses, isClosed } = await talk(port, bytes)
-        t.ok(isClosed, `${name}: closed`)
-        t.ok(statuses.length <= 1 && statuses.every((one) => allowed.includes(one)), name)
-      })
-      await Promise.all(asking)
-    },
-  )
+  t.test(`${front}: malformed HTTP/1.1 is refused, and the connection is closed`, async (t) => {
+    const { port } = await start(t, front)
+    const asking = Object.entries(REFUSED).map(async ([name, [bytes, ...allowed]]) => {
+      const { statuses, isClosed } = await talk(port, bytes)
+      t.ok(isClosed, `${name}: closed`)
+      t.ok(statuses.length <= 1 && statuses.every((one) => allowed.includes(one)), name)
+    })
+    await Promise.all(asking)
+  })
 }
 
 /** uWebSockets.js waits for the rest of these requests until the connection times out. */
@@ -306,36 +303,43 @@ for (const front of FRONTS) {
     }
     t.same((await talk(port, request('FOO /nothing'), { answers: 1 })).statuses, [404])
     const withBody = request('FOO /echo', 'Content-Length: 6\r\n', 'hidden')
-    t.notMatch((await talk(port, withBody, { answers: 1 })).text, /"text":""/, 'no partial request was handled')
+    t.notMatch(
+      (await talk(port, withBody, { answers: 1 })).text,
+      /"text":""/,
+      'no partial request was handled',
+    )
     t.equal(metrics.httpRequests.with('/one', '405').value, 3)
   })
 
-  t.test(`${front}: a large answer is complete, and a stalled reader is disconnected`, async (t) => {
-    const { port, server, metrics } = await start(t, front, { readerStallMs: 300 })
-    const chunks: Buffer[] = []
-    let bytes = 0
-    const reader = connect(port, '127.0.0.1')
-    reader.on('data', (chunk: Buffer) => {
-      chunks.push(chunk)
-      bytes += chunk.length
-    })
-    reader.write(request('GET /large'))
-    const expected = Buffer.concat([LARGE.subarray(0, 5), LARGE])
-    const headBytes = () => (chunks[0]?.indexOf('\r\n\r\n') ?? 0) + 4
-    t.ok(await until(() => bytes === headBytes() + expected.length), 'as long as announced')
-    const first = Buffer.concat(chunks)
-    const body = first.subarray(headBytes())
-    t.ok(body.equals(expected), 'complete and in order')
-    reader.destroy()
-    t.ok(await until(() => server.requestsInProgress === 0))
-    const stopped = stoppedReader(t, port, '/large')
-    t.ok(await until(() => server.requestsInProgress === 1))
-    t.ok(await until(() => metrics.httpAnswerBytesWaiting.value > 0), 'the answer waits')
-    t.ok(await until(() => server.requestsInProgress === 0), 'the answer is abandoned')
-    t.equal(metrics.httpAnswerBytesWaiting.value, 0)
-    t.equal(metrics.httpReadersCut.with('stalled').value, 1)
-    stopped.destroy()
-  })
+  t.test(
+    `${front}: a large answer is complete, and a stalled reader is disconnected`,
+    async (t) => {
+      const { port, server, metrics } = await start(t, front, { readerStallMs: 300 })
+      const chunks: Buffer[] = []
+      let bytes = 0
+      const reader = connect(port, '127.0.0.1')
+      reader.on('data', (chunk: Buffer) => {
+        chunks.push(chunk)
+        bytes += chunk.length
+      })
+      reader.write(request('GET /large'))
+      const expected = Buffer.concat([LARGE.subarray(0, 5), LARGE])
+      const headBytes = () => (chunks[0]?.indexOf('\r\n\r\n') ?? 0) + 4
+      t.ok(await until(() => bytes === headBytes() + expected.length), 'as long as announced')
+      const first = Buffer.concat(chunks)
+      const body = first.subarray(headBytes())
+      t.ok(body.equals(expected), 'complete and in order')
+      reader.destroy()
+      t.ok(await until(() => server.requestsInProgress === 0))
+      const stopped = stoppedReader(t, port, '/large')
+      t.ok(await until(() => server.requestsInProgress === 1))
+      t.ok(await until(() => metrics.httpAnswerBytesWaiting.value > 0), 'the answer waits')
+      t.ok(await until(() => server.requestsInProgress === 0), 'the answer is abandoned')
+      t.equal(metrics.httpAnswerBytesWaiting.value, 0)
+      t.equal(metrics.httpReadersCut.with('stalled').value, 1)
+      stopped.destroy()
+    },
+  )
 
   t.test(`${front}: a slow body is aborted, and a disconnected client is noticed`, async (t) => {
     let nowMs = 0
@@ -361,20 +365,17 @@ for (const front of FRONTS) {
     t.equal(budget.bytesInFlight, 0)
   })
 
-  t.test(
-    `${front}: a late body does not hide an answer that was sent before it`,
-    async (t) => {
-      const { port } = await start(t, front)
-      const body = Buffer.alloc(3 * MIB)
-      const head = request('POST /echo', `Content-Length: ${body.length}\r\n`)
-      const socket = connect({ port, host: '127.0.0.1' })
-      const answer = collect(socket, { answers: 1 })
-      socket.write(head)
-      await pause(20)
-      socket.write(body)
-      t.same((await answer).statuses, [413])
-    },
-  )
+  t.test(`${front}: a late body does not hide an answer that was sent before it`, async (t) => {
+    const { port } = await start(t, front)
+    const body = Buffer.alloc(3 * MIB)
+    const head = request('POST /echo', `Content-Length: ${body.length}\r\n`)
+    const socket = connect({ port, host: '127.0.0.1' })
+    const answer = collect(socket, { answers: 1 })
+    socket.write(head)
+    await pause(20)
+    socket.write(body)
+    t.same((await answer).statuses, [413])
+  })
 
   t.test(`${front}: connections beyond the limit are closed at once`, async (t) => {
     const { port, metrics } = await start(t, front, { connectionsMax: 2 })

@@ -103,14 +103,17 @@ t.test('blanks, invisible characters and full-width signs do not hide a formula'
   t.doesNotThrow(() => fc.assert(holds, runsOf(100)))
 })
 
-t.test('a text that does not start with a sign is unchanged, whatever blanks precede it', async (t) => {
-  const skipped = fc.string({ unit: fc.constantFrom(...SKIPPED), maxLength: 8 })
-  const rest = fc.stringMatching(/^[a-z0-9'"]/)
-  const holds = fc.property(skipped, rest, (blanks, text) => {
-    return parseCsv(`${csvCell(blanks + text)}\r\n`)[0]?.[0] === blanks + text
-  })
-  t.doesNotThrow(() => fc.assert(holds, runsOf(100)))
-})
+t.test(
+  'a text that does not start with a sign is unchanged, whatever blanks precede it',
+  async (t) => {
+    const skipped = fc.string({ unit: fc.constantFrom(...SKIPPED), maxLength: 8 })
+    const rest = fc.stringMatching(/^[a-z0-9'"]/)
+    const holds = fc.property(skipped, rest, (blanks, text) => {
+      return parseCsv(`${csvCell(blanks + text)}\r\n`)[0]?.[0] === blanks + text
+    })
+    t.doesNotThrow(() => fc.assert(holds, runsOf(100)))
+  },
+)
 
 t.test('only own properties become columns', async (t) => {
   const row = JSON.parse('{"__proto__":{"a":1},"constructor":"c"}') as object
@@ -142,17 +145,20 @@ t.test('the first cells of a table are read', async (t) => {
   }
 })
 
-t.test('a table with any separator is read, and the protecting apostrophes are removed', async (t) => {
-  t.strictSame(
-    [...csvRecords('a;"b;""c";\r\n;x\n', ';', 'csv')],
-    [
-      ['a', 'b;"c', ''],
-      ['', 'x'],
-    ],
-  )
-  t.strictSame([...csvRecords('a\tb', '\t', 'csv')], [['a', 'b']])
-  for (const text of ['=y', '-x', '+49 170 1', '@z', '\tx']) {
-    t.equal(unguardedCell(csvCell(text)), text)
-  }
-  for (const cell of ["'a", "it's", "'-5", '=y', '']) t.equal(unguardedCell(cell), null, cell)
-})
+t.test(
+  'a table with any separator is read, and the protecting apostrophes are removed',
+  async (t) => {
+    t.strictSame(
+      [...csvRecords('a;"b;""c";\r\n;x\n', ';', 'csv')],
+      [
+        ['a', 'b;"c', ''],
+        ['', 'x'],
+      ],
+    )
+    t.strictSame([...csvRecords('a\tb', '\t', 'csv')], [['a', 'b']])
+    for (const text of ['=y', '-x', '+49 170 1', '@z', '\tx']) {
+      t.equal(unguardedCell(csvCell(text)), text)
+    }
+    for (const cell of ["'a", "it's", "'-5", '=y', '']) t.equal(unguardedCell(cell), null, cell)
+  },
+)

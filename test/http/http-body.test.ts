@@ -103,16 +103,19 @@ t.test('a client that first sends all of a refused body still reads the answer',
   t.match(received.text, /connection: close/i)
 })
 
-t.test('a chunked body is refused at the first byte above the limit, and the connection is closed', async (t) => {
-  const { seen, setUp } = recorder(1000)
-  const { port, budget } = await startServer(t, setUp)
-  const fits = await talk(port, [CHUNKED, chunk(bytesOf(1000)), '0\r\n\r\n'], { answers: 1 })
-  t.same(fits.statuses, [200])
-  const over = await talk(port, [CHUNKED, chunk(bytesOf(900)), chunk(bytesOf(101))])
-  t.same([over.statuses, over.isClosed], [[413], true])
-  t.equal(seen.length, 1)
-  t.equal(budget.bytesInFlight, 0)
-})
+t.test(
+  'a chunked body is refused at the first byte above the limit, and the connection is closed',
+  async (t) => {
+    const { seen, setUp } = recorder(1000)
+    const { port, budget } = await startServer(t, setUp)
+    const fits = await talk(port, [CHUNKED, chunk(bytesOf(1000)), '0\r\n\r\n'], { answers: 1 })
+    t.same(fits.statuses, [200])
+    const over = await talk(port, [CHUNKED, chunk(bytesOf(900)), chunk(bytesOf(101))])
+    t.same([over.statuses, over.isClosed], [[413], true])
+    t.equal(seen.length, 1)
+    t.equal(budget.bytesInFlight, 0)
+  },
+)
 
 t.test('beyond the memory budget clients get 503, and the others are served', async (t) => {
   const { seen, setUp, answerAll } = recorder(MIB, true)
@@ -218,27 +221,27 @@ t.test('an upload that is too slow is aborted, and a steady one is not', async (
   t.equal(budget.bytesInFlight, 0)
 })
 
-t.test(
-  'a chunked body that never begins ends with its client or after a timeout',
-  async (t) => {
-    const { seen, setUp } = recorder(MIB)
-    const pace = { graceMs: 200, bytesPerSecondMin: 1_000_000 }
-    const { port, server, budget, metrics } = await startServer(t, setUp, { pace })
-    const leaver = connect(port, '127.0.0.1')
-    leaver.write(CHUNKED)
-    t.ok(await until(() => server.requestsInProgress === 1))
-    leaver.resetAndDestroy()
-    t.ok(await until(() => server.requestsInProgress === 0), 'nothing waits for a disconnected client')
-    t.equal(metrics.httpRequestsInProgress.value, 0)
-    t.equal(metrics.httpRequestsAborted.value, 1)
-    const silent = await talk(port, CHUNKED)
-    t.same([silent.statuses, silent.isClosed], [[], true], 'a silent client is disconnected')
-    t.equal(server.requestsInProgress, 0)
-    const empty = await talk(port, [CHUNKED, '0\r\n\r\n'])
-    t.same([empty.statuses, seen.map(({ bytes }) => bytes)], [[200], [0]], 'an empty body is valid')
-    t.equal(budget.bytesInFlight, 0)
-  },
-)
+t.test('a chunked body that never begins ends with its client or after a timeout', async (t) => {
+  const { seen, setUp } = recorder(MIB)
+  const pace = { graceMs: 200, bytesPerSecondMin: 1_000_000 }
+  const { port, server, budget, metrics } = await startServer(t, setUp, { pace })
+  const leaver = connect(port, '127.0.0.1')
+  leaver.write(CHUNKED)
+  t.ok(await until(() => server.requestsInProgress === 1))
+  leaver.resetAndDestroy()
+  t.ok(
+    await until(() => server.requestsInProgress === 0),
+    'nothing waits for a disconnected client',
+  )
+  t.equal(metrics.httpRequestsInProgress.value, 0)
+  t.equal(metrics.httpRequestsAborted.value, 1)
+  const silent = await talk(port, CHUNKED)
+  t.same([silent.statuses, silent.isClosed], [[], true], 'a silent client is disconnected')
+  t.equal(server.requestsInProgress, 0)
+  const empty = await talk(port, [CHUNKED, '0\r\n\r\n'])
+  t.same([empty.statuses, seen.map(({ bytes }) => bytes)], [[200], [0]], 'an empty body is valid')
+  t.equal(budget.bytesInFlight, 0)
+})
 
 t.test('a handler that fails on a body is answered with 500 and logged', async (t) => {
   const { setUp } = recorder(MIB)

@@ -158,28 +158,31 @@ t.test('malformed header lines are never answered or executed', async (t) => {
 
 const CHUNKED = `${POST}Transfer-Encoding: chunked\r\n\r\n`
 
-t.test('a chunked request is answered, and its connection is closed after the answer', async (t) => {
-  const requests: Record<string, readonly string[]> = {
-    'a capture': [`${CHUNKED}2\r\nab\r\n0\r\n\r\n`],
-    'chunk by chunk': [CHUNKED, '1\r\na\r\n', '1\r\nb\r\n', '0\r\n\r\n'],
-    'a long body': [`${CHUNKED}300\r\n${'x'.repeat(0x300)}\r\n0\r\n\r\n`],
-    'no such path': [CHUNKED.replace('/capture/', '/nothing'), '2\r\nab\r\n0\r\n\r\n'],
-  }
-  for (const [name, parts] of Object.entries(requests)) {
-    const socket = connect({ port, host: '127.0.0.1', noDelay: true })
-    const answered = collect(socket)
-    socket.once('data', () => socket.write(HIDDEN))
-    for (const part of parts) {
-      socket.write(part)
-      await pause(2)
+t.test(
+  'a chunked request is answered, and its connection is closed after the answer',
+  async (t) => {
+    const requests: Record<string, readonly string[]> = {
+      'a capture': [`${CHUNKED}2\r\nab\r\n0\r\n\r\n`],
+      'chunk by chunk': [CHUNKED, '1\r\na\r\n', '1\r\nb\r\n', '0\r\n\r\n'],
+      'a long body': [`${CHUNKED}300\r\n${'x'.repeat(0x300)}\r\n0\r\n\r\n`],
+      'no such path': [CHUNKED.replace('/capture/', '/nothing'), '2\r\nab\r\n0\r\n\r\n'],
     }
-    const received = await answered
-    t.same(received.statuses, [name === 'no such path' ? 404 : 200], name)
-    t.match(received.text, /^connection: close\r$/im, `${name}: the answer announces it`)
-    t.ok(received.isClosed, `${name}: the connection is closed`)
-  }
-  t.same(bodies, ['ab', 'ab', 'x'.repeat(0x300)], 'a later request was not read')
-})
+    for (const [name, parts] of Object.entries(requests)) {
+      const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+      const answered = collect(socket)
+      socket.once('data', () => socket.write(HIDDEN))
+      for (const part of parts) {
+        socket.write(part)
+        await pause(2)
+      }
+      const received = await answered
+      t.same(received.statuses, [name === 'no such path' ? 404 : 200], name)
+      t.match(received.text, /^connection: close\r$/im, `${name}: the answer announces it`)
+      t.ok(received.isClosed, `${name}: the connection is closed`)
+    }
+    t.same(bodies, ['ab', 'ab', 'x'.repeat(0x300)], 'a later request was not read')
+  },
+)
 
 t.test('answers without a body to chunked requests close their connections too', async (t) => {
   const requests: Record<string, readonly [string, number, RegExp]> = {
@@ -213,35 +216,38 @@ t.test('a refusal of HEAD with an endless body is sent before the body ends', as
   t.ok(received.text.endsWith('\r\n\r\n'))
 })
 
-t.test('a large answer to a chunked request is complete, and its connection is closed', async (t) => {
-  const socket = connect({ port, host: '127.0.0.1', noDelay: true })
-  let receivedBytes = 0
-  let isClosed = false
-  const chunks: Buffer[] = []
-  socket.on('data', (chunk: Buffer) => {
-    chunks.push(chunk)
-    receivedBytes += chunk.length
-    if (receivedBytes > LARGE.length) socket.write(HIDDEN)
-  })
-  socket.on('error', () => undefined)
-  socket.on('close', () => {
-    isClosed = true
-  })
-  socket.pause()
-  socket.write(`${CHUNKED.replace('/capture/', '/large')}2\r\nab\r\n0\r\n\r\n`)
-  await until(() => metrics.httpAnswerBytesWaiting.value > 0)
-  socket.resume()
-  t.ok(await until(() => isClosed), 'the connection is closed')
-  const received = Buffer.concat(chunks)
-  const headBytes = received.indexOf('\r\n\r\n') + 4
-  const head = received.subarray(0, headBytes).toString()
-  t.ok(received.subarray(headBytes).equals(LARGE), 'complete and in order')
-  t.match(head, new RegExp(`^content-length: ${LARGE.length}\r$`, 'im'))
-  t.match(head, /^connection: close\r$/im)
-  t.equal(metrics.httpRequests.with('/large', '200').value, 2, 'counted like the HEAD before')
-  t.equal(metrics.httpAnswerBytesWaiting.value, 0)
-  t.same(bodies, [], 'a later request was not read')
-})
+t.test(
+  'a large answer to a chunked request is complete, and its connection is closed',
+  async (t) => {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+    let receivedBytes = 0
+    let isClosed = false
+    const chunks: Buffer[] = []
+    socket.on('data', (chunk: Buffer) => {
+      chunks.push(chunk)
+      receivedBytes += chunk.length
+      if (receivedBytes > LARGE.length) socket.write(HIDDEN)
+    })
+    socket.on('error', () => undefined)
+    socket.on('close', () => {
+      isClosed = true
+    })
+    socket.pause()
+    socket.write(`${CHUNKED.replace('/capture/', '/large')}2\r\nab\r\n0\r\n\r\n`)
+    await until(() => metrics.httpAnswerBytesWaiting.value > 0)
+    socket.resume()
+    t.ok(await until(() => isClosed), 'the connection is closed')
+    const received = Buffer.concat(chunks)
+    const headBytes = received.indexOf('\r\n\r\n') + 4
+    const head = received.subarray(0, headBytes).toString()
+    t.ok(received.subarray(headBytes).equals(LARGE), 'complete and in order')
+    t.match(head, new RegExp(`^content-length: ${LARGE.length}\r$`, 'im'))
+    t.match(head, /^connection: close\r$/im)
+    t.equal(metrics.httpRequests.with('/large', '200').value, 2, 'counted like the HEAD before')
+    t.equal(metrics.httpAnswerBytesWaiting.value, 0)
+    t.same(bodies, [], 'a later request was not read')
+  },
+)
 
 t.test('an answer in chunks to a chunked request is well-formed and the last one', async (t) => {
   const call = request(`http://127.0.0.1:${port}/pieces`, { method: 'POST', agent: false })

@@ -40,15 +40,18 @@ t.test('a daemon that is not ready is alive and answers 503 with the reasons', a
   }
 })
 
-t.test('if only events are refused, health is degraded, because decisions and reads still work', async (t) => {
-  reasons.push('the disk is full')
-  isServing = true
-  t.teardown(() => reasons.pop())
-  t.same((await ask('/_readyz')).statuses, [503])
-  const received = await ask('/_health')
-  t.same(received.statuses, [200])
-  t.match(jsonOf(received), { status: 'degraded', reasons: ['the disk is full'] })
-})
+t.test(
+  'if only events are refused, health is degraded, because decisions and reads still work',
+  async (t) => {
+    reasons.push('the disk is full')
+    isServing = true
+    t.teardown(() => reasons.pop())
+    t.same((await ask('/_readyz')).statuses, [503])
+    const received = await ask('/_health')
+    t.same(received.statuses, [200])
+    t.match(jsonOf(received), { status: 'degraded', reasons: ['the disk is full'] })
+  },
+)
 
 t.test('if data is damaged, events are accepted and health is degraded', async (t) => {
   troubles.push('records are damaged')

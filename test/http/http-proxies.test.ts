@@ -61,37 +61,41 @@ function caddy(folder: string, port: number, behind: number): readonly string[] 
 
 for (const name of ['nginx', 'caddy']) {
   const skip = isMissing(name, name === 'nginx' ? '-v' : 'version')
-  t.test(`behind ${name} the daemon and the proxy agree on the end of each request`, { skip }, async (t) => {
-    const bodies: string[] = []
-    const { port: behind } = await startServer(t, (server, budget) => {
-      server.raw('/capture', (exchange, head) => {
-        collectBody(exchange, head.contentLength, {
-          bytesMax: 1000,
-          budget,
-          onBody: (body) => {
-            bodies.push(Buffer.from(body).toString())
-            sendJson(exchange, 200, { body: bodies.at(-1) })
-          },
+  t.test(
+    `behind ${name} the daemon and the proxy agree on the end of each request`,
+    { skip },
+    async (t) => {
+      const bodies: string[] = []
+      const { port: behind } = await startServer(t, (server, budget) => {
+        server.raw('/capture', (exchange, head) => {
+          collectBody(exchange, head.contentLength, {
+            bytesMax: 1000,
+            budget,
+            onBody: (body) => {
+              bodies.push(Buffer.from(body).toString())
+              sendJson(exchange, 200, { body: bodies.at(-1) })
+            },
+          })
         })
       })
-    })
-    const folder = t.testdir({})
-    const port = await freePort()
-    const words = (name === 'nginx' ? nginx : caddy)(folder, port, behind)
-    await startProxy(t, name, words, { folder, port })
-    let number = 0
-    for (const [what, bytes] of Object.entries(CARRIERS)) {
-      bodies.length = 0
-      const received = await talk(port, bytes, { waitMs: 150 })
-      // If the proxy sees two requests, the daemon and the client must see two as well.
-      const answered = received.statuses.filter((status) => status === 200).length
-      t.equal(bodies.length, answered, what)
-      const own = `own ${++number}`
-      const answer = await talk(port, `${HEAD}Content-Length: ${own.length}\r\n\r\n${own}`, {
-        answers: 1,
-      })
-      t.same(answer.statuses, [200])
-      t.ok(answer.text.includes(JSON.stringify({ body: own })), 'the client gets its own answer')
-    }
-  })
+      const folder = t.testdir({})
+      const port = await freePort()
+      const words = (name === 'nginx' ? nginx : caddy)(folder, port, behind)
+      await startProxy(t, name, words, { folder, port })
+      let number = 0
+      for (const [what, bytes] of Object.entries(CARRIERS)) {
+        bodies.length = 0
+        const received = await talk(port, bytes, { waitMs: 150 })
+        // If the proxy sees two requests, the daemon and the client must see two as well.
+        const answered = received.statuses.filter((status) => status === 200).length
+        t.equal(bodies.length, answered, what)
+        const own = `own ${++number}`
+        const answer = await talk(port, `${HEAD}Content-Length: ${own.length}\r\n\r\n${own}`, {
+          answers: 1,
+        })
+        t.same(answer.statuses, [200])
+        t.ok(answer.text.includes(JSON.stringify({ body: own })), 'the client gets its own answer')
+      }
+    },
+  )
 }

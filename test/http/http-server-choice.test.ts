@@ -92,7 +92,7 @@ t.test('a machine on which uWebSockets.js cannot be loaded', async (t) => {
       .map((line) => JSON.parse(line) as Line)
     t.match(
       findings.find((line) => line['check'] === 'http_server'),
-      { verdict: 'ok', message: /^node:http serves, .*(?:GLIBC_9\.99|no binary)/ },
+      { verdict: 'ok', message: /^The HTTP server is node:http, .*(?:GLIBC_9\.99|no binary)/ },
     )
   })
 })

@@ -120,18 +120,21 @@ t.test('an unknown path is answered with 404 and the four keys', async (t) => {
   }
 })
 
-t.test('a known path with another method is answered with 405 and the allowed methods', async (t) => {
-  const { port } = await startServer(t, setUp)
-  for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'FOO', 'get']) {
-    const received = await talk(port, request(method, '/api/things/1/parts/2'), { answers: 1 })
-    t.same(received.statuses, [405], method)
-    t.match(received.text, /allow: GET, POST\r\n/i)
-    t.match(jsonOf(received), { code: 'method_not_allowed', type: 'invalid_request' })
-    t.notMatch(received.text, /access-control/i)
-  }
-  const raw = await talk(port, request('PUT', '/one'), { answers: 1 })
-  t.same(raw.statuses, [405])
-})
+t.test(
+  'a known path with another method is answered with 405 and the allowed methods',
+  async (t) => {
+    const { port } = await startServer(t, setUp)
+    for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'FOO', 'get']) {
+      const received = await talk(port, request(method, '/api/things/1/parts/2'), { answers: 1 })
+      t.same(received.statuses, [405], method)
+      t.match(received.text, /allow: GET, POST\r\n/i)
+      t.match(jsonOf(received), { code: 'method_not_allowed', type: 'invalid_request' })
+      t.notMatch(received.text, /access-control/i)
+    }
+    const raw = await talk(port, request('PUT', '/one'), { answers: 1 })
+    t.same(raw.statuses, [405])
+  },
+)
 
 t.test('an answer to HEAD has no body, so the next answer can be parsed', async (t) => {
   const { port } = await startServer(t, setUp)
@@ -142,17 +145,20 @@ t.test('an answer to HEAD has no body, so the next answer can be parsed', async 
   t.match(received.text, /content-length: 11\r\n/i, 'the length of "127.0.0.1" with its quotes')
 })
 
-t.test('parameters are decoded, fixed paths have priority, and query strings are parsed', async (t) => {
-  const { port } = await startServer(t, setUp)
-  const answer = async (path: string): Promise<unknown> =>
-    jsonOf(await talk(port, request('GET', path), { answers: 1 }))
-  t.same(await answer('/api/things/%40current/parts/a%2Fb?q=1+2'), ['@current', 'a/b', '1 2'])
-  t.same(await answer('/api/things/1/parts/all'), 'all')
-  t.same(await answer('/api/things/__proto__/parts/x'), ['__proto__', 'x', null])
-  t.match(await answer('/api/things/%zz/parts/x'), { code: 'not_found' })
-  t.match(await answer('/api/things//parts/x'), { code: 'not_found' })
-  t.same(await answer('/api/peer'), '127.0.0.1')
-})
+t.test(
+  'parameters are decoded, fixed paths have priority, and query strings are parsed',
+  async (t) => {
+    const { port } = await startServer(t, setUp)
+    const answer = async (path: string): Promise<unknown> =>
+      jsonOf(await talk(port, request('GET', path), { answers: 1 }))
+    t.same(await answer('/api/things/%40current/parts/a%2Fb?q=1+2'), ['@current', 'a/b', '1 2'])
+    t.same(await answer('/api/things/1/parts/all'), 'all')
+    t.same(await answer('/api/things/__proto__/parts/x'), ['__proto__', 'x', null])
+    t.match(await answer('/api/things/%zz/parts/x'), { code: 'not_found' })
+    t.match(await answer('/api/things//parts/x'), { code: 'not_found' })
+    t.same(await answer('/api/peer'), '127.0.0.1')
+  },
+)
 
 t.test('bodies of private routes must be JSON', async (t) => {
   const { port } = await startServer(t, setUp)
@@ -202,16 +208,19 @@ t.test(
   },
 )
 
-t.test('401 names the scheme on private routes, and Retry-After is sent where a retry helps', async (t) => {
-  const { port } = await startServer(t, setUp)
-  const denied = await talk(port, request('GET', '/api/denied'), { answers: 1 })
-  t.same(denied.statuses, [401])
-  t.match(denied.text, /www-authenticate: Bearer\r\n/i)
-  const busy = await talk(port, request('GET', '/busy', 'Origin: null\r\n'), { answers: 1 })
-  t.same(busy.statuses, [503])
-  t.match(busy.text, /retry-after: 7\r\n/i)
-  t.match(busy.text, /access-control-allow-origin: null\r\n/i)
-})
+t.test(
+  '401 names the scheme on private routes, and Retry-After is sent where a retry helps',
+  async (t) => {
+    const { port } = await startServer(t, setUp)
+    const denied = await talk(port, request('GET', '/api/denied'), { answers: 1 })
+    t.same(denied.statuses, [401])
+    t.match(denied.text, /www-authenticate: Bearer\r\n/i)
+    const busy = await talk(port, request('GET', '/busy', 'Origin: null\r\n'), { answers: 1 })
+    t.same(busy.statuses, [503])
+    t.match(busy.text, /retry-after: 7\r\n/i)
+    t.match(busy.text, /access-control-allow-origin: null\r\n/i)
+  },
+)
 
 t.test('a second answer and an answer after an abort are ignored', async (t) => {
   const { port, server, errors, metrics } = await startServer(t, setUp)
@@ -226,42 +235,48 @@ t.test('a second answer and an answer after an abort are ignored', async (t) => 
   t.same(errors, [])
 })
 
-t.test('a request that is pipelined behind an unanswered one closes the connection unread', async (t) => {
-  const { port, server } = await startServer(t, setUp)
-  const received = await talk(port, request('GET', '/slow') + request('GET', '/one'))
-  t.same([received.statuses, received.isClosed], [[], true])
-  t.ok(await until(() => server.requestsInProgress === 0))
-})
+t.test(
+  'a request that is pipelined behind an unanswered one closes the connection unread',
+  async (t) => {
+    const { port, server } = await startServer(t, setUp)
+    const received = await talk(port, request('GET', '/slow') + request('GET', '/one'))
+    t.same([received.statuses, received.isClosed], [[], true])
+    t.ok(await until(() => server.requestsInProgress === 0))
+  },
+)
 
-t.test('a large answer is sent at the speed of its reader, and a stalled reader is disconnected', async (t) => {
-  const patient = await startServer(t, setUp)
-  const reader = connect(patient.port, '127.0.0.1')
-  const chunks: Buffer[] = []
-  let receivedBytes = 0
-  reader.on('data', (chunk: Buffer) => {
-    chunks.push(chunk)
-    receivedBytes += chunk.length
-  })
-  reader.write(request('GET', '/api/large'))
-  t.ok(await until(() => receivedBytes > LARGE.length))
-  const received = Buffer.concat(chunks)
-  const body = received.subarray(received.indexOf('\r\n\r\n') + 4)
-  t.ok(body.equals(LARGE), 'complete and in order')
-  reader.destroy()
-  const { port, server } = await startServer(t, setUp, { readerStallMs: 100 })
-  const stuck = connect(port, '127.0.0.1')
-  stuck.pause()
-  stuck.write(request('GET', '/api/large'))
-  t.ok(await until(() => server.requestsInProgress === 1))
-  t.ok(await until(() => server.requestsInProgress === 0), 'the answer is abandoned')
-  stuck.destroy()
-  const leaver = connect(port, '127.0.0.1')
-  leaver.pause()
-  leaver.write(request('GET', '/api/large'))
-  t.ok(await until(() => server.requestsInProgress === 1))
-  leaver.resetAndDestroy()
-  t.ok(await until(() => server.requestsInProgress === 0), 'an abort ends it too')
-})
+t.test(
+  'a large answer is sent at the speed of its reader, and a stalled reader is disconnected',
+  async (t) => {
+    const patient = await startServer(t, setUp)
+    const reader = connect(patient.port, '127.0.0.1')
+    const chunks: Buffer[] = []
+    let receivedBytes = 0
+    reader.on('data', (chunk: Buffer) => {
+      chunks.push(chunk)
+      receivedBytes += chunk.length
+    })
+    reader.write(request('GET', '/api/large'))
+    t.ok(await until(() => receivedBytes > LARGE.length))
+    const received = Buffer.concat(chunks)
+    const body = received.subarray(received.indexOf('\r\n\r\n') + 4)
+    t.ok(body.equals(LARGE), 'complete and in order')
+    reader.destroy()
+    const { port, server } = await startServer(t, setUp, { readerStallMs: 100 })
+    const stuck = connect(port, '127.0.0.1')
+    stuck.pause()
+    stuck.write(request('GET', '/api/large'))
+    t.ok(await until(() => server.requestsInProgress === 1))
+    t.ok(await until(() => server.requestsInProgress === 0), 'the answer is abandoned')
+    stuck.destroy()
+    const leaver = connect(port, '127.0.0.1')
+    leaver.pause()
+    leaver.write(request('GET', '/api/large'))
+    t.ok(await until(() => server.requestsInProgress === 1))
+    leaver.resetAndDestroy()
+    t.ok(await until(() => server.requestsInProgress === 0), 'an abort ends it too')
+  },
+)
 
 t.test('readers of shared answers do not use up the memory of others', async (t) => {
   const metrics = new ServiceMetrics({ version: '0', clock: SYSTEM_CLOCK })

@@ -16,7 +16,11 @@ t.test('addresses are written in their shortest form', async (t) => {
   t.equal(ipv6(0, 0, 0, 0, 0, 0xffff, 0xc000, 0x0207), '192.0.2.7', 'an IPv4-mapped address')
   t.equal(ipv6(0, 0, 0, 0, 0, 0, 0, 1), '::1')
   t.equal(ipv6(0, 0, 0, 0, 0, 0, 0, 0), '::')
-  t.equal(ipv6(0x2001, 0xdb8, 0, 0, 1, 0, 0, 1), '2001:db8::1:0:0:1', 'the first of two runs of zeros')
+  t.equal(
+    ipv6(0x2001, 0xdb8, 0, 0, 1, 0, 0, 1),
+    '2001:db8::1:0:0:1',
+    'the first of two runs of zeros',
+  )
   t.equal(ipv6(0x2001, 0xdb8, 0, 1, 0, 0, 0, 0), '2001:db8:0:1::', 'the longest run of zeros')
   t.equal(ipv6(1, 0, 3, 4, 5, 6, 7, 8), '1:0:3:4:5:6:7:8', 'a single zero is kept')
   t.equal(formatAddress(new Uint8Array(0)), '')

@@ -37,7 +37,11 @@ t.test(
     t.equal(await ask(first), `"${own(1)}"`)
     await leave(first, second)
     const third = open(own(3))
-    t.equal(await ask(other), `"${own(2)}"`, 'clients that were connected before keep their address')
+    t.equal(
+      await ask(other),
+      `"${own(2)}"`,
+      'clients that were connected before keep their address',
+    )
     t.equal(await ask(third), `"${own(3)}"`)
     await leave(other, third)
     const last = open(own(4))

@@ -47,31 +47,34 @@ t.test('without settings nothing is limited', async (t) => {
   t.notOk(seen.has(429))
 })
 
-t.test('an address above its limit gets 429 and a waiting time, and other addresses are served', async (t) => {
-  const daemon = await startStanding(t, 1, { 'address-requests-per-second': '2' })
-  const from = (address: string, path = '/decide/') =>
-    daemon.ask(path, { method: 'GET', headers: { 'X-Forwarded-For': `9.9.9.9, ${address}` } })
-  const seen = await statuses(40, () => from('192.0.2.1'))
-  t.strictSame(
-    [...seen],
-    [
-      [200, 20],
-      [429, 20],
-    ],
-  )
-  t.match(await from('192.0.2.1', '/api/projects/'), {
-    status: 429,
-    headers: { 'retry-after': /^[1-9]\d*$/ },
-    body: { type: 'throttled_error', code: 'throttled', detail: /this address/, attr: null },
-  })
-  t.equal((await from('192.0.2.2')).status, 200, 'another address behind the same proxy')
-  t.equal((await daemon.ask('/decide/', { method: 'GET' })).status, 200, 'the proxy itself')
-  const watched = await statuses(60, () => from('192.0.2.1', '/_livez'))
-  t.strictSame([...watched], [[200, 60]], 'health checks are not limited')
-  const metrics = await fetch(`${daemon.url}/metrics`)
-  const counted = /^http_rate_limited_total\{limit="address_requests"\} (\d+)$/m
-  t.equal(Number(counted.exec(await metrics.text())?.[1]), 21)
-})
+t.test(
+  'an address above its limit gets 429 and a waiting time, and other addresses are served',
+  async (t) => {
+    const daemon = await startStanding(t, 1, { 'address-requests-per-second': '2' })
+    const from = (address: string, path = '/decide/') =>
+      daemon.ask(path, { method: 'GET', headers: { 'X-Forwarded-For': `9.9.9.9, ${address}` } })
+    const seen = await statuses(40, () => from('192.0.2.1'))
+    t.strictSame(
+      [...seen],
+      [
+        [200, 20],
+        [429, 20],
+      ],
+    )
+    t.match(await from('192.0.2.1', '/api/projects/'), {
+      status: 429,
+      headers: { 'retry-after': /^[1-9]\d*$/ },
+      body: { type: 'throttled_error', code: 'throttled', detail: /this address/, attr: null },
+    })
+    t.equal((await from('192.0.2.2')).status, 200, 'another address behind the same proxy')
+    t.equal((await daemon.ask('/decide/', { method: 'GET' })).status, 200, 'the proxy itself')
+    const watched = await statuses(60, () => from('192.0.2.1', '/_livez'))
+    t.strictSame([...watched], [[200, 60]], 'health checks are not limited')
+    const metrics = await fetch(`${daemon.url}/metrics`)
+    const counted = /^http_rate_limited_total\{limit="address_requests"\} (\d+)$/m
+    t.equal(Number(counted.exec(await metrics.text())?.[1]), 21)
+  },
+)
 
 t.test('a client that is not a trusted proxy cannot choose its address', async (t) => {
   const daemon = await startStanding(t, 1, {
@@ -195,29 +198,32 @@ t.test('buckets are refilled at their rate, and their number is limited', async 
   t.ok(buckets.size <= 101, `${buckets.size} buckets are stored`)
 })
 
-t.test('the client address behind proxies is the last one that is not a trusted proxy', async (t) => {
-  const proxies = new TrustedProxies(['10.0.0.0/8', '127.0.0.1'])
-  const cases: readonly (readonly [peer: string, header: string, expected: string])[] = [
-    ['192.0.2.1', '198.51.100.1', '192.0.2.1'],
-    ['10.0.0.1', '', '10.0.0.1'],
-    ['10.0.0.1', '198.51.100.1', '198.51.100.1'],
-    ['10.0.0.1', '6.6.6.6, 198.51.100.1', '198.51.100.1'],
-    ['10.0.0.1', '6.6.6.6, 198.51.100.1, 10.2.3.4, 127.0.0.1', '198.51.100.1'],
-    ['10.0.0.1', '6.6.6.6, 198.51.100.1:4711', '198.51.100.1'],
-    ['10.0.0.1', '6.6.6.6, [2001:db8::1]:443', '2001:db8::1'],
-    ['10.0.0.1', '6.6.6.6, ::ffff:198.51.100.1', '198.51.100.1'],
-    ['10.0.0.1', '6.6.6.6, unknown', '10.0.0.1'],
-    ['10.0.0.1', '10.9.9.9, 10.8.8.8', '10.9.9.9'],
-    ['10.0.0.1', `${'6.6.6.6,'.repeat(5000)}198.51.100.1`, '198.51.100.1'],
-  ]
-  for (const [peer, header, expected] of cases) {
-    t.equal(addressBehind(peer, header, proxies), expected, `${peer} ${header.slice(-60)}`)
-  }
-  t.equal(networkOf('192.0.2.1'), '192.0.2.1')
-  const network = networkOf('2001:db8:0:7::1')
-  for (const same of ['2001:db8:0:7:ffff::', '2001:0db8::7:1:2:3:4', '2001:DB8:0:7:1:2:3:4']) {
-    t.equal(networkOf(same), network, same)
-  }
-  t.not(networkOf('2001:db8:0:8::1'), network)
-  t.equal(networkOf('::1'), '0:0:0:0')
-})
+t.test(
+  'the client address behind proxies is the last one that is not a trusted proxy',
+  async (t) => {
+    const proxies = new TrustedProxies(['10.0.0.0/8', '127.0.0.1'])
+    const cases: readonly (readonly [peer: string, header: string, expected: string])[] = [
+      ['192.0.2.1', '198.51.100.1', '192.0.2.1'],
+      ['10.0.0.1', '', '10.0.0.1'],
+      ['10.0.0.1', '198.51.100.1', '198.51.100.1'],
+      ['10.0.0.1', '6.6.6.6, 198.51.100.1', '198.51.100.1'],
+      ['10.0.0.1', '6.6.6.6, 198.51.100.1, 10.2.3.4, 127.0.0.1', '198.51.100.1'],
+      ['10.0.0.1', '6.6.6.6, 198.51.100.1:4711', '198.51.100.1'],
+      ['10.0.0.1', '6.6.6.6, [2001:db8::1]:443', '2001:db8::1'],
+      ['10.0.0.1', '6.6.6.6, ::ffff:198.51.100.1', '198.51.100.1'],
+      ['10.0.0.1', '6.6.6.6, unknown', '10.0.0.1'],
+      ['10.0.0.1', '10.9.9.9, 10.8.8.8', '10.9.9.9'],
+      ['10.0.0.1', `${'6.6.6.6,'.repeat(5000)}198.51.100.1`, '198.51.100.1'],
+    ]
+    for (const [peer, header, expected] of cases) {
+      t.equal(addressBehind(peer, header, proxies), expected, `${peer} ${header.slice(-60)}`)
+    }
+    t.equal(networkOf('192.0.2.1'), '192.0.2.1')
+    const network = networkOf('2001:db8:0:7::1')
+    for (const same of ['2001:db8:0:7:ffff::', '2001:0db8::7:1:2:3:4', '2001:DB8:0:7:1:2:3:4']) {
+      t.equal(networkOf(same), network, same)
+    }
+    t.not(networkOf('2001:db8:0:8::1'), network)
+    t.equal(networkOf('::1'), '0:0:0:0')
+  },
+)

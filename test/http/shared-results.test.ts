@@ -82,47 +82,41 @@ t.test('the innermost query runs; a refusal is shown, and a failure is an error'
   await t.rejects(show({ kind: 'Broken' }), { message: 'broken' })
 })
 
-t.test(
-  'an insight without a result does not affect the others of a dashboard',
-  async (t) => {
-    const compute: ComputeInsight = async (_, question, format) => {
-      const { n, dateRange } = JSON.parse(question) as { n: number; dateRange: unknown }
-      t.same(dateRange, { date_from: '-7d', date_to: null })
-      if (n === 2) throw new ServiceError('query_too_large', 'Too <large>. Choose less.')
-      return format === 'html' ? Buffer.from('<table></table>') : MEMBERS
-    }
-    const board = boardOf([{ n: 1 }, { n: 2 }, { n: 3 }], { date_from: '-7d' })
-    const shown = shownDashboard(SHOWING, board)
-    const { tiles } = JSON.parse(await textOf(shown, { compute, clock: CLOCK })) as {
-      readonly tiles: readonly object[]
-    }
-    const refresh = { last_refresh: '1970-01-01T00:00:00Z', error: null }
-    const error = { type: 'query_too_large', message: 'Too <large>. Choose less.' }
-    t.match(tiles, [
-      { id: 1, ...refresh, insight: { id: 1, name: '<1>', result: [1], ...refresh } },
-      { id: 2, last_refresh: null, error, insight: { id: 2, result: null, error } },
-      { id: 3, ...refresh, insight: { id: 3, result: [1] } },
-    ])
-    const sharing = { token: 't', isEnabled: true, settings: {}, createdAtMs: 0 }
-    const page = shownShared(SHOWING, { sharing, ...board }, { format: 'html', type: 'scene' })
-    const html = await textOf(page, { compute, clock: CLOCK })
-    t.match(html, '<h2>&lt;1&gt;</h2><table></table></section>')
-    t.match(
-      html,
-      '<h2>&lt;2&gt;</h2><p><small>Too &lt;large&gt;. Choose less.</small></p></section>',
-    )
-    t.match(html, '<h2>&lt;3&gt;</h2><table></table></section>')
-    t.match(html, '<h1>Dashboard</h1>')
-    t.match(html, '<footer>')
-    const settings = { noHeader: true, whitelabel: true }
-    const bare = shownShared(
-      SHOWING,
-      { ...board, sharing: { ...sharing, settings } },
-      { format: 'html', type: 'scene' },
-    )
-    t.notMatch(await textOf(bare, { compute, clock: CLOCK }), /<h1>|<footer>/)
-  },
-)
+t.test('an insight without a result does not affect the others of a dashboard', async (t) => {
+  const compute: ComputeInsight = async (_, question, format) => {
+    const { n, dateRange } = JSON.parse(question) as { n: number; dateRange: unknown }
+    t.same(dateRange, { date_from: '-7d', date_to: null })
+    if (n === 2) throw new ServiceError('query_too_large', 'Too <large>. Choose less.')
+    return format === 'html' ? Buffer.from('<table></table>') : MEMBERS
+  }
+  const board = boardOf([{ n: 1 }, { n: 2 }, { n: 3 }], { date_from: '-7d' })
+  const shown = shownDashboard(SHOWING, board)
+  const { tiles } = JSON.parse(await textOf(shown, { compute, clock: CLOCK })) as {
+    readonly tiles: readonly object[]
+  }
+  const refresh = { last_refresh: '1970-01-01T00:00:00Z', error: null }
+  const error = { type: 'query_too_large', message: 'Too <large>. Choose less.' }
+  t.match(tiles, [
+    { id: 1, ...refresh, insight: { id: 1, name: '<1>', result: [1], ...refresh } },
+    { id: 2, last_refresh: null, error, insight: { id: 2, result: null, error } },
+    { id: 3, ...refresh, insight: { id: 3, result: [1] } },
+  ])
+  const sharing = { token: 't', isEnabled: true, settings: {}, createdAtMs: 0 }
+  const page = shownShared(SHOWING, { sharing, ...board }, { format: 'html', type: 'scene' })
+  const html = await textOf(page, { compute, clock: CLOCK })
+  t.match(html, '<h2>&lt;1&gt;</h2><table></table></section>')
+  t.match(html, '<h2>&lt;2&gt;</h2><p><small>Too &lt;large&gt;. Choose less.</small></p></section>')
+  t.match(html, '<h2>&lt;3&gt;</h2><table></table></section>')
+  t.match(html, '<h1>Dashboard</h1>')
+  t.match(html, '<footer>')
+  const settings = { noHeader: true, whitelabel: true }
+  const bare = shownShared(
+    SHOWING,
+    { ...board, sharing: { ...sharing, settings } },
+    { format: 'html', type: 'scene' },
+  )
+  t.notMatch(await textOf(bare, { compute, clock: CLOCK }), /<h1>|<footer>/)
+})
 
 t.test('a dashboard contains the results that arrive in time and fit', async (t) => {
   const time = { ms: 0 }
@@ -158,68 +152,76 @@ t.test('bytes of a result are passed on unchanged', async (t) => {
   t.notOk(withoutResults.includes(result), 'the answer to a change asks nothing')
 })
 
-t.test('results of shared pages are computed once for all readers and cached for a while', async (t) => {
-  const time = { ms: 0 }
-  let count = 0
-  let bytes = 10
-  const compute = keptResults(async (_, question) => {
-    count++
-    await Promise.resolve()
-    if (question === 'fault') throw new Error('once')
-    if (question === 'busy') {
-      throw new ServiceError('server_error', 'later', { retryAfterSeconds: 1 })
+t.test(
+  'results of shared pages are computed once for all readers and cached for a while',
+  async (t) => {
+    const time = { ms: 0 }
+    let count = 0
+    let bytes = 10
+    const compute = keptResults(async (_, question) => {
+      count++
+      await Promise.resolve()
+      if (question === 'fault') throw new Error('once')
+      if (question === 'busy') {
+        throw new ServiceError('server_error', 'later', { retryAfterSeconds: 1 })
+      }
+      if (question === 'refused') throw new ServiceError('query_too_large', 'always')
+      return new Uint8Array(bytes)
+    }, clockAt(time))
+    const settled = () => new Promise(setImmediate)
+    const first = await Promise.all(Array.from({ length: 20 }, () => compute(1, 'q', 'insight')))
+    t.equal(count, 1)
+    t.ok(
+      first.every((result) => result === first[0]),
+      'all have the same memory',
+    )
+    await compute(2, 'q', 'insight')
+    await compute(1, 'q', 'html')
+    t.equal(count, 3, 'another project and another format are separate queries')
+    time.ms = SHARED_RESULT_AGE_MS_MAX - 1
+    await compute(1, 'q', 'insight')
+    t.equal(count, 3)
+    time.ms = SHARED_RESULT_AGE_MS_MAX
+    await compute(1, 'q', 'insight')
+    t.equal(count, 4)
+    for (const question of ['fault', 'busy']) {
+      count = 0
+      for (const expected of [1, 2]) {
+        await t.rejects(compute(1, question, 'insight'))
+        await settled()
+        t.equal(count, expected, `${question}: a temporary failure is not cached`)
+      }
     }
-    if (question === 'refused') throw new ServiceError('query_too_large', 'always')
-    return new Uint8Array(bytes)
-  }, clockAt(time))
-  const settled = () => new Promise(setImmediate)
-  const first = await Promise.all(Array.from({ length: 20 }, () => compute(1, 'q', 'insight')))
-  t.equal(count, 1)
-  t.ok(
-    first.every((result) => result === first[0]),
-    'all have the same memory',
-  )
-  await compute(2, 'q', 'insight')
-  await compute(1, 'q', 'html')
-  t.equal(count, 3, 'another project and another format are separate queries')
-  time.ms = SHARED_RESULT_AGE_MS_MAX - 1
-  await compute(1, 'q', 'insight')
-  t.equal(count, 3)
-  time.ms = SHARED_RESULT_AGE_MS_MAX
-  await compute(1, 'q', 'insight')
-  t.equal(count, 4)
-  for (const question of ['fault', 'busy']) {
     count = 0
-    for (const expected of [1, 2]) {
-      await t.rejects(compute(1, question, 'insight'))
+    for (const _ of [1, 2]) await t.rejects(compute(1, 'refused', 'insight'), { message: 'always' })
+    t.equal(count, 1, 'a permanent refusal is cached')
+    bytes = SHARED_RESULTS_BYTES_MAX / 4
+    count = 0
+    const ask = async (question: string) => {
+      await compute(1, question, 'insight')
       await settled()
-      t.equal(count, expected, `${question}: a temporary failure is not cached`)
+      return count
     }
-  }
-  count = 0
-  for (const _ of [1, 2]) await t.rejects(compute(1, 'refused', 'insight'), { message: 'always' })
-  t.equal(count, 1, 'a permanent refusal is cached')
-  bytes = SHARED_RESULTS_BYTES_MAX / 4
-  count = 0
-  const ask = async (question: string) => {
-    await compute(1, question, 'insight')
-    await settled()
-    return count
-  }
-  for (const question of ['a', 'b', 'c']) await ask(question)
-  t.equal(await ask('a'), 3)
-  t.equal(await ask('d'), 4)
-  t.equal(await ask('a'), 4, 'the most recently used entry stays')
-  t.equal(await ask('b'), 5, 'the least recently used entry is evicted')
-  bytes = SHARED_RESULTS_BYTES_MAX
-  count = 0
-  t.same([await ask('large'), await ask('large')], [1, 2], 'a result that does not fit is not cached')
-  bytes = 1
-  count = 0
-  for (let index = 0; index <= SHARED_RESULTS_MAX; index++) await compute(3, `${index}`, 'insight')
-  await compute(3, '0', 'insight')
-  t.equal(count, SHARED_RESULTS_MAX + 2, 'the number of entries is limited')
-})
+    for (const question of ['a', 'b', 'c']) await ask(question)
+    t.equal(await ask('a'), 3)
+    t.equal(await ask('d'), 4)
+    t.equal(await ask('a'), 4, 'the most recently used entry stays')
+    t.equal(await ask('b'), 5, 'the least recently used entry is evicted')
+    bytes = SHARED_RESULTS_BYTES_MAX
+    count = 0
+    t.same(
+      [await ask('large'), await ask('large')],
+      [1, 2],
+      'a result that does not fit is not cached',
+    )
+    bytes = 1
+    count = 0
+    for (let index = 0; index <= SHARED_RESULTS_MAX; index++)
+      await compute(3, `${index}`, 'insight')
+    await compute(3, '0', 'insight')
+    t.equal(count, SHARED_RESULTS_MAX + 2, 'the number of entries is limited')
+  },
+)
 
 t.test('a shared text is built once, and only after it was requested', async (t) => {
   const begun: (() => void)[] = []

@@ -91,7 +91,11 @@ export function logContract(t: Test, name: string, make: LogMaker): void {
     t.equal(await appender.append([block('d')], 3), 4)
     reader.refresh()
     t.equal(nameIn(reader, 4), 'd')
-    t.equal(await appender.append([block('e')], 100), 5, 'blocks that do not exist yet are not trimmed')
+    t.equal(
+      await appender.append([block('e')], 100),
+      5,
+      'blocks that do not exist yet are not trimmed',
+    )
     reader.refresh()
     t.equal(nameIn(reader, 5), 'e')
   })

@@ -29,11 +29,19 @@ export function outboxContract(t: Test, name: string, make: OutboxMaker): void {
       { projectId: 1, sequence: 3, event: { name: 'b' } },
     ])
     t.match(first.rows[0]?.uuid ?? '', /^[0-9a-f]{8}-[0-9a-f-]{27}$/)
-    t.match(first.persons, [{ projectId: 1, numbers: [1] }], 'the properties set by the events are delivered')
+    t.match(
+      first.persons,
+      [{ projectId: 1, numbers: [1] }],
+      'the properties set by the events are delivered',
+    )
     t.match((await takeBatch(subscription)).rows, [{ sequence: 4, event: { name: 'c' } }])
     const waiting = subscription.next()
     store('d')
-    t.match(await waiting, { kind: 'batch', rows: [{ sequence: 5 }] }, 'waiting subscribers are notified')
+    t.match(
+      await waiting,
+      { kind: 'batch', rows: [{ sequence: 5 }] },
+      'waiting subscribers are notified',
+    )
     subscription.close()
   })
 
@@ -60,28 +68,25 @@ export function outboxContract(t: Test, name: string, make: OutboxMaker): void {
     other.close()
   })
 
-  t.test(
-    `${name}: unwanted events are left out, and others are counted once`,
-    async (t) => {
-      const { outbox, store } = make(t)
-      const asked: string[] = []
-      const chosen = outbox.subscribe(1000, (projectId, event) => {
-        asked.push(`${projectId} ${event.name}`)
-        return event.name === 'b'
-      })
-      t.equal(chosen.take(), null, 'no event has arrived')
-      store('a', 'b', 'c')
-      t.strictSame(asked, ['1 a', '1 b', '1 c'])
-      t.match(chosen.take(), { kind: 'batch', rows: [{ sequence: 2, event: { name: 'b' } }] })
-      t.equal(chosen.take(), null)
-      const all = outbox.subscribe(1000)
-      store('d', 'b')
-      t.equal((await takeBatch(all)).rows.length, 2)
-      t.equal(asked.length, 5)
-      chosen.close()
-      all.close()
-    },
-  )
+  t.test(`${name}: unwanted events are left out, and others are counted once`, async (t) => {
+    const { outbox, store } = make(t)
+    const asked: string[] = []
+    const chosen = outbox.subscribe(1000, (projectId, event) => {
+      asked.push(`${projectId} ${event.name}`)
+      return event.name === 'b'
+    })
+    t.equal(chosen.take(), null, 'no event has arrived')
+    store('a', 'b', 'c')
+    t.strictSame(asked, ['1 a', '1 b', '1 c'])
+    t.match(chosen.take(), { kind: 'batch', rows: [{ sequence: 2, event: { name: 'b' } }] })
+    t.equal(chosen.take(), null)
+    const all = outbox.subscribe(1000)
+    store('d', 'b')
+    t.equal((await takeBatch(all)).rows.length, 2)
+    t.equal(asked.length, 5)
+    chosen.close()
+    all.close()
+  })
 
   t.test(`${name}: a subscriber that left receives nothing more`, async (t) => {
     const { outbox, store } = make(t)

@@ -25,7 +25,11 @@ export function taskRunnerContract(t: Test, name: string, make: TaskRunnerMaker)
     const long = await runner.run('listEvents', [{ ...PAGE, limit: 1000 }])
     t.equal(long.rowCount, 150, 'the page has many rows')
     const cells = await runner.run('listEvents', [{ ...PAGE, limit: 1 }], { format: 'csv' })
-    t.match(new TextDecoder().decode(cells.rows), /^created_at,distinct_id,/, 'the format is the requested one')
+    t.match(
+      new TextDecoder().decode(cells.rows),
+      /^created_at,distinct_id,/,
+      'the format is the requested one',
+    )
     t.match(await runner.run('findPerson', [1, 1]), { uuid: /^[0-9a-f-]{36}$/ })
     t.equal(await runner.run('findPerson', [1, 2]), null)
     t.equal(await runner.run('getEvent', [1, 'no uuid']), null)
@@ -47,18 +51,21 @@ export function taskRunnerContract(t: Test, name: string, make: TaskRunnerMaker)
     await t.rejects(change, { code: 'not_found', status: 404 })
   })
 
-  t.test(`${name}: calls beyond the limit are refused with a retry time, and there is room again`, async (t) => {
-    const runner = make(t)
-    const ask = (limit: number) => runner.run('listEvents', [{ ...PAGE, limit }])
-    const outcomes = await Promise.allSettled(
-      Array.from({ length: TOO_MANY }, (_, index) => ask(101 + index)),
-    )
-    const refused = outcomes.filter(({ status }) => status === 'rejected')
-    t.ok(refused.length > 0 && refused.length < TOO_MANY, `${refused.length} calls were refused`)
-    t.match(refused[0], { reason: { code: 'server_error', status: 503, retryAfterSeconds: 2 } })
-    t.equal(outcomes[0]?.status, 'fulfilled')
-    t.match(await ask(500), { rowCount: 150 })
-  })
+  t.test(
+    `${name}: calls beyond the limit are refused with a retry time, and there is room again`,
+    async (t) => {
+      const runner = make(t)
+      const ask = (limit: number) => runner.run('listEvents', [{ ...PAGE, limit }])
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: TOO_MANY }, (_, index) => ask(101 + index)),
+      )
+      const refused = outcomes.filter(({ status }) => status === 'rejected')
+      t.ok(refused.length > 0 && refused.length < TOO_MANY, `${refused.length} calls were refused`)
+      t.match(refused[0], { reason: { code: 'server_error', status: 503, retryAfterSeconds: 2 } })
+      t.equal(outcomes[0]?.status, 'fulfilled')
+      t.match(await ask(500), { rowCount: 150 })
+    },
+  )
 
   t.test(`${name}: abandoned calls are cancelled`, async (t) => {
     const runner = make(t)

@@ -82,7 +82,10 @@ t.test('a machine answers the permitted calls of others, from its own data', asy
   await t.rejects(never, { status: 503, message: /has not caught up/ })
   t.match(await edge.link.ask(0, { asked: { ask: 'outcome', uuid: 'a' } }, {}), { result: null })
   holder.serve(false)
-  await t.rejects(edge.run('groupTypes', [1]), { status: 503, message: /No replica of this project/ })
+  await t.rejects(edge.run('groupTypes', [1]), {
+    status: 503,
+    message: /No replica of this project/,
+  })
 })
 
 t.test('a refusal of a thread keeps its Retry-After over the link', async (t) => {
@@ -97,7 +100,8 @@ t.test('a refusal of a thread keeps its Retry-After over the link', async (t) =>
   t.teardown(() => pool.close())
   await t.rejects(pool.run('groupTypes', [1]), {
     code: 'server_error',
-    message: 'Counting took more than 1 seconds and was stopped. Narrow the filter, or try again later.',
+    message:
+      'Counting took more than 1 seconds and was stopped. Narrow the filter, or try again later.',
     retryAfterSeconds: 60,
   })
 })

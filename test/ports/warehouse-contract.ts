@@ -108,7 +108,10 @@ export function warehouseContract(t: Test, name: string, make: WarehouseMaker): 
     t.ok(add(store, 1, { name: 'a', who: 'ann', projectId: 2 }), 'another project has no duplicate')
     store.commit(1)
     t.notOk(add(store, 1, { name: 'a', who: 'ann', second: 9 }), 'stored')
-    t.ok(add(store, 1, { name: 'a', who: 'ann', isServerUuid: true }), 'a server uuid is not a duplicate')
+    t.ok(
+      add(store, 1, { name: 'a', who: 'ann', isServerUuid: true }),
+      'a server uuid is not a duplicate',
+    )
     store.commit(2)
     t.equal(store.warehouse.lastSequence(1), 4)
   })

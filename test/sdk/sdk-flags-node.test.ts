@@ -407,47 +407,52 @@ t.test('contexts exclude flags, with local and remote evaluation', async (t) => 
   }
 })
 
-t.test('the daemon records which flags were called and whether they were decided locally', async (t) => {
-  const far = version5(t)
-  const near = version5(t, { secretKey: secret })
-  const old = version3(t)
-  const variant = await far.getFeatureFlag('variants', 'caller of 5')
-  await far.getFeatureFlag('variants', 'caller of 5')
-  t.equal(
-    await near.getFeatureFlag('variants', 'near caller of 5'),
-    (await shop.ask({ distinct_id: 'near caller of 5' })).values.get('variants'),
-  )
-  await old.getFeatureFlag('variants', 'caller of 3')
-  await Promise.all([far.shutdown(), near.shutdown(), old.shutdownAsync()])
-  const source = { url: host, personalKey: PERSONAL_KEY }
-  await untilStored(source, 1, 'distinct_id=caller%20of%205')
-  const called = async (distinctId: string): Promise<StoredEvent> => {
-    const events = await untilStored(source, 1, `distinct_id=${encodeURIComponent(distinctId)}`)
-    const [event] = events.filter((candidate) => candidate.event === '$feature_flag_called')
-    if (event === undefined || events.length > 1) throw new Error('not one event')
-    return event
-  }
-  t.match((await called('caller of 5')).properties, {
-    $feature_flag: 'variants',
-    $feature_flag_response: variant,
-    '$feature/variants': variant,
-    $feature_flag_id: shop.id('variants'),
-    $feature_flag_version: 1,
-    $feature_flag_reason: 'Matched condition set 1',
-    $feature_flag_request_id: /^[0-9a-f-]{36}$/,
-    $feature_flag_evaluated_at: Number,
-    $feature_flag_has_experiment: false,
-    locally_evaluated: false,
-  })
-  t.match((await called('near caller of 5')).properties, {
-    $feature_flag: 'variants',
-    $feature_flag_id: shop.id('variants'),
-    $feature_flag_reason: 'Evaluated locally',
-    locally_evaluated: true,
-  })
-  t.match((await called('caller of 3')).properties, {
-    $feature_flag: 'variants',
-    $feature_flag_response: (await shop.ask({ distinct_id: 'caller of 3' })).values.get('variants'),
-    locally_evaluated: false,
-  })
-})
+t.test(
+  'the daemon records which flags were called and whether they were decided locally',
+  async (t) => {
+    const far = version5(t)
+    const near = version5(t, { secretKey: secret })
+    const old = version3(t)
+    const variant = await far.getFeatureFlag('variants', 'caller of 5')
+    await far.getFeatureFlag('variants', 'caller of 5')
+    t.equal(
+      await near.getFeatureFlag('variants', 'near caller of 5'),
+      (await shop.ask({ distinct_id: 'near caller of 5' })).values.get('variants'),
+    )
+    await old.getFeatureFlag('variants', 'caller of 3')
+    await Promise.all([far.shutdown(), near.shutdown(), old.shutdownAsync()])
+    const source = { url: host, personalKey: PERSONAL_KEY }
+    await untilStored(source, 1, 'distinct_id=caller%20of%205')
+    const called = async (distinctId: string): Promise<StoredEvent> => {
+      const events = await untilStored(source, 1, `distinct_id=${encodeURIComponent(distinctId)}`)
+      const [event] = events.filter((candidate) => candidate.event === '$feature_flag_called')
+      if (event === undefined || events.length > 1) throw new Error('not one event')
+      return event
+    }
+    t.match((await called('caller of 5')).properties, {
+      $feature_flag: 'variants',
+      $feature_flag_response: variant,
+      '$feature/variants': variant,
+      $feature_flag_id: shop.id('variants'),
+      $feature_flag_version: 1,
+      $feature_flag_reason: 'Matched condition set 1',
+      $feature_flag_request_id: /^[0-9a-f-]{36}$/,
+      $feature_flag_evaluated_at: Number,
+      $feature_flag_has_experiment: false,
+      locally_evaluated: false,
+    })
+    t.match((await called('near caller of 5')).properties, {
+      $feature_flag: 'variants',
+      $feature_flag_id: shop.id('variants'),
+      $feature_flag_reason: 'Evaluated locally',
+      locally_evaluated: true,
+    })
+    t.match((await called('caller of 3')).properties, {
+      $feature_flag: 'variants',
+      $feature_flag_response: (await shop.ask({ distinct_id: 'caller of 3' })).values.get(
+        'variants',
+      ),
+      locally_evaluated: false,
+    })
+  },
+)

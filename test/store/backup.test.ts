@@ -158,42 +158,39 @@ t.test('an interrupted restore is refused at the start until it is repeated', as
   t.notOk(existsSync(join(data, 'restoring')))
 })
 
-t.test(
-  'a damaged, newer or missing backup is refused, and nothing is changed',
-  async (t) => {
-    const root = t.testdir({ data: {}, backups: {}, full: { file: '' } })
-    const data = join(root, 'data')
-    const folder = join(root, 'backups')
-    await smallStore(data)
-    t.match((await refusal(restoreTo(join(root, 'new'), folder))).message, /no backup/)
-    t.match((await refusal(backupOf(data, join(root, 'full')))).message, /not empty/)
-    t.match((await refusal(backupOf(data, join(data, 'inside')))).message, /data directory/)
-    const { name } = await backupOf(data, folder)
-    const manifestFile = join(folder, 'backups', `${name}.json`)
-    writeFileSync(join(root, `${name}.json`), readFileSync(manifestFile))
-    const elsewhere = { folder, name: `../../${name}`, dataDir: join(root, 'new') }
-    const outside = restoreBackup({ ...elsewhere, isForced: false, onProgress: nothing })
-    t.match((await refusal(outside)).message, /There is no backup "\.\.\/\.\.\//)
-    const manifest = readManifest(folder, name)
-    const good = readFileSync(manifestFile)
-    writeFileSync(manifestFile, encodeManifest({ ...manifest, version: 99 }))
-    const newer = await refusal(restoreTo(join(root, 'new'), folder))
-    t.equal(newer.exitCode, 78)
-    t.match(newer.message, /newer version/)
-    writeFileSync(manifestFile, good.subarray(0, good.length - 10))
-    t.match((await refusal(restoreTo(join(root, 'new'), folder))).message, /checksum/)
-    writeFileSync(manifestFile, good)
-    const part = readdirSync(join(folder, 'chunks'))[0] ?? ''
-    const chunk = join(folder, 'chunks', part, readdirSync(join(folder, 'chunks', part))[0] ?? '')
-    const bytes = readFileSync(chunk)
-    bytes[bytes.length - 1] = (bytes[bytes.length - 1] ?? 0) ^ 1
-    writeFileSync(chunk, bytes)
-    const damaged = await refusal(restoreTo(join(root, 'new'), folder))
-    t.equal(damaged.exitCode, 78)
-    t.ok(damaged.message.includes(`${chunk} is damaged`), 'the message names the file')
-    t.notOk(existsSync(join(root, 'new', 'format')), 'no store was made')
-  },
-)
+t.test('a damaged, newer or missing backup is refused, and nothing is changed', async (t) => {
+  const root = t.testdir({ data: {}, backups: {}, full: { file: '' } })
+  const data = join(root, 'data')
+  const folder = join(root, 'backups')
+  await smallStore(data)
+  t.match((await refusal(restoreTo(join(root, 'new'), folder))).message, /no backup/)
+  t.match((await refusal(backupOf(data, join(root, 'full')))).message, /not empty/)
+  t.match((await refusal(backupOf(data, join(data, 'inside')))).message, /data directory/)
+  const { name } = await backupOf(data, folder)
+  const manifestFile = join(folder, 'backups', `${name}.json`)
+  writeFileSync(join(root, `${name}.json`), readFileSync(manifestFile))
+  const elsewhere = { folder, name: `../../${name}`, dataDir: join(root, 'new') }
+  const outside = restoreBackup({ ...elsewhere, isForced: false, onProgress: nothing })
+  t.match((await refusal(outside)).message, /There is no backup "\.\.\/\.\.\//)
+  const manifest = readManifest(folder, name)
+  const good = readFileSync(manifestFile)
+  writeFileSync(manifestFile, encodeManifest({ ...manifest, version: 99 }))
+  const newer = await refusal(restoreTo(join(root, 'new'), folder))
+  t.equal(newer.exitCode, 78)
+  t.match(newer.message, /newer version/)
+  writeFileSync(manifestFile, good.subarray(0, good.length - 10))
+  t.match((await refusal(restoreTo(join(root, 'new'), folder))).message, /checksum/)
+  writeFileSync(manifestFile, good)
+  const part = readdirSync(join(folder, 'chunks'))[0] ?? ''
+  const chunk = join(folder, 'chunks', part, readdirSync(join(folder, 'chunks', part))[0] ?? '')
+  const bytes = readFileSync(chunk)
+  bytes[bytes.length - 1] = (bytes[bytes.length - 1] ?? 0) ^ 1
+  writeFileSync(chunk, bytes)
+  const damaged = await refusal(restoreTo(join(root, 'new'), folder))
+  t.equal(damaged.exitCode, 78)
+  t.ok(damaged.message.includes(`${chunk} is damaged`), 'the message names the file')
+  t.notOk(existsSync(join(root, 'new', 'format')), 'no store was made')
+})
 
 t.test('stores that share a folder keep their backups apart', async (t) => {
   const root = t.testdir({ one: {}, two: {}, backups: {} })

@@ -217,7 +217,11 @@ for (const [what, action] of Object.entries(DAMAGES)) {
         receipt = (await daemon.api('GET', `erasures/${String(body['id'])}/`)).body
         return receipt['status'] !== 'running'
       })
-      t.match(receipt, { status: 'incomplete', segments_unreadable: 1 }, 'the erasure reports the events it skipped')
+      t.match(
+        receipt,
+        { status: 'incomplete', segments_unreadable: 1 },
+        'the erasure reports the events it skipped',
+      )
       t.ok(Number(receipt['events_removed']) >= 4, 'the erasure removes the other events')
     }
   })

@@ -311,7 +311,11 @@ t.test(
     const daemon = await spawnDaemon({ dataDir })
     t.teardown(() => daemon.kill())
     await capture(daemon, 'before')
-    t.match(await run(['backup', folder, '--data-dir', dataDir]), { code: 0 }, 'a process of our namespace is accepted')
+    t.match(
+      await run(['backup', folder, '--data-dir', dataDir]),
+      { code: 0 },
+      'a process of our namespace is accepted',
+    )
     pretendElsewhere(dataDir)
     const elsewhere = (...words: readonly string[]) => run([...words, '--data-dir', dataDir], true)
     for (const [{ code, err }, wanted] of [
@@ -329,7 +333,7 @@ t.test(
     }
     t.match(await elsewhere('init'), {
       code: 0,
-      err: /set up already and in use by a process of another/,
+      err: /already set up and in use by a process of another/,
     })
     await capture(daemon, 'after')
     t.equal((await namesIn(daemon, 100)).length, 100)

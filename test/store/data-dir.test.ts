@@ -333,10 +333,7 @@ t.test('free space decides whether more events are accepted', async (t) => {
   t.ok(guard.freeBytes > 0)
   t.notOk(guard.isBelowReserve(NOTHING_ACCEPTED))
   const inFlight = guard.freeBytes / 4
-  t.ok(
-    guard.isBelowReserve({ inFlight, backlog: 0 }),
-    'data in flight needs four times its size',
-  )
+  t.ok(guard.isBelowReserve({ inFlight, backlog: 0 }), 'data in flight needs four times its size')
   t.notOk(guard.isBelowReserve({ inFlight: inFlight - 1, backlog: 0 }))
   const strict = new DiskGuard(path, Number.MAX_SAFE_INTEGER)
   await strict.refresh()

@@ -52,7 +52,11 @@ t.test('the counts equal those of reading each row', async (t) => {
     differences.same(found, counts, `round ${round}: the counts of values`)
     const passed = countPassing(nameRows, pairs, { column, isPassed }, masks)
     differences.equal(passed, passing, `round ${round}: the counts of the matching rows are right`)
-    differences.equal(rowsOf(nameRows.starts, masks), all, `round ${round}: the counts of all rows are right`)
+    differences.equal(
+      rowsOf(nameRows.starts, masks),
+      all,
+      `round ${round}: the counts of all rows are right`,
+    )
   }
   t.strictSame(differences.list(), [], 'every count is that of the rows')
   t.equal(kinds.size, 2, 'there were rounds with few and with many pairs')

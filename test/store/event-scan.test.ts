@@ -23,74 +23,71 @@ import { Differences } from '../fixtures/differences.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
 import { randomNumbers } from '../fixtures/stored-events.ts'
 
-t.test(
-  'a scan equals a check of every event, through every kind of change',
-  async (t) => {
-    const log = new PersonLog(t, t.testdir())
-    const narrow = new EventReader({ dataDir: log.dataDir, scanCache: 30_000 })
-    t.teardown(() => narrow.close())
-    const events = randomEvents(1200, 7)
-    log.send(1, [
-      {
-        event: '$groupidentify',
-        distinct_id: 'u1',
-        timestamp: new Date(START_MS).toISOString(),
-        properties: { $group_type: 'company', $group_key: 'acme', $group_set: { size: 'large' } },
-      },
-    ])
-    for (let start = 0; start < events.length; start += 60) {
-      log.send(1, events.slice(start, start + 60))
-      // Each run is a commit, and a segment until it is merged with others.
-      log.process()
-      if (start === 300)
-        await t.test('segments of several commits', async (t) => compare(t, log.reader))
-    }
-    await t.test('merged segments', async (t) => compare(t, log.reader))
-    await t.test('a small cache', async (t) => {
-      compare(t, narrow)
-      t.ok(narrow.scans !== null && narrow.scans.cachedBytes <= 30_000)
-    })
-    const persons = log.reader
-      .persons()
-      .list({ projectId: 1, limit: 9, offset: 0, nowMs: START_MS * 2 })
-    const [split, ...others] = persons.results.toSorted(
-      (a, b) => b.distinct_ids.length - a.distinct_ids.length,
-    )
-    t.ok((split?.distinct_ids.length ?? 0) > 1)
-    log.run(1, { kind: 'split_person', person: split?.id ?? 0, mainDistinctId: null })
-    await t.test('a split', async (t) => compare(t, log.reader))
-    const gone = new Map<string, number>()
-    const deletePerson = (person: PersonView | undefined, deletesEvents: boolean): void => {
-      const last = Math.max(...log.reader.scanner(NO_LIMITS).scan(BASE).sequences)
-      for (const id of person?.distinct_ids ?? []) gone.set(id, last)
-      log.run(1, { kind: 'delete_person', person: person?.id ?? 0, deletesEvents })
-    }
-    deletePerson(others[0], false)
-    // One distinct_id returns, but without a person.
-    const [again = ''] = gone.keys()
-    const properties = { $process_person_profile: false }
-    const timestamp = new Date(START_MS).toISOString()
-    log.send(1, [{ event: 'buy', distinct_id: again, timestamp, properties }])
+t.test('a scan equals a check of every event, through every kind of change', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const narrow = new EventReader({ dataDir: log.dataDir, scanCache: 30_000 })
+  t.teardown(() => narrow.close())
+  const events = randomEvents(1200, 7)
+  log.send(1, [
+    {
+      event: '$groupidentify',
+      distinct_id: 'u1',
+      timestamp: new Date(START_MS).toISOString(),
+      properties: { $group_type: 'company', $group_key: 'acme', $group_set: { size: 'large' } },
+    },
+  ])
+  for (let start = 0; start < events.length; start += 60) {
+    log.send(1, events.slice(start, start + 60))
+    // Each run is a commit, and a segment until it is merged with others.
     log.process()
-    const scanner = log.reader.scanner(NO_LIMITS)
-    const { sequences, persons: owners } = scanner.scan(BASE)
-    const newest = owners[sequences.indexOf(Math.max(...sequences))] ?? 0
-    t.ok(newest >= scanner.firstPersonless(1))
-    log.send(1, randomEvents(200, 8))
-    log.process()
-    await t.test('a deletion, and new events of the same distinct_ids', async (t) => {
-      compare(t, log.reader, gone)
-    })
-    const [other] = log.reader
-      .persons()
-      .list({ ...BASE, limit: 1, offset: 0, nowMs: START_MS * 2 }).results
-    deletePerson(other, true)
-    log.process()
-    log.process()
-    await t.test('a deletion together with its events', async (t) => compare(t, log.reader, gone))
-    await t.test('a small cache after all changes', async (t) => compare(t, narrow, gone))
-  },
-)
+    if (start === 300)
+      await t.test('segments of several commits', async (t) => compare(t, log.reader))
+  }
+  await t.test('merged segments', async (t) => compare(t, log.reader))
+  await t.test('a small cache', async (t) => {
+    compare(t, narrow)
+    t.ok(narrow.scans !== null && narrow.scans.cachedBytes <= 30_000)
+  })
+  const persons = log.reader
+    .persons()
+    .list({ projectId: 1, limit: 9, offset: 0, nowMs: START_MS * 2 })
+  const [split, ...others] = persons.results.toSorted(
+    (a, b) => b.distinct_ids.length - a.distinct_ids.length,
+  )
+  t.ok((split?.distinct_ids.length ?? 0) > 1)
+  log.run(1, { kind: 'split_person', person: split?.id ?? 0, mainDistinctId: null })
+  await t.test('a split', async (t) => compare(t, log.reader))
+  const gone = new Map<string, number>()
+  const deletePerson = (person: PersonView | undefined, deletesEvents: boolean): void => {
+    const last = Math.max(...log.reader.scanner(NO_LIMITS).scan(BASE).sequences)
+    for (const id of person?.distinct_ids ?? []) gone.set(id, last)
+    log.run(1, { kind: 'delete_person', person: person?.id ?? 0, deletesEvents })
+  }
+  deletePerson(others[0], false)
+  // One distinct_id returns, but without a person.
+  const [again = ''] = gone.keys()
+  const properties = { $process_person_profile: false }
+  const timestamp = new Date(START_MS).toISOString()
+  log.send(1, [{ event: 'buy', distinct_id: again, timestamp, properties }])
+  log.process()
+  const scanner = log.reader.scanner(NO_LIMITS)
+  const { sequences, persons: owners } = scanner.scan(BASE)
+  const newest = owners[sequences.indexOf(Math.max(...sequences))] ?? 0
+  t.ok(newest >= scanner.firstPersonless(1))
+  log.send(1, randomEvents(200, 8))
+  log.process()
+  await t.test('a deletion, and new events of the same distinct_ids', async (t) => {
+    compare(t, log.reader, gone)
+  })
+  const [other] = log.reader
+    .persons()
+    .list({ ...BASE, limit: 1, offset: 0, nowMs: START_MS * 2 }).results
+  deletePerson(other, true)
+  log.process()
+  log.process()
+  await t.test('a deletion together with its events', async (t) => compare(t, log.reader, gone))
+  await t.test('a small cache after all changes', async (t) => compare(t, narrow, gone))
+})
 
 t.test('replaced segments of a merge are not kept in memory', async (t) => {
   const log = new PersonLog(t, t.testdir())
@@ -109,19 +106,16 @@ t.test('replaced segments of a merge are not kept in memory', async (t) => {
   t.ok(most > 1 && most < 40, 'there were several segments, and merges')
 })
 
-t.test(
-  'the memory of a result is reused by the next query up to the limit',
-  async (t) => {
-    const kept = new RowPool(400_000)
-    const small = kept.lend(0)
-    const large = kept.lend(1)
-    large.reserve(20_000)
-    t.ok(small.bytes < 400_000 && large.bytes > 400_000)
-    kept.takeBack()
-    t.equal(kept.lend(0), small)
-    t.not(kept.lend(0), large)
-  },
-)
+t.test('the memory of a result is reused by the next query up to the limit', async (t) => {
+  const kept = new RowPool(400_000)
+  const small = kept.lend(0)
+  const large = kept.lend(1)
+  large.reserve(20_000)
+  t.ok(small.bytes < 400_000 && large.bytes > 400_000)
+  kept.takeBack()
+  t.equal(kept.lend(0), small)
+  t.not(kept.lend(0), large)
+})
 
 t.test('long texts are searched in their stored form', async (t) => {
   const log = new PersonLog(t, t.testdir())

@@ -117,31 +117,28 @@ const EVENT = {
   timestamp: '2025-01-02T03:04:05.678Z',
 }
 
-t.test(
-  'lines of an export are passed on unchanged, with elements in the properties',
-  (t) => {
-    const chain = '"elements_chain":"a:href=\\"/\\"",'
-    const lines = [
-      ownLine('{"x":1}'),
-      ownLine('{}', chain),
-      `${ownLine('{"x":{"y":[2]}}', chain)}\r`,
-      ownLine('{"$elements_chain":"kept"}', chain),
-      '',
-      '  ',
-    ]
-    const $elements_chain = 'a:href="/"'
-    t.same(bodyOf(lines), {
-      events: [
-        { ...EVENT, properties: { x: 1 } },
-        { ...EVENT, properties: { $elements_chain } },
-        { ...EVENT, properties: { x: { y: [2] }, $elements_chain } },
-        { ...EVENT, properties: { $elements_chain: 'kept' } },
-      ],
-      faults: [],
-    })
-    t.end()
-  },
-)
+t.test('lines of an export are passed on unchanged, with elements in the properties', (t) => {
+  const chain = '"elements_chain":"a:href=\\"/\\"",'
+  const lines = [
+    ownLine('{"x":1}'),
+    ownLine('{}', chain),
+    `${ownLine('{"x":{"y":[2]}}', chain)}\r`,
+    ownLine('{"$elements_chain":"kept"}', chain),
+    '',
+    '  ',
+  ]
+  const $elements_chain = 'a:href="/"'
+  t.same(bodyOf(lines), {
+    events: [
+      { ...EVENT, properties: { x: 1 } },
+      { ...EVENT, properties: { $elements_chain } },
+      { ...EVENT, properties: { x: { y: [2] }, $elements_chain } },
+      { ...EVENT, properties: { $elements_chain: 'kept' } },
+    ],
+    faults: [],
+  })
+  t.end()
+})
 
 t.test('a line that only resembles an export line does not affect others', (t) => {
   const good = ownLine('{"x":1}')

@@ -11,12 +11,15 @@ import { networkFileSystem, requireLocalFileSystem } from '../../src/store/direc
 const EXT4 = 0xef53
 const NFS = 0x6969
 
-t.test('network file systems are recognised by their numbers, also as signed integers', async (t) => {
-  const known = [0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x65735546, 0x01021997, 0xff534d42 | 0]
-  for (const type of known) t.ok(networkFileSystem(type), type.toString(16))
-  const local = [EXT4, 0x58465342, 0x9123683e, 0x2fc12fc1, 0x01021994, 0x794c7630, 0]
-  for (const type of local) t.equal(networkFileSystem(type), null, type.toString(16))
-})
+t.test(
+  'network file systems are recognised by their numbers, also as signed integers',
+  async (t) => {
+    const known = [0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x65735546, 0x01021997, 0xff534d42 | 0]
+    for (const type of known) t.ok(networkFileSystem(type), type.toString(16))
+    const local = [EXT4, 0x58465342, 0x9123683e, 0x2fc12fc1, 0x01021994, 0x794c7630, 0]
+    for (const type of local) t.equal(networkFileSystem(type), null, type.toString(16))
+  },
+)
 
 t.test('the folder is checked, or its nearest existing parent', async (t) => {
   const mounted = (mount: string, exists: string) => (path: string) => {

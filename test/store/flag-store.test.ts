@@ -270,7 +270,11 @@ t.test('an older version is refused only for fields that others have changed', a
     refusalOf(() => update(flag, { ...from, name: 'three' })),
     ['conflict', null],
   )
-  t.equal(update(flag, { ...from, name: 'one', active: false }).active, false, 'other fields are accepted')
+  t.equal(
+    update(flag, { ...from, name: 'one', active: false }).active,
+    false,
+    'other fields are accepted',
+  )
   t.equal(store.flags(1).stored(flag.id)?.flag.name, 'one')
   t.equal(update(flag, { version: 1, name: 'four' }).name, 'four', 'the request has no original')
   t.equal(update(flag, { ...from, version: -1, name: 'five' }).name, 'five')

@@ -214,8 +214,14 @@ t.test('after any write, both states that a crash could lead to are complete', a
       transaction: newest.transaction - 1n,
       meta: pages.subarray(other, other + 192),
     }
-    t.doesNotThrow(() => walkLmdbFile(file, newest), `round ${round}: the current state is complete`)
-    t.doesNotThrow(() => walkLmdbFile(file, before), `round ${round}: the previous state is complete`)
+    t.doesNotThrow(
+      () => walkLmdbFile(file, newest),
+      `round ${round}: the current state is complete`,
+    )
+    t.doesNotThrow(
+      () => walkLmdbFile(file, before),
+      `round ${round}: the previous state is complete`,
+    )
     const zeros = Buffer.alloc(pageBytes)
     const isZero = (page: number): boolean =>
       pages.subarray(page * pageBytes, (page + 1) * pageBytes).equals(zeros)
@@ -344,25 +350,22 @@ function withPrograms<T>(folder: string, isAlone: boolean, action: () => T): T {
   }
 }
 
-t.test(
-  'while pages are released, the program holds the lock on the data directory',
-  async (t) => {
-    const dataDir = t.testdir({
-      perl: `#!/bin/sh\nreadlink /proc/self/fd/4 > "$0.out"\n`,
-      file: 'x',
-    })
-    chmodSync(join(dataDir, 'perl'), 0o755)
-    const lock = openSync(dataDir, 'r')
-    const file = openSync(join(dataDir, 'file'), 'r+')
-    const failure = withPrograms(dataDir, false, () =>
-      punchHoles(file, [{ offset: 0, bytes: 1 }], lock),
-    )
-    t.equal(failure, null)
-    t.equal(readFileSync(join(dataDir, 'perl.out'), 'utf8').trim(), dataDir)
-    closeSync(lock)
-    closeSync(file)
-  },
-)
+t.test('while pages are released, the program holds the lock on the data directory', async (t) => {
+  const dataDir = t.testdir({
+    perl: `#!/bin/sh\nreadlink /proc/self/fd/4 > "$0.out"\n`,
+    file: 'x',
+  })
+  chmodSync(join(dataDir, 'perl'), 0o755)
+  const lock = openSync(dataDir, 'r')
+  const file = openSync(join(dataDir, 'file'), 'r+')
+  const failure = withPrograms(dataDir, false, () =>
+    punchHoles(file, [{ offset: 0, bytes: 1 }], lock),
+  )
+  t.equal(failure, null)
+  t.equal(readFileSync(join(dataDir, 'perl.out'), 'utf8').trim(), dataDir)
+  closeSync(lock)
+  closeSync(file)
+})
 
 t.test('many short runs of pages are released in several transactions', async (t) => {
   const store = openStore(t)

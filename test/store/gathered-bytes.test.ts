@@ -174,36 +174,36 @@ t.test('new and merged distinct_ids are counted', (t) => {
   for (let id = 0; id < 2000; id++) {
     processing.apply('user', '$identify', { $anon_distinct_id: `anonymous-${id}` })
   }
-  t.ok(processing.store.gatheredBytes >= 2000 * 300, `${processing.store.gatheredBytes} bytes are counted`)
+  t.ok(
+    processing.store.gatheredBytes >= 2000 * 300,
+    `${processing.store.gatheredBytes} bytes are counted`,
+  )
   processing.commit()
   t.equal(processing.store.gatheredBytes, 0)
   t.end()
 })
 
-t.test(
-  'a long repetitive text takes few bytes on disk, and is read unchanged',
-  async (t) => {
-    const dataDir = t.testdir()
-    const processing = new Processing(t, dataDir, 4 * MIB)
-    processing.apply('first', 'seen', {})
-    processing.commit()
-    const bytesOf = (): number => statSync(join(dataDir, 'events', 'data.mdb')).size
-    const before = bytesOf()
-    for (let person = 0; person < 40; person++) {
-      processing.apply(`p${person}`, 'seen', { $set: { text: large(person) } })
-      processing.apply('first', '$groupidentify', {
-        $group_type: 'company',
-        $group_key: `g${person}`,
-        $group_set: { text: large(person) },
-      })
-      if (person % 4 === 3) processing.commit()
-    }
-    const grownBytes = bytesOf() - before
-    t.ok(grownBytes < 80 * TEXT_BYTES * 0.1, `80 texts take ${grownBytes} bytes`)
-    const reader = new EventReader({ dataDir })
-    t.teardown(() => reader.close())
-    const query = { projectId: PROJECT, limit: 1, offset: 0, nowMs: NOW_MS, distinctId: 'p7' }
-    t.equal(reader.persons().list(query).results[0]?.properties['text'], large(7))
-    t.equal(reader.persons().group(PROJECT, 0, 'g39')?.group_properties['text'], large(39))
-  },
-)
+t.test('a long repetitive text takes few bytes on disk, and is read unchanged', async (t) => {
+  const dataDir = t.testdir()
+  const processing = new Processing(t, dataDir, 4 * MIB)
+  processing.apply('first', 'seen', {})
+  processing.commit()
+  const bytesOf = (): number => statSync(join(dataDir, 'events', 'data.mdb')).size
+  const before = bytesOf()
+  for (let person = 0; person < 40; person++) {
+    processing.apply(`p${person}`, 'seen', { $set: { text: large(person) } })
+    processing.apply('first', '$groupidentify', {
+      $group_type: 'company',
+      $group_key: `g${person}`,
+      $group_set: { text: large(person) },
+    })
+    if (person % 4 === 3) processing.commit()
+  }
+  const grownBytes = bytesOf() - before
+  t.ok(grownBytes < 80 * TEXT_BYTES * 0.1, `80 texts take ${grownBytes} bytes`)
+  const reader = new EventReader({ dataDir })
+  t.teardown(() => reader.close())
+  const query = { projectId: PROJECT, limit: 1, offset: 0, nowMs: NOW_MS, distinctId: 'p7' }
+  t.equal(reader.persons().list(query).results[0]?.properties['text'], large(7))
+  t.equal(reader.persons().group(PROJECT, 0, 'g39')?.group_properties['text'], large(39))
+})

@@ -329,22 +329,25 @@ t.test('a log that is checked now and then stays in place, whatever it appends',
   await log.close()
 })
 
-t.test('numbers continue after the processed blocks, and after all blocks are released', async (t) => {
-  const dataDir = join(t.testdir(), 'data')
-  for (const [processed, expected] of [
-    [0, 1],
-    [1, 2],
-    [7, 8],
-    [8, 9],
-  ] as const) {
-    const log = new LogAppender({ dataDir, processed })
-    t.equal(log.append([block('b')], processed), expected)
-    log.append([], expected)
-    await log.close()
-    t.equal(look(dataDir, expected).last, expected)
-  }
-  t.ok(logNumbers(logFolder(dataDir)).length <= 3, 'files are reused')
-})
+t.test(
+  'numbers continue after the processed blocks, and after all blocks are released',
+  async (t) => {
+    const dataDir = join(t.testdir(), 'data')
+    for (const [processed, expected] of [
+      [0, 1],
+      [1, 2],
+      [7, 8],
+      [8, 9],
+    ] as const) {
+      const log = new LogAppender({ dataDir, processed })
+      t.equal(log.append([block('b')], processed), expected)
+      log.append([], expected)
+      await log.close()
+      t.equal(look(dataDir, expected).last, expected)
+    }
+    t.ok(logNumbers(logFolder(dataDir)).length <= 3, 'files are reused')
+  },
+)
 
 t.test('a reader next to an appender that recycles sees each block once, in order', async (t) => {
   const dataDir = join(t.testdir(), 'data')
@@ -366,8 +369,16 @@ t.test('a reader next to an appender that recycles sees each block once, in orde
     slow?.refresh()
     const isReadLate = slow?.block(last)?.includes(`"b${round}"`)
     differences.ok(isReadLate, `round ${round}: the slow reader has the last block`)
-    differences.equal(slow?.block(trimmed), undefined, `round ${round}: a trimmed block is reported`)
-    differences.equal(look(dataDir, seen, false).damage, null, `round ${round}: the damage is reported`)
+    differences.equal(
+      slow?.block(trimmed),
+      undefined,
+      `round ${round}: a trimmed block is reported`,
+    )
+    differences.equal(
+      look(dataDir, seen, false).damage,
+      null,
+      `round ${round}: the damage is reported`,
+    )
   }
   t.strictSame(differences.list(), [], 'every reader sees what is in the log')
   for (const reader of readers) await reader.close()

@@ -19,79 +19,78 @@ const PAGE = 4096
 
 t.setTimeout(300_000)
 
+t.test('a log that is killed while it opens, rotates, recycles or shrinks is sound', async (t) => {
+  const root = t.testdir()
+  const dataDir = join(root, 'data')
+  const states: { readonly path: string; readonly names: readonly string[]; trimmed: number }[] = []
+  const names: string[] = []
+  let trimmed = 0
+  const copy = (): void => {
+    if (!existsSync(dataDir)) return
+    const path = join(root, `s${states.length}`)
+    cpSync(dataDir, path, { recursive: true })
+    states.push({ path, names: [...names], trimmed })
+  }
+  const live = async (): Promise<void> => {
+    const log = new LogAppender({ dataDir, processed: trimmed })
+    for (let round = 0; round < 5; round++) {
+      const name = `b${names.length + 1}`
+      log.append([block(name, 400_000)], trimmed)
+      names.push(name)
+      // Some blocks wait, so there are new files as well as recycled ones.
+      if (round === 2) trimmed = names.length - 1
+      // The rush is over when nothing arrived since the last check.
+      if (round === 3) for (const _look of [1, 2]) log.shrink()
+    }
+    await log.close()
+  }
+  await live()
+  await betweenSteps(copy, async () => {
+    await live()
+    await live()
+  })
+  t.ok(states.length > 40, `${states.length} states were tested`)
+  for (const state of states) {
+    const found = namesIn(state.path)
+    const waiting = state.names.slice(state.trimmed)
+    const isThere = waiting.every((name, index) => found.get(state.trimmed + index + 1) === name)
+    if (!isThere)
+      t.fail(`${state.path}: ${[...found.values()].join()} instead of ${waiting.join()}`)
+    if (look(state.path, state.trimmed).damage !== null) t.fail(`${state.path} is called damaged`)
+    if (!(await goesOn(state.path, state.trimmed))) t.fail(`${state.path} does not go on`)
+    rmSync(state.path, { recursive: true })
+  }
+})
+
 t.test(
-  'a log that is killed while it opens, rotates, recycles or shrinks is sound',
+  'a log that is killed when a file is reused, before any frame records it, is sound',
   async (t) => {
     const root = t.testdir()
     const dataDir = join(root, 'data')
-    const states: { readonly path: string; readonly names: readonly string[]; trimmed: number }[] =
-      []
-    const names: string[] = []
-    let trimmed = 0
+    const states: string[] = []
+    const log = new LogAppender({ dataDir, processed: 0 })
+    for (const name of ['b1', 'b2', 'b3']) log.append([block(name, 400_000)], 0)
     const copy = (): void => {
-      if (!existsSync(dataDir)) return
       const path = join(root, `s${states.length}`)
       cpSync(dataDir, path, { recursive: true })
-      states.push({ path, names: [...names], trimmed })
+      states.push(path)
     }
-    const live = async (): Promise<void> => {
-      const log = new LogAppender({ dataDir, processed: trimmed })
-      for (let round = 0; round < 5; round++) {
-        const name = `b${names.length + 1}`
-        log.append([block(name, 400_000)], trimmed)
-        names.push(name)
-        // Some blocks wait, so there are new files as well as recycled ones.
-        if (round === 2) trimmed = names.length - 1
-        // The rush is over when nothing arrived since the last check.
-        if (round === 3) for (const _look of [1, 2]) log.shrink()
-      }
-      await log.close()
-    }
-    await live()
-    await betweenSteps(copy, async () => {
-      await live()
-      await live()
+    // No other file is ready, and the blocks released by this append make room for it.
+    await betweenSteps(copy, () => {
+      log.append([block('b4', 700_000)], 2)
     })
-    t.ok(states.length > 40, `${states.length} states were tested`)
-    for (const state of states) {
-      const found = namesIn(state.path)
-      const waiting = state.names.slice(state.trimmed)
-      const isThere = waiting.every((name, index) => found.get(state.trimmed + index + 1) === name)
-      if (!isThere)
-        t.fail(`${state.path}: ${[...found.values()].join()} instead of ${waiting.join()}`)
-      if (look(state.path, state.trimmed).damage !== null) t.fail(`${state.path} is called damaged`)
-      if (!(await goesOn(state.path, state.trimmed))) t.fail(`${state.path} does not go on`)
-      rmSync(state.path, { recursive: true })
+    await log.close()
+    t.ok(
+      states.some((path) => !logNumbers(logFolder(path)).includes(1)),
+      'the file was reused',
+    )
+    for (const path of states) {
+      t.equal(namesIn(path).get(3), 'b3', path)
+      t.match(look(path, 2), { missing: null, damage: null }, path)
+      t.ok(await goesOn(path, 2), path)
     }
   },
 )
-
-t.test('a log that is killed when a file is reused, before any frame records it, is sound', async (t) => {
-  const root = t.testdir()
-  const dataDir = join(root, 'data')
-  const states: string[] = []
-  const log = new LogAppender({ dataDir, processed: 0 })
-  for (const name of ['b1', 'b2', 'b3']) log.append([block(name, 400_000)], 0)
-  const copy = (): void => {
-    const path = join(root, `s${states.length}`)
-    cpSync(dataDir, path, { recursive: true })
-    states.push(path)
-  }
-  // No other file is ready, and the blocks released by this append make room for it.
-  await betweenSteps(copy, () => {
-    log.append([block('b4', 700_000)], 2)
-  })
-  await log.close()
-  t.ok(
-    states.some((path) => !logNumbers(logFolder(path)).includes(1)),
-    'the file was reused',
-  )
-  for (const path of states) {
-    t.equal(namesIn(path).get(3), 'b3', path)
-    t.match(look(path, 2), { missing: null, damage: null }, path)
-    t.ok(await goesOn(path, 2), path)
-  }
-})
 
 /** The folder before and after one more append to a recycled file. */
 async function lastAppend(t: Test, padBytes: number) {

@@ -258,80 +258,77 @@ t.test('a merge of equal halves moves each distinct_id once for each doubling', 
   t.equal(moved, (persons / 2) * Math.log2(persons))
 })
 
-t.test(
-  'the data of a person stays with it when it takes over a larger one',
-  async (t) => {
-    const log = new PersonLog(t, t.testdir())
-    log.send(PROJECT, [...personOf('large', 30), ...personOf('small', 2)])
-    log.process()
-    const small = log.reader.persons().person(PROJECT, personUuid(PROJECT, 'small-0'))
-    const id = small?.id ?? 0
-    log.run(PROJECT, { kind: 'set_properties', person: id, set: { email: 'small@x.example' } })
-    const draft = { name: 'list', description: '', personUuids: [], filters: null, isStatic: true }
-    log.run(PROJECT, { kind: 'create_cohort', cohort: { ...draft, distinctIds: ['large-3'] } })
-    const flags: PersonCommand = {
-      kind: 'set_flag_overrides',
-      distinctIds: ['large-1'],
-      flagKeys: ['f', 'g'],
-      identifier: 'of large',
-    }
-    log.run(PROJECT, flags)
-    log.run(PROJECT, {
-      ...flags,
-      distinctIds: ['small-0'],
-      flagKeys: ['f'],
-      identifier: 'of small',
-    })
-    const larger = log.reader.persons().person(PROJECT, personUuid(PROJECT, 'large-0'))
-    log.run(PROJECT, { kind: 'merge_persons', into: id, from: larger?.id ?? 0 })
-    await log.reopen()
-    const persons = log.reader.persons()
-    const view = persons.person(PROJECT, id)
-    t.match(view, { id, uuid: small?.uuid, properties: { own: 'small', email: 'small@x.example' } })
-    t.equal(persons.person(PROJECT, larger?.id ?? 0), null)
-    t.strictSame(
-      persons.activity(PROJECT, id, 1, 10)?.results.map(({ activity }) => activity),
-      ['updated'],
-    )
-    const query = { projectId: PROJECT, limit: 10, offset: 0, nowMs: NOW_MS }
-    const found = (more: object): readonly number[] =>
-      persons.list({ ...query, ...more }).results.map((person) => person.id)
-    t.strictSame(found({ email: 'small@x.example' }), [id])
-    t.strictSame(found({ search: 'SMALL@' }), [id])
-    t.strictSame(found({ cohortId: 1 }), [id])
-    t.equal(persons.cohort(PROJECT, 1)?.count, 1)
-    const environment = new Environment({
-      dataDir: log.dataDir,
-      name: 'events',
-      tables: EVENTS_TABLES,
-    })
-    const number = persons.record(PROJECT, id)?.number ?? 0
-    t.not(number, id, 'it is kept under the number of the larger one')
-    t.strictSame([...loadOverrides(environment.tables.flag_overrides, PROJECT, number)].sort(), [
-      ['f', 'of small'],
-      ['g', 'of large'],
-    ])
-    await environment.close()
-    const timeline = log.reader.propertiesTimeline({
-      projectId: PROJECT,
-      person: id,
-      eventNames: [],
-      crucialKeys: ['own'],
-      fromMs: 0,
-      toMs: 4e12,
-    })
-    t.equal(timeline?.at(-1)?.properties['own'], 'small')
-    log.run(PROJECT, { kind: 'split_person', person: id, mainDistinctId: 'small-0' })
-    t.strictSame(log.reader.persons().person(PROJECT, id)?.distinct_ids, ['small-0'])
-    t.equal(log.reader.persons().list(query).count, 32)
-    t.same(log.run(PROJECT, { kind: 'delete_person', person: id, deletesEvents: false }), {
-      kind: 'done',
-    })
-    t.equal(log.reader.persons().person(PROJECT, id), null)
-    log.send(PROJECT, [sent('seen', 'small-0')])
-    log.process()
-    const [born] = log.reader.persons().list({ ...query, distinctId: 'small-0' }).results
-    t.not(born?.uuid, small?.uuid, 'a uuid is never given twice')
-    t.strictSame(await faultsOf(log.dataDir), [])
-  },
-)
+t.test('the data of a person stays with it when it takes over a larger one', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  log.send(PROJECT, [...personOf('large', 30), ...personOf('small', 2)])
+  log.process()
+  const small = log.reader.persons().person(PROJECT, personUuid(PROJECT, 'small-0'))
+  const id = small?.id ?? 0
+  log.run(PROJECT, { kind: 'set_properties', person: id, set: { email: 'small@x.example' } })
+  const draft = { name: 'list', description: '', personUuids: [], filters: null, isStatic: true }
+  log.run(PROJECT, { kind: 'create_cohort', cohort: { ...draft, distinctIds: ['large-3'] } })
+  const flags: PersonCommand = {
+    kind: 'set_flag_overrides',
+    distinctIds: ['large-1'],
+    flagKeys: ['f', 'g'],
+    identifier: 'of large',
+  }
+  log.run(PROJECT, flags)
+  log.run(PROJECT, {
+    ...flags,
+    distinctIds: ['small-0'],
+    flagKeys: ['f'],
+    identifier: 'of small',
+  })
+  const larger = log.reader.persons().person(PROJECT, personUuid(PROJECT, 'large-0'))
+  log.run(PROJECT, { kind: 'merge_persons', into: id, from: larger?.id ?? 0 })
+  await log.reopen()
+  const persons = log.reader.persons()
+  const view = persons.person(PROJECT, id)
+  t.match(view, { id, uuid: small?.uuid, properties: { own: 'small', email: 'small@x.example' } })
+  t.equal(persons.person(PROJECT, larger?.id ?? 0), null)
+  t.strictSame(
+    persons.activity(PROJECT, id, 1, 10)?.results.map(({ activity }) => activity),
+    ['updated'],
+  )
+  const query = { projectId: PROJECT, limit: 10, offset: 0, nowMs: NOW_MS }
+  const found = (more: object): readonly number[] =>
+    persons.list({ ...query, ...more }).results.map((person) => person.id)
+  t.strictSame(found({ email: 'small@x.example' }), [id])
+  t.strictSame(found({ search: 'SMALL@' }), [id])
+  t.strictSame(found({ cohortId: 1 }), [id])
+  t.equal(persons.cohort(PROJECT, 1)?.count, 1)
+  const environment = new Environment({
+    dataDir: log.dataDir,
+    name: 'events',
+    tables: EVENTS_TABLES,
+  })
+  const number = persons.record(PROJECT, id)?.number ?? 0
+  t.not(number, id, 'it is kept under the number of the larger one')
+  t.strictSame([...loadOverrides(environment.tables.flag_overrides, PROJECT, number)].sort(), [
+    ['f', 'of small'],
+    ['g', 'of large'],
+  ])
+  await environment.close()
+  const timeline = log.reader.propertiesTimeline({
+    projectId: PROJECT,
+    person: id,
+    eventNames: [],
+    crucialKeys: ['own'],
+    fromMs: 0,
+    toMs: 4e12,
+  })
+  t.equal(timeline?.at(-1)?.properties['own'], 'small')
+  log.run(PROJECT, { kind: 'split_person', person: id, mainDistinctId: 'small-0' })
+  t.strictSame(log.reader.persons().person(PROJECT, id)?.distinct_ids, ['small-0'])
+  t.equal(log.reader.persons().list(query).count, 32)
+  t.same(log.run(PROJECT, { kind: 'delete_person', person: id, deletesEvents: false }), {
+    kind: 'done',
+  })
+  t.equal(log.reader.persons().person(PROJECT, id), null)
+  log.send(PROJECT, [sent('seen', 'small-0')])
+  log.process()
+  const [born] = log.reader.persons().list({ ...query, distinctId: 'small-0' }).results
+  t.not(born?.uuid, small?.uuid, 'a uuid is never given twice')
+  t.strictSame(await faultsOf(log.dataDir), [])
+})

@@ -44,7 +44,7 @@ t.test('the current format needs no step, with and without a dry run', async (t)
   for (const words of [[], ['--dry-run']]) {
     const { exitCode, out } = await runCommand('migrate', ...words, '--data-dir', path)
     t.equal(exitCode, 0)
-    t.match(out, /nothing to do/)
+    t.match(out, /There is nothing to do/)
   }
   const [row] = linesOf(await runCommand('migrate', '--json', '--data-dir', path))
   t.strictSame(row, {
@@ -161,7 +161,7 @@ t.test('the command lists the steps, and a dry run executes none', async (t) => 
   t.equal(await migrateAndReport(io, path, dry, steps(runs)), 0)
   t.match(
     written.out,
-    /^1 to 2: Writes 2\.\n2 to 3: Writes 3\.\n3 to 4: Writes 4\.\n4 to 5: Writes 5\.\nnothing was changed/,
+    /^1 to 2: Writes 2\.\n2 to 3: Writes 3\.\n3 to 4: Writes 4\.\n4 to 5: Writes 5\.\nNothing was changed/,
   )
   t.strictSame(runs, [])
   t.equal(readFormat(path), 1)

@@ -140,37 +140,40 @@ t.test('`tenrec migrate` does the same, and reports its steps', async (t) => {
   await checkTaken(t, path)
 })
 
-t.test('a transfer killed at any step is completed by the next start or the old version', async (t) => {
-  const path = await oldStore(t)
-  const states: string[] = []
-  const copy = (): void => {
-    const state = `${path}-${states.length}`
-    cpSync(path, state, {
-      recursive: true,
-      filter: (name) => !/lock/.test(name.slice(path.length)),
-    })
-    states.push(state)
-  }
-  const old = readFileSync(join(path, 'log', 'data.mdb'))
-  await betweenSteps(copy, async () => {
-    const dir = await DataDir.open(path)
-    dir.release()
-  })
-  t.ok(states.length > 20, `${states.length} states were tested`)
-  for (const state of states) {
-    if (readFormat(state) === 2) {
-      const isThere = readFileSync(join(state, 'log', 'data.mdb')).equals(old)
-      if (!isThere) t.fail(`${state}: the old version cannot go on`)
+t.test(
+  'a transfer killed at any step is completed by the next start or the old version',
+  async (t) => {
+    const path = await oldStore(t)
+    const states: string[] = []
+    const copy = (): void => {
+      const state = `${path}-${states.length}`
+      cpSync(path, state, {
+        recursive: true,
+        filter: (name) => !/lock/.test(name.slice(path.length)),
+      })
+      states.push(state)
     }
-    const dir = await DataDir.open(state)
-    await processAll(state)
-    dir.release()
-    if (readProcessedPosition(state) !== 6) t.fail(`${state}: a block is lost`)
-    if (readFormat(state) !== 5) t.fail(`${state} has another format`)
-    rmSync(state, { recursive: true })
-  }
-  await checkTaken(t, path)
-})
+    const old = readFileSync(join(path, 'log', 'data.mdb'))
+    await betweenSteps(copy, async () => {
+      const dir = await DataDir.open(path)
+      dir.release()
+    })
+    t.ok(states.length > 20, `${states.length} states were tested`)
+    for (const state of states) {
+      if (readFormat(state) === 2) {
+        const isThere = readFileSync(join(state, 'log', 'data.mdb')).equals(old)
+        if (!isThere) t.fail(`${state}: the old version cannot go on`)
+      }
+      const dir = await DataDir.open(state)
+      await processAll(state)
+      dir.release()
+      if (readProcessedPosition(state) !== 6) t.fail(`${state}: a block is lost`)
+      if (readFormat(state) !== 5) t.fail(`${state} has another format`)
+      rmSync(state, { recursive: true })
+    }
+    await checkTaken(t, path)
+  },
+)
 
 t.test('a log that lacks blocks or cannot be read is refused and stays', async (t) => {
   const path = await oldStore(t, { firstKept: 5 })

@@ -250,7 +250,11 @@ t.test('pages hold every property once, and list the page of each', (t) => {
       Object.entries(JSON.parse(json) as object).sort(),
       `round ${round}: joined`,
     )
-    differences.equal(directory.readUInt32LE(), Buffer.byteLength(joined), `round ${round}: the bytes are equal`)
+    differences.equal(
+      directory.readUInt32LE(),
+      Buffer.byteLength(joined),
+      `round ${round}: the bytes are equal`,
+    )
     for (const name of Object.keys(object)) {
       const page = JSON.parse(pages[pageOfName(directory, name)]?.toString() ?? '{}') as object
       differences.ok(Object.hasOwn(page, name), `round ${round}: ${name} is found`)
@@ -267,7 +271,10 @@ t.test('pages hold every property once, and list the page of each', (t) => {
       )
     }
     const reversed = JSON.stringify(Object.fromEntries(Object.entries(object).reverse()))
-    differences.ok(pagesOf(reversed).directory.equals(directory), `round ${round}: the order does not matter`)
+    differences.ok(
+      pagesOf(reversed).directory.equals(directory),
+      `round ${round}: the order does not matter`,
+    )
   }
   t.strictSame(differences.list(), [])
   t.end()

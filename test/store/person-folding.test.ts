@@ -134,7 +134,11 @@ t.test('folding persons at any point changes no answer', async (t) => {
     let hasMore = true
     for (let step = 1; hasMore; step++) {
       hasMore = plain.step()
-      differences.equal(folding.step(), hasMore, `seed ${seed}, step ${step}: there is more to fold`)
+      differences.equal(
+        folding.step(),
+        hasMore,
+        `seed ${seed}, step ${step}: there is more to fold`,
+      )
       if (dice.chance(0.3)) {
         // Read before and after, because cached data of readers must not outlive the stored data.
         folding.facts()
@@ -246,7 +250,10 @@ t.test(
     const processor = openProcessor(threadSettings(dataDir), refuseDamage)
     const counts: number[] = []
     while (processor.mayFold) counts.push(processor.fold())
-    t.ok(Math.max(...counts) <= FOLDED_PERSONS_MAX, `${counts.join()} persons were folded at a time`)
+    t.ok(
+      Math.max(...counts) <= FOLDED_PERSONS_MAX,
+      `${counts.join()} persons were folded at a time`,
+    )
     await processor.close()
     t.equal(await deltasIn(dataDir), 0)
     t.strictSame(await tableDigests(dataDir), wanted)

@@ -90,13 +90,21 @@ for (const old of ['the old store', null]) {
         ]) {
           const { exitCode, message } = await refusal(refused)
           differences.equal(exitCode, 78, `cut ${index}: the exit code is right`)
-          differences.match(message, /Run `tenrec restore` again/, `cut ${index}: the store is refused`)
+          differences.match(
+            message,
+            /Run `tenrec restore` again/,
+            `cut ${index}: the store is refused`,
+          )
         }
         differences.same(entriesOf(state), before, `cut ${index}: the entries afterwards`)
         // A repetition takes time, so only some cuts are repeated.
         if (index % REPEATED_EVERY > 0) continue
         await restore(folder, state)
-        differences.equal(await nameIn(state), 'the backup', `cut ${index}: the repeated restore succeeds`)
+        differences.equal(
+          await nameIn(state),
+          'the backup',
+          `cut ${index}: the repeated restore succeeds`,
+        )
       }
       t.strictSame(differences.list(), [], 'every cut is refused, unchanged, until it is repeated')
       const turns = outcomes.filter((outcome, index) => outcome !== outcomes[index - 1])

@@ -196,22 +196,19 @@ t.test('a purged object leaves neither tiles nor tokens', async (t) => {
   await store.close()
 })
 
-t.test(
-  'a change raises the version of the environment, not that of the directory',
-  async (t) => {
-    const path = t.testdir()
-    await newStore(path)
-    const store = new OrganizationStore(path)
-    const environment = new DirectoryEnvironment(path)
-    const before = environment.version
-    store.saved.createInsight(insight({ name: 'x' }))
-    t.equal(environment.version, before)
-    t.throws(() => store.saved.createInsight(insight({ name: 'y' }, [99])), {
-      code: 'does_not_exist',
-    })
-    const list = { projectId: 1, filter: {}, page: FIRST_PAGE }
-    t.equal(store.saved.listInsights(list).count, 1, 'a refused change leaves nothing')
-    await environment.close()
-    await store.close()
-  },
-)
+t.test('a change raises the version of the environment, not that of the directory', async (t) => {
+  const path = t.testdir()
+  await newStore(path)
+  const store = new OrganizationStore(path)
+  const environment = new DirectoryEnvironment(path)
+  const before = environment.version
+  store.saved.createInsight(insight({ name: 'x' }))
+  t.equal(environment.version, before)
+  t.throws(() => store.saved.createInsight(insight({ name: 'y' }, [99])), {
+    code: 'does_not_exist',
+  })
+  const list = { projectId: 1, filter: {}, page: FIRST_PAGE }
+  t.equal(store.saved.listInsights(list).count, 1, 'a refused change leaves nothing')
+  await environment.close()
+  await store.close()
+})

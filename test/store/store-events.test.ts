@@ -121,15 +121,18 @@ t.test('properties keep the order in which they were sent', async (t) => {
   t.strictSame(Object.keys(event?.properties ?? {}), ['z', 'a', 'm'])
 })
 
-t.test('expanded properties are what the reader is told to derive from the stored ones', async (t) => {
-  const dataDir = t.testdir()
-  store(openWriter(t, dataDir), [{ properties: { $browser: 'Firefox' }, name: '$pageview' }])
-  const reader = openReader(t, dataDir, {
-    expand: (properties, name, isPersonless) => ({ ...properties, name, isPersonless }),
-  })
-  const [event] = reader.listEvents({ projectId: 1, limit: 1 }).results
-  t.strictSame(event?.properties, { $browser: 'Firefox', name: '$pageview', isPersonless: false })
-})
+t.test(
+  'expanded properties are what the reader is told to derive from the stored ones',
+  async (t) => {
+    const dataDir = t.testdir()
+    store(openWriter(t, dataDir), [{ properties: { $browser: 'Firefox' }, name: '$pageview' }])
+    const reader = openReader(t, dataDir, {
+      expand: (properties, name, isPersonless) => ({ ...properties, name, isPersonless }),
+    })
+    const [event] = reader.listEvents({ projectId: 1, limit: 1 }).results
+    t.strictSame(event?.properties, { $browser: 'Firefox', name: '$pageview', isPersonless: false })
+  },
+)
 
 t.test('timestamps of any size and fraction are exact to the millisecond', async (t) => {
   const dataDir = t.testdir()
@@ -225,47 +228,45 @@ t.test('duplicates are found in runs of the index, also after reopening', async 
   for (const number of [0, 1, 2, 399, 400, 777, next - 1]) {
     const projectId = 1 + (number % 2)
     const uuid = Buffer.from(uuidOf(number >> 1)).toString('hex')
-    t.equal(reader.getEvent(projectId, uuid)?.distinct_id, `user-${number % 7}`, `event ${number} is a duplicate`)
+    t.equal(
+      reader.getEvent(projectId, uuid)?.distinct_id,
+      `user-${number % 7}`,
+      `event ${number} is a duplicate`,
+    )
   }
   t.equal(reader.getEvent(1, Buffer.from(uuidOf(99_999)).toString('hex')), null)
   t.equal(reader.getEvent(3, Buffer.from(uuidOf(0)).toString('hex')), null)
   t.equal(reader.getEvent(1, 'no uuid'), null)
 })
 
-t.test(
-  'nothing is visible before the commit, and uncommitted events leave nothing',
-  async (t) => {
-    const dataDir = t.testdir()
-    const writer = openWriter(t, dataDir, { segmentRowsTarget: 4 })
-    const reader = openReader(t, dataDir)
-    for (let number = 0; number < 10; number++) writer.add(eventInput({ uuid: uuidOf(number) }))
-    writer.addWarning(1, 0, { type: 'client_ingestion_warning', details: {} })
-    writer.addDeadLetter({ projectId: 1, step: 'process', reason: 'x', raw: Buffer.from('{}') })
-    t.equal(reader.listEvents({ projectId: 1, limit: 10 }).results.length, 0)
-    t.equal(reader.listWarnings(1, 10).length, 0)
-    await writer.close()
-    const next = openWriter(t, dataDir)
-    t.equal(next.readPosition(), 0)
-    t.strictSame(store(next, [{ uuid: uuidOf(3) }]), [true])
-    t.equal(reader.listEvents({ projectId: 1, limit: 10 }).results.length, 1)
-    t.equal(reader.statistics().deadLetters, 0)
-  },
-)
+t.test('nothing is visible before the commit, and uncommitted events leave nothing', async (t) => {
+  const dataDir = t.testdir()
+  const writer = openWriter(t, dataDir, { segmentRowsTarget: 4 })
+  const reader = openReader(t, dataDir)
+  for (let number = 0; number < 10; number++) writer.add(eventInput({ uuid: uuidOf(number) }))
+  writer.addWarning(1, 0, { type: 'client_ingestion_warning', details: {} })
+  writer.addDeadLetter({ projectId: 1, step: 'process', reason: 'x', raw: Buffer.from('{}') })
+  t.equal(reader.listEvents({ projectId: 1, limit: 10 }).results.length, 0)
+  t.equal(reader.listWarnings(1, 10).length, 0)
+  await writer.close()
+  const next = openWriter(t, dataDir)
+  t.equal(next.readPosition(), 0)
+  t.strictSame(store(next, [{ uuid: uuidOf(3) }]), [true])
+  t.equal(reader.listEvents({ projectId: 1, limit: 10 }).results.length, 1)
+  t.equal(reader.statistics().deadLetters, 0)
+})
 
-t.test(
-  'a batch larger than a segment becomes several, and its duplicates are found',
-  async (t) => {
-    const dataDir = t.testdir()
-    const writer = openWriter(t, dataDir, { segmentRowsTarget: 8 })
-    for (let number = 0; number < 30; number++) writer.add(eventInput({ uuid: uuidOf(number) }))
-    t.equal(writer.add(eventInput({ uuid: uuidOf(2) })), false)
-    t.equal(writer.add(eventInput({ uuid: uuidOf(29) })), false)
-    const stats = writer.commit(1)
-    t.strictSame([stats.rows, stats.segments], [30, 4])
-    const [project] = openReader(t, dataDir).statistics().projects
-    t.match(project, { projectId: 1, rows: 30, segments: 4, distinctIds: 1, bytes: stats.bytes })
-  },
-)
+t.test('a batch larger than a segment becomes several, and its duplicates are found', async (t) => {
+  const dataDir = t.testdir()
+  const writer = openWriter(t, dataDir, { segmentRowsTarget: 8 })
+  for (let number = 0; number < 30; number++) writer.add(eventInput({ uuid: uuidOf(number) }))
+  t.equal(writer.add(eventInput({ uuid: uuidOf(2) })), false)
+  t.equal(writer.add(eventInput({ uuid: uuidOf(29) })), false)
+  const stats = writer.commit(1)
+  t.strictSame([stats.rows, stats.segments], [30, 4])
+  const [project] = openReader(t, dataDir).statistics().projects
+  t.match(project, { projectId: 1, rows: 30, segments: 4, distinctIds: 1, bytes: stats.bytes })
+})
 
 t.test('the same events give the same answers after reopening', async (t) => {
   const dataDir = t.testdir()

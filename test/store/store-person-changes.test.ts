@@ -166,41 +166,38 @@ t.test('a changed byte and a missing block are detected', async (t) => {
   await environment.close()
 })
 
-t.test(
-  'addresses are found by any part in any case, and never across two of them',
-  async (t) => {
-    const { environment, emails } = open(t.testdir())
-    const writes = new EmailChunkWrites(PROJECT, emails)
-    const long = `${'a'.repeat(300)}@end.example`
-    environment.write(() => {
-      writes.set(3, 'Ann@Example.com')
-      writes.set(4, 'zoë@example.org')
-      writes.set(300, 'bob@example.com')
-      writes.set(301, long)
-      writes.store()
-    })
-    environment.refresh()
-    const search = (text: string) => searchEmails(emails, PROJECT, text)
-    t.strictSame(search('EXAMPLE.com'), { found: [3, 300], unsure: [301] })
-    t.strictSame(search('ZOË').found, [4])
-    t.strictSame(search('comzo').found, [], 'two neighbours are two texts')
-    t.strictSame(search('%').found, [])
-    t.strictSame(search('aaaa'), { found: [301], unsure: [] })
-    environment.write(() => {
-      writes.set(3, null)
-      writes.set(300, 'robert@example.net')
-      writes.set(301, null)
-      writes.store()
-    })
-    environment.refresh()
-    t.strictSame(search('example.com').found, [])
-    t.strictSame(search('robert').found, [300])
-    environment.write(() => {
-      writes.set(4, null)
-      writes.set(300, null)
-      writes.store()
-    })
-    t.equal(emails.getKeysCount({}), 0, 'chunks without addresses are removed')
-    await environment.close()
-  },
-)
+t.test('addresses are found by any part in any case, and never across two of them', async (t) => {
+  const { environment, emails } = open(t.testdir())
+  const writes = new EmailChunkWrites(PROJECT, emails)
+  const long = `${'a'.repeat(300)}@end.example`
+  environment.write(() => {
+    writes.set(3, 'Ann@Example.com')
+    writes.set(4, 'zoë@example.org')
+    writes.set(300, 'bob@example.com')
+    writes.set(301, long)
+    writes.store()
+  })
+  environment.refresh()
+  const search = (text: string) => searchEmails(emails, PROJECT, text)
+  t.strictSame(search('EXAMPLE.com'), { found: [3, 300], unsure: [301] })
+  t.strictSame(search('ZOË').found, [4])
+  t.strictSame(search('comzo').found, [], 'two neighbours are two texts')
+  t.strictSame(search('%').found, [])
+  t.strictSame(search('aaaa'), { found: [301], unsure: [] })
+  environment.write(() => {
+    writes.set(3, null)
+    writes.set(300, 'robert@example.net')
+    writes.set(301, null)
+    writes.store()
+  })
+  environment.refresh()
+  t.strictSame(search('example.com').found, [])
+  t.strictSame(search('robert').found, [300])
+  environment.write(() => {
+    writes.set(4, null)
+    writes.set(300, null)
+    writes.store()
+  })
+  t.equal(emails.getKeysCount({}), 0, 'chunks without addresses are removed')
+  await environment.close()
+})

@@ -232,51 +232,48 @@ t.test('lists find persons by id, e-mail, search, properties and cohort', async 
   t.equal(log.reader.persons().cohort(1, 1), null)
 })
 
-t.test(
-  'a timeline shows the properties at each event, through merges and splits',
-  async (t) => {
-    const log = new PersonLog(t, t.testdir())
-    const timeline = (person: number | string) =>
-      log.reader
-        .propertiesTimeline({
-          projectId: 1,
-          person,
-          eventNames: ['seen'],
-          crucialKeys: ['plan'],
-          fromMs: 0,
-          toMs: NOW_MS,
-        })
-        ?.map(({ properties, relevant_event_count: count }) => [properties['plan'] ?? '', count])
-    log.send(1, [
-      sent('a', 'seen', 0, { $set: { plan: 'free' } }),
-      sent('a', 'seen', 1),
-      sent('b', 'seen', 2, { $set: { plan: 'pro' } }),
-      sent('a', 'seen', 3),
-      merged('a', 'b', 4),
-      sent('b', 'seen', 5),
-      sent('b', 'seen', 6, { $set: { plan: 'team' } }),
-    ])
-    log.process()
-    t.strictSame(timeline(1), [
-      ['free', 2],
-      ['pro', 1],
-      ['free', 2],
-      ['team', 1],
-    ])
-    log.run(1, { kind: 'split_person', person: 1, mainDistinctId: 'a' })
-    log.send(1, [sent('b', 'seen', 20)])
-    log.process()
-    t.strictSame(timeline(1), [['free', 3]])
-    const [b] = log.reader.persons().list({ ...QUERY, distinctId: 'b' }).results
-    t.strictSame(timeline(b?.uuid ?? ''), [
-      ['pro', 1],
-      ['free', 1],
-      ['team', 1],
-      ['', 1],
-    ])
-    t.equal(timeline(99), undefined)
-  },
-)
+t.test('a timeline shows the properties at each event, through merges and splits', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const timeline = (person: number | string) =>
+    log.reader
+      .propertiesTimeline({
+        projectId: 1,
+        person,
+        eventNames: ['seen'],
+        crucialKeys: ['plan'],
+        fromMs: 0,
+        toMs: NOW_MS,
+      })
+      ?.map(({ properties, relevant_event_count: count }) => [properties['plan'] ?? '', count])
+  log.send(1, [
+    sent('a', 'seen', 0, { $set: { plan: 'free' } }),
+    sent('a', 'seen', 1),
+    sent('b', 'seen', 2, { $set: { plan: 'pro' } }),
+    sent('a', 'seen', 3),
+    merged('a', 'b', 4),
+    sent('b', 'seen', 5),
+    sent('b', 'seen', 6, { $set: { plan: 'team' } }),
+  ])
+  log.process()
+  t.strictSame(timeline(1), [
+    ['free', 2],
+    ['pro', 1],
+    ['free', 2],
+    ['team', 1],
+  ])
+  log.run(1, { kind: 'split_person', person: 1, mainDistinctId: 'a' })
+  log.send(1, [sent('b', 'seen', 20)])
+  log.process()
+  t.strictSame(timeline(1), [['free', 3]])
+  const [b] = log.reader.persons().list({ ...QUERY, distinctId: 'b' }).results
+  t.strictSame(timeline(b?.uuid ?? ''), [
+    ['pro', 1],
+    ['free', 1],
+    ['team', 1],
+    ['', 1],
+  ])
+  t.equal(timeline(99), undefined)
+})
 
 t.test('lists write persons byte for byte as a single person is shown', async (t) => {
   const log = new PersonLog(t, t.testdir())
@@ -384,7 +381,11 @@ t.test(
       const person = known()
       differences.ok(person.version !== version, `round ${round}: the version has changed`)
       version = person.version
-      differences.equal(known().version, version, `round ${round}: the version is the same when read again`)
+      differences.equal(
+        known().version,
+        version,
+        `round ${round}: the version is the same when read again`,
+      )
       differences.same(
         { ...person.properties?.all() },
         {
@@ -402,9 +403,17 @@ t.test(
         `round ${round}: the properties`,
       )
       const listed = log.reader.persons().list({ ...QUERY, email: 'u@x.io' }).results
-      differences.equal(listed.length, round < 3 ? 1 : 0, `round ${round}: persons are found by address`)
+      differences.equal(
+        listed.length,
+        round < 3 ? 1 : 0,
+        `round ${round}: persons are found by address`,
+      )
       const found = log.reader.listEvents({ projectId: 1, properties: tagged, limit: 100 }).results
-      differences.equal(found.length, round < 3 ? 0 : round * 2 + 1, `round ${round}: the events are right`)
+      differences.equal(
+        found.length,
+        round < 3 ? 0 : round * 2 + 1,
+        `round ${round}: the events are right`,
+      )
     }
     t.strictSame(differences.list(), [], 'every change is seen at once')
     const before = await personDigest(log.dataDir)

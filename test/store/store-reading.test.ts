@@ -87,80 +87,77 @@ function expectedIds(
 
 const idsOf = (events: readonly EventView[]): readonly number[] => events.map((event) => event.id)
 
-t.test(
-  'lists are ordered by timestamp, then arrival, and filters apply',
-  async (t) => {
-    const dataDir = t.testdir()
-    const all = sketches(700, 1)
-    const writer = openWriter(t, dataDir, { segmentRowsTarget: 64 })
-    for (const [index, sketch] of all.entries()) {
-      writer.add(eventInput(sketch))
-      if (index % 37 === 0) writer.commit(index)
-    }
-    writer.commit(700)
-    const reader = openReader(t, dataDir)
-    const check = (
-      name: string,
-      query: Omit<EventListQuery, 'projectId' | 'limit'>,
-      isWanted: (sketch: EventSketch) => boolean,
-    ): void => {
-      const expected = expectedIds(all, isWanted)
-      t.ok(expected.length > 0, `${name}: the filter matches some events`)
-      t.strictSame(idsOf(readAll(reader, query, 50)), expected, name)
-    }
-    const middle = START_MS + 300_000
-    check('all', {}, () => true)
-    check('event', { event: 'sign up' }, (s) => s.name === 'sign up')
-    check('distinct_id', { distinctId: 'user-3' }, (s) => s.distinctId === 'user-3')
-    check('after', { afterMs: middle }, (s) => (s.timestampMs ?? 0) > middle)
-    check('before', { beforeMs: middle }, (s) => (s.timestampMs ?? 0) < middle)
-    const person = reader.listEvents({ projectId: 1, limit: 1, distinctId: 'user-3' }).results[0]
-    check('person', { personId: person?.person_id ?? '' }, (s) => s.distinctId === 'user-3')
-    check(
-      'a number as text',
-      { properties: [{ key: 'plan', value: '7' }] },
-      (s) => s.properties?.['plan'] === 7,
-    )
-    check(
-      'a property that equals the distinct_id for some',
-      { properties: [{ key: 'distinct_id', value: 'user-1' }] },
-      (s) => s.properties?.['distinct_id'] === 'user-1',
-    )
-    check(
-      'several',
-      {
-        event: '$pageview',
-        afterMs: middle,
-        properties: [
-          { key: 'amount', operator: 'gt', value: 5 },
-          { key: 'plan', operator: 'is_not', value: 'pro' },
-          { key: 'broken' },
-          { key: 'id', type: 'mystery', value: 1 },
-        ],
-      },
-      (s) =>
-        s.name === '$pageview' &&
-        (s.timestampMs ?? 0) > middle &&
-        Number(s.properties?.['amount'] ?? 0) > 5 &&
-        s.properties?.['plan'] !== 'pro',
-    )
-    check(
-      'a property that no event has',
-      { event: 'sign up', properties: [{ key: 'never', operator: 'is_not_set' }] },
-      (s) => s.name === 'sign up',
-    )
-    for (const query of [
-      { event: 'never' },
-      { distinctId: 'nobody' },
-      { properties: [{ key: 'never', operator: 'is_set' }] },
-      { properties: [{ key: 'email', type: 'person', operator: 'is_set' }] },
-      { personId: 'no uuid' },
-      { afterMs: START_MS + 1e9 },
-    ]) {
-      t.strictSame(readAll(reader, query, 50), [], JSON.stringify(query))
-    }
-  },
-)
+t.test('lists are ordered by timestamp, then arrival, and filters apply', async (t) => {
+  const dataDir = t.testdir()
+  const all = sketches(700, 1)
+  const writer = openWriter(t, dataDir, { segmentRowsTarget: 64 })
+  for (const [index, sketch] of all.entries()) {
+    writer.add(eventInput(sketch))
+    if (index % 37 === 0) writer.commit(index)
+  }
+  writer.commit(700)
+  const reader = openReader(t, dataDir)
+  const check = (
+    name: string,
+    query: Omit<EventListQuery, 'projectId' | 'limit'>,
+    isWanted: (sketch: EventSketch) => boolean,
+  ): void => {
+    const expected = expectedIds(all, isWanted)
+    t.ok(expected.length > 0, `${name}: the filter matches some events`)
+    t.strictSame(idsOf(readAll(reader, query, 50)), expected, name)
+  }
+  const middle = START_MS + 300_000
+  check('all', {}, () => true)
+  check('event', { event: 'sign up' }, (s) => s.name === 'sign up')
+  check('distinct_id', { distinctId: 'user-3' }, (s) => s.distinctId === 'user-3')
+  check('after', { afterMs: middle }, (s) => (s.timestampMs ?? 0) > middle)
+  check('before', { beforeMs: middle }, (s) => (s.timestampMs ?? 0) < middle)
+  const person = reader.listEvents({ projectId: 1, limit: 1, distinctId: 'user-3' }).results[0]
+  check('person', { personId: person?.person_id ?? '' }, (s) => s.distinctId === 'user-3')
+  check(
+    'a number as text',
+    { properties: [{ key: 'plan', value: '7' }] },
+    (s) => s.properties?.['plan'] === 7,
+  )
+  check(
+    'a property that equals the distinct_id for some',
+    { properties: [{ key: 'distinct_id', value: 'user-1' }] },
+    (s) => s.properties?.['distinct_id'] === 'user-1',
+  )
+  check(
+    'several',
+    {
+      event: '$pageview',
+      afterMs: middle,
+      properties: [
+        { key: 'amount', operator: 'gt', value: 5 },
+        { key: 'plan', operator: 'is_not', value: 'pro' },
+        { key: 'broken' },
+        { key: 'id', type: 'mystery', value: 1 },
+      ],
+    },
+    (s) =>
+      s.name === '$pageview' &&
+      (s.timestampMs ?? 0) > middle &&
+      Number(s.properties?.['amount'] ?? 0) > 5 &&
+      s.properties?.['plan'] !== 'pro',
+  )
+  check(
+    'a property that no event has',
+    { event: 'sign up', properties: [{ key: 'never', operator: 'is_not_set' }] },
+    (s) => s.name === 'sign up',
+  )
+  for (const query of [
+    { event: 'never' },
+    { distinctId: 'nobody' },
+    { properties: [{ key: 'never', operator: 'is_set' }] },
+    { properties: [{ key: 'email', type: 'person', operator: 'is_set' }] },
+    { personId: 'no uuid' },
+    { afterMs: START_MS + 1e9 },
+  ]) {
+    t.strictSame(readAll(reader, query, 50), [], JSON.stringify(query))
+  }
+})
 
 t.test('pages return each event exactly once while others arrive and segments merge', async (t) => {
   const dataDir = t.testdir()

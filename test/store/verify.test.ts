@@ -133,37 +133,40 @@ async function storeWithWaiting(path: string, padBytes: readonly number[]): Prom
   return log
 }
 
-t.test('a block that a daemon releases and overwrites during the check is not damage', async (t) => {
-  const path = t.testdir()
-  await (await storeWithWaiting(path, [300_000, 300_000, 300_000])).close()
-  const processor = openProcessor(threadSettings(path), (error) => {
-    throw error
-  })
-  processor.run(EVERYTHING_MS)
-  await processor.close()
-  // As if the reader had not heard of the release yet.
-  const log = new LogAppender({ dataDir: path, processed: 0 })
-  const [first = 0] = logNumbers(logFolder(path))
-  let isForgotten = false
-  let findings: readonly object[] = []
-  await withChanges(
-    (name, words, real) => {
-      // The head of a frame was read here. Now the block is read.
-      if (name === 'readSync' && !isForgotten && Number(words[4]) % 4096 !== 0) {
-        isForgotten = true
-        for (let round = 0; round < 12; round++) log.append([block('later', 200_000)], 3)
-        t.notOk(logNumbers(logFolder(path)).includes(first), 'it has another number')
-      }
-      return real(...words)
-    },
-    async () => {
-      findings = (await verifyStore(path, () => undefined)).findings
-    },
-  )
-  await log.close()
-  t.ok(isForgotten)
-  t.same(findings, [])
-})
+t.test(
+  'a block that a daemon releases and overwrites during the check is not damage',
+  async (t) => {
+    const path = t.testdir()
+    await (await storeWithWaiting(path, [300_000, 300_000, 300_000])).close()
+    const processor = openProcessor(threadSettings(path), (error) => {
+      throw error
+    })
+    processor.run(EVERYTHING_MS)
+    await processor.close()
+    // As if the reader had not heard of the release yet.
+    const log = new LogAppender({ dataDir: path, processed: 0 })
+    const [first = 0] = logNumbers(logFolder(path))
+    let isForgotten = false
+    let findings: readonly object[] = []
+    await withChanges(
+      (name, words, real) => {
+        // The head of a frame was read here. Now the block is read.
+        if (name === 'readSync' && !isForgotten && Number(words[4]) % 4096 !== 0) {
+          isForgotten = true
+          for (let round = 0; round < 12; round++) log.append([block('later', 200_000)], 3)
+          t.notOk(logNumbers(logFolder(path)).includes(first), 'it has another number')
+        }
+        return real(...words)
+      },
+      async () => {
+        findings = (await verifyStore(path, () => undefined)).findings
+      },
+    )
+    await log.close()
+    t.ok(isForgotten)
+    t.same(findings, [])
+  },
+)
 
 /** Returns whether a check of the store finds damage, or refuses to continue. */
 async function isFound(path: string): Promise<boolean> {

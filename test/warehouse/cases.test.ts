@@ -25,7 +25,10 @@ t.test('cases that read ClickHouse', { skip: isClickHouseMissing }, async (t) =>
       await filled.stop()
       const copying = openSink(t, dataDir, server)
       await sendAll(copying)
-      t.ok((await giveAway(dataDir, copying)) > cases.length / 2, 'segments moved columns to ClickHouse')
+      t.ok(
+        (await giveAway(dataDir, copying)) > cases.length / 2,
+        'segments moved columns to ClickHouse',
+      )
       const shifted: { nowMs: number | null } = { nowMs: null }
       const clock = { ...SYSTEM_CLOCK, now: () => shifted.nowMs ?? SYSTEM_CLOCK.now() }
       const daemon = await serveDecisions(t, dataDir, { warehouse: server.address }, { clock })

@@ -1,19 +1,19 @@
-/** One kept-alive HTTP/1.1 connection of `tenrec bench`, with one request on its way at most. */
+/** One keep-alive HTTP/1.1 connection of `tenrec bench`, with at most one request in flight. */
 import { connect, type Socket } from 'node:net'
 import { connect as connectSecurely } from 'node:tls'
 
 const RECONNECT_MS = 50
 const HEAD_END = '\r\n\r\n'
 
-/** Who is told about a connection. */
+/** Receives the events of a connection. */
 export interface ConnectionListener {
-  /** An answer is complete; status 0: the connection was lost before. */
+  /** Called when an answer is complete, or with status 0 if the connection was lost. */
   answered(connection: BenchConnection, status: number): void
-  /** The connection may be used again after it was lost. */
+  /** Called when a lost connection can be used again. */
   reopened(connection: BenchConnection): void
 }
 
-/** A connection. `close` ends it for good. */
+/** A connection that reconnects until `close` is called. */
 export class BenchConnection {
   readonly #url: URL
   readonly #listener: ConnectionListener
@@ -22,7 +22,7 @@ export class BenchConnection {
   #isBusy = false
   #isClosed = false
   #isClosing = false
-  /** When the request that is on its way was due, monotonic milliseconds. */
+  /** Time at which the request in flight was due, in monotonic milliseconds. */
   intendedAtMs = 0
 
   constructor(url: URL, listener: ConnectionListener) {
@@ -30,7 +30,7 @@ export class BenchConnection {
     this.#listener = listener
   }
 
-  /** Connects. Rejects with what the socket says when that fails. */
+  /** Connects. Rejects with the error of the socket. */
   open(): Promise<void> {
     const isSecure = this.#url.protocol === 'https:'
     const host = this.#url.hostname.replace(/^\[|\]$/g, '')
@@ -51,7 +51,7 @@ export class BenchConnection {
     })
   }
 
-  /** Sends a whole request. Only while none is on its way. */
+  /** Sends a complete request. Call it only while no request is in flight. */
   send(request: string, intendedAtMs: number): void {
     this.intendedAtMs = intendedAtMs
     this.#isBusy = true
@@ -83,7 +83,7 @@ export class BenchConnection {
     this.#listener.answered(this, status)
   }
 
-  /** Whether a request may be sent now. */
+  /** Whether a request can be sent now. */
   get isUsable(): boolean {
     return !this.#isBusy && !this.#isClosing && !this.#isClosed
   }
@@ -97,7 +97,7 @@ export class BenchConnection {
     }
     setTimeout(() => {
       if (this.#isClosed) return
-      // When it fails, its close event leads here again.
+      // If it fails, its close event calls this method again.
       this.open().then(
         () => this.#listener.reopened(this),
         () => {},

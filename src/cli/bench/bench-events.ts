@@ -1,4 +1,4 @@
-/** Request bodies of `tenrec bench`: page views, clicks and sign-ups of some thousand users, each event new. */
+/** Creates request bodies for `tenrec bench`: new page views, clicks and sign-ups of several thousand users. */
 import { randomInt } from 'node:crypto'
 import { uuidV7 } from '../../base/ids.ts'
 
@@ -9,7 +9,7 @@ const SYSTEMS = ['Mac OS X', 'Windows', 'Android', 'iOS', 'Linux']
 const COUNTRIES = ['DE', 'US', 'FR', 'IN', 'BR', 'JP']
 const NAMES = ['$pageview', '$pageview', '$pageview', '$autocapture', '$autocapture', 'signed up']
 
-/** The body of a request with `count` events: for `/capture/` when it is one, else for `/batch/`. */
+/** Returns a request body with `count` events: for `/capture/` with one event, and otherwise for `/batch/`. */
 export function benchBody(projectKey: string, count: number, nowMs: number): string {
   if (count === 1) return JSON.stringify({ api_key: projectKey, ...benchEvent(nowMs) })
   const batch = Array.from({ length: count }, () => benchEvent(nowMs))

@@ -1,7 +1,7 @@
 /**
- * The open loop of `tenrec bench`: requests are due at fixed times whatever the answers do, and latency
- * counts from the time at which a request was due. So a daemon that stalls is charged for everybody who
- * would have waited, not only for the requests that happened to be on their way.
+ * The open-loop load generator of `tenrec bench`. Requests are due at fixed times, independently of the answers, and
+ * latency counts from the time at which a request was due. A stall of the daemon therefore affects all requests that
+ * were due during the stall, and not only those in flight.
  */
 import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,7 +12,7 @@ import { benchBody } from './bench-events.ts'
 
 const TICK_MS = 1
 
-/** Against what is sent. */
+/** The target of the load. */
 export interface LoadTarget {
   readonly baseUrl: string
   readonly projectKey: string
@@ -20,26 +20,26 @@ export interface LoadTarget {
   readonly eventsPerRequest: number
 }
 
-/** What one step of a run measured. Latencies in milliseconds, from the intended send time. */
+/** The measurements of one step. Latencies are in milliseconds, from the intended send time. */
 export interface StepResult {
-  /** Events a second that were due. */
+  /** Events per second that were due. */
   readonly rate: number
   readonly seconds: number
-  /** Answered 200. */
+  /** Requests that were answered with 200. */
   readonly requests: number
   readonly events: number
-  /** Any other answer, by status; 0 for a lost connection. */
+  /** Number of other answers, by status. Status 0 stands for a lost connection. */
   readonly failures: ReadonlyMap<number, number>
-  /** Due and never answered. */
+  /** Requests that were due and never answered. */
   readonly unanswered: number
   readonly p50Ms: number
   readonly p99Ms: number
   readonly maxMs: number
-  /** How late the generator itself was at p99, with a connection at hand. */
+  /** Lateness of the generator itself at p99, for requests that had a free connection. */
   readonly latenessMs: number
-  /** Share of the time in which the generator was busy, 0 to 1. */
+  /** Share of the time during which the generator was busy, from 0 to 1. */
   readonly generatorBusy: number
-  /** Share of requests that had to wait for a connection, 0 to 1. */
+  /** Share of the requests that waited for a connection, from 0 to 1. */
   readonly heldUp: number
 }
 
@@ -73,7 +73,7 @@ export class LoadGenerator implements ConnectionListener {
       await Promise.all(this.#connections.map((connection) => connection.open()))
     } catch (cause) {
       this.close()
-      const message = `no answer from ${this.#target.baseUrl}: is the daemon running?`
+      const message = `No answer from ${this.#target.baseUrl}. Is the daemon running?`
       throw new OperatorError(message, { cause })
     }
   }
@@ -82,7 +82,7 @@ export class LoadGenerator implements ConnectionListener {
     for (const connection of this.#connections) connection.close()
   }
 
-  /** Sends at a rate of events a second for a time, and waits for the answers. */
+  /** Sends `rate` events per second for the given time, and waits for the answers. */
   async step(rate: number, seconds: number): Promise<StepResult> {
     const { eventsPerRequest } = this.#target
     const periodMs = (1000 * eventsPerRequest) / rate
@@ -165,7 +165,7 @@ export class LoadGenerator implements ConnectionListener {
   }
 }
 
-/** The value below which a share of the values lies; 0 for none. */
+/** Returns a function that computes percentiles of the values. It returns 0 if there are no values. */
 function percentiles(values: readonly number[]): (share: number) => number {
   const sorted = Float64Array.from(values).sort()
   return (share) => sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? 0

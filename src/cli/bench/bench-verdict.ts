@@ -1,10 +1,10 @@
-/** Says after a step of `tenrec bench` what was at its limit, from what both ends know. */
+/** Finds the bottleneck of a step of `tenrec bench`, from measurements of the load generator and of the daemon. */
 
 import type { MetricSamples } from '../lib/metric-samples.ts'
 import type { StepResult } from './bench-load.ts'
 
 const GENERATOR_BUSY_MANY = 0.85
-/** A timer is late by a millisecond or two on a machine that has room. */
+/** On a machine with spare capacity, a timer is late by only one or two milliseconds. */
 const LATENESS_MS_MANY = 10
 const BUSY_MANY = 0.85
 const COMMITTING_MANY = 0.8
@@ -12,31 +12,35 @@ const LAG_SECONDS_MANY = 0.1
 const HELD_UP_MANY = 0.05
 const BACKLOG_GROWTH_MANY = 0.2
 
-/** Readings of `/metrics` around a step; null where it is not open to us. */
+/** Readings of `/metrics` before and after a step. Null if access is denied. */
 export interface Readings {
   readonly before: MetricSamples | null
   readonly after: MetricSamples | null
 }
 
-/** Reasons, the most telling first; empty when nothing was at its limit. */
+/** Returns the bottlenecks, the most likely one first. Empty if nothing was at its limit. */
 export function saturated(step: StepResult, { before, after }: Readings): readonly string[] {
   const reasons: string[] = []
   if (step.generatorBusy > GENERATOR_BUSY_MANY) {
-    reasons.push(`the generator itself: busy ${percent(step.generatorBusy)} of the time`)
+    reasons.push(`the load generator, which was busy ${percent(step.generatorBusy)} of the time`)
   } else if (step.latenessMs > LATENESS_MS_MANY) {
     const lateMs = Math.round(step.latenessMs)
-    reasons.push(`the processors of this machine: the generator was ${lateMs} ms late at p99`)
+    reasons.push(
+      `the processors of this machine, because the load generator was ${lateMs} ms late at p99`,
+    )
   }
   const refused = step.failures.get(503) ?? 0
-  if (refused > 0) reasons.push(`the daemon refused ${refused} requests with 503; see /_readyz`)
+  if (refused > 0)
+    reasons.push(`the daemon, which refused ${refused} requests with 503; see /_readyz`)
   if (before === null || after === null) return [...reasons, ...heldUpReasons(step)]
   const share = (series: string): number => (after.since(before, series) ?? 0) / step.seconds
   const front = share('event_loop_busy_seconds_total')
-  if (front > BUSY_MANY) reasons.push(`the main thread of the daemon: busy ${percent(front)}`)
+  if (front > BUSY_MANY)
+    reasons.push(`the main thread of the daemon, which was busy ${percent(front)} of the time`)
   const lagSeconds = after.get('event_loop_lag_seconds') ?? 0
   if (lagSeconds > LAG_SECONDS_MANY && front <= BUSY_MANY) {
     const lagMs = Math.round(lagSeconds * 1000)
-    reasons.push(`the main thread of the daemon waited for a processor: up to ${lagMs} ms late`)
+    reasons.push(`the processors of the daemon, because its main thread was up to ${lagMs} ms late`)
   }
   const commits = 'store_commit_duration_seconds'
   const committing = share(`${commits}_sum{store="log"}`)
@@ -44,13 +48,13 @@ export function saturated(step: StepResult, { before, after }: Readings): readon
     const count = after.since(before, `${commits}_count{store="log"}`) ?? 1
     const eachMs = ((committing * step.seconds) / Math.max(1, count)) * 1000
     reasons.push(
-      `the disk: a commit was on its way ${percent(committing)} of the time, ${eachMs.toFixed(1)} ms each`,
+      `the disk, where a commit was in progress ${percent(committing)} of the time, ${eachMs.toFixed(1)} ms each`,
     )
   }
   const growth = (after.get('ingest_queue_depth') ?? 0) - (before.get('ingest_queue_depth') ?? 0)
   if (growth > Math.max(1, step.events * BACKLOG_GROWTH_MANY)) {
     reasons.push(
-      `processing: the backlog grew by ${growth} events, which are stored later than they come in`,
+      `event processing, because the backlog of accepted events grew by ${growth} events`,
     )
   }
   return [...reasons, ...heldUpReasons(step)]
@@ -58,7 +62,9 @@ export function saturated(step: StepResult, { before, after }: Readings): readon
 
 function heldUpReasons({ heldUp }: StepResult): readonly string[] {
   if (heldUp <= HELD_UP_MANY) return []
-  return [`the connections: ${percent(heldUp)} of the requests waited for a free one`]
+  return [
+    `the connections, because ${percent(heldUp)} of the requests waited for a free connection`,
+  ]
 }
 
 function percent(share: number): string {

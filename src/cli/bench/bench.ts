@@ -1,6 +1,6 @@
 /**
- * `tenrec bench`: how much a running daemon takes. Sends events at a given rate, or at rising rates until
- * the latency breaks the target, and says what was at its limit. The events are stored like any others.
+ * `tenrec bench`: measures the capacity of a running daemon. It sends events at a given rate, or at rising rates until
+ * the latency target is missed, and names the bottleneck. The events are stored like any others.
  */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { isObject, parseJson } from '../../base/json.ts'
@@ -22,13 +22,13 @@ import { type Readings, saturated } from './bench-verdict.ts'
 const SECONDS_DEFAULT = 30
 const CONNECTIONS_DEFAULT = 64
 const TARGET_MS_DEFAULT = 50
-/** Rising rates: so many steps fill the time, beginning with so many requests a second. */
+/** Number of steps of a run with rising rates. */
 const STEPS = 12
 const FIRST_REQUESTS_PER_SECOND = 200
-/** A step that missed the target is worth another look only when the next good rate is so much lower. */
+/** A run ends when the lowest missed rate is less than this factor above the highest good rate. */
 const RATE_RESOLUTION = 1.1
 
-/** The exit code when no rate kept the target. */
+/** The exit code if no rate met the target. */
 const TARGET_MISSED = 3
 
 /** `tenrec bench`. */
@@ -36,24 +36,28 @@ export const COMMANDS: Commands = [
   {
     name: 'bench',
     sentence:
-      'Send events to a running daemon and measure; they are stored. Exit code 3: the target was missed.',
+      'Send events to a running daemon, and measure its throughput and latency. The events are stored. The exit code is 3 if the latency target is missed.',
     options: {
       ...BASE_URL_OPTION,
-      '--project-key KEY': 'Key of the project that takes the events: best one made for that.',
-      '--yes': 'Without --project-key: write into project 1.',
-      '--batch NUMBER': 'Events of a request. Default: 1.',
-      '--connections NUMBER': 'Kept alive. Default: 64.',
-      '--seconds NUMBER': 'Length of the run. Default: 30.',
-      '--rate NUMBER': 'Events a second; without it the rate rises until the target breaks.',
-      '--p99-ms NUMBER': 'Target: 99 of 100 requests are answered within. Default: 50.',
-      '--allow-remote': 'Send to another machine than this one.',
+      '--project-key KEY':
+        'Key of the project that receives the events. Create a project for this purpose.',
+      '--yes': 'Without --project-key: send the events to project 1.',
+      '--batch NUMBER': 'Events per request. Default: 1.',
+      '--connections NUMBER': 'Number of keep-alive connections. Default: 64.',
+      '--seconds NUMBER': 'Length of the run in seconds. Default: 30.',
+      '--rate NUMBER': 'Events per second. Default: raise the rate until the target is missed.',
+      '--p99-ms NUMBER':
+        'Latency target in milliseconds, within which 99 of 100 requests must be answered. Default: 50.',
+      '--allow-remote': 'Allow sending to another machine.',
       ...JSON_OPTION,
     },
     async run(input) {
       const plan = planOf(input)
       const target = await targetOf(input)
       await requireDaemon(target.baseUrl)
-      input.io.err(`the events of this run are stored in the project; their $lib is tenrec-bench\n`)
+      input.io.err(
+        `The events of this run are stored in the project. Their property $lib is tenrec-bench.\n`,
+      )
       const generator = new LoadGenerator(target)
       await generator.open()
       try {
@@ -68,7 +72,7 @@ export const COMMANDS: Commands = [
 
 interface Plan {
   readonly seconds: number
-  /** Events a second; null: rising. */
+  /** Events per second, or null for rising rates. */
   readonly rate: number | null
   readonly targetMs: number
 }
@@ -90,13 +94,13 @@ function planOf(input: CommandInput): Plan {
 function boundedOption(input: CommandInput, name: string, byDefault: number, max: number): number {
   const value = input.id(name, byDefault)
   if (value <= max) return value
-  throw new UsageError(`--${name}: ${value} is too much; at most ${max}`)
+  throw new UsageError(`--${name} must be at most ${max}, but it is ${value}.`)
 }
 
 async function targetOf(input: CommandInput): Promise<LoadTarget> {
   const baseUrl = daemonAddress(input)
   if (!input.has('allow-remote') && !isLoopbackHost(new URL(baseUrl).hostname)) {
-    throw new UsageError(`${baseUrl} is another machine: say --allow-remote if that is meant`)
+    throw new UsageError(`${baseUrl} is another machine. Use --allow-remote to send events there.`)
   }
   return {
     baseUrl,
@@ -111,23 +115,23 @@ async function projectKeyOf(input: CommandInput): Promise<string> {
   if (given !== undefined) return given
   if (!input.has('yes')) {
     throw new UsageError(
-      'the events are stored: name a project of their own with --project-key ' +
-        "('tenrec project create' makes one), or say --yes for project 1",
+      'The events are stored. Choose a project for them with --project-key ' +
+        "(create one with 'tenrec project create'), or use --yes for project 1.",
     )
   }
-  return (await projectOf(input, 1, ': name a --project-key')).apiKey
+  return (await projectOf(input, 1, ' Give --project-key.')).apiKey
 }
 
 async function requireDaemon(baseUrl: string): Promise<void> {
   const { status, text } = await ask(baseUrl, '/_readyz')
   if (status === 200) return
   const answer = parseJson(text)
-  // Perhaps not an answer of ours.
+  // The answer may come from another server.
   const reasons = isObject(answer) ? String(answer['reasons']) : text.slice(0, 200)
-  throw new OperatorError(`the daemon is not ready (${status}): ${printable(reasons)}`)
+  throw new OperatorError(`The daemon is not ready (${status}): ${printable(reasons)}`)
 }
 
-/** One step at the given rate, or steps: doubling while the target holds, then halving the distance. */
+/** Runs one step at the given rate, or steps that double while the target is met, and then halve the distance. */
 async function runPlan(
   plan: Plan,
   target: LoadTarget,
@@ -143,7 +147,7 @@ async function runPlan(
     steps.push(step)
     onStep(step)
     if ((step.failures.get(401) ?? 0) > 0) {
-      throw new OperatorError('the daemon does not know the project key')
+      throw new OperatorError('The daemon does not know the project key. Check --project-key.')
     }
     const next = nextRate(steps)
     if (next === null) break
@@ -167,7 +171,7 @@ async function measure(
   return { ...step, isWithinTarget, saturated: saturated(step, readings) }
 }
 
-/** The rate of the step that follows; null when no further one would tell more. */
+/** Returns the rate of the next step, or null if no further step would be useful. */
 export function nextRate(
   steps: readonly { readonly rate: number; readonly isWithinTarget: boolean }[],
 ): number | null {
@@ -179,7 +183,7 @@ export function nextRate(
 }
 
 function announce(io: CommandIo, step: MeasuredStep): void {
-  const verdict = step.isWithinTarget ? 'holds' : 'breaks'
+  const verdict = step.isWithinTarget ? 'meets' : 'misses'
   const rate = Math.round(step.rate).toLocaleString('en')
   io.err(`${rate} events/s: p99 ${step.p99Ms.toFixed(1)} ms, ${verdict} the target\n`)
 }
@@ -204,11 +208,14 @@ function report(input: CommandInput, plan: Plan, steps: readonly MeasuredStep[])
   if (isJson) return exitCode
   const bad = steps.filter((step) => !step.isWithinTarget).sort((a, b) => a.rate - b.rate)[0]
   const target = `p99 within ${plan.targetMs} ms`
-  if (good === undefined) io.out(`\nno rate of this run kept ${target}\n`)
-  else io.out(`\n${Math.round(good.rate).toLocaleString('en')} events/s with ${target}\n`)
+  if (good === undefined) io.out(`\nNo rate of this run met the target of ${target}.\n`)
+  else
+    io.out(
+      `\nThe daemon handled ${Math.round(good.rate).toLocaleString('en')} events/s with ${target}.\n`,
+    )
   const told = bad ?? good
-  for (const reason of told?.saturated ?? []) io.out(`at its limit: ${reason}\n`)
-  if (told?.saturated.length === 0) io.out('at its limit: nothing that could be seen\n')
+  for (const reason of told?.saturated ?? []) io.out(`Bottleneck: ${reason}\n`)
+  if (told?.saturated.length === 0) io.out('Bottleneck: none was found\n')
   return exitCode
 }
 

@@ -1,4 +1,4 @@
-/** `tenrec audit list`: who changed what, read from the data directory with or without a running daemon. */
+/** `tenrec audit list`: reads the audit log from the data directory, whether or not a daemon runs. */
 import type { StoredAuditEntry } from '../../rules/access/audit-entry.ts'
 import { type Commands, JSON_OPTION } from '../lib/command.ts'
 import { isoTime } from '../lib/output.ts'
@@ -10,9 +10,10 @@ const LIST_ENTRIES_DEFAULT = 100
 export const COMMANDS: Commands = [
   {
     name: 'audit list',
-    sentence: 'List who changed what through the private API and the command line, newest first.',
+    sentence:
+      'List the changes that were made through the private API and the command line, with the user who made them, newest first.',
     options: {
-      '--limit N': `At most so many; without it ${LIST_ENTRIES_DEFAULT}.`,
+      '--limit N': `Maximum number of entries to list. Default: ${LIST_ENTRIES_DEFAULT}.`,
       ...JSON_OPTION,
     },
     run(input) {

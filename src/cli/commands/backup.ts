@@ -15,7 +15,7 @@ import { noteInStore } from '../lib/with-store.ts'
 import { stepText } from './migrate.ts'
 import { PROBLEMS_FOUND, verifyAndReport } from './verify.ts'
 
-/** As systemd/tenrec-backup.service has it. */
+/** The same value as in systemd/tenrec-backup.service. */
 const NICENESS = 10
 const THREADS = '/proc/self/task'
 
@@ -24,11 +24,11 @@ export const COMMANDS: Commands = [
   {
     name: 'backup',
     sentence:
-      'Copy the store into a backup folder while the daemon runs; only what is new is written.',
+      'Back up the store to a directory, even while the daemon runs. Only new data is written.',
     operands: ['FOLDER'],
     options: {
       '--keep NUMBER':
-        'Keep that many backups of this store in the folder and remove older ones. Without it all stay.',
+        'Number of backups of this store to keep in the directory. Older ones are removed. Default: keep all.',
       ...JSON_OPTION,
     },
     async run(input) {
@@ -60,7 +60,7 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'backup list',
-    sentence: 'List the backups in a folder, oldest first.',
+    sentence: 'List the backups in a directory, oldest first.',
     operands: ['FOLDER'],
     options: JSON_OPTION,
     settings: [],
@@ -71,7 +71,7 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'backup verify',
-    sentence: 'Read all backups in a folder and compare them with their checksums.',
+    sentence: 'Read all backups in a directory, and compare them with their checksums.',
     operands: ['FOLDER'],
     options: JSON_OPTION,
     settings: [],
@@ -91,12 +91,13 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'restore',
-    sentence: 'Make a data directory from a backup. The daemon must not be running on it.',
+    sentence: 'Restore a data directory from a backup. No daemon may run on the data directory.',
     operands: ['FOLDER'],
     options: {
-      '--backup NAME': "Which backup, as 'tenrec backup list' names it; without it the newest.",
-      '--force': 'Replace the store that is there.',
-      '--verify': "Check the restored store as 'tenrec verify' does.",
+      '--backup NAME':
+        "Name of the backup, as printed by 'tenrec backup list'. Default: the newest backup.",
+      '--force': 'Replace an existing store.',
+      '--verify': "Check the restored store, as 'tenrec verify' does.",
       ...JSON_OPTION,
     },
     async run(input) {
@@ -130,8 +131,8 @@ export const COMMANDS: Commands = [
 ]
 
 /**
- * What a daemon does comes first. Gives every thread of this process the lower priority, and thereby those that they start later. Linux
- * knows it for each thread. Where it cannot be done, the command runs as it is.
+ * Lowers the priority of all threads of this process, and of the threads that they start later, so that a daemon goes
+ * first. On Linux, each thread has its own priority. If the priority cannot be changed, the command runs anyway.
  */
 function lowerPriority(): void {
   if (!existsSync(THREADS)) return
@@ -140,7 +141,7 @@ function lowerPriority(): void {
     try {
       if (getPriority(id) < NICENESS) setPriority(id, NICENESS)
     } catch {
-      // A thread that has ended meanwhile, or a system that does not allow it.
+      // The thread has ended, or the system does not allow the change.
     }
   }
 }

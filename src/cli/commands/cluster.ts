@@ -1,4 +1,4 @@
-/** `tenrec cluster status`: how the machines and brokers of a cluster are. Asks the brokers, and no daemon. */
+/** `tenrec cluster ...`: the status of a cluster. It asks the brokers, and no daemon. */
 import { OperatorError } from '../../base/errors.ts'
 import { bytesText } from '../doctor/doctor-finding.ts'
 import { type Commands, JSON_OPTION } from '../lib/command.ts'
@@ -12,19 +12,21 @@ export const COMMANDS: Commands = [
   {
     name: 'cluster status',
     sentence:
-      'Tell how far each machine of a cluster is, and what would be lost with one more. Exit code 0: nothing, 3: something.',
+      'Print the progress of each machine of a cluster, and what would be lost if one more machine failed. The exit code is 0 if nothing would be lost, and 3 otherwise.',
     options: JSON_OPTION,
     settings: ['dataDir', 'cluster', 'clusterCopies'],
     async run(input) {
       const { io, isJson } = input
       const { cluster, clusterCopies, dataDir } = input.settings()
-      // Loaded late, so that no other command loads the client of the brokers.
+      // Loaded late, so that other commands do not load the NATS client.
       const { lookAtCluster } = await import('../../cluster/cluster-view.ts')
       const { clusterStatus } = await import('../doctor/cluster-status.ts')
       const { notedBrokers } = await import('../../cluster/shared-change.ts')
       const servers = cluster.length > 0 ? cluster : notedBrokers(dataDir)
       if (servers.length === 0) {
-        throw new OperatorError('no cluster is known: name its brokers with --cluster')
+        throw new OperatorError(
+          'This data directory does not belong to a cluster. Name the brokers of a cluster with --cluster.',
+        )
       }
       const view = await lookAtCluster(servers)
       const status = clusterStatus(view, clusterCopies, io.clock.now())
@@ -41,16 +43,17 @@ export const COMMANDS: Commands = [
   {
     name: 'cluster forget-warehouse',
     sentence:
-      'Let receipts of erasures wait no more for the warehouse of a cluster, which no machine copies to: delete what it has.',
+      'Forget the warehouse of a cluster, so that receipts of erasures no longer wait for it. No machine may still copy to it. Delete the data in the warehouse yourself.',
     async run(input) {
       const name = await readOrganization(input, ({ warehouse }) => warehouse)
-      if (name === null) throw new OperatorError('this catalogue names no warehouse')
+      if (name === null)
+        throw new OperatorError('The catalogue names no warehouse, so there is nothing to forget.')
       const { lookAtCluster } = await import('../../cluster/cluster-view.ts')
       const { notedBrokers } = await import('../../cluster/shared-change.ts')
       const { nodes } = await lookAtCluster(notedBrokers(input.dataDir))
       const copying = nodes.find(({ isCopying }) => isCopying)
       if (copying !== undefined) {
-        const what = `${copying.host} copies to ${name}: restart it without the setting warehouse`
+        const what = `${copying.host} still copies to ${name}. Restart it without the setting \`warehouse\` first.`
         throw new OperatorError(what)
       }
       await changeOrganization(input, (store) => store.noteWarehouse(null))
@@ -71,7 +74,7 @@ interface Row {
   readonly risks: readonly string[]
 }
 
-/** One line for each fact. */
+/** Returns a record with one line for each fact. */
 function readable({ nodes, risks, brokers, partitions }: Row): object {
   const lines = nodes.map((node) =>
     Object.entries(node)

@@ -1,6 +1,6 @@
 /**
- * `tenrec completion`: scripts with which shells complete commands, options and values, made from the table
- * of commands. A script names everything itself, so that completing starts no process.
+ * `tenrec completion`: completion scripts for shells, generated from the table of commands. A script contains all
+ * commands, options and values, so that completion starts no process.
  */
 import { UsageError } from '../../base/errors.ts'
 import type { Command, Commands } from '../lib/command.ts'
@@ -13,14 +13,16 @@ type Shell = (typeof SHELLS)[number]
 export const COMMANDS: Commands = [
   {
     name: 'completion',
-    sentence: 'Print a script with which a shell (bash, zsh or fish) completes commands.',
+    sentence: 'Print the completion script for a shell: bash, zsh or fish.',
     operands: [SHELLS.join('|')],
     settings: [],
     async run({ io, operand }, allCommands) {
       const shell = SHELLS.find((candidate) => candidate === operand)
       if (shell === undefined) {
         const choices = SHELLS.join(', ')
-        throw new UsageError(`${JSON.stringify(operand)} is no shell known here: ${choices}`)
+        throw new UsageError(
+          `There is no completion for the shell ${JSON.stringify(operand)}. Choose one of ${choices}.`,
+        )
       }
       io.out(WRITERS[shell](await allCommands()))
       return 0
@@ -34,7 +36,7 @@ const WRITERS: Readonly<Record<Shell, (commands: readonly Command[]) => string>>
   fish: fishScript,
 }
 
-/** First words with what can stand behind each; the empty list for a command of one word. */
+/** Maps first words to the second words that can follow. The list is empty for a command of one word. */
 function wordsOf(commands: readonly Command[]): ReadonlyMap<string, readonly string[]> {
   const words = new Map<string, string[]>()
   for (const { name } of commands) {
@@ -43,13 +45,13 @@ function wordsOf(commands: readonly Command[]): ReadonlyMap<string, readonly str
     words.set(first, seconds)
     if (second !== undefined) seconds.push(second)
   }
-  // A shell is chosen and a command is explained by a word, too.
+  // These two commands are followed by a word, too.
   words.set('completion', [...SHELLS])
   words.set('help', [...words.keys()])
   return words
 }
 
-/** Options with a value, each once: those with known values, and all others. */
+/** Returns the options with a value, each once. */
 function valuedOptions(commands: readonly Command[]): readonly TypedOption[] {
   const options = new Map<string, TypedOption>()
   for (const command of commands) {
@@ -64,7 +66,7 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`
 }
 
-/** Lines of a `case` over the option before the cursor; `known` and `free` say what to do. */
+/** Returns the lines of a `case` over the option before the cursor. `known` and `free` are the actions. */
 function valueCases(
   commands: readonly Command[],
   known: (choices: readonly string[]) => string,
@@ -90,7 +92,7 @@ function bashScript(commands: readonly Command[]): string {
   const wordCases = [...words]
     .filter(([, seconds]) => seconds.length > 0)
     .map(([first, seconds]) => `            ${first}) choices="$choices ${seconds.join(' ')}" ;;`)
-  return `# Completion of tenrec for bash: source this file.
+  return `# Completion of tenrec for bash. Source this file.
 _tenrec() {
     local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]}
     local first=\${COMP_WORDS[1]-} second=\${COMP_WORDS[2]-} choices=''
@@ -116,7 +118,7 @@ complete -o default -F _tenrec tenrec
 `
 }
 
-/** Matches the first two words of a command line; those of two words come first. */
+/** Returns a pattern for the first two words of a command line. Patterns of two words must come first. */
 function pattern({ name }: Command): string {
   return name.includes(' ') ? `'${name}'` : `'${name} '*`
 }
@@ -142,7 +144,7 @@ function zshScript(commands: readonly Command[]): string {
     return `        ${pattern(command)}) options=(${list.join(' ')}) ;;`
   })
   return `#compdef tenrec
-# Completion of tenrec for zsh: source this file, or put it as _tenrec into a folder of $fpath.
+# Completion of tenrec for zsh. Source this file, or save it as _tenrec in a directory of $fpath.
 _tenrec() {
     local -a choices options
     case "\${words[CURRENT-1]}" in
@@ -189,7 +191,7 @@ function fishScript(commands: readonly Command[]): string {
       )
     }
   }
-  return `# Completion of tenrec for fish: source this file.
+  return `# Completion of tenrec for fish. Source this file.
 function __tenrec_is_first
     test (count (commandline -opc)) -eq 1
 end

@@ -1,4 +1,4 @@
-/** `tenrec config ...`: what the settings are, where they come from, and whether they are valid. */
+/** `tenrec config ...`: prints the settings and their origins, and checks whether they are valid. */
 import type { Settings } from '../../config/settings.ts'
 import {
   formatSetting,
@@ -13,8 +13,8 @@ import { type CommandInput, type Commands, JSON_OPTION } from '../lib/command.ts
 export const COMMANDS: Commands = [
   {
     name: 'config print',
-    sentence: 'Print all settings as they are in force; secrets are masked.',
-    options: { '--origin': 'Print where each value comes from.', ...JSON_OPTION },
+    sentence: 'Print the effective value of every setting. Secrets are masked.',
+    options: { '--origin': 'Also print where each value comes from.', ...JSON_OPTION },
     settings: SETTING_NAMES,
     run(input) {
       const settings = input.settings()
@@ -23,14 +23,15 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'config check',
-    sentence: 'Check flags, environment and configuration file; exit code 2 if they are wrong.',
+    sentence:
+      'Check flags, environment and configuration file. The exit code is 2 if a setting is not valid.',
     settings: SETTING_NAMES,
     run(input) {
       const { geoIpDatabase: path } = input.settings()
-      input.io.err('the settings are valid\n')
-      // No reason not to start: the daemon does without until the file can be read.
+      input.io.err('The settings are valid.\n')
+      // Not an error, because the daemon runs without the database until the file can be read.
       const fault = path === null ? null : geoIpFault(path)
-      if (fault !== null) input.io.err(`geoip_database: ${path} cannot be used, ${fault}\n`)
+      if (fault !== null) input.io.err(`The GeoIP database ${path} cannot be used: ${fault}.\n`)
       return 0
     },
   },

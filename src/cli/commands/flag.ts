@@ -1,6 +1,6 @@
 /**
- * `tenrec flag ...`: feature flags in the data directory, with or without a running daemon; it notices
- * changes within a second. What is allowed is decided by the same rules as for the private API.
+ * `tenrec flag ...`: feature flags in the data directory, whether or not a daemon runs. A running daemon applies
+ * changes within a second. The rules are the same as in the private API.
  */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { given, type JsonObject } from '../../base/json.ts'
@@ -27,20 +27,20 @@ import {
 import { isoTime, printable } from '../lib/output.ts'
 import { commandEntry, withStore } from '../lib/with-store.ts'
 
-/** Whom the activity log names: nobody asked through the API. */
+/** The user in the activity log, because the change did not come through the API. */
 const SYSTEM = { userId: 0, firstName: 'System', email: '' } as const
 
 const HASH_DIGITS = 4
 
 const ONE_OPTIONS: OptionTexts = { ...PROJECT_OPTION, ...JSON_OPTION }
 const CHANGE_OPTIONS: OptionTexts = {
-  '--name TEXT': 'What the flag is for.',
+  '--name TEXT': 'Description of the flag.',
   '--filters JSON':
-    'Conditions, variants and payloads, as in the private API; replaced as a whole.',
+    'Conditions, variants and payloads, as in the private API. They replace the existing ones as a whole.',
   '--rollout PERCENT':
-    'On for so many percent of all persons, from 0 to 100; instead of --filters.',
-  '--active BOOLEAN': 'Whether it is evaluated: true or false.',
-  '--tags TAG,...': 'Its tags; they replace all others.',
+    'Percentage of all persons for whom the flag is on, from 0 to 100. It cannot be combined with --filters.',
+  '--active BOOLEAN': 'Whether the flag is evaluated: true or false.',
+  '--tags TAG,...': 'Tags of the flag. They replace all existing tags.',
   ...JSON_OPTION,
 }
 
@@ -65,7 +65,8 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'flag create',
-    sentence: 'Create a feature flag and print it; without conditions it is on for everyone.',
+    sentence:
+      'Create a feature flag, and print it. Without conditions, the flag is on for everyone.',
     operands: ['KEY'],
     options: { ...PROJECT_OPTION, ...CHANGE_OPTIONS },
     run(input) {
@@ -77,11 +78,11 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'flag set',
-    sentence: 'Change a feature flag and print it.',
+    sentence: 'Change a feature flag, and print it.',
     operands: ['KEY'],
     options: {
       ...PROJECT_OPTION,
-      '--key KEY': 'New key; who gets the flag changes with it.',
+      '--key KEY': 'New key. It changes which persons get the flag.',
       ...CHANGE_OPTIONS,
     },
     run: (input) =>
@@ -89,21 +90,25 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'flag delete',
-    sentence: 'Delete a feature flag; the private API can restore it by its number.',
+    sentence: 'Delete a feature flag. The private API can restore it by its ID.',
     operands: ['KEY'],
     options: ONE_OPTIONS,
     run: (input) => update(input, { deleted: true }),
   },
   {
     name: 'flag explain',
-    sentence: 'Tell what a feature flag is for a distinct_id, and which condition decided.',
+    sentence:
+      'Print the value of a feature flag for a distinct ID, and the condition that decided it.',
     operands: ['KEY'],
     options: {
       ...PROJECT_OPTION,
-      '--distinct-id ID': { sentence: 'For whom; stored properties are used.', isRequired: true },
+      '--distinct-id ID': {
+        sentence: 'Distinct ID to evaluate the flag for. Stored properties are used.',
+        isRequired: true,
+      },
       '--groups JSON': 'Groups, such as {"company":"acme"}.',
-      '--person-properties JSON': 'Properties sent along.',
-      '--group-properties JSON': 'The same of groups, by type.',
+      '--person-properties JSON': 'Person properties, as a request would send them.',
+      '--group-properties JSON': 'Group properties by group type, as a request would send them.',
       ...JSON_OPTION,
     },
     run: (input) => withFlags(input, false, (flags) => explain(input, flags)),
@@ -130,13 +135,13 @@ function withFlags<T>(
     isWriting,
     ({ organization, flags: store, decisions: sources }) => {
       const project = organization.projects.project(projectId)
-      if (project === null) throw new OperatorError(`there is no project ${projectId}`)
+      if (project === null) throw new OperatorError(`There is no project ${projectId}.`)
       const cohorts = sources.cohorts(projectId)
       const wanted = (): Flag => {
         const flag = store.flags(projectId).byKey(operand)
         if (flag !== null) return flag
         const key = JSON.stringify(operand)
-        throw new OperatorError(`there is no flag ${key} in project ${projectId}`)
+        throw new OperatorError(`There is no flag ${key} in project ${projectId}.`)
       }
       const context: FlagChangeContext = {
         projectId,
@@ -176,14 +181,14 @@ function explain(input: CommandInput, { store, sources, timezone, context, wante
   return 0
 }
 
-/** What `tenrec flag explain` prints. `explanation` null: the flag takes no part in decisions. */
+/** Returns the output of `tenrec flag explain`. `explanation` is null if the flag is not evaluated. */
 function describeExplanation(
   flag: Flag,
   explanation: FlagExplanation | null,
   isJson: boolean,
 ): readonly string[] {
   if (isJson) return [JSON.stringify(explanationBody(flag, explanation, true))]
-  if (explanation === null) return [`${flag.key} is not active: it is left out of every answer`]
+  if (explanation === null) return [`${flag.key} is not active, so answers do not include it`]
   const { decision, conditions } = explanation
   const value = decision.isEnabled ? (decision.variant ?? 'on') : 'off'
   const lines = [`${flag.key} is ${value}: ${decision.description}`]
@@ -204,13 +209,13 @@ function outcomeText(condition: ConditionExplanation): string {
     case 'filter_failed':
       return `filter ${(failedFilter?.index ?? 0) + 1} did not match: ${JSON.stringify(failedFilter?.filter)}`
     case 'rollout_excluded':
-      return `all filters matched, but the rollout of ${percent} leaves this identifier out${place}`
+      return `all filters matched, but the rollout of ${percent} excludes this identifier${place}`
     case 'no_group':
       return 'skipped: no group of its type was given'
     case 'no_device':
       return 'skipped: no device id was given'
     case 'failed':
-      return `could not be computed (${failure ?? 'unknown'})`
+      return `could not be evaluated (${failure ?? 'unknown'})`
     case 'not_reached':
       return 'not reached'
   }
@@ -218,7 +223,7 @@ function outcomeText(condition: ConditionExplanation): string {
 
 function readChanges(input: CommandInput): JsonObject {
   if (input.has('filters') && input.has('rollout')) {
-    throw new UsageError('--filters and --rollout exclude each other')
+    throw new UsageError('--filters and --rollout cannot be combined.')
   }
   return given({
     name: input.text('name'),
@@ -234,7 +239,7 @@ function filtersOfRollout(text: string | undefined): JsonObject | undefined {
   if (percentage >= 0 && percentage <= 100) {
     return { groups: [{ properties: [], rollout_percentage: percentage }] }
   }
-  throw new UsageError(`--rollout: ${JSON.stringify(text)} is not a number from 0 to 100`)
+  throw new UsageError(`--rollout: ${JSON.stringify(text)} is not a number from 0 to 100.`)
 }
 
 function readRequest(input: CommandInput): DecisionRequest {

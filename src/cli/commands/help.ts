@@ -1,17 +1,21 @@
-/** `tenrec help`: made from the tables of commands and settings. */
+/** `tenrec help`: generated from the tables of commands and settings. */
 import { UsageError } from '../../base/errors.ts'
 import { describeDefault, SETTINGS, type SettingName } from '../../config/settings-table.ts'
 import { closestWord } from '../../config/suggestion.ts'
 import { CONFIG_OPTION, type Command, type Commands, isSwitch, usageOf } from '../lib/command.ts'
 
 const COLUMNS = 100
-const HELP_OPTION = { name: 'help', placeholder: null, sentence: 'Print this help.' } as const
+const HELP_OPTION = {
+  name: 'help',
+  placeholder: null,
+  sentence: 'Print the help of this command.',
+} as const
 
 /** `tenrec help`. */
 export const COMMANDS: Commands = [
   {
     name: 'help',
-    sentence: 'Explain a command.',
+    sentence: 'Print the help of a command.',
     operands: ['...'],
     settings: [],
     async run({ io, operands }, allCommands) {
@@ -21,7 +25,7 @@ export const COMMANDS: Commands = [
   },
 ]
 
-/** The help of a command, of all that begin with `name`, or of the program for ''. Throws `UsageError`. */
+/** Returns the help of the command `name`, of a group of commands, or of the program for ''. Throws `UsageError`. */
 export function helpFor(commands: readonly Command[], name: string): string {
   if (name === '') return overview(commands)
   const command = commands.find((candidate) => candidate.name === name)
@@ -32,11 +36,11 @@ export function helpFor(commands: readonly Command[], name: string): string {
   throw new UsageError(unknownCommand(name, names))
 }
 
-/** The message for a command that does not exist. */
+/** Returns the message for an unknown command. */
 export function unknownCommand(typed: string, names: readonly string[]): string {
   const closest = closestWord(typed, names)
-  const suggestion = closest === undefined ? '' : `; did you mean '${closest}'?`
-  return `unknown command '${typed}'${suggestion}`
+  const suggestion = closest === undefined ? '.' : `. Did you mean '${closest}'?`
+  return `Unknown command '${typed}'${suggestion}`
 }
 
 function overview(commands: readonly Command[]): string {
@@ -45,11 +49,11 @@ function overview(commands: readonly Command[]): string {
   return [
     'Usage: tenrec COMMAND [options]\n\n',
     ...lines,
-    "\nOptions of a command: 'tenrec help COMMAND'.\n",
+    "\nRun 'tenrec help COMMAND' to see the options of a command.\n",
   ].join('')
 }
 
-/** The help of one command. */
+/** Returns the help of one command. */
 export function commandHelp(command: Command): string {
   const hasSettings = command.settings.length > 0
   const options = [...command.options, ...(hasSettings ? [CONFIG_OPTION] : []), HELP_OPTION]
@@ -61,11 +65,11 @@ export function commandHelp(command: Command): string {
   const width = Math.max(...[...described, ...settings].map(({ words }) => words.length)) + 2
   const lines = (entries: typeof described) =>
     entries.map(({ words, sentence }) => entry(words, width, sentence)).join('')
-  const parts = [`Usage: ${usageOf(command)}\n\n${command.sentence}\n`]
+  const parts = [`Usage: ${usageOf(command)}\n\n${wrapped('', command.sentence)}`]
   parts.push(`\nOptions:\n${lines(described)}`)
   if (hasSettings) {
     parts.push(
-      `\nSettings (flag before environment before configuration file):\n${lines(settings)}`,
+      `\nSettings (a flag overrides the environment, which overrides the configuration file):\n${lines(settings)}`,
     )
   }
   return parts.join('')
@@ -75,14 +79,19 @@ function describeSetting(name: SettingName): { words: string; sentence: string }
   const { flag, variable, kind, sentence } = SETTINGS[name]
   const placeholder = isSwitch(name) ? '' : ` ${kind.name.toUpperCase()}`
   const words = flag === null ? variable : `--${flag}${placeholder}`
-  const source = flag === null ? '' : ` ${variable}.`
+  const source = flag === null ? '' : ` Environment: ${variable}.`
   return { words, sentence: `${sentence} Default: ${describeDefault(name)}.${source}` }
 }
 
-/** One entry: words, then the sentence in a column of its own, wrapped. */
+/** Formats one entry: words, then the sentence in a column of its own. */
 function entry(words: string, width: number, sentence: string): string {
+  return wrapped(`  ${words.padEnd(width)}`, sentence)
+}
+
+/** Wraps a sentence to `COLUMNS` characters. The first line begins with `start`, and further lines are indented. */
+function wrapped(start: string, sentence: string): string {
   const lines: string[] = []
-  let line = `  ${words.padEnd(width)}`
+  let line = start
   const indent = ' '.repeat(line.length)
   let isEmpty = true
   for (const word of sentence.replaceAll('`', '').split(' ')) {

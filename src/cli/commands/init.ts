@@ -1,4 +1,4 @@
-/** `tenrec init`: creates and fills a data directory without serving it. */
+/** `tenrec init`: creates a data directory with its first project and keys, without starting a daemon. */
 import { existsSync } from 'node:fs'
 import { DataDir } from '../../store/directory/data-dir.ts'
 import { initialise } from '../../store/open-store.ts'
@@ -10,18 +10,18 @@ import { noteInStore } from '../lib/with-store.ts'
 export const COMMANDS: Commands = [
   {
     name: 'init',
-    sentence: 'Create the data directory with project 1 and its keys, and print them.',
+    sentence: 'Create the data directory with project 1 and its keys, and print the keys.',
     settings: ['dataDir', 'host', 'port', 'publicUrl', 'isNetworkDiskAllowed'],
     async run(input) {
       const { io, dataDir } = input
       const holder = existsSync(dataDir) ? DataDir.holder(dataDir) : null
       if (holder?.purpose === 'daemon') {
-        io.err(`${dataDir} is set up already and in use by ${holder.description}\n`)
+        io.err(`${dataDir} is already set up and in use by ${holder.description}.\n`)
         return 0
       }
       const first = await initialise(input.settings(), io.clock)
       if (first === null) {
-        io.err(`${dataDir} is set up already; nothing was changed\n`)
+        io.err(`${dataDir} is already set up. Nothing was changed.\n`)
         return 0
       }
       await noteInStore(input, null)

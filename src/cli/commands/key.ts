@@ -1,6 +1,6 @@
 /**
- * `tenrec key ...`: personal keys, and with `--secret` the secret keys of projects, with which servers
- * read flag definitions. A running daemon notices changes within a second.
+ * `tenrec key ...`: personal keys, and with `--secret` the secret keys of projects, with which servers read flag
+ * definitions. A running daemon applies changes within a second.
  */
 import { UsageError } from '../../base/errors.ts'
 import { given } from '../../base/json.ts'
@@ -26,28 +26,30 @@ import { changeOrganization, readOrganization } from '../lib/with-store.ts'
 import { findUser } from './user.ts'
 
 const SECRET_OPTION: OptionTexts = {
-  '--secret': 'The secret keys of projects instead.',
+  '--secret': 'Use the secret keys of projects instead of personal keys.',
   ...JSON_OPTION,
 }
-/** Options that say nothing about a secret key. */
+/** Options that do not apply to secret keys. */
 const PERSONAL_OPTIONS = ['personal-key', 'scopes', 'expires-in', 'user']
 
 /** `tenrec key ...`. */
 export const COMMANDS: Commands = [
   {
     name: 'key create',
-    sentence: 'Create a key and print it, which is possible only now.',
+    sentence: 'Create a key, and print it. The key is not shown again.',
     options: {
-      '--label TEXT': 'What the key is for.',
-      '--personal-key KEY': 'The key; without it a random one.',
-      '--projects ID,...': 'Only these projects; otherwise all.',
+      '--label TEXT': 'Purpose of the key.',
+      '--personal-key KEY': 'Text of the key. Default: a random key.',
+      '--projects ID,...': 'Projects that the key may access. Default: all projects.',
       '--scopes SCOPE,...': {
-        sentence: 'Such as event:read,feature_flag:write; otherwise all.',
+        sentence: 'Scopes of the key, such as event:read,feature_flag:write. Default: all scopes.',
         choices: SCOPES,
       },
-      '--user USER': 'Whose key; otherwise the first owner.',
-      '--expires-in DURATION': 'Such as 90d or 12h; otherwise never.',
-      '--secret': 'A secret key of the one project in --projects instead.',
+      '--user USER':
+        'User to whom the key belongs, by number, UUID or e-mail address. Default: the first owner.',
+      '--expires-in DURATION':
+        'Time until the key expires, such as 90d or 12h. Default: it never expires.',
+      '--secret': 'Create a secret key instead, for the one project in --projects.',
       ...JSON_OPTION,
     },
     run(input) {
@@ -68,7 +70,7 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'key list',
-    sentence: 'List all keys, without the keys themselves.',
+    sentence: 'List all keys, without their texts.',
     options: SECRET_OPTION,
     run: (input) =>
       readOrganization(input, ({ projects: { keys } }) => {
@@ -79,7 +81,7 @@ export const COMMANDS: Commands = [
   {
     name: 'key rotate',
     sentence:
-      'Replace a key by a random one with the same rights and print it; the old one is void.',
+      'Replace a key with a random one that has the same permissions, and print it. The old key stops working.',
     operands: ['ID'],
     options: SECRET_OPTION,
     run: (input) =>
@@ -90,7 +92,7 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'key revoke',
-    sentence: 'Revoke a key for good and print it.',
+    sentence: 'Revoke a key permanently, and print its entry.',
     operands: ['ID'],
     options: SECRET_OPTION,
     run: (input) =>
@@ -101,7 +103,7 @@ export const COMMANDS: Commands = [
   },
 ]
 
-/** Does something to the key that the operand names. */
+/** Changes the key that the operand names. */
 function changeKey(
   input: CommandInput,
   change: (keys: OrganizationStore['projects']['keys'], id: number) => object,
@@ -112,11 +114,11 @@ function changeKey(
 
 function readSecretRequest(input: CommandInput): SecretKeyRequest {
   for (const name of PERSONAL_OPTIONS) {
-    if (input.has(name)) throw new UsageError(`--secret and --${name} exclude each other`)
+    if (input.has(name)) throw new UsageError(`--secret and --${name} cannot be combined.`)
   }
   const [project = '', ...others] = input.list('projects') ?? []
   if (project === '' || others.length > 0) {
-    throw new UsageError('--secret needs --projects with one number')
+    throw new UsageError('--secret requires --projects with one number.')
   }
   return { projectId: parseId('--projects', project), ...given({ label: input.text('label') }) }
 }
@@ -136,10 +138,12 @@ function expiryMs(input: CommandInput): number | undefined {
   if (text === undefined) return undefined
   const durationMs = parseDuration(text)
   if (durationMs !== undefined && durationMs > 0) return input.io.clock.now() + durationMs
-  throw new UsageError(`--expires-in: ${JSON.stringify(text)} is not a duration such as 90d or 12h`)
+  throw new UsageError(
+    `--expires-in: ${JSON.stringify(text)} is not a duration such as 90d or 12h.`,
+  )
 }
 
-/** A key that was just made, with its text in place of the end of it. */
+/** Describes a new key, with its text instead of its last four characters. */
 function withText({ text, key }: NewKey<PersonalKey | SecretKey>, nowMs: number): object {
   const { id, last_four: _lastFour, ...row } = describeKey(key, nowMs)
   return { id, key: text, ...row }

@@ -1,4 +1,4 @@
-/** `tenrec login-link`: a way into the console for who is on the machine. */
+/** `tenrec login-link`: logs users of the machine into the console. */
 import { OperatorError } from '../../base/errors.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
 import { isOwner } from '../../rules/access/levels.ts'
@@ -16,12 +16,19 @@ export const COMMANDS: Commands = [
   {
     name: 'login-link',
     sentence:
-      'Print a link that logs into the console, with all that its user may do: once, within 10 minutes.',
-    options: { '--user USER': 'Who logs in; otherwise the first owner.', ...BASE_URL_OPTION },
+      'Print a link that logs a user into the console, with all of their permissions. The link works once, within 10 minutes.',
+    options: {
+      '--user USER':
+        'User who logs in, by number, UUID or e-mail address. Default: the first owner.',
+      ...BASE_URL_OPTION,
+    },
     settings: ['dataDir', 'host', 'port', 'publicUrl', 'isConsoleOn', 'consolePath'],
     async run(input) {
       const settings = input.settings()
-      if (!settings.isConsoleOn) throw new OperatorError('the setting console=false turns it off')
+      if (!settings.isConsoleOn)
+        throw new OperatorError(
+          'The setting `console=false` turns the console off. Turn it on to log in with a link.',
+        )
       const link = await changeOrganization(input, (store) => {
         const { id } = userFor(input, store)
         return loginLink(store.console.createCode(id), addressFor(input), settings)
@@ -40,10 +47,10 @@ function userFor(input: CommandInput, store: OrganizationStore): User {
       ? users.find((one) => one.isActive && isOwner(one.level))
       : findUser(store, name)
   if (user?.isActive === true) return user
-  throw new OperatorError('an inactive user cannot log in')
+  throw new OperatorError('An inactive user cannot log in. Choose an active user with --user.')
 }
 
-/** What the operator says, else where clients find the daemon, else where it listened at the first start. */
+/** Returns `--base-url`, or else the setting `public_url`, the stored address, or the address of the settings. */
 function addressFor(input: CommandInput): string {
   const settings = input.settings()
   const given = input.text('base-url')

@@ -1,22 +1,23 @@
-/** `tenrec man`: a manual page in troff, made from the tables of commands and settings. */
+/** `tenrec man`: a manual page in troff, generated from the tables of commands and settings. */
 import { VERSION } from '../../base/version.ts'
 import { SETTING_NAMES, SETTINGS, type SettingName } from '../../config/settings-table.ts'
 import { type Command, type Commands, usageOf } from '../lib/command.ts'
 import { ownOptions, plain, settingOptions, type TypedOption } from '../lib/command-options.ts'
 
 const EXIT_CODES = [
-  ['0', 'Done.'],
-  ['1', 'Failed; the message tells why.'],
-  ['2', 'Wrong use or wrong setting.'],
+  ['0', 'The command succeeded.'],
+  ['1', 'The command failed. The message says why.'],
+  ['2', 'An argument or a setting is not valid.'],
   ['3', 'A check found problems.'],
-  ['78', 'The store is damaged, or of a newer format: trying again does not help.'],
+  ['78', 'The store is damaged or has a newer format. Trying again does not help.'],
 ] as const
 
 /** `tenrec man`. */
 export const COMMANDS: Commands = [
   {
     name: 'man',
-    sentence: "Print the manual page: 'tenrec man > tenrec.1', then 'man -l tenrec.1'.",
+    sentence:
+      "Print the manual page. To read it, run 'tenrec man > tenrec.1' and then 'man -l tenrec.1'.",
     settings: [],
     async run({ io }, allCommands) {
       io.out(manualPage(await allCommands(), new Date(io.clock.now()).toISOString().slice(0, 10)))
@@ -36,21 +37,21 @@ function manualPage(commands: readonly Command[], day: string): string {
     '.RI [ options ]',
     '.SH DESCRIPTION',
     textLine(
-      'Takes product events over HTTP, keeps them, and answers questions about them. Commands work beside a running daemon and on the data directory of a stopped one.',
+      'Tenrec receives product events over HTTP, stores them, and answers queries about them. Commands work while the daemon runs, and also on the data directory of a stopped daemon.',
     ),
     '.PP',
-    textLine('Data goes to standard output, everything else to standard error.'),
+    textLine('Commands print data to standard output, and everything else to standard error.'),
     '.SH COMMANDS',
     ...commands.flatMap(commandLines),
     '.SH SETTINGS',
     textLine(
-      'A flag goes before the environment, the environment before the configuration file. Bytes take units such as 20MiB.',
+      'A flag overrides the environment, which overrides the configuration file. Sizes in bytes may have units, such as 20MiB.',
     ),
     ...SETTING_NAMES.flatMap(settingLines),
     '.SH EXIT STATUS',
     ...EXIT_CODES.flatMap(([code, meaning]) => ['.TP', `.B ${code}`, textLine(meaning)]),
     '.SH SEE ALSO',
-    textLine('The folder docs of the package, and /api/docs/ of a running daemon.'),
+    textLine('The directory docs of the package, and the path /api/docs/ of a running daemon.'),
   ]
   return `${lines.join('\n')}\n`
 }
@@ -82,12 +83,12 @@ function settingLines(name: SettingName): readonly string[] {
   return optionLines({ ...option, sentence: `${option.sentence} ${source}${turned}` })
 }
 
-/** Text that troff prints as it is. */
+/** Escapes a text, so that troff prints it unchanged. */
 function escaped(text: string): string {
   return text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll("'", '\\(aq')
 }
 
-/** A line of text; a dot at its beginning would make it a request. */
+/** Returns a line of text. A dot at its beginning would make it a request of troff. */
 function textLine(text: string): string {
   const line = escaped(text)
   return line.startsWith('.') ? `\\&${line}` : line

@@ -14,9 +14,9 @@ export const COMMANDS: Commands = [
   {
     name: 'migrate',
     sentence:
-      'Turn a store of an older format, with no daemon running, into one of the current format.',
+      'Convert a store from an older format to the current format. No daemon may run on it.',
     options: {
-      '--dry-run': 'Only say what would be done; a daemon may run meanwhile.',
+      '--dry-run': 'Only print the steps. A daemon may run at the same time.',
       ...JSON_OPTION,
     },
     run(input) {
@@ -28,14 +28,14 @@ export const COMMANDS: Commands = [
   },
 ]
 
-/** A step as the operator is told of it, with the end of the line. */
+/** Returns the line that describes a step to the operator. */
 export function stepText({ from, sentence }: Migration): string {
   return `${from} to ${from + 1}: ${sentence}\n`
 }
 
 /**
- * Runs the command over a table of steps; `onDone` is told from which format to which the store was
- * brought. Throws `OperatorError` as the plan and the steps do.
+ * Runs the command with a table of steps. `onDone` receives the old and the new format. Throws the `OperatorError` of
+ * the plan and of the steps.
  */
 export async function migrateAndReport(
   io: Pick<CommandIo, 'out' | 'err'>,
@@ -55,14 +55,14 @@ export async function migrateAndReport(
     const row = { format: plan.format, current_format: FORMAT_VERSION, steps, is_dry_run: isDry }
     io.out(`${JSON.stringify(row)}\n`)
   } else if (isCurrent) {
-    io.out(`${plan.path} has the format ${plan.format}, which is the current one: nothing to do\n`)
+    io.out(`${plan.path} already has the current format, ${plan.format}. There is nothing to do.\n`)
   } else if (isDry) {
     for (const step of plan.steps) io.out(stepText(step))
     io.out(
-      'nothing was changed: make a backup with the program that wrote the store, then run it\n',
+      "Nothing was changed. Make a backup with the version of Tenrec that wrote the store, and then run 'tenrec migrate'.\n",
     )
   } else {
-    io.out(`${plan.path} has the format ${FORMAT_VERSION} now\n`)
+    io.out(`${plan.path} now has the format ${FORMAT_VERSION}.\n`)
   }
   return 0
 }

@@ -1,7 +1,6 @@
 /**
- * `tenrec person ...`: persons are read from the data directory, with or without a running daemon, or
- * from another daemon with --base-url. Changes go to the running daemon, which puts them in order with
- * the events.
+ * `tenrec person ...`: reads persons from the data directory, whether or not a daemon runs, or from another daemon with
+ * --base-url. Changes go to the running daemon, which orders them with the events.
  */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
@@ -14,7 +13,7 @@ import { printable, printableJson } from '../lib/output.ts'
 import { LIST_PERSONS_MAX } from '../limits.ts'
 
 const LIST_PERSONS_DEFAULT = 100
-const NOBODY = 'there is no such person'
+const NOBODY = 'There is no such person.'
 
 /** `tenrec person ...`. */
 export const COMMANDS: Commands = [
@@ -23,10 +22,11 @@ export const COMMANDS: Commands = [
     sentence: 'List persons, newest first.',
     options: {
       ...PROJECT_OPTION,
-      '--distinct-id ID': 'Only the person with this distinct_id.',
-      '--email EMAIL': 'Only persons with exactly this e-mail.',
-      '--search TEXT': 'Only persons whose e-mail contains it, or whose distinct_id or uuid it is.',
-      '--limit N': `At most so many; without it ${LIST_PERSONS_DEFAULT}, ${LIST_PERSONS_MAX} at most.`,
+      '--distinct-id ID': 'Only the person with this distinct ID.',
+      '--email EMAIL': 'Only persons with exactly this e-mail address.',
+      '--search TEXT':
+        'Only persons whose e-mail address contains the text, or whose distinct ID or UUID is the text.',
+      '--limit N': `Maximum number of persons to list, at most ${LIST_PERSONS_MAX}. Default: ${LIST_PERSONS_DEFAULT}.`,
       ...ANSWER_OPTIONS,
     },
     async run(input) {
@@ -42,7 +42,7 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'person show',
-    sentence: 'Print one person by number, uuid or distinct_id.',
+    sentence: 'Print one person, named by number, UUID or distinct ID.',
     operands: ['PERSON'],
     options: { ...PROJECT_OPTION, ...ANSWER_OPTIONS },
     async run(input) {
@@ -52,11 +52,11 @@ export const COMMANDS: Commands = [
   {
     name: 'person merge',
     sentence:
-      'Merge the person FROM into the person INTO, whose properties win, after asking. It cannot be undone.',
+      'Merge the person FROM into the person INTO, after a confirmation. Where both have a property, the value of INTO is kept. A merge cannot be undone.',
     operands: ['INTO', 'FROM'],
     options: {
-      '--yes': 'Do not ask; needed without a terminal.',
-      '--dry-run': 'Change nothing: print the person who would come of it.',
+      '--yes': 'Do not ask for confirmation. Required without a terminal.',
+      '--dry-run': 'Change nothing, and print the person as it would be after the merge.',
       ...PROJECT_OPTION,
       ...ANSWER_OPTIONS,
     },
@@ -64,17 +64,17 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'person split',
-    sentence: 'Give each distinct_id but one to a new person.',
+    sentence: 'Move each distinct ID of a person, except one, to a new person.',
     operands: ['PERSON'],
     options: {
       ...PROJECT_OPTION,
       '--keep DISTINCT_ID':
-        'Stays, with the properties; without it the oldest stays and properties are lost.',
+        'Distinct ID that stays with the person, who keeps the properties. Default: the oldest distinct ID stays, and the properties are lost.',
       ...ANSWER_OPTIONS,
     },
     async run(input) {
       const kept = input.text('keep')
-      if (kept === '') throw new UsageError('--keep needs a distinct_id')
+      if (kept === '') throw new UsageError('--keep needs a distinct ID.')
       const client = new DaemonClient(input)
       const { uuid } = await findPerson(servedPeople(client), input.operand, NOBODY)
       const body = given({ main_distinct_id: kept })
@@ -83,11 +83,11 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'person delete',
-    sentence: 'Delete a person; events stay and belong to nobody.',
+    sentence: 'Delete a person. The events of the person stay and belong to nobody.',
     operands: ['PERSON'],
     options: {
       ...PROJECT_OPTION,
-      '--events': 'Delete the events of the person, too.',
+      '--events': 'Also delete the events of the person.',
       ...DAEMON_OPTIONS,
     },
     async run(input) {
@@ -95,23 +95,23 @@ export const COMMANDS: Commands = [
       const { uuid } = await findPerson(servedPeople(client), input.operand, NOBODY)
       const query = `?delete_events=${String(input.has('events'))}`
       await client.ask('DELETE', `${personPath(client, uuid)}${query}`)
-      input.io.err(`deleted ${String(uuid)}\n`)
+      input.io.err(`Deleted person ${String(uuid)}.\n`)
       return 0
     },
   },
 ]
 
-/** Which persons are listed. */
+/** Filters of the list of persons. */
 interface Filters {
   readonly distinctId?: string
   readonly email?: string
   readonly search?: string
 }
 
-/** The persons of a project, wherever they are read. */
+/** Reads the persons of a project, from the data directory or from a daemon. */
 interface People {
   list(filters: Filters, limit: number): Promise<readonly JsonObject[]>
-  /** Null when there is none. */
+  /** Returns null if there is no such person. */
   find(reference: PersonReference): Promise<JsonObject | null>
 }
 
@@ -153,8 +153,8 @@ function personPath({ projectPath }: DaemonClient, person: unknown): string {
 }
 
 /**
- * The person whom a number, uuid or distinct_id names; a number that nobody has is a distinct_id, too. Throws
- * `OperatorError` with this message when there is none.
+ * Finds a person by number, UUID or distinct ID. A number that no person has is looked up as a distinct ID. Throws
+ * `OperatorError` with `message` if there is none.
  */
 async function findPerson(people: People, name: string, message: string): Promise<JsonObject> {
   const uuid = parseUuid(name)
@@ -167,33 +167,37 @@ async function findPerson(people: People, name: string, message: string): Promis
 }
 
 /**
- * Merges two persons after having shown what that means. Nothing takes a merge back: a split gives new
- * persons, without the properties of before.
+ * Merges two persons after a confirmation. A merge cannot be undone: a split creates new persons, without the previous
+ * properties.
  */
 async function merge(input: CommandInput): Promise<number> {
   const { io, operands } = input
   const isDryRun = input.has('dry-run')
   if (!isDryRun && !input.has('yes') && io.ask === undefined) {
-    throw new UsageError('a merge cannot be undone: look at it with --dry-run, then say --yes')
+    throw new UsageError(
+      'A merge cannot be undone. Look at the result with --dry-run, and then merge with --yes.',
+    )
   }
   const client = new DaemonClient(input)
   const find = (operand: string, name = ''): Promise<JsonObject> =>
-    findPerson(servedPeople(client), name, `there is no person ${operand}: ${printable(name)}`)
+    findPerson(servedPeople(client), name, `There is no person ${operand}: ${printable(name)}.`)
   const into = await find('INTO', operands[0])
   const from = await find('FROM', operands[1])
   if (into['uuid'] === from['uuid']) {
-    throw new OperatorError('INTO and FROM are the same person: nobody is merged into itself')
+    throw new OperatorError(
+      'INTO and FROM are the same person. A person cannot be merged into itself.',
+    )
   }
   if (isDryRun) {
     printPerson(input, mergedOf(into, from))
-    io.err('nothing was changed: this is what would come of it\n')
+    io.err('Nothing was changed. This would be the person after the merge.\n')
     return 0
   }
   if (!input.has('yes')) {
-    const question = `${described(into)}\ntakes over\n${described(from)}\nMerge them for good? [y/N] `
+    const question = `${described(into)}\nreceives everything of\n${described(from)}\nMerge them? This cannot be undone. [y/N] `
     const answer = (await io.ask?.(question)) ?? ''
     if (!/^y(es)?$/i.test(answer.trim())) {
-      io.err('nothing was changed\n')
+      io.err('Nothing was changed.\n')
       return 1
     }
   }
@@ -201,7 +205,7 @@ async function merge(input: CommandInput): Promise<number> {
   return printPerson(input, await client.ask('POST', path, { ids: [from['uuid']] }))
 }
 
-/** What the daemon would make of both. */
+/** Returns the person that the daemon would create from both. */
 function mergedOf(into: JsonObject, from: JsonObject): JsonObject {
   const properties = { ...fieldsOf(from['properties']), ...fieldsOf(into['properties']) }
   const [created_at] = [String(into['created_at']), String(from['created_at'])].sort()
@@ -230,7 +234,7 @@ function shortRow({ id, uuid, name, created_at, distinct_ids }: JsonObject) {
   return { id, uuid, name, created_at, distinct_ids }
 }
 
-/** Prints a person, without the mark that a change succeeded; answers the exit code 0. */
+/** Prints a person, without the field `success` of a change. Returns the exit code 0. */
 function printPerson({ io, isJson }: CommandInput, answer: JsonObject): number {
   const { success: _, ...person } = answer
   io.out(`${isJson ? JSON.stringify(person) : printableJson(person)}\n`)

@@ -1,4 +1,4 @@
-/** `tenrec project ...`: projects and their settings. A running daemon notices changes within a second. */
+/** `tenrec project ...`: projects and their settings. A running daemon applies changes within a second. */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { given, isObject, type JsonObject } from '../../base/json.ts'
 import { PARTITION_MAX } from '../../base/limits.ts'
@@ -18,22 +18,26 @@ import { DAILY_BYTES_LIMIT_MAX, DAILY_EVENTS_LIMIT_MAX } from '../limits.ts'
 
 const NAME = 'Name of the project.'
 const KEY_OPTION: OptionTexts = {
-  '--project-key KEY': 'Key that SDKs carry; without it a random one.',
+  '--project-key KEY':
+    'Project key, which SDKs send with every request. A new project without it gets a random key.',
 }
 const CHANGE_OPTIONS: OptionTexts = {
-  '--group-types-closed BOOLEAN': 'Whether events make no new group types; the default is false.',
-  '--autocapture-opt-out BOOLEAN': 'Whether browsers capture no clicks, changes and submits.',
+  '--group-types-closed BOOLEAN': 'Whether events cannot create new group types. Default: false.',
+  '--autocapture-opt-out BOOLEAN':
+    'Whether automatic capture of clicks, changes and form submissions in browsers is off.',
   '--autocapture-exceptions-opt-in BOOLEAN': 'Whether browsers capture exceptions.',
   '--autocapture-web-vitals-opt-in BOOLEAN': 'Whether browsers capture web vitals.',
   '--daily-events-limit NUMBER':
-    'Events that are stored of a day, from midnight UTC on; further ones are answered 200 and dropped; none for no limit.',
-  '--daily-bytes-limit BYTES': 'The same for bytes of events, such as 500MiB or 2GB.',
-  '--timezone ZONE': 'Such as Europe/Berlin; the default is UTC.',
-  '--test-account-filters JSON': "List of property filters that leave out the team's own events.",
+    'Maximum number of events that are stored per day, counted from midnight UTC, or none for no limit. Further events are answered with 200 and dropped.',
+  '--daily-bytes-limit BYTES':
+    'Maximum size of the events that are stored per day, such as 500MiB or 2GB, or none for no limit.',
+  '--timezone ZONE': 'Time zone of the project, such as Europe/Berlin. Default: UTC.',
+  '--test-account-filters JSON':
+    'List of property filters that exclude the events of your own team.',
   '--path-cleaning-filters JSON':
-    'Rules that make paths alike, such as [{"regex": "/users/[0-9]+", "alias": "/users/:id"}].',
+    'Rules that replace the variable parts of paths, such as [{"regex": "/users/[0-9]+", "alias": "/users/:id"}].',
   '--custom-channel-type-rules JSON':
-    'Rules that name channels of sessions, such as [{"channel_type": "Ads", "combiner": "AND", "items": [{"key": "utm_source", "op": "exact", "value": "ads"}]}].',
+    'Rules that assign channel types to sessions, such as [{"channel_type": "Ads", "combiner": "AND", "items": [{"key": "utm_source", "op": "exact", "value": "ads"}]}].',
   ...JSON_OPTION,
 }
 
@@ -41,13 +45,13 @@ const CHANGE_OPTIONS: OptionTexts = {
 export const COMMANDS: Commands = [
   {
     name: 'project create',
-    sentence: 'Create a project and print it with its key.',
+    sentence: 'Create a project, and print it with its key.',
     options: {
       '--name NAME': { sentence: NAME, isRequired: true },
       ...KEY_OPTION,
-      '--anonymize-ips': 'Store no address of a sender.',
+      '--anonymize-ips': 'Do not store the IP addresses of senders.',
       '--partition NUMBER':
-        'In a cluster: the partition of events that it belongs to, for ever; the default is 0.',
+        'In a cluster: the partition that stores the events of the project. It cannot be changed later. Default: 0.',
       ...CHANGE_OPTIONS,
     },
     async run(input) {
@@ -67,12 +71,13 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'project set',
-    sentence: 'Change the settings of a project and print it.',
+    sentence: 'Change the settings of a project, and print it.',
     operands: ['ID'],
     options: {
       '--name NAME': NAME,
       ...KEY_OPTION,
-      '--anonymize-ips BOOLEAN': 'Whether no address of a sender is stored: true or false.',
+      '--anonymize-ips BOOLEAN':
+        'Whether the IP addresses of senders are not stored: true or false.',
       ...CHANGE_OPTIONS,
     },
     run(input) {
@@ -110,7 +115,7 @@ function readChanges(input: CommandInput): ProjectChanges {
   })
 }
 
-/** Null: none. */
+/** Returns null for no limit, and undefined if the option is not given. */
 function readMaximum(
   input: CommandInput,
   name: string,
@@ -119,45 +124,53 @@ function readMaximum(
   const text = input.text(name)
   if (text === undefined || text === 'none') return text === undefined ? undefined : null
   const value = parse(text)
-  if (value === undefined) throw new UsageError(`--${name}: allowed is ${allowed}, or none`)
+  if (value === undefined) throw new UsageError(`--${name} must be ${allowed}, or none.`)
   return value
 }
 
-/** Only a partition that somebody stores: its events would lie in outboxes. */
+/** Accepts only a partition that a machine stores. Otherwise, its events would stay in outboxes. */
 async function readPartition(input: CommandInput): Promise<{ readonly partition?: number }> {
   const text = input.text('partition')
   const { parse, allowed } = integer(0, PARTITION_MAX)
   const partition = parse(text ?? '0')
-  if (partition === undefined) throw new UsageError(`--partition: allowed is ${allowed}`)
+  if (partition === undefined) throw new UsageError(`--partition must be ${allowed}.`)
   if (partition === 0) return {}
   const { notedBrokers } = await import('../../cluster/shared-change.ts')
   const servers = notedBrokers(input.dataDir)
   if (servers.length === 0) {
-    throw new OperatorError('--partition is for a cluster: this is the directory of one box')
+    throw new OperatorError(
+      '--partition is only for a cluster, and this data directory belongs to a single machine.',
+    )
   }
   const { lookAtCluster, holdersOf } = await import('../../cluster/cluster-view.ts')
   const { nodes } = await lookAtCluster(servers)
-  // Told by a machine of any version. An older one would send the events to partition 0.
+  // Reports come from machines of any version. An older version would send the events to partition 0.
   const old = nodes.find((node: Partial<(typeof nodes)[number]>) => node.partition === undefined)
   if (old !== undefined) {
-    throw new OperatorError(`${old.host} runs a version without partitions: bring it up to date`)
+    throw new OperatorError(
+      `${old.host} runs a version of Tenrec without partitions. Upgrade it first.`,
+    )
   }
   if (holdersOf(nodes, partition).length > 0) return { partition }
-  const how = `start one with --partitions ${partition} first`
-  throw new OperatorError(`no machine tells that it stores partition ${partition}: ${how}`)
+  const how = `Start a machine with --partitions ${partition} first.`
+  throw new OperatorError(
+    `No machine of the cluster reports that it stores partition ${partition}. ${how}`,
+  )
 }
 
 function readObjects(input: CommandInput, option: string): readonly JsonObject[] | undefined {
   const value = input.json(option)
   if (value === undefined || (Array.isArray(value) && value.every(isObject))) return value
-  throw new UsageError(`--${option} must be a JSON list of objects`)
+  throw new UsageError(`--${option} must be a JSON list of objects.`)
 }
 
 function readPathRules(input: CommandInput): readonly JsonObject[] | undefined {
   const rules = readObjects(input, 'path-cleaning-filters')
   for (const { regex, alias } of rules ?? []) {
     if (typeof regex !== 'string' || typeof alias !== 'string') {
-      throw new UsageError('--path-cleaning-filters: each rule must have the texts regex and alias')
+      throw new UsageError(
+        'Each rule in --path-cleaning-filters must have the strings `regex` and `alias`.',
+      )
     }
   }
   return rules
@@ -167,7 +180,7 @@ function readChannelRules(input: CommandInput): readonly JsonObject[] | undefine
   const rules = readObjects(input, 'custom-channel-type-rules')
   const fault = rules?.map(channelRuleFault).find((found) => found !== null)
   if (fault == null) return rules
-  throw new UsageError(`--custom-channel-type-rules: ${fault}`)
+  throw new UsageError(`--custom-channel-type-rules: ${fault}.`)
 }
 
 function describeProject(project: Project) {

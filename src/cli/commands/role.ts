@@ -1,4 +1,4 @@
-/** `tenrec role ...`: roles and who has them. A running daemon notices changes within a second. */
+/** `tenrec role ...`: roles and their members. A running daemon applies changes within a second. */
 import { OperatorError } from '../../base/errors.ts'
 import { given } from '../../base/json.ts'
 import { FLAG_ACCESS_LEVELS, levelName } from '../../rules/access/levels.ts'
@@ -17,12 +17,12 @@ import { isoTime } from '../lib/output.ts'
 import { changeOrganization, readOrganization } from '../lib/with-store.ts'
 import { findUser } from './user.ts'
 
-/** More than there can be. */
+/** A limit that is higher than the number of roles. */
 const ALL = { limit: 1_000_000, offset: 0 } as const
 const UNSET = 'unset'
 
 const LEVEL_OPTION: OptionTexts = {
-  '--level LEVEL': `What it lets its members do with flags: ${choicesText(FLAG_ACCESS_LEVELS)}.`,
+  '--level LEVEL': `Access of the members to feature flags: ${choicesText(FLAG_ACCESS_LEVELS)}.`,
   ...JSON_OPTION,
 }
 
@@ -30,7 +30,7 @@ const LEVEL_OPTION: OptionTexts = {
 export const COMMANDS: Commands = [
   {
     name: 'role create',
-    sentence: 'Create a role and print it.',
+    sentence: 'Create a role, and print it.',
     options: {
       '--name NAME': { sentence: 'Name of the role.', isRequired: true },
       ...LEVEL_OPTION,
@@ -49,7 +49,7 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'role set',
-    sentence: 'Change a role, named by name or id, and print it.',
+    sentence: 'Change a role, named by its name or ID, and print it.',
     operands: ['ROLE'],
     options: { '--name NAME': 'New name of the role.', ...LEVEL_OPTION },
     run(input) {
@@ -59,7 +59,7 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'role delete',
-    sentence: 'Delete a role with its memberships and its access to flags.',
+    sentence: 'Delete a role, its memberships and its access to feature flags.',
     operands: ['ROLE'],
     async run(input) {
       const id = await changeOrganization(input, (store) => {
@@ -67,13 +67,13 @@ export const COMMANDS: Commands = [
         store.roles.delete(role.id)
         return role.id
       })
-      input.io.err(`deleted ${id}\n`)
+      input.io.err(`Deleted role ${id}.\n`)
       return 0
     },
   },
   {
     name: 'role add',
-    sentence: 'Give a role to a user, named by number, uuid or e-mail address.',
+    sentence: 'Give a role to a user, named by number, UUID or e-mail address.',
     operands: ['ROLE', 'USER'],
     options: JSON_OPTION,
     run: (input) =>
@@ -88,16 +88,16 @@ export const COMMANDS: Commands = [
       changeRole(input, (store, id) => {
         const member = memberOf(store, input)
         const membership = store.roles.members(id)?.find(({ user }) => user.id === member.id)
-        if (membership === undefined) throw new OperatorError('the user does not have the role')
+        if (membership === undefined) throw new OperatorError('The user does not have the role.')
         store.roles.removeMember(id, membership.id)
       }),
   },
   {
     name: 'role default',
-    sentence: 'Say what users without a role may do with flags, and print it.',
+    sentence: 'Set the access to feature flags of users without a role, and print it.',
     options: {
       '--level LEVEL':
-        'view, edit, or unset: edit unless roles say otherwise. Without it nothing changes.',
+        'view, edit or unset. With unset, users may edit unless their roles say otherwise. Without this option, nothing changes.',
       ...JSON_OPTION,
     },
     async run(input) {
@@ -112,7 +112,7 @@ export const COMMANDS: Commands = [
   },
 ]
 
-/** Changes the role that the first operand names, and answers what it is then. Throws `OperatorError`. */
+/** Changes the role that the first operand names, and returns the changed role. Throws `OperatorError`. */
 function changeRole(
   input: CommandInput,
   change: (store: OrganizationStore, id: string) => unknown,
@@ -124,17 +124,19 @@ function changeRole(
   })
 }
 
-/** A role by its name or id. Throws `OperatorError`. */
+/** Finds a role by its name or ID. Throws `OperatorError`. */
 function roleOf({ roles }: OrganizationStore, name: string): RoleView {
   const folded = name.trim().toLowerCase()
   const found = roles
     .list(ALL)
     .results.find(({ role }) => role.id === folded || role.name.toLowerCase() === folded)
   if (found !== undefined) return found
-  throw new OperatorError(`there is no role ${JSON.stringify(name)}`)
+  throw new OperatorError(
+    `There is no role ${JSON.stringify(name)}. Run 'tenrec role list' to see all roles.`,
+  )
 }
 
-/** The user whom the second operand names. Throws `OperatorError`. */
+/** Finds the user that the second operand names. Throws `OperatorError`. */
 function memberOf(store: OrganizationStore, { operands }: CommandInput): User {
   return findUser(store, operands[1] ?? '')
 }

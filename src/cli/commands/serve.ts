@@ -1,4 +1,4 @@
-/** `tenrec serve`: the daemon, from the first start to the last signal. */
+/** `tenrec serve`: runs the daemon until a signal stops it. */
 import { OperatorError } from '../../base/errors.ts'
 import { createLogger, type Logger } from '../../base/log.ts'
 import { filesMissing, filesOfDaemon } from '../../base/process-limits.ts'
@@ -19,27 +19,28 @@ import { firstStartMessage } from '../lib/first-start-message.ts'
 import { loginLink } from '../lib/login-link.ts'
 import { type StopRequest, watchStopSignals } from '../lib/stop-request.ts'
 
-/** The user of the first start. */
+/** ID of the user that the first start creates. */
 const OWNER_ID = 1
 
 /** `tenrec serve`. */
 export const COMMANDS: Commands = [
   {
     name: 'serve',
-    sentence: 'Serve. SIGTERM or SIGINT stops within 10 s; a second signal stops at once.',
+    sentence:
+      'Run the daemon. SIGTERM or SIGINT stops it within 10 seconds, and a second signal stops it at once.',
     settings: SETTING_NAMES,
     run: (input) => serve(input.settings(), input.io),
   },
 ]
 
 async function serve(settings: Settings, io: CommandIo): Promise<number> {
-  // Each partition has a daemon of its own.
+  // Each partition has its own daemon.
   const partitions = Math.max(1, settings.partitions.length)
   const obstacle = filesMissing(filesOfDaemon(settings.workerThreads) * partitions)
   if (obstacle !== null) throw new OperatorError(obstacle, { exitCode: 78 })
-  // Loaded late, so that no other command loads the HTTP server.
+  // Loaded late, so that other commands do not load the HTTP server.
   const { chooseFront } = await import('../../http/server/choose-front.ts')
-  // Before anything is written: it may not be there.
+  // Throws before anything is written if the HTTP library cannot be loaded.
   chooseFront(settings.httpServer)
   const stop = watchSignals(io)
   const daemons = await startAll(settings, io)
@@ -52,23 +53,24 @@ async function serve(settings: Settings, io: CommandIo): Promise<number> {
 }
 
 /**
- * A daemon for each partition that is stored here: first the one that clients use, which is ready when all are.
- * Throws when one cannot start; then none is left.
+ * Starts one daemon for each partition that this machine stores, and returns them. The first one serves the clients and
+ * becomes ready last. If a daemon cannot start, this function stops all others and throws.
  */
 async function startAll(settings: Settings, io: CommandIo): Promise<readonly Daemon[]> {
   const log = createLogger({ level: settings.logLevel, format: settings.logFormat })
   const [ofFirst, ...ofOthers] = daemonSettings(settings)
-  // Filled first: the others take over its catalogue, and what it says is for the operator.
+  // The first directory is created first, because the others use its catalogue, and its keys are for the operator.
   const filled = await openFilled(ofFirst, io.clock, await joining(ofFirst))
   const others: Daemon[] = []
   let isOthersTurn = true
   try {
     for (const one of ofOthers) others.push(await startBeside(one, io, log))
-    // Which gives the directory up by itself.
+    // From here on, the first daemon releases its directory itself.
     isOthersTurn = false
     return [await startFirst(ofFirst, filled, io, log), ...others]
   } catch (error) {
-    if (filled.first !== null) io.err(`the keys are in ${filled.first.credentialsPath}\n`)
+    if (filled.first !== null)
+      io.err(`The keys of the new data directory are in ${filled.first.credentialsPath}.\n`)
     if (isOthersTurn) filled.dataDir.release()
     await stopAll(others)
     throw error
@@ -83,7 +85,7 @@ async function startFirst(
 ): Promise<Daemon> {
   let { first } = filled
   const code = first !== null && settings.isConsoleOn ? await ownersCode(settings, io) : null
-  // Loaded late, so that no other command loads the HTTP server.
+  // Loaded late, so that other commands do not load the HTTP server.
   const { startDaemon } = await import('../../daemon.ts')
   const daemon = await startDaemon(settings, {
     ...{ dataDir: filled.dataDir, log },
@@ -110,13 +112,13 @@ async function startBeside(settings: Settings, io: CommandIo, logOfAll: Logger):
   return daemon
 }
 
-/** All at once, as each may take most of the time that a stop has; one that fails does not keep the others from it. */
+/** Stops all daemons at once, because each may take most of the time limit. A failure does not affect the others. */
 async function stopAll(daemons: readonly Daemon[]): Promise<void> {
   const ended = await Promise.allSettled(daemons.map((daemon) => daemon.stop()))
   for (const one of ended) if (one.status === 'rejected') throw one.reason
 }
 
-/** How a data directory becomes that of a machine of a cluster, or of one box. */
+/** Returns the function that makes a data directory part of a cluster, or removes it from one. */
 async function joining(settings: Settings): Promise<JoinCatalogue> {
   const { logLevel: level, logFormat: format, cluster: servers, warehouse } = settings
   if (servers.length === 0) {
@@ -140,7 +142,7 @@ async function joining(settings: Settings): Promise<JoinCatalogue> {
   }
 }
 
-/** A code with which the owner logs into the console. The store must be this process's. */
+/** Creates a code with which the owner logs into the console. This process must hold the store. */
 async function ownersCode({ dataDir }: Settings, { clock }: CommandIo): Promise<string> {
   const store = new OrganizationStore(dataDir, clock)
   try {
@@ -151,8 +153,8 @@ async function ownersCode({ dataDir }: Settings, { clock }: CommandIo): Promise<
 }
 
 /**
- * A failed store may hold a thread for ever and would hold an ordinary exit too, so the process is
- * killed. A failure that is only a message (the directory was moved) is not of that kind.
+ * Reports a failure of the daemon. A failed store may block a thread forever, and with it an ordinary exit, so the
+ * process is killed. A failure that is only a message, such as a moved directory, does not block.
  */
 function fail(io: CommandIo, failure: unknown): number {
   if (typeof failure === 'string') io.err(`tenrec: ${failure}\n`)
@@ -160,11 +162,11 @@ function fail(io: CommandIo, failure: unknown): number {
   return 1
 }
 
-/** As `watchStopSignals`; SIGHUP, which other daemons take as a wish to read their settings again, is answered. */
+/** Watches the stop signals. For SIGHUP, with which other daemons reload their settings, it prints a message. */
 function watchSignals(io: CommandIo): Pick<StopRequest, 'requested' | 'forget'> {
   const { requested, forget: forgetStop } = watchStopSignals(io)
   const forgetHangup = io.onHangup(() => {
-    io.err('no setting can be changed while running: restart to apply changes\n')
+    io.err('Settings cannot be changed while the daemon runs. Restart it to apply changes.\n')
   })
   return {
     requested,

@@ -1,6 +1,6 @@
 /**
- * `tenrec snippet ...`: PostHog's `<script>` for pages. Its files belong to the npm package posthog-js,
- * which is large and not needed for serving events: they are installed when somebody asks for them.
+ * `tenrec snippet ...`: the `<script>` element for pages. Its files belong to the npm package posthog-js, which is
+ * large and not needed to receive events. They are installed only on request.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -30,7 +30,7 @@ import { type Commands, JSON_OPTION } from '../lib/command.ts'
 import { projectOf } from '../lib/with-store.ts'
 import { DOWNLOAD_MS_MAX } from '../limits.ts'
 
-/** SHA-512 of the package as published, in base64: as in the lock file of whoever installs it. */
+/** SHA-512 of the published package, in base64, as in a lock file of npm. */
 export const PACKAGE_SHA512 =
   'vji+h92IHaLlFSEnRH1hwe8uLWGOdDUImmPXexj/+V7Xm7HTxIQisYE/Kom7Aaw4DRpzfdhQxiyAN1YVYR4G8Q=='
 
@@ -40,8 +40,8 @@ const run = promisify(execFile)
 export const COMMANDS: Commands = [
   {
     name: 'snippet show',
-    sentence: 'Print what to put into the <head> of a page.',
-    options: { '--project ID': 'The project; 1 without it.' },
+    sentence: 'Print the <script> element for the <head> of your pages.',
+    options: { '--project ID': 'ID of the project. Default: 1.' },
     settings: ['dataDir', 'host', 'port', 'publicUrl'],
     async run(input) {
       const settings = input.settings()
@@ -55,15 +55,15 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'snippet install',
-    sentence: `Put the browser files of ${SDK_NAME} ${SDK_VERSION} into the data directory: pages can then load them from here.`,
+    sentence: `Install the browser files of ${SDK_NAME} ${SDK_VERSION} into the data directory, so that pages can load them from the daemon.`,
     options: {
-      '--from FILE': `What 'npm pack ${SDK_NAME}@${SDK_VERSION}' has written; without it npm is run.`,
+      '--from FILE': `Package file that 'npm pack ${SDK_NAME}@${SDK_VERSION}' wrote. Default: download it with npm.`,
       ...JSON_OPTION,
     },
     async run(input) {
       const { dataDir } = input
       if (readFormat(dataDir) === null) {
-        throw new OperatorError(`there is no store in ${dataDir}: run 'tenrec init' first`)
+        throw new OperatorError(`There is no store in ${dataDir}. Run 'tenrec init' first.`)
       }
       const work = mkdtempSync(join(tmpdir(), 'tenrec-snippet-'))
       try {
@@ -82,60 +82,65 @@ function attribute(text: string): string {
   return text.replace(/[&"<]/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
-/** The package as npm gives it out; answers the path of the file. */
+/** Downloads the package with npm, and returns the path of the file. */
 async function download(work: string): Promise<string> {
   const name = `${SDK_NAME}@${SDK_VERSION}`
   try {
     const words = ['pack', name, '--ignore-scripts', '--silent', '--pack-destination', work]
     await run('npm', words, { cwd: work, timeout: DOWNLOAD_MS_MAX })
   } catch (cause) {
-    const wayOut = `run 'npm pack ${name}' where it works, and 'tenrec snippet install --from FILE' here`
-    throw new OperatorError(`npm could not fetch ${name}: ${wayOut}`, { cause })
+    const wayOut = `Run 'npm pack ${name}' on a machine that can reach npm, and then 'tenrec snippet install --from FILE' here.`
+    throw new OperatorError(`npm could not download ${name}. ${wayOut}`, { cause })
   }
   return join(work, `${SDK_NAME}-${SDK_VERSION}.tgz`)
 }
 
-/** A package, and where its files go. */
+/** A package, and the directory for its files. */
 export interface SnippetSource {
-  /** As `npm pack` writes it. */
+  /** Path of the file that `npm pack` wrote. */
   readonly file: string
-  /** For what is on the way; of the caller. */
+  /** Directory for temporary files. The caller creates and removes it. */
   readonly work: string
-  /** Replaced as a whole. */
+  /** Target directory, which is replaced as a whole. */
   readonly folder: string
-  /** What the file must have, in base64. */
+  /** Expected SHA-512 of the file, in base64. */
   readonly sha512: string
 }
 
 /**
- * Puts the scripts of a package into a folder from which `SdkFiles` serves them; answers how many. Throws
- * `OperatorError` when it is another package, or cannot be read or unpacked.
+ * Installs the scripts of a package into a directory from which `SdkFiles` serves them, and returns their number.
+ * Throws `OperatorError` if the file is another package, or cannot be read or unpacked.
  */
 export async function installSnippet(source: SnippetSource): Promise<number> {
   return replaceFolder(await unpack(source), source.folder)
 }
 
-/** Answers the folder of the package. */
+/** Unpacks the file, and returns the directory of the package. */
 async function unpack({ file, work, sha512 }: SnippetSource): Promise<string> {
   let bytes: Buffer
   try {
     bytes = readFileSync(file)
   } catch (cause) {
-    throw new OperatorError(`${file} cannot be read: ${String(cause)}`, { cause })
+    throw new OperatorError(`${file} cannot be read: ${String(cause)}.`, { cause })
   }
   if (createHash('sha512').update(bytes).digest('base64') !== sha512) {
-    const detail = `fetch it with 'npm pack ${SDK_NAME}@${SDK_VERSION}'`
-    throw new OperatorError(`${file} is not ${SDK_NAME} ${SDK_VERSION} as published: ${detail}`)
+    const detail = `Download it with 'npm pack ${SDK_NAME}@${SDK_VERSION}'.`
+    throw new OperatorError(
+      `${file} is not the published package ${SDK_NAME} ${SDK_VERSION}. ${detail}`,
+    )
   }
   try {
     await run('tar', ['-xzf', file, '-C', work])
   } catch (cause) {
-    throw new OperatorError(`${file} could not be unpacked: is there no tar?`, { cause })
+    throw new OperatorError(
+      `${file} could not be unpacked. Check that the program tar is installed.`,
+      { cause },
+    )
   }
   return join(work, 'package')
 }
 
-/** Puts what is served in the place of what was there; answers the number of scripts. */
+/** Replaces the target directory with the files to serve, and returns the number of scripts. */
 function replaceFolder(unpacked: string, folder: string): number {
   const draft = `${folder}.new`
   const scripts = readdirSync(join(unpacked, 'dist')).filter(isPageScript)
@@ -144,7 +149,7 @@ function replaceFolder(unpacked: string, folder: string): number {
   const names = ['package.json', SDK_LICENCE, ...scripts.map((name) => join('dist', name))]
   for (const name of names) {
     copyFileSync(join(unpacked, name), join(draft, name))
-    // The daemon may run as somebody else than who installs.
+    // The daemon may run as a different user.
     chmodSync(join(draft, name), 0o644)
   }
   for (const path of [draft, join(draft, 'dist')]) chmodSync(path, 0o755)

@@ -1,6 +1,6 @@
 /**
- * `tenrec status`: whether a daemon runs on a data directory or at an address, how it is, how much it has
- * to do and where its disk goes. Reads what anybody may ask, without a key, and opens no store.
+ * `tenrec status`: whether a daemon runs on a data directory or at an address, its health, its load and its use of the
+ * disk. It reads only public routes, without a key, and opens no store.
  */
 import { accessSync, constants } from 'node:fs'
 import { resolve } from 'node:path'
@@ -17,10 +17,10 @@ import { addressOf, ask } from '../lib/daemon-client.ts'
 import { readMetrics } from '../lib/metric-samples.ts'
 import { isoTime, print } from '../lib/output.ts'
 
-/** Time between the two readings of a rate. */
+/** Time between the two readings for a rate. */
 const RATE_MS = 1000
 const EXIT_CODES = { running: 0, stopped: 1, degraded: 3, unavailable: 3, silent: 3 } as const
-/** What daemons say of themselves, and what that is called here. */
+/** Maps the states that daemons report to the states that this command prints. */
 const STATES: ReadonlyMap<unknown, keyof typeof EXIT_CODES> = new Map([
   ['ok', 'running'],
   ['degraded', 'degraded'],
@@ -32,11 +32,12 @@ export const COMMANDS: Commands = [
   {
     name: 'status',
     sentence:
-      'Tell whether a daemon runs, and how it is. Exit code 0: healthy, 1: not running, 3: it refuses something or does not answer.',
+      'Print whether a daemon runs and whether it is healthy. The exit code is 0 if it is healthy, 1 if it does not run, and 3 if it refuses some requests or does not answer.',
     options: {
-      '--base-url URL': 'The daemon; without it from credentials.json, else from the settings.',
+      '--base-url URL':
+        'Address of the daemon. Default: the address in credentials.json, or else the address in the settings.',
       '--backups FOLDER':
-        'Where the backups are; without it the data directory with -backups behind it.',
+        'Directory with the backups. Default: the path of the data directory followed by -backups.',
       ...JSON_OPTION,
     },
     settings: ['dataDir', 'host', 'port', 'publicUrl'],
@@ -58,15 +59,15 @@ export const COMMANDS: Commands = [
 
 interface Health {
   readonly state: keyof typeof EXIT_CODES
-  /** Sentences for the operator; empty when all is well. */
+  /** Reasons for the operator. Empty if the daemon is healthy. */
   readonly reasons: readonly string[]
 }
 
 interface Address {
   readonly url: string
-  /** Named on the command line: no directory is looked at. */
+  /** Whether the address is given on the command line. Then no data directory is examined. */
   readonly isGiven: boolean
-  /** That of any daemon with these settings, not one that the directory names. */
+  /** Whether the address comes from the settings, and not from the data directory. */
   readonly isGuessed: boolean
 }
 
@@ -78,11 +79,11 @@ function daemonAddress(input: CommandInput): Address {
   return { url, isGiven: given !== undefined, isGuessed: known === undefined }
 }
 
-/** A data directory as far as this user may look. */
+/** The parts of a data directory that this user may read. */
 interface Folder {
   readonly path: string
   readonly isReadable: boolean
-  /** Who serves it; null for nobody that can be seen. */
+  /** The daemon that has the directory open, or null if none can be found. */
   readonly daemon: ReturnType<typeof DataDir.holder>
 }
 
@@ -96,7 +97,7 @@ function lookAt(path: string): Folder {
   }
 }
 
-/** Others hold the lock as well, for as long as they work. */
+/** Returns the holder of the lock if it is a daemon. Other commands hold the lock while they work, too. */
 function daemonOf(path: string): ReturnType<typeof DataDir.holder> {
   const holder = DataDir.holder(path)
   const purpose = holder?.purpose
@@ -106,33 +107,32 @@ function daemonOf(path: string): ReturnType<typeof DataDir.holder> {
 
 async function healthOf({ url, isGuessed }: Address, folder: Folder | null): Promise<Health> {
   const daemon = folder?.daemon ?? null
-  const unreadable =
-    folder?.isReadable === false ? [`this user may not look into ${folder.path}`] : []
+  const unreadable = folder?.isReadable === false ? [`This user may not read ${folder.path}.`] : []
   let text: string
   try {
     text = (await ask(url, '/_health')).text
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error
     if (daemon === null) {
-      return { state: 'stopped', reasons: [`nobody answers at ${url}`, ...unreadable] }
+      return { state: 'stopped', reasons: [`There is no answer from ${url}.`, ...unreadable] }
     }
-    const reason = `${daemon.description} has the data directory open, but nobody answers at ${url}: it starts, hangs, or listens elsewhere (--base-url)`
+    const reason = `There is no answer from ${url}, although ${daemon.description} has the data directory open. It may be starting, hang, or listen at another address; give that address with --base-url.`
     return { state: 'silent', reasons: [reason] }
   }
   const answer = parseJson(text)
   const { status, reasons }: JsonObject = isObject(answer) ? answer : {}
   const state = STATES.get(status)
   if (state === undefined || !Array.isArray(reasons)) {
-    return { state: 'stopped', reasons: [`what answers at ${url} is not Tenrec`] }
+    return { state: 'stopped', reasons: [`The server at ${url} is not Tenrec.`] }
   }
   if (isGuessed && folder?.isReadable === true && daemon === null) {
-    const reason = `no process has ${folder.path} open; the daemon at ${url} serves another directory: ask it with --base-url`
+    const reason = `No process has ${folder.path} open. The daemon at ${url} serves another data directory; ask it with --base-url.`
     return { state: 'stopped', reasons: [reason] }
   }
   return { state, reasons: reasons.map(String) }
 }
 
-/** What `/metrics` tells; empty where it is not open to us. Takes a second for the rates. */
+/** Reads figures from `/metrics`. Returns an empty object if access is denied. Takes a second for the rates. */
 async function figuresOf(url: string, nowMs: number): Promise<object> {
   const before = await readMetrics(url)
   if (before === null) return {}
@@ -149,7 +149,7 @@ async function figuresOf(url: string, nowMs: number): Promise<object> {
     started_at: Number.isNaN(startedAtMs) ? null : isoTime(startedAtMs),
     uptime_seconds: Math.max(0, Math.round((nowMs - startedAtMs) / 1000)),
     events_per_second: rate('ingest_events_total', 'fate="accepted"'),
-    // Ours are not worth a word.
+    // Does not count the request of this command.
     requests_per_second: Math.max(0, rate('http_requests_total') - 1),
     waiting_events: after.get('ingest_queue_depth'),
     oldest_waiting_seconds: after.get('ingest_oldest_unprocessed_age_seconds'),
@@ -159,7 +159,7 @@ async function figuresOf(url: string, nowMs: number): Promise<object> {
   }
 }
 
-/** What lies in the data directory and beside it. */
+/** Returns the sizes of the parts of the data directory, and the time of the last backup. */
 function storedOf(input: CommandInput, { path: dataDir }: Folder): object {
   const sizes = PART_NAMES.map((name) => {
     return [`${name}_bytes`, readableOrNull(() => storeBytes(dataDir, name))] as const
@@ -169,7 +169,7 @@ function storedOf(input: CommandInput, { path: dataDir }: Folder): object {
   return { data_dir: dataDir, ...Object.fromEntries(sizes), last_backup }
 }
 
-/** Null when this user may not look, or what is there cannot be read. */
+/** Returns null if `look` fails, for example because this user may not read a file. */
 function readableOrNull<T>(look: () => T): T | null {
   try {
     return look()
@@ -178,11 +178,11 @@ function readableOrNull<T>(look: () => T): T | null {
   }
 }
 
-/** The same with units that people read, and without what is not known. */
+/** Converts a row to units for people, and removes unknown values. */
 function readable(row: JsonObject): JsonObject {
   const shown = Object.entries(row).map(([name, value]): readonly [string, unknown] => {
     if (value === null) return [name, null]
-    if (name === 'reasons') return [name, Array.isArray(value) ? value.join('; ') : '']
+    if (name === 'reasons') return [name, Array.isArray(value) ? value.join(' ') : '']
     if (name.endsWith('_bytes')) return [name.slice(0, -6), bytesText(Number(value))]
     if (name === 'uptime_seconds') return ['uptime', durationText(Number(value))]
     if (name.endsWith('_seconds')) return [name.slice(0, -8), `${Number(value).toFixed(3)} s`]

@@ -1,4 +1,4 @@
-/** `tenrec user ...`: who may use the private API. A running daemon notices changes within a second. */
+/** `tenrec user ...`: users of the console and the private API. A running daemon applies changes within a second. */
 import { OperatorError } from '../../base/errors.ts'
 import { given } from '../../base/json.ts'
 import { levelName, USER_LEVELS } from '../../rules/access/levels.ts'
@@ -18,15 +18,16 @@ import { changeOrganization, readOrganization } from '../lib/with-store.ts'
 const EMAIL = 'E-mail address.'
 const CHANGE_OPTIONS: OptionTexts = {
   '--first-name NAME': 'First name.',
-  '--level LEVEL': `${choicesText(USER_LEVELS)}.`,
-  '--distinct-id ID': "The distinct_id for which the user's own flags are decided.",
+  '--level LEVEL': `Level of the user: ${choicesText(USER_LEVELS)}.`,
+  '--distinct-id ID': 'Distinct ID for which the feature flags of the user are evaluated.',
 }
 
 /** `tenrec user ...`. */
 export const COMMANDS: Commands = [
   {
     name: 'user create',
-    sentence: "Create a user and print it; 'key create --user' then makes a key.",
+    sentence:
+      "Create a user, and print it. Create a key for the user with 'tenrec key create --user'.",
     options: {
       '--email ADDRESS': { sentence: EMAIL, isRequired: true },
       ...CHANGE_OPTIONS,
@@ -39,39 +40,41 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'user list',
-    sentence: 'List all users, inactive ones too.',
+    sentence: 'List all users, including inactive ones.',
     options: JSON_OPTION,
     run: (input) => readOrganization(input, ({ users }) => users.list().map(describeUser)),
   },
   {
     name: 'user set',
-    sentence: 'Change a user, named by number, uuid or e-mail address, and print it.',
+    sentence: 'Change a user, named by number, UUID or e-mail address, and print it.',
     operands: ['USER'],
     options: {
       '--email ADDRESS': EMAIL,
       ...CHANGE_OPTIONS,
-      '--active BOOLEAN': 'Whether the keys of the user open anything: true or false.',
+      '--active BOOLEAN': 'Whether the user may log in and use their keys: true or false.',
       ...JSON_OPTION,
     },
     run: (input) => changeUser(input, someOf(readChanges(input))),
   },
   {
     name: 'user deactivate',
-    sentence: 'Shut out a user: keys open nothing any more, roles are taken away.',
+    sentence: 'Deactivate a user. The keys of the user stop working, and the user loses all roles.',
     operands: ['USER'],
     options: JSON_OPTION,
     run: (input) => changeUser(input, { isActive: false }),
   },
 ]
 
-/** The user whom an operand names: by number, uuid or e-mail address. Throws `OperatorError`. */
+/** Finds a user by number, UUID or e-mail address. Throws `OperatorError`. */
 export function findUser(store: OrganizationStore, name: string): User {
   const folded = name.trim().toLowerCase()
   const user = store.users
     .list()
     .find(({ id, uuid, email }) => [String(id), uuid, email.toLowerCase()].includes(folded))
   if (user !== undefined) return user
-  throw new OperatorError(`there is no user ${JSON.stringify(name)}`)
+  throw new OperatorError(
+    `There is no user ${JSON.stringify(name)}. Run 'tenrec user list' to see all users.`,
+  )
 }
 
 function changeUser(input: CommandInput, changes: UserChanges): Promise<object> {

@@ -4,20 +4,21 @@ import { type CommandInput, type Commands, JSON_OPTION } from '../lib/command.ts
 import { print, printable } from '../lib/output.ts'
 import { withProgress } from '../lib/progress.ts'
 
-/** The exit code for what is damaged. Source: docs/OPERATIONS.md, "Exit codes". */
+/** The exit code for damaged data. Source: docs/OPERATIONS.md, "Exit codes". */
 export const PROBLEMS_FOUND = 3
 
 /** `tenrec verify`. */
 export const COMMANDS: Commands = [
   {
     name: 'verify',
-    sentence: 'Check every page and every record of the store; the daemon may run meanwhile.',
+    sentence:
+      'Check every page and every record of the store, even while the daemon runs. The exit code is 3 if the store is damaged.',
     options: JSON_OPTION,
     run: verifyAndReport,
   },
 ]
 
-/** Checks the store and prints what was found; answers the exit code: 0 sound, 3 damaged. */
+/** Checks the store and prints the findings. Returns the exit code: 0 if it is sound, 3 if it is damaged. */
 export async function verifyAndReport({ io, dataDir, isJson }: CommandInput): Promise<number> {
   const startedAtMs = io.clock.monotonic()
   const report = await withProgress(io, 'verify', (progress) =>
@@ -31,8 +32,10 @@ export async function verifyAndReport({ io, dataDir, isJson }: CommandInput): Pr
     print(io, { ...row, findings }, true)
   } else {
     for (const finding of findings) io.out(`${describe(finding)}\n`)
-    const verdict = isSound ? 'sound' : `damaged: ${findings.length} findings`
-    io.out(`${verdict} (${entries} records, ${pages} pages, ${elapsedMs} ms)\n`)
+    const verdict = isSound
+      ? 'The store is sound'
+      : `The store is damaged: ${findings.length} findings`
+    io.out(`${verdict} (${entries} records, ${pages} pages, ${elapsedMs} ms).\n`)
   }
   return isSound ? 0 : PROBLEMS_FOUND
 }

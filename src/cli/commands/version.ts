@@ -7,7 +7,7 @@ import { type Commands, JSON_OPTION } from '../lib/command.ts'
 export const COMMANDS: Commands = [
   {
     name: 'version',
-    sentence: 'Print the version.',
+    sentence: 'Print the version of Tenrec.',
     options: JSON_OPTION,
     settings: [],
     run({ io, isJson }) {

@@ -1,10 +1,10 @@
 /**
- * `tenrec dev`: a daemon for the tests of an application. It has a data directory that ends with it, keys that a test
- * can name, and routes that empty the project and wait for events. docs/TESTING-YOUR-APP.md.
+ * `tenrec dev`: a daemon for the tests of an application. It has a temporary data directory, fixed public keys, and
+ * routes that empty the project and wait for events. See docs/TESTING-YOUR-APP.md.
  *
- * The keys are public, so this daemon must never be taken for another one: it reads no configuration file and no
- * environment, has no --data-dir, listens on the loopback address unless it is told otherwise, and the stores refuse
- * the keys everywhere else (store/open-store.ts).
+ * The keys are public, so nobody must use this daemon as an ordinary one. It reads no configuration file and no
+ * environment, has no --data-dir, and listens on the loopback address by default. Ordinary stores refuse these keys
+ * (store/open-store.ts).
  */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { createLogger, LOG_LEVELS, type LogLevel } from '../../base/log.ts'
@@ -26,11 +26,11 @@ import {
   removeThrowAwayFolder,
 } from './throw-away-folder.ts'
 
-/** What a test does not wait for or care about, as flags of `tenrec serve`. */
+/** Settings for fast tests, as flags of `tenrec serve`. */
 const FIXED_FLAGS = {
   workers: '1',
   durability: 'commit',
-  // Threads write to standard output, which is for the ready line; what matters is logged by the main thread.
+  // Worker threads log to standard output, which is reserved for the ready line. The main thread logs what matters.
   'log-level': 'silent',
   'log-format': 'json',
   'processing-lag-limit-ms': '3600000',
@@ -41,15 +41,15 @@ export const COMMANDS: Commands = [
   {
     name: 'dev',
     sentence:
-      'Serve the end-to-end tests of an application, from memory and with public keys; print a line of JSON when ready.',
+      'Run a daemon for the end-to-end tests of an application, with temporary data and public keys. It prints one line of JSON when it is ready.',
     options: {
-      '--port NUMBER': 'The port; without it a free one.',
+      '--port NUMBER': 'Port to listen on. Default: a free port.',
       '--host ADDRESS':
-        'Where to listen; without it 127.0.0.1. Anybody who reaches it knows the keys.',
+        'Address to listen on. The keys are public, so anybody who can reach the address can use them. Default: 127.0.0.1.',
       '--until-stdin-ends':
-        'Also stop when standard input ends, as it does with the parent process.',
+        'Also stop when standard input ends, which happens when the parent process ends.',
       '--log-level LEVEL': {
-        sentence: 'What standard error tells; without it warn.',
+        sentence: 'Lowest severity that is logged to standard error. Default: warn.',
         choices: LOG_LEVELS,
       },
     },
@@ -64,12 +64,12 @@ async function develop(input: CommandInput): Promise<number> {
   const stop = watchStopSignals(io)
   const forgetHangup = io.onHangup(() => stop.request())
   const forgetInput = input.has('until-stdin-ends') ? io.onInputEnd?.(() => stop.request()) : null
-  // Before anything is made: a wrong option leaves nothing behind.
+  // Checks the options before anything is created.
   settingsOf(input, '/')
   removeAbandonedFolders(io.clock.now())
   const folder = makeThrowAwayFolder()
   const remove = (): void => removeThrowAwayFolder(folder)
-  // A second signal or an uncaught exception ends the process at once.
+  // Also removes the directory after a second signal or an uncaught exception, which end the process at once.
   process.once('exit', remove)
   try {
     const daemon = await start(input, folder, logLevel)
@@ -86,10 +86,10 @@ async function develop(input: CommandInput): Promise<number> {
   return 0
 }
 
-/** As for `tenrec serve`: a failed store may hold a thread for ever, and with it an ordinary exit. */
+/** Reports a failure. As in `tenrec serve`, a failed store may block a thread forever, and with it an ordinary exit. */
 function fail(io: CommandIo, failure: unknown, remove: () => void): number {
   const reason = failure instanceof Error ? failure.message : String(failure)
-  io.err(`tenrec: the daemon failed: ${reason}\n`)
+  io.err(`tenrec: The daemon failed: ${reason}\n`)
   remove()
   if (typeof failure !== 'string') io.exitNow('kill')
   return 1
@@ -105,13 +105,13 @@ async function start(input: CommandInput, folder: string, level: LogLevel): Prom
   const daemon = await startDaemon(settings, {
     dataDir,
     log: createLogger({ level, format: 'json', descriptor: 2 }),
-    // No service manager has to do with it.
+    // No service manager controls this daemon.
     isBeside: true,
     developmentKey: DEVELOPMENT_PROJECT_KEY,
   })
   if (!isLoopbackHost(settings.host)) {
     io.err(
-      `tenrec: listening on ${settings.host}: whoever reaches it can read and empty the project\n`,
+      `tenrec: The daemon listens on ${settings.host}. Anybody who can reach it can read and empty the project.\n`,
     )
   }
   sayReady(io, daemon, folder)
@@ -149,5 +149,5 @@ function logLevelOf(input: CommandInput): LogLevel {
   const text = input.text('log-level') ?? 'warn'
   const level = LOG_LEVELS.find((known) => known === text)
   if (level !== undefined) return level
-  throw new UsageError(`--log-level: allowed are ${LOG_LEVELS.join(', ')}`)
+  throw new UsageError(`--log-level must be one of ${LOG_LEVELS.join(', ')}.`)
 }

@@ -1,36 +1,37 @@
 /**
- * The data directory of `tenrec dev`: in memory where the machine has room for it, and removed with the process. One
- * that a killed process left is removed by the next start. Its name tells which process made it.
+ * The temporary data directory of `tenrec dev`. It is in memory if there is enough, and is removed when the process
+ * ends. The next start removes a directory that a killed process left behind. Its name contains the name of the
+ * process.
  */
 import { lstatSync, mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { DataDir } from '../../store/directory/data-dir.ts'
 
-/** Where Linux has files in memory. */
+/** Directory for files in memory on Linux. */
 const MEMORY_FOLDER = '/dev/shm'
-/** The number of tmpfs. Source: statfs(2). */
+/** Type number of tmpfs. Source: statfs(2). */
 const TMPFS = 0x01021994
-/** Free bytes that make it worth using: containers often have 64 MiB, which a few tests would fill. */
+/** Free bytes that the directory in memory must have. Containers often have 64 MiB, which a few tests would fill. */
 const MEMORY_ROOM_BYTES = 512 * 1024 ** 2
 const PREFIX = 'tenrec-dev-'
-/** With the name of the process. */
+/** Pattern of the names, with the name of the process. */
 const NAME_PATTERN = /^tenrec-dev-(\d+-\d{1,10}-\d{1,20})-\w{6}$/
-/** A folder of another pid namespace may belong to a process that is about to lock it. */
+/** Minimum age of an abandoned directory of another PID namespace, whose process may be about to lock it. */
 const STARTING_MS = 60_000
 
-/** Makes an empty folder that nobody else may look into, and answers its absolute path. */
+/** Creates an empty directory that no other user can read, and returns its absolute path. */
 export function makeThrowAwayFolder(): string {
   const parent = hasMemoryFolder() ? MEMORY_FOLDER : tmpdir()
   return mkdtempSync(join(parent, `${PREFIX}${DataDir.ownProcessName()}-`))
 }
 
-/** Removes a folder that `makeThrowAwayFolder` made. */
+/** Removes a directory that `makeThrowAwayFolder` created. */
 export function removeThrowAwayFolder(path: string): void {
   rmSync(path, { recursive: true, force: true, maxRetries: 3 })
 }
 
-/** Removes the folders of this user whose process is gone, and answers how many those were. Never throws. */
+/** Removes the directories of this user whose process has ended, and returns their number. Never throws. */
 export function removeAbandonedFolders(nowMs: number): number {
   let count = 0
   for (const parent of new Set([MEMORY_FOLDER, tmpdir()])) {
@@ -40,7 +41,7 @@ export function removeAbandonedFolders(nowMs: number): number {
         removeThrowAwayFolder(path)
         count++
       } catch {
-        // Another process removes it at the same time, or it cannot be looked at: the next start tries again.
+        // Another process removes it at the same time, or it cannot be examined. The next start tries again.
       }
     }
   }

@@ -1,6 +1,6 @@
 /**
- * What is told of a cluster: how far each machine has come, and who would lose what if a machine or a broker were lost
- * now. Pure.
+ * Computes the status of a cluster: the progress of each machine, and what would be lost if a machine or a broker
+ * failed now. Pure.
  */
 import { type ClusterView, holdersOf, partitionsOf } from '../../cluster/cluster-view.ts'
 
@@ -10,54 +10,54 @@ type StreamState = NonNullable<ClusterView['control']>
 /** One machine. */
 export interface NodeStatus {
   readonly host: string
-  /** Its name in the cluster, the first digits. */
+  /** First digits of its name in the cluster. */
   readonly node: string
-  /** That it stores; null: none, it accepts events and asks. */
+  /** The partition that it stores, or null if it only accepts events and forwards requests. */
   readonly partition: number | null
-  /** Messages of the stream that it has not taken; null: that is not known. */
+  /** Messages of the stream that it has not received, or null if that is unknown. */
   readonly behind: number | null
-  /** Messages that it has taken and not processed. */
+  /** Messages that it has received but not processed. */
   readonly waiting: number
-  /** Accepted blocks that the brokers do not have: they are on its disk alone. */
+  /** Accepted blocks that the brokers do not have. They are only on the disk of this machine. */
   readonly unsent: number
-  /** The newest change of the catalogue that it has. */
+  /** Number of the newest catalogue change that it has. */
   readonly catalogue: number
 }
 
 /** One partition. */
 export interface PartitionStatus {
   readonly partition: number
-  /** Machines that tell that they store it. */
+  /** Number of machines that report that they store it. */
   readonly machines: number
-  /** Of its stream: how far back it reaches, seconds, and its size; null: not known. */
+  /** Age in seconds of the oldest message in its stream, and size of the stream. Null if unknown. */
   readonly streamSeconds: number | null
   readonly streamBytes: number | null
 }
 
-/** What is told of it. */
+/** The status of a cluster. */
 export interface ClusterStatus {
   readonly nodes: readonly NodeStatus[]
   readonly partitions: readonly PartitionStatus[]
   readonly brokers: readonly string[]
-  /** What is wrong now, and what would be lost with one more machine or broker: sentences. */
+  /** Sentences about current problems, and about what would be lost if one more machine or broker failed. */
   readonly risks: readonly string[]
 }
 
-/** Older servers that are killed keep less: docs/CLUSTER.md, "Older brokers". */
+/** Older brokers may lose data when they are killed. Source: docs/CLUSTER.md, "Older brokers". */
 const SERVER_WANTED = '2.10.23'
 
-/** What to do about brokers that keep less than newer ones. */
+/** Returns advice about brokers that may lose more data than newer versions. */
 export function serverAdvice({
   serverVersion,
 }: Pick<ClusterView, 'serverVersion'>): readonly string[] {
   if (serverVersion === null) return []
   if (serverVersion.localeCompare(SERVER_WANTED, 'en', { numeric: true }) >= 0) return []
   return [
-    `A broker has version ${serverVersion}: several of them that are killed or cut off within seconds may keep different ends of a stream. Use ${SERVER_WANTED} or newer: docs/CLUSTER.md, "Older brokers".`,
+    `A broker has version ${serverVersion}. If several such brokers are killed or cut off within seconds, they may end up with different ends of a stream. Use version ${SERVER_WANTED} or newer; see "Older brokers" in docs/CLUSTER.md.`,
   ]
 }
 
-/** What follows from it. `copies`: machines that should have each event (setting `cluster_copies`). */
+/** Computes the status. `copies` is the number of machines that should have each event (setting `cluster_copies`). */
 export function clusterStatus(view: ClusterView, copies: number, nowMs: number): ClusterStatus {
   const { events, nodes } = view
   return {
@@ -86,7 +86,7 @@ function nodeStatus(report: NodeReport, events: ClusterView['events']): NodeStat
 
 function brokerRisks({ events, control }: ClusterView): readonly string[] {
   const noMajority =
-    'No majority of brokers answers: events are on one disk each, nothing can be changed.'
+    'No majority of the brokers answers. Each new event is on one disk only, and nothing in the catalogue can be changed.'
   if ((events.get(0) ?? null) === null || control === null) return [noMajority]
   const streams = [...events.values()].filter((state) => state !== null)
   return [...new Set(streams.flatMap((state) => streamRisks(state, noMajority)))]
@@ -97,29 +97,31 @@ function streamRisks({ brokers }: StreamState, noMajority: string): readonly str
   const majority = Math.floor(brokers.length / 2) + 1
   if (current.length < majority) return [noMajority]
   if (brokers.length < 3) {
-    return ['There are fewer than three brokers: with one of them the majority would be lost.']
+    return [
+      'There are fewer than three brokers, so the majority would be lost if one of them failed.',
+    ]
   }
   if (current.length > majority) return []
   const names = current.map(({ name }) => name).join(', ')
   return [
-    `Only ${names} have everything: with one of them the majority would be lost, and no event.`,
+    `Only ${names} are current. If one of them failed, the majority would be lost, but no event.`,
   ]
 }
 
 function nodeRisks({ host, unsent, troubles }: NodeReport): readonly string[] {
-  const alone = `With the disk of ${host} ${unsent} blocks of events would be lost: no broker has them.`
+  const alone = `If the disk of ${host} failed, ${unsent} blocks of events would be lost, because no broker has them yet.`
   return [...(unsent > 0 ? [alone] : []), ...troubles.map((trouble) => `${host}: ${trouble}`)]
 }
 
-/** What was accepted by an edge is stored by so many. */
+/** Returns the risks from too few copies of events, of the catalogue and of the warehouse. */
 function copyRisks(nodes: readonly NodeReport[], copies: number): readonly string[] {
-  if (nodes.length === 0) return ['No machine has told how it is.']
+  if (nodes.length === 0) return ['No machine has reported its status.']
   const risks: string[] = []
   for (const partition of partitionsOf(nodes)) {
     const { length } = holdersOf(nodes, partition)
     if (length >= copies) continue
-    const what = `Only ${length} of ${copies} machines that should store each event of partition ${partition}`
-    risks.push(`${what} tell how they are: outboxes grow.`)
+    const what = `Only ${length} of the ${copies} machines that should store each event of partition ${partition} report their status`
+    risks.push(`${what}, so the outboxes grow.`)
   }
   const newest = Math.max(...nodes.map(({ control }) => control))
   const known = nodes.filter(({ control }) => control === newest)
@@ -130,7 +132,7 @@ function copyRisks(nodes: readonly NodeReport[], copies: number): readonly strin
   const warehouse = nodes.find((node) => node.warehouse !== null)?.warehouse
   if (warehouse !== undefined && !nodes.some(({ isCopying }) => isCopying)) {
     risks.push(
-      `Receipts of erasures wait for the warehouse ${warehouse}, and no machine tells that it copies to it: see docs/CLUSTER.md, "A warehouse".`,
+      `Receipts of erasures wait for the warehouse ${warehouse}, but no machine reports that it copies to it. See "A warehouse" in docs/CLUSTER.md.`,
     )
   }
   return risks

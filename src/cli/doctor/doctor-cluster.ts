@@ -1,10 +1,10 @@
-/** The check of `tenrec doctor` on a cluster: what would be lost with one more machine or broker, and old brokers. */
+/** The cluster check of `tenrec doctor`: what would be lost if a machine or broker failed, and old brokers. */
 import type { Settings } from '../../config/settings.ts'
 import { type Finding, fine, warning } from './doctor-finding.ts'
 
 const CHECK = 'cluster'
 
-/** Asks the brokers of the settings, and listens to the machines for some seconds. */
+/** Asks the brokers in the settings, and listens to the machines for some seconds. */
 export async function checkCluster(
   { cluster, clusterCopies }: Pick<Settings, 'cluster' | 'clusterCopies'>,
   nowMs: number,
@@ -15,7 +15,7 @@ export async function checkCluster(
   const { nodes, partitions, risks } = clusterStatus(view, clusterCopies, nowMs)
   const found = [...risks, ...serverAdvice(view)]
   if (found.length > 0) return found.map((text) => warning(CHECK, text))
-  const of = partitions.length === 1 ? '' : ` ${partitions.length} partitions`
-  const what = `${nodes.length} machines follow${of}, and one of them or a broker may be lost`
+  const of = partitions.length === 1 ? '' : ` with ${partitions.length} partitions`
+  const what = `The cluster has ${nodes.length} machines${of}. No data would be lost if one machine or one broker failed.`
   return [fine(CHECK, what)]
 }

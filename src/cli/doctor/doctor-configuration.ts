@@ -1,4 +1,4 @@
-/** Checks of `tenrec doctor` on settings: values that are allowed and yet seldom meant. */
+/** Checks the settings for `tenrec doctor`, and finds valid values that are rarely intended. */
 import { resolve } from 'node:path'
 import type { Settings } from '../../config/settings.ts'
 import type { Machine } from '../../config/settings-table.ts'
@@ -14,23 +14,24 @@ const THREADS_PER_CORE_MANY = 4
 const FLEETING = /^[/](tmp|var[/]tmp|dev[/]shm|run)([/]|$)/
 const QUIET_LEVELS: readonly string[] = ['error', 'fatal', 'silent']
 
-/** What is surprising about valid settings. */
+/** Returns warnings about unusual values of valid settings. */
 export function checkSettings(settings: Settings, machine: Machine): readonly Finding[] {
   const advice = adviceOn(settings, machine).filter(([isMeant]) => isMeant)
   if (advice.length > 0) return advice.map(([, message]) => warning(CHECK, message))
-  return [fine(CHECK, 'the settings are valid, and none is unusual')]
+  return [fine(CHECK, 'The settings are valid, and none is unusual.')]
 }
 
-/** Whether the GeoIP database, if there is to be one, can be used. Reads it as a whole. */
+/** Checks whether the GeoIP database, if one is set, can be used. Reads the whole file. */
 export function checkGeoIp({ geoIpDatabase: path }: Settings): readonly Finding[] {
-  if (path === null) return [fine(GEOIP_CHECK, 'none is set: events get no $geoip_*')]
+  if (path === null)
+    return [fine(GEOIP_CHECK, 'No GeoIP database is set, so events get no `$geoip_*` properties.')]
   const fault = geoIpFault(path)
-  if (fault === null) return [fine(GEOIP_CHECK, `${path} can be read`)]
-  const effect = 'events get no $geoip_* until it can be read'
-  return [warning(GEOIP_CHECK, `${path} cannot be used, ${fault}: ${effect}`)]
+  if (fault === null) return [fine(GEOIP_CHECK, `${path} can be read.`)]
+  const effect = 'Events get no `$geoip_*` properties until it can be read.'
+  return [warning(GEOIP_CHECK, `${path} cannot be used: ${fault}. ${effect}`)]
 }
 
-/** All advice there is, each with whether it is meant. */
+/** Returns every possible advice, each with whether it applies to these settings. */
 function adviceOn(
   settings: Settings,
   { coreCount }: Machine,
@@ -40,39 +41,39 @@ function adviceOn(
   return [
     [
       settings.durability === 'commit',
-      "durability is 'commit': a power cut may lose acknowledged events; set it to fsync unless that is meant",
+      '`durability` is commit, so a power failure may lose acknowledged events. Set it to fsync unless you accept that.',
     ],
     [
       diskReserveBytes !== null && diskReserveBytes < RESERVE_BYTES_FEW,
-      'disk_reserve is below 128 MiB: raise it, a full disk is hard to get out of',
+      '`disk_reserve` is below 128 MiB. Raise it, because it is hard to recover from a full disk.',
     ],
     [
       FLEETING.test(resolve(settings.dataDir)),
-      'data_dir is a folder for temporary files: choose one that is never cleaned up',
+      '`data_dir` is in a directory for temporary files. Choose a directory that is never cleaned up.',
     ],
     [
       isOpen,
-      `host is ${host}: keys cross the network unencrypted and anybody may read /metrics, unless a firewall lets only a proxy with TLS through`,
+      `\`host\` is ${host}. Keys cross the network unencrypted and anybody can read /metrics, unless a firewall lets only a proxy with TLS through.`,
     ],
     [
       isOpen && settings.isForwardedForTrusted,
-      'trust_forwarded_for is on and others than a local proxy reach the daemon: a client may choose its $ip; turn it off unless everything comes through a proxy',
+      '`trust_forwarded_for` is on, and other machines can reach the daemon, so a client may choose its own `$ip`. Turn it off unless all requests come through a proxy.',
     ],
     [
       settings.trustedProxies.some((range) => /\/0+$/.test(range)),
-      'trusted_proxies trusts every address: name only your proxies',
+      '`trusted_proxies` trusts every address. Name only your own proxies.',
     ],
     [
       publicUrl?.startsWith('http://') === true && !isLoopbackHost(new URL(publicUrl).hostname),
-      'public_url begins with http: clients would send their keys unencrypted; use https',
+      '`public_url` begins with http, so clients would send their keys unencrypted. Use https.',
     ],
     [
       workerThreads > coreCount * THREADS_PER_CORE_MANY,
-      `workers is ${workerThreads} on ${coreCount} cores: more than the cores costs memory and gains nothing`,
+      `\`workers\` is ${workerThreads} on ${coreCount} cores. More threads than cores use memory and gain nothing. Lower it.`,
     ],
     [
       QUIET_LEVELS.includes(logLevel),
-      `log_level is ${logLevel}: warnings are lost; set it to info or warn`,
+      `\`log_level\` is ${logLevel}, so warnings are not logged. Set it to info or warn.`,
     ],
   ]
 }

@@ -1,4 +1,4 @@
-/** Checks of `tenrec doctor` on the data directory: is it there, whose is it, and is there room. */
+/** Checks the data directory for `tenrec doctor`: its existence, its owner, its file system and the free space. */
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { diskSpace } from '../../base/disk-space.ts'
@@ -7,7 +7,7 @@ import { reserveBytesOf } from '../../engine/front/disk-guard.ts'
 import { DataDir, PART_NAMES, requireStore, storeBytes } from '../../store/directory/data-dir.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
 
-/** Free space below this many times the reserve is worth a word. */
+/** Free space below this multiple of the reserve causes a warning. */
 const RESERVES_FEW = 4
 const NETWORK_TYPES: ReadonlySet<string> = new Set([
   ...['nfs', 'nfs4', 'cifs', 'smb3', 'smbfs', 'ncpfs', 'afs', 'coda', 'ceph', 'lustre', 'gpfs'],
@@ -16,8 +16,10 @@ const NETWORK_TYPES: ReadonlySet<string> = new Set([
 const MEMORY_TYPES: ReadonlySet<string> = new Set(['tmpfs', 'ramfs'])
 const SHARED_TYPES: ReadonlySet<string> = new Set(['ocfs2', 'gfs2', 'virtiofs', 'vboxsf'])
 
-/** Format, lock and owner. `pid` is the process that has the directory open, or null; a process of another
- * pid namespace has none. Throws `OperatorError`. */
+/**
+ * Checks format, lock and owner. `pid` is the process that has the directory open, or null. It is also null for a
+ * process in another PID namespace. Throws `OperatorError`.
+ */
 export function checkStoreFolder(dataDir: string): {
   readonly findings: readonly Finding[]
   readonly pid: number | null
@@ -25,18 +27,18 @@ export function checkStoreFolder(dataDir: string): {
 } {
   const path = resolve(dataDir)
   if (!existsSync(path)) {
-    const message = `${path} does not exist: 'tenrec serve' or 'tenrec init' creates it`
+    const message = `${path} does not exist. Create it with 'tenrec serve' or 'tenrec init'.`
     return { findings: [warning('data_directory', message)], pid: null, isStore: false }
   }
   if (!statSync(path).isDirectory()) {
-    const message = `${path} is no directory: name another with --data-dir`
+    const message = `${path} is not a directory. Name another path with --data-dir.`
     return { findings: [problem('data_directory', message)], pid: null, isStore: false }
   }
   const holder = DataDir.holder(path)
   const owner =
     holder === null
-      ? fine('lock', 'no daemon has the data directory open')
-      : fine('lock', `${holder.description} has the data directory open`)
+      ? fine('lock', 'No daemon has the data directory open.')
+      : fine('lock', `The data directory is open in ${holder.description}.`)
   const format = checkHeaders(path)
   const isStore = format.every(({ verdict }) => verdict === 'ok')
   return {
@@ -46,7 +48,7 @@ export function checkStoreFolder(dataDir: string): {
   }
 }
 
-/** The format, and the headers of every data file. */
+/** Checks the format, and the headers of every data file. */
 function checkHeaders(path: string): readonly Finding[] {
   const findings: Finding[] = []
   for (const name of PART_NAMES) {
@@ -55,7 +57,7 @@ function checkHeaders(path: string): readonly Finding[] {
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)
       if (findings.every((finding) => finding.message !== message)) {
-        const isMissing = message.startsWith('There is no store')
+        const isMissing = /^there is no store/i.test(message)
         findings.push((isMissing ? warning : problem)('store', message))
       }
     }
@@ -64,105 +66,115 @@ function checkHeaders(path: string): readonly Finding[] {
   return [
     fine(
       'store',
-      "the format is known and the headers of all data files are sound; 'tenrec verify' reads the rest",
+      "The format is supported, and the headers of all data files are sound. Run 'tenrec verify' to check all data.",
     ),
   ]
 }
 
-/** A daemon that runs as another user than the owner of the files cannot write them. */
+/** Checks the owner and the permissions of the data directory. */
 function checkOwnership(path: string): readonly Finding[] {
   const { mode, uid } = statSync(path)
   if ((mode & 0o007) !== 0) {
     return [
       warning(
         'permissions',
-        `everybody may look into ${path}: run 'chmod o-rwx' on it, it holds keys`,
+        `All users of the machine may read ${path}, which contains keys. Run 'chmod o-rwx' on it.`,
       ),
     ]
   }
-  return [fine('permissions', `${path} belongs to the user with number ${uid} and is not public`)]
+  return [fine('permissions', `${path} belongs to the user with ID ${uid} and is not public.`)]
 }
 
-/** Room on the disk, against the reserve and against what is stored. */
+/** Compares the free disk space with the reserve and with the size of the store. */
 export async function checkFreeSpace(settings: Settings): Promise<readonly Finding[]> {
   const path = resolve(settings.dataDir)
   const { freeBytes, sizeBytes } = await diskSpace(path)
   const bytes = PART_NAMES.reduce((sum, name) => sum + storeBytes(path, name), 0)
   const reserveBytes = reserveBytesOf(settings.diskReserveBytes, sizeBytes)
-  const free = `${bytesText(freeBytes)} are free, the store has ${bytesText(bytes)}`
+  const free = `${bytesText(freeBytes)} are free, and the store uses ${bytesText(bytes)}.`
   if (freeBytes < reserveBytes) {
-    const message = `${free}: that is below the reserve of ${bytesText(reserveBytes)}, so events are refused with 503; make room`
+    const message = `${free} The free space is below the reserve of ${bytesText(reserveBytes)}, so events are refused with 503. Free some space.`
     return [problem('free_space', message)]
   }
   if (freeBytes < reserveBytes * RESERVES_FEW) {
-    return [warning('free_space', `${free}: make room before the reserve is reached`)]
+    return [warning('free_space', `${free} Free some space before the reserve is reached.`)]
   }
   if (freeBytes < bytes / 10) {
-    return [warning('free_space', `${free}: less than a tenth of the store is left to grow`)]
+    return [warning('free_space', `${free} The store can grow by less than one tenth.`)]
   }
   if (freeBytes < settings.backlogBytesMax) {
-    const message = `${free}: less than backlog_limit, so a long backlog would fill the disk; lower it`
+    const message = `${free} That is less than \`backlog_limit\`, so a long backlog would fill the disk. Lower \`backlog_limit\`.`
     return [warning('free_space', message)]
   }
-  return [fine('free_space', `${free}; the reserve is ${bytesText(reserveBytes)}`)]
+  return [fine('free_space', `${free} The reserve is ${bytesText(reserveBytes)}.`)]
 }
 
-/** Whether the file system can hold memory maps and locks. */
+/** Checks whether the file system supports memory maps and locks. */
 export function checkFileSystem(dataDir: string): readonly Finding[] {
   const mounts = readMounts()
-  if (mounts === null) return [fine('file_system', 'its type cannot be found out on this system')]
+  if (mounts === null)
+    return [fine('file_system', 'The type of the file system is unknown on this system.')]
   return [judgeFileSystem(fileSystemOf(mounts, realpathSync(dataDir)))]
 }
 
-/** The verdict on a type of file system as the kernel names it, such as `ext4`; '' for an unknown one. */
+/** Judges a file system by the type that the kernel reports, such as `ext4`, or '' if it is unknown. */
 export function judgeFileSystem(type: string): Finding {
   const check = 'file_system'
   const plain = type.replace(/^fuse\./, '')
   if (NETWORK_TYPES.has(plain)) {
     return problem(
       check,
-      `${type} is a network file system, on which LMDB loses data, so the daemon does not start: move the data directory to a local disk`,
+      `${type} is a network file system, on which data may be lost, so the daemon does not start. Move the data directory to a local disk.`,
     )
   }
   if (MEMORY_TYPES.has(plain)) {
-    return warning(check, `${type} is memory: everything is lost with the next restart; use a disk`)
+    return warning(
+      check,
+      `${type} is in memory, and all data is lost when the machine restarts. Use a disk.`,
+    )
   }
   if (SHARED_TYPES.has(plain) || type.startsWith('fuse')) {
     return warning(
       check,
-      `${type} may lack working memory maps or locks, and the daemon may start only with --allow-network-disk: use a local disk unless you have tested it`,
+      `${type} may lack working memory maps or locks, and the daemon may start only with --allow-network-disk. Use a local disk unless you have tested it.`,
     )
   }
   if (plain === 'overlay') {
-    return warning(check, 'overlay is the layer of a container and goes with it: mount a volume')
+    return warning(
+      check,
+      'overlay is the writable layer of a container, and its data is lost with the container. Mount a volume.',
+    )
   }
-  return fine(check, plain === '' ? 'of an unknown type' : `${plain}, a local file system`)
+  return fine(
+    check,
+    plain === '' ? 'The type of the file system is unknown.' : `${plain} is a local file system.`,
+  )
 }
 
 /** A mounted file system. */
 export interface Mount {
-  /** As the kernel names it, such as `ext4`. */
+  /** Type that the kernel reports, such as `ext4`. */
   readonly type: string
-  /** The device, or what stands for one. */
+  /** The device, or a name in place of one. */
   readonly source: string
   /** Options of the mount and of the file system, such as `rw,relatime`. */
   readonly options: string
 }
 
-/** The file system that holds a path that exists; null when it cannot be found out. */
+/** Returns the file system of an existing path, or null if it is unknown. */
 export function findMount(path: string): Mount | null {
   const mounts = readMounts()
   return mounts === null ? null : mountOf(mounts, realpathSync(path))
 }
 
-/** The type of the file system that holds an absolute path; '' when no line fits. See `mountOf`. */
+/** Returns the type of the file system of an absolute path, or '' if no line matches. See `mountOf`. */
 export function fileSystemOf(mounts: string, path: string): string {
   return mountOf(mounts, path)?.type ?? ''
 }
 
 /**
- * The file system that holds an absolute path, from the text of `/proc/self/mountinfo`; null when no line
- * fits. Of mounts at the same place the last one counts.
+ * Returns the file system of an absolute path, from the text of `/proc/self/mountinfo`, or null if no line matches. If
+ * several file systems are mounted at the same path, the last one counts.
  */
 function mountOf(mounts: string, path: string): Mount | null {
   let mount: Mount | null = null

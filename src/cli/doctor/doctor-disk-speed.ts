@@ -1,6 +1,6 @@
 /**
- * Measures in the data directory what every acknowledgement waits for: a small write and its flush. The
- * file has no name while it is used, so that nothing stays behind, however the command ends.
+ * Measures a small write and its flush in the data directory, because every acknowledgement waits for them. The file is
+ * unlinked before it is used, so that nothing stays behind, however the command ends.
  */
 import { closeSync, fdatasyncSync, ftruncateSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,27 +14,27 @@ import {
 import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 const BLOCK_BYTES = 4096
-/** The file is written over and over within its first bytes. */
+/** Number of blocks at the start of the file that are overwritten repeatedly. */
 const FILE_BLOCKS = 512
 const LARGE_BYTES = 1024 ** 2
 
 const SLOW_MEDIAN_MS = 10
 const SLOW_P99_MS = 50
 const HOPELESS_MEDIAN_MS = 200
-/** No disk confirms a write in less. */
+/** No disk confirms a write in less time. */
 const UNBELIEVABLE_MEDIAN_MS = 0.012
 
-/** What was measured, in milliseconds and bytes per second. */
+/** Measurements in milliseconds and bytes per second. */
 export interface DiskSpeed {
   readonly flushes: number
   readonly p50Ms: number
   readonly p99Ms: number
   readonly maxMs: number
-  /** Of large writes with one flush at the end. */
+  /** Throughput of large writes with one flush at the end. */
   readonly bytesPerSecond: number
 }
 
-/** Measures for 2 s at most, unless a single flush takes longer, with 18 MiB at most. Throws what the file system throws. */
+/** Measures for at most 2 s, unless a single flush takes longer, with at most 18 MiB. Throws file system errors. */
 export function measureDisk(dataDir: string, clock: Clock): DiskSpeed {
   const path = join(dataDir, `.doctor-${process.pid}`)
   const descriptor = openSync(path, 'wx', 0o600)
@@ -58,26 +58,26 @@ export function measureDisk(dataDir: string, clock: Clock): DiskSpeed {
   }
 }
 
-/** The verdict on a disk. `isMemory`: a file system that has no disk behind it. */
+/** Judges the speed of a disk. */
 export function judgeDisk(speed: DiskSpeed): Finding {
   const check = 'disk_speed'
   const measured =
-    `a flush takes ${millis(speed.p50Ms)} at the median, ${millis(speed.p99Ms)} at p99, ` +
-    `${millis(speed.maxMs)} at most (${speed.flushes} flushes); ` +
-    `${Math.round(speed.bytesPerSecond / 1024 ** 2)} MiB/s`
+    `A flush takes ${millis(speed.p50Ms)} at the median, ${millis(speed.p99Ms)} at p99 and ` +
+    `${millis(speed.maxMs)} at most (${speed.flushes} flushes). ` +
+    `Large writes reach ${Math.round(speed.bytesPerSecond / 1024 ** 2)} MiB/s.`
   if (speed.p50Ms > HOPELESS_MEDIAN_MS) {
-    return problem(check, `${measured}: too slow for every acknowledgement; use another disk`)
+    return problem(
+      check,
+      `${measured} The disk is too slow, because every acknowledgement waits for a flush. Use another disk.`,
+    )
   }
   if (speed.p50Ms > SLOW_MEDIAN_MS || speed.p99Ms > SLOW_P99_MS) {
-    return warning(
-      check,
-      `${measured}: acknowledgements wait for that; an SSD answers in 1 to 5 ms`,
-    )
+    return warning(check, `${measured} Acknowledgements wait for flushes. An SSD takes 1 to 5 ms.`)
   }
   if (speed.p50Ms < UNBELIEVABLE_MEDIAN_MS) {
     return warning(
       check,
-      `${measured}: no disk is that fast, so flushes are not done here; make sure that a power cut is survived`,
+      `${measured} No disk is that fast, so flushes probably do not reach the disk. Make sure that the data survives a power failure.`,
     )
   }
   return fine(check, measured)

@@ -1,36 +1,36 @@
-/** What a check of `tenrec doctor` says. */
+/** The results of the checks of `tenrec doctor`. */
 
-/** How a check ended: only a problem makes the command end with 3. */
+/** The result of a check. Only a problem leads to the exit code 3. */
 export type Verdict = 'ok' | 'warning' | 'problem'
 
-/** The outcome of one check: one sentence, which for anything but `ok` tells what to do. */
+/** The outcome of one check. Unless the verdict is `ok`, the message says what to do. */
 export interface Finding {
-  /** What was looked at, in snake_case: `file_system`. */
+  /** Name of the check in snake_case, such as `file_system`. */
   readonly check: string
   readonly verdict: Verdict
   readonly message: string
 }
 
-/** A finding that asks for nothing. */
+/** Creates a finding that requires no action. */
 export function fine(check: string, message: string): Finding {
   return { check, verdict: 'ok', message }
 }
 
-/** A finding that somebody should look at. */
+/** Creates a finding that the operator should examine. */
 export function warning(check: string, message: string): Finding {
   return { check, verdict: 'warning', message }
 }
 
-/** A finding that keeps the daemon from running safely. */
+/** Creates a finding that prevents the daemon from running safely. */
 export function problem(check: string, message: string): Finding {
   return { check, verdict: 'problem', message }
 }
 
-/** The findings of a run, in their order. */
+/** The findings of one run, in order. */
 export class Findings {
   readonly all: Finding[] = []
 
-  /** Adds those of a check; what it throws becomes a problem with that name. */
+  /** Adds the findings of a check. An error becomes a problem with the name of the check. */
   async add(
     check: string,
     look: () => readonly Finding[] | Promise<readonly Finding[]>,
@@ -43,7 +43,7 @@ export class Findings {
   }
 }
 
-/** Bytes for people: `12.5 GiB`. */
+/** Formats bytes for people, such as `12.5 GiB`. */
 export function bytesText(bytes: number): string {
   const gibibytes = bytes / 1024 ** 3
   if (gibibytes >= 1) return `${gibibytes.toFixed(1)} GiB`

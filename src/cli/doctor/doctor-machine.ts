@@ -1,4 +1,4 @@
-/** Checks of `tenrec doctor` on the machine: Node, the clock, limits of the kernel and of the service. */
+/** Checks the machine for `tenrec doctor`: Node.js, the clock, and limits of the kernel and of the service. */
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -15,46 +15,54 @@ const YEAR_LAST = 2099
 const CLOCK_SAMPLES = 10
 const CLOCK_PAUSE_MS = 20
 const CLOCK_JUMP_MS = 20
-/** Files may be a little ahead of a clock that is being adjusted. */
+/** Times of files may be slightly ahead of a clock that is being adjusted. */
 const FUTURE_FILE_MS = 5000
-/** The daemon refuses to start its server with less: 128 for itself, 32 for clients. */
+/** Fewer open files than the daemon needs to start: 128 for itself, and 32 for clients. */
 const OPEN_FILES_MIN = 160
 const OPEN_FILES_FEW = 4096
 const MAPS_FEW = 16_384
-/** Address space for the maps of three environments and for Node. */
+/** Address space for the memory maps of three environments, and for Node.js. */
 const ADDRESS_BYTES_MIN = 1024 ** 4
 const MEMORY_BYTES_MIN = 256 * 1024 ** 2
 const MEMORY_BYTES_FEW = 1024 ** 3
 
-/** Whether this Node is one of those that Tenrec is tested with. */
+/** Checks whether Tenrec supports this version of Node.js. */
 export function checkNode(version: string): Finding {
   const obstacle = nodeObstacle(version)
-  return obstacle === null ? fine('node', `Node ${version}`) : problem('node', obstacle)
+  return obstacle === null
+    ? fine('node', `The version of Node.js is ${version}.`)
+    : problem('node', obstacle)
 }
 
-/** Which library speaks HTTP, and whether the one that is set can be loaded. */
+/** Checks which HTTP library serves, and whether the library in the settings can be loaded. */
 export function checkHttpServer({ httpServer }: Settings): Finding {
   const check = 'http_server'
   const { name, obstacle } = chooseFront(httpServer)
-  if (name === 'uws') return fine(check, 'uWebSockets.js serves')
-  if (obstacle === null) return fine(check, 'node:http serves, as it is set')
+  if (name === 'uws') return fine(check, 'The HTTP server is uWebSockets.js.')
+  if (obstacle === null)
+    return fine(check, 'The HTTP server is node:http, as the setting `http_server` says.')
   return fine(
     check,
-    `node:http serves, which takes more processor time for each request: uWebSockets.js cannot be loaded, ${obstacle}`,
+    `The HTTP server is node:http, which uses more processor time for each request, because uWebSockets.js cannot be loaded: ${obstacle}`,
   )
 }
 
-/** Whether the wall clock runs evenly, shows a credible year, and never ran ahead of the stored files. */
+/** Checks whether the clock runs evenly, shows a plausible year, and is not behind the stored files. */
 export async function checkClock(clock: Clock, dataDir: string): Promise<readonly Finding[]> {
   const check = 'clock'
   const year = new Date(clock.now()).getUTCFullYear()
   if (!(year >= YEAR_FIRST && year <= YEAR_LAST)) {
-    return [problem(check, `it shows the year ${year}: set it, events take their time from it`)]
+    return [
+      problem(
+        check,
+        `The clock shows the year ${year}. Set it, because events take their time from it.`,
+      ),
+    ]
   }
   const aheadMs = newestFileMs(dataDir) - clock.now()
   if (aheadMs > FUTURE_FILE_MS) {
     const seconds = Math.round(aheadMs / 1000)
-    const message = `the store was written ${seconds} s in the future: the clock was set back; check its synchronisation`
+    const message = `The store was written ${seconds} seconds in the future, so the clock was set back. Check the clock synchronization.`
     return [warning(check, message)]
   }
   const offsets: number[] = []
@@ -64,12 +72,12 @@ export async function checkClock(clock: Clock, dataDir: string): Promise<readonl
   }
   const driftMs = Math.max(...offsets) - Math.min(...offsets)
   if (driftMs > CLOCK_JUMP_MS) {
-    const message = `it jumped by ${Math.round(driftMs)} ms within ${CLOCK_SAMPLES * CLOCK_PAUSE_MS} ms: check its synchronisation`
+    const message = `The clock jumped by ${Math.round(driftMs)} ms within ${CLOCK_SAMPLES * CLOCK_PAUSE_MS} ms. Check the clock synchronization.`
     return [warning(check, message)]
   }
   const isSynchronised = existsSync('/run/systemd/timesync/synchronized')
-  const how = isSynchronised ? ' and systemd-timesyncd keeps it' : ''
-  return [fine(check, `it runs evenly${how}`)]
+  const how = isSynchronised ? ', and systemd-timesyncd synchronizes it' : ''
+  return [fine(check, `The clock runs evenly${how}.`)]
 }
 
 function newestFileMs(dataDir: string): number {
@@ -79,11 +87,11 @@ function newestFileMs(dataDir: string): number {
   return Math.max(...times)
 }
 
-/** Limits of the process `pid` (the daemon, or null for this one) and of the kernel. */
+/** Checks the limits of the kernel, and of the process `pid` (the daemon, or null for this process). */
 export function checkLimits(pid: number | null): readonly Finding[] {
   const ofDaemon = pid === null ? null : read(`/proc/${pid}/limits`)
   const limits = ofDaemon ?? read('/proc/self/limits') ?? ''
-  const whose = ofDaemon === null ? 'this shell' : 'the daemon'
+  const whose = ofDaemon === null ? 'This shell' : 'The daemon'
   return [
     judgeOpenFiles(limitOf(limits, 'Max open files'), whose),
     judgeAddressSpace(limitOf(limits, 'Max address space')),
@@ -91,76 +99,86 @@ export function checkLimits(pid: number | null): readonly Finding[] {
   ]
 }
 
-/** A soft limit in the text of `/proc/PID/limits`; Infinity when there is none. */
+/** Returns a soft limit from the text of `/proc/PID/limits`, or Infinity if there is none. */
 export function limitOf(limits: string, name: string): number {
   const soft = new RegExp(`^${name}\\s+(\\d+)`, 'm').exec(limits)?.[1]
   return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)
 }
 
-/** The verdict on a limit of open files. `whose` it is, for people. */
+/** Judges a limit of open files. `whose` names the process in the message. */
 export function judgeOpenFiles(openFiles: number, whose: string): Finding {
   const check = 'open_files'
-  const raise = "raise LimitNOFILE= of the unit, or 'ulimit -n'"
+  const raise = "Raise LimitNOFILE= of the service unit, or 'ulimit -n'."
   if (openFiles < OPEN_FILES_MIN) {
-    return problem(check, `${whose} may open ${openFiles} files, too few to serve: ${raise}`)
+    return problem(
+      check,
+      `${whose} may open ${openFiles} files, which is too few to run the daemon. ${raise}`,
+    )
   }
   if (openFiles < OPEN_FILES_FEW) {
     const clients = openFiles - (OPEN_FILES_MIN - 32)
     return warning(
       check,
-      `${whose} may open ${openFiles} files, so ${clients} connections at once: ${raise}`,
+      `${whose} may open ${openFiles} files, which allows ${clients} connections at once. ${raise}`,
     )
   }
-  return fine(check, `${whose} may open ${openFiles} files`)
+  return fine(check, `${whose} may open ${openFiles} files.`)
 }
 
-/** LMDB reserves its maps as a whole, without using memory for them. */
+/** Judges the limit of address space. LMDB reserves its maps completely, without using memory for them. */
 function judgeAddressSpace(bytes: number): Finding {
   const check = 'address_space'
-  if (bytes >= ADDRESS_BYTES_MIN) return fine(check, 'not limited')
+  if (bytes >= ADDRESS_BYTES_MIN) return fine(check, 'The address space is not limited.')
   return problem(
     check,
-    `limited to ${bytesText(bytes)}, the memory maps need 1 TiB: remove LimitAS= or 'ulimit -v'`,
+    `The address space is limited to ${bytesText(bytes)}, but the memory maps need 1 TiB. Remove LimitAS= of the service unit, or 'ulimit -v'.`,
   )
 }
 
 function judgeMaps(maps: number): readonly Finding[] {
   if (Number.isNaN(maps)) return []
-  if (maps >= MAPS_FEW) return [fine('memory_maps', `vm.max_map_count is ${maps}`)]
-  const message = `vm.max_map_count is ${maps}: set it to 65530, its usual value`
+  if (maps >= MAPS_FEW) return [fine('memory_maps', `vm.max_map_count is ${maps}.`)]
+  const message = `vm.max_map_count is ${maps}. Set it to 65530, its usual value.`
   return [warning('memory_maps', message)]
 }
 
-/** How the kernel hands out memory, and how much the control group of `pid` (null: this process) may have. */
+/** Checks memory overcommit, and the memory limit of the control group of `pid` (null for this process). */
 export function checkMemory(pid: number | null, settings: Settings | null): readonly Finding[] {
   const findings: Finding[] = []
   if (read('/proc/sys/vm/overcommit_memory')?.trim() === '2') {
     const message =
-      'vm.overcommit_memory is 2: reservations of Node count as used, so it may be refused memory that is free; set it to 0'
+      'vm.overcommit_memory is 2, so memory that Node.js only reserves counts as used, and allocations may fail although memory is free. Set it to 0.'
     findings.push(warning('overcommit', message))
   }
-  // Of a daemon of another user nothing may be told.
+  // The control group of a process of another user may be hidden.
   const process = pid !== null && read(`/proc/${pid}/cgroup`) !== null ? pid : 'self'
   const limit = groupLimit(process)
   findings.push(judgeMemory(limit, settings?.inFlightBytesMax ?? 0))
   return findings
 }
 
-/** The verdict on the memory of a control group, in bytes; Infinity for no limit. */
+/** Judges the memory limit of a control group, in bytes. Infinity stands for no limit. */
 export function judgeMemory(limit: number, inFlightBytesMax: number): Finding {
   const check = 'memory_limit'
-  if (limit === Number.POSITIVE_INFINITY) return fine(check, 'the control group has none')
-  const has = `the control group may use ${bytesText(limit)}`
+  if (limit === Number.POSITIVE_INFINITY)
+    return fine(check, 'The control group has no memory limit.')
+  const has = `The control group may use ${bytesText(limit)}`
   if (limit < MEMORY_BYTES_MIN) {
-    return problem(check, `${has}, too little to run: raise MemoryMax= to at least 1 GiB`)
+    return problem(check, `${has}, which is too little to run. Raise MemoryMax= to at least 1 GiB.`)
   }
   if (limit < MEMORY_BYTES_FEW) {
-    return warning(check, `${has}: raise MemoryMax= to at least 1 GiB for room under load`)
+    return warning(
+      check,
+      `${has}. Raise MemoryMax= to at least 1 GiB, so that there is enough under load.`,
+    )
   }
   if (limit < inFlightBytesMax * 2 + MEMORY_BYTES_MIN) {
-    return warning(check, `${has}, too little for inflight_limit: lower that or raise MemoryMax=`)
+    return warning(
+      check,
+      `${has}, which is too little for \`inflight_limit\`. Lower \`inflight_limit\` or raise MemoryMax=.`,
+    )
   }
-  return fine(check, has)
+  return fine(check, `${has}.`)
 }
 
 function read(path: string): string | null {

@@ -1,29 +1,30 @@
 /**
- * Checks of `tenrec doctor` on memory: the budget and what follows from it, and what a daemon that runs tells of its
- * threads and caches.
+ * Checks the memory for `tenrec doctor`: the budget and its parts, and the threads and caches that a running daemon
+ * reports.
  */
 import type { Settings } from '../../config/settings.ts'
 import { planOf } from '../../engine/threads/tasks.ts'
 import { readMetrics } from '../lib/metric-samples.ts'
 import { bytesText, type Finding, fine, warning } from './doctor-finding.ts'
 
-/** The budget of the settings, and its largest parts. */
+/** Describes the memory budget of the settings, and its largest parts. */
 export function checkBudget(settings: Settings): Finding {
   const { memoryBytesMax, analyticsThreads, workerThreads, queryCacheBytes, origins } = settings
   const { questionBytes } = planOf(settings)
   const parts = [
-    `${workerThreads} threads for reading and ${analyticsThreads} for analytics`,
-    `${bytesText(queryCacheBytes)} for decoded columns`,
-    `${bytesText(questionBytes)} for questions`,
+    `threads for reads ${workerThreads}`,
+    `threads for analytic queries ${analyticsThreads}`,
+    `decoded columns ${bytesText(queryCacheBytes)}`,
+    `working memory of queries ${bytesText(questionBytes)}`,
   ]
   const from = origins.memoryBytesMax.kind === 'default' ? 'auto' : origins.memoryBytesMax.text
   return fine(
     'memory_budget',
-    `memory_max is ${bytesText(memoryBytesMax)} (${from}): ${parts.join(', ')}`,
+    `\`memory_max\` is ${bytesText(memoryBytesMax)} (${from}). It is divided as follows: ${parts.join(', ')}.`,
   )
 }
 
-/** What the daemon takes, as its metrics tell it. Throws `OperatorError` when nobody answers. */
+/** Checks the memory use that the metrics of the daemon report. Throws `OperatorError` if there is no answer. */
 export async function checkMemoryUse(baseUrl: string): Promise<readonly Finding[]> {
   const samples = await readMetrics(baseUrl)
   const budget = samples?.get('memory_budget_bytes') ?? null
@@ -31,8 +32,8 @@ export async function checkMemoryUse(baseUrl: string): Promise<readonly Finding[
   const anonymous = samples.get('memory_resident_bytes{kind="anonymous"}') ?? 0
   const files = samples.get('memory_resident_bytes{kind="files"}') ?? 0
   const use =
-    `${bytesText(anonymous)} of a budget of ${bytesText(budget)} are used, and ` +
-    `${bytesText(files)} of files are mapped, which the system takes back when it needs them`
+    `The daemon uses ${bytesText(anonymous)} of its budget of ${bytesText(budget)}. ` +
+    `It also maps ${bytesText(files)} of files, which the system can reclaim when it needs memory.`
   const heaps = samples.labels('memory_heap_used_bytes', 'thread').map((thread) => {
     const of = (what: string): number =>
       samples.get(`memory_${what}_bytes{thread="${thread}"}`) ?? 0
@@ -47,7 +48,7 @@ export async function checkMemoryUse(baseUrl: string): Promise<readonly Finding[
     anonymous > budget
       ? warning(
           'memory_use',
-          `${use}: if it stays so, raise memory_max, or look which thread it is`,
+          `${use} If this continues, raise \`memory_max\`, or find the thread that uses the memory.`,
         )
       : fine('memory_use', use),
     fine('memory_threads', heaps.join('; ')),

@@ -1,6 +1,6 @@
 /**
- * Checks of `tenrec doctor` on what is stored: events that wait, events that could not be processed, and
- * filters of flags, cohorts and actions that can never match.
+ * Checks the stored data for `tenrec doctor`: the backlog, dead letters, and filters of flags, cohorts and actions that
+ * can never match.
  */
 import { type FilterFault, faultText } from '../../rules/filters/filter-faults.ts'
 import { actionFaults, cohortFaults } from '../../rules/filters/saved-filters.ts'
@@ -10,10 +10,10 @@ import { FILTERS_NAMED_MAX } from '../limits.ts'
 import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 const FILTERS = 'stored_filters'
-/** A daemon that keeps up leaves a few blocks at any moment. */
+/** Blocks of a large backlog. A daemon that keeps up always has a few blocks waiting. */
 const BLOCKS_MANY = 5000
 
-/** Dead letters and backlog. Throws `OperatorError`. Cost: a few reads, and a count of the dead letters. */
+/** Checks dead letters and backlog. Throws `OperatorError`. Needs a few reads, and counts the dead letters. */
 export async function checkStored(dataDir: string, isServed: boolean): Promise<readonly Finding[]> {
   const request = { dataDir, environments: [], isWriting: false }
   return openStore(request, ({ events, log }) => {
@@ -23,30 +23,30 @@ export async function checkStored(dataDir: string, isServed: boolean): Promise<r
   })
 }
 
-/** The verdict on events that were acknowledged and could not be processed. */
+/** Judges the number of acknowledged events that could not be processed. */
 export function judgeDeadLetters(count: number): Finding {
   const check = 'dead_letters'
-  if (count === 0) return fine(check, 'none')
-  const message = `${count} acknowledged events or blocks could not be processed and are kept: report them, the log of the daemon names the reasons`
+  if (count === 0) return fine(check, 'There are no dead letters.')
+  const message = `${count} acknowledged events or blocks could not be processed and are kept as dead letters. The log of the daemon names the reasons. Please report them.`
   return problem(check, message)
 }
 
-/** The verdict on blocks of accepted events that wait to be processed. */
+/** Judges the number of blocks of accepted events that wait to be processed. */
 export function judgeBacklog(blocks: number, isServed: boolean): Finding {
   const check = 'backlog'
-  if (blocks === 0) return fine(check, 'everything that was accepted is processed')
-  const waiting = `${blocks} blocks of accepted events wait to be processed`
-  if (!isServed) return fine(check, `${waiting}: the daemon goes on with them when it starts`)
+  if (blocks === 0) return fine(check, 'All accepted events are processed.')
+  const waiting = `${blocks} blocks of accepted events wait to be processed.`
+  if (!isServed) return fine(check, `${waiting} The daemon processes them when it starts.`)
   if (blocks < BLOCKS_MANY) return fine(check, waiting)
   return warning(
     check,
-    `${waiting}: processing is behind; if that lasts, give the machine more cores or send less`,
+    `${waiting} Processing is behind. If this continues, give the machine more cores or send fewer events.`,
   )
 }
 
 /**
- * A warning for each filter that can never match, in all projects. Throws `OperatorError`. Cost: everything
- * about flags, cohorts and actions is read, and each pattern compiled.
+ * Returns a warning for each filter that can never match, in all projects. Throws `OperatorError`. Reads all flags,
+ * cohorts and actions, and compiles each pattern.
  */
 export function checkFilters(dataDir: string): Promise<readonly Finding[]> {
   return openStore({ dataDir, environments: [], isWriting: false }, async (store) => {
@@ -77,14 +77,16 @@ function described(
 ): readonly string[] {
   return faults.map((fault) => {
     const text = faultText({ ...fault, path: prefix + fault.path })
-    return `${what} in project ${projectId} never matches there: ${text}`
+    return `A filter of ${what} in project ${projectId} never matches: ${text}`
   })
 }
 
 function findingsOf(texts: readonly string[]): readonly Finding[] {
   if (texts.length === 0)
-    return [fine(FILTERS, 'every filter of flags, cohorts and actions is valid')]
+    return [fine(FILTERS, 'All filters of flags, cohorts and actions are valid.')]
   const findings = texts.slice(0, FILTERS_NAMED_MAX).map((text) => warning(FILTERS, text))
   const rest = texts.length - findings.length
-  return rest === 0 ? findings : [...findings, warning(FILTERS, `${rest} more filters never match`)]
+  return rest === 0
+    ? findings
+    : [...findings, warning(FILTERS, `${rest} more filters never match.`)]
 }

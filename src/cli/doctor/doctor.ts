@@ -1,6 +1,6 @@
 /**
- * `tenrec doctor`: looks at everything around the store that makes a daemon fail or lose data, and says
- * what to do. It changes nothing, apart from a file without a name that measures the disk.
+ * `tenrec doctor`: checks everything around the store that could make a daemon fail or lose data, and says what to do.
+ * It changes nothing, except for a temporary unlinked file that measures the disk.
  */
 import { resolve } from 'node:path'
 import { UsageError } from '../../base/errors.ts'
@@ -33,10 +33,13 @@ const PROBLEMS_FOUND = 3
 export const COMMANDS: Commands = [
   {
     name: 'doctor',
-    sentence: 'Check settings, data directory, disk, clock and limits; exit code 3 for a problem.',
+    sentence:
+      'Check the settings, the data directory, the disk, the clock and the limits of the system. The exit code is 3 if there is a problem.',
     options: {
-      '--base-url URL': 'Also ask the daemon at the address that clients use, through the proxy.',
-      '--personal-key KEY': 'With --base-url: also check the links in its answers.',
+      '--base-url URL':
+        'Also check the daemon at this address. Use the address that clients use, so that a proxy is checked, too.',
+      '--personal-key KEY':
+        'With --base-url: also check the links in answers, with this personal key.',
       ...JSON_OPTION,
     },
     settings: SETTING_NAMES,
@@ -69,7 +72,8 @@ async function examine(input: CommandInput): Promise<readonly Finding[]> {
   await findings.add('daemon', () => {
     const url = input.text('base-url')
     if (url === undefined) {
-      const unasked = 'not asked: name it with --base-url to check readiness and the proxy'
+      const unasked =
+        'The daemon was not checked. Give --base-url to check its readiness and the proxy.'
       return [fine('daemon', unasked)]
     }
     const address = addressOf(url, 'https://events.example.com')
@@ -80,7 +84,7 @@ async function examine(input: CommandInput): Promise<readonly Finding[]> {
   return findings.all
 }
 
-/** Where metrics are to be read: as it was named, or where the daemon that has the directory open listens. */
+/** Returns the address of the metrics: `--base-url`, or the address of the daemon that has the directory open. */
 function daemonAddress(
   input: CommandInput,
   settings: Settings | null,
@@ -92,7 +96,7 @@ function daemonAddress(
   return urlOf(settings.host, settings.port)
 }
 
-/** Adds to `findings`; answers the process that has the directory open, or null. */
+/** Adds findings, and returns the PID of the process that has the directory open, or null. */
 async function examineDataDir(
   io: CommandIo,
   settings: Settings,
@@ -126,7 +130,7 @@ async function examineDataDir(
   return pid
 }
 
-/** The settings, or what is wrong with them. */
+/** Returns the settings, or a message that says why they are not valid. */
 function settingsOf(input: CommandInput): Settings | string {
   try {
     return input.settings()

@@ -1,18 +1,18 @@
 /**
- * What can stand behind a command, for completion and the manual page: its options, those of all commands,
- * and the flags of its settings.
+ * Lists everything that can follow a command, for shell completion and the manual page: its own options, the options
+ * of all commands, and the flags of its settings.
  */
 import { describeDefault, SETTINGS, type SettingName } from '../../config/settings-table.ts'
 import { CONFIG_OPTION, type Command, isSwitch } from './command.ts'
 
-/** One option as it is typed. */
+/** One option as users type it. */
 export interface TypedOption {
-  /** With its two hyphens. */
+  /** Name with the two hyphens. */
   readonly flag: string
-  /** Stands for the value; null for an option without one. */
+  /** Placeholder of the value. Null for an option without a value. */
   readonly placeholder: string | null
   readonly sentence: string
-  /** Values that are offered; empty when there are too many. */
+  /** Values that completion offers. Empty if the values cannot be listed. */
   readonly choices: readonly string[]
 }
 
@@ -20,11 +20,11 @@ export interface TypedOption {
 const HELP: TypedOption = {
   flag: '--help',
   placeholder: null,
-  sentence: 'Print the help of the command.',
+  sentence: 'Print the help of this command.',
   choices: [],
 }
 
-/** The options of a command that are no settings. */
+/** Returns the options of a command that are not settings. */
 export function ownOptions(command: Command): readonly TypedOption[] {
   const config = command.settings.length > 0 ? [CONFIG_OPTION] : []
   const own = [...command.options, ...config].map((option): TypedOption => {
@@ -34,7 +34,7 @@ export function ownOptions(command: Command): readonly TypedOption[] {
   return [...own, HELP]
 }
 
-/** The flags of the settings of a command; a switch also has the flag that turns it off. */
+/** Returns the flags of settings. A boolean setting also has the flag that turns it off. */
 export function settingOptions(names: readonly SettingName[]): readonly TypedOption[] {
   return names.flatMap((name): readonly TypedOption[] => {
     const { flag, kind } = SETTINGS[name]
@@ -49,12 +49,12 @@ export function settingOptions(names: readonly SettingName[]): readonly TypedOpt
   })
 }
 
-/** All of both. */
+/** Returns all options and setting flags of a command. */
 export function allOptions(command: Command): readonly TypedOption[] {
   return [...ownOptions(command), ...settingOptions(command.settings)]
 }
 
-/** A sentence without the marks of code. */
+/** Removes the backquotes from a sentence. */
 export function plain(sentence: string): string {
   return sentence.replaceAll('`', '')
 }

@@ -1,4 +1,4 @@
-/** What a command is, and how its arguments are read. */
+/** Describes commands, and parses their arguments. */
 import { parseArgs } from 'node:util'
 import type { Clock } from '../../base/clock.ts'
 import { UsageError } from '../../base/errors.ts'
@@ -15,70 +15,70 @@ import { boolean, splitList } from '../../config/value-kinds.ts'
 import { openColumns } from '../../warehouse/copied-columns.ts'
 import { ID_MAX } from '../limits.ts'
 
-/** The process as a command sees it; tests pass their own. */
+/** Streams, environment and signals of the process. Tests pass their own implementation. */
 export interface CommandIo {
   /** Writes data. */
   out(text: string): void
   /** Writes data; the bytes are copied before it returns. */
   outBytes?(bytes: Uint8Array): void
-  /** Resolves when what was written has left far enough that more may come. */
+  /** Resolves when the output buffer has room for more. */
   drained?(): Promise<void>
-  /** Writes progress and complaints. */
+  /** Writes progress and errors. */
   err(text: string): void
-  /** Asks the person at the terminal and answers the line, '' when there is none; absent without a terminal. */
+  /** Asks the user at the terminal, and returns the line, or '' at the end of input. Absent without a terminal. */
   ask?(question: string): Promise<string>
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly machine: Machine
   readonly clock: Clock
-  /** Characters in a line of the terminal that data is written to; absent without one. */
+  /** Width in characters of the terminal on standard output. Absent without a terminal. */
   readonly terminalColumns?: number
-  /** Standard error is a terminal: progress is drawn over itself. */
+  /** Whether standard error is a terminal, on which the progress bar is redrawn in place. */
   readonly isErrorTerminal?: boolean
   /** Calls `listener` on every SIGINT or SIGTERM until the returned function is called. */
   onStopSignal(listener: () => void): () => void
   /** Calls `listener` on every SIGHUP until the returned function is called. */
   onHangup(listener: () => void): () => void
-  /** Calls `listener` once when standard input ends; absent where there is none. */
+  /** Calls `listener` once when standard input ends. Absent without standard input. */
   onInputEnd?(listener: () => void): () => void
-  /** Ends the process without a word, `kill` even when a thread hangs. */
+  /** Ends the process without a message. With `kill`, it ends even if a thread hangs. */
   exitNow(how: 1 | 'kill'): void
 }
 
-/** What the help says of an option. */
+/** The help of an option. */
 export interface OptionText {
   readonly sentence: string
   readonly isRequired?: boolean
-  /** Values that completion offers. */
+  /** Values that shell completion offers. */
   readonly choices?: readonly string[]
 }
 
 /**
- * Options of a command beside its settings, as the help prints them: `'--limit N': 'At most so many.'`.
- * One without a second word has no value.
+ * Options of a command, except its settings, as the help prints them: `'--limit N': 'Maximum number of rows.'`.
+ * An option without a second word takes no value.
  */
 export type OptionTexts = Readonly<Record<string, string | OptionText>>
 
-/** An option with its words taken apart. */
+/** An option, with its name and placeholder separated. */
 export interface OptionDefinition extends OptionText {
-  /** Without the two hyphens. */
+  /** Name without the two hyphens. */
   readonly name: string
-  /** Stands for the value in the help, such as `ID`; null for an option without a value. */
+  /** Placeholder of the value in the help, such as `ID`. Null for an option without a value. */
   readonly placeholder: string | null
 }
 
-/** One command as its file describes it. */
+/** The description of a command. */
 export interface CommandDescription {
-  /** One or two words: `serve`, `project create`. */
+  /** One or two words, such as `serve` or `project create`. */
   readonly name: string
   readonly sentence: string
-  /** Names of what follows the command, all required: `ID`. A last `...` takes any number of words. */
+  /** Names of the required operands, such as `ID`. A final `...` accepts any number of further words. */
   readonly operands?: readonly string[]
   readonly options?: OptionTexts
-  /** Settings whose flags it accepts; without them that of the data directory. */
+  /** Settings whose flags the command accepts. Default: only the data directory. */
   readonly settings?: readonly SettingName[]
   /**
-   * Answers the exit code, or what is printed before the exit code 0: a record, or a list of rows.
-   * `allCommands` loads every command. Throws `UsageError` and `OperatorError`.
+   * Returns the exit code, or a record or a list of rows to print before the exit code 0. `allCommands` loads
+   * every command. Throws `UsageError` and `OperatorError`.
    */
   run(
     input: CommandInput,
@@ -86,28 +86,28 @@ export interface CommandDescription {
   ): number | object | Promise<number | object>
 }
 
-/** The commands that a file describes. */
+/** The commands of one file. */
 export type Commands = readonly CommandDescription[]
 
-/** A command with everything that its description leaves out: feeds dispatch and help. */
+/** A command whose description is completed with defaults. Dispatch and help use it. */
 export interface Command extends Required<Omit<CommandDescription, 'options'>> {
   readonly options: readonly OptionDefinition[]
 }
 
-/** The option of every command that prints rows. */
-export const JSON_OPTION: OptionTexts = { '--json': 'Print one JSON object a line.' }
+/** The option `--json`, for every command that prints rows. */
+export const JSON_OPTION: OptionTexts = { '--json': 'Print one JSON object per line.' }
 
-/** The option of commands about one project. */
-export const PROJECT_OPTION: OptionTexts = { '--project ID': 'The project; without it project 1.' }
+/** The option `--project`, for commands about one project. */
+export const PROJECT_OPTION: OptionTexts = { '--project ID': 'ID of the project. Default: 1.' }
 
-/** The option of every command that accepts settings. */
+/** The option `--config`, for every command that accepts settings. */
 export const CONFIG_OPTION: OptionDefinition = {
   name: CONFIG_FLAG,
   placeholder: 'FILE',
-  sentence: 'Configuration file (TOML); also TENREC_CONFIG.',
+  sentence: 'Configuration file (TOML). The variable TENREC_CONFIG can name it, too.',
 }
 
-/** Completes a description. */
+/** Completes a description with defaults. */
 export function commandOf({ options = {}, ...description }: CommandDescription): Command {
   const definitions = Object.entries(options).map(([words, text]): OptionDefinition => {
     const [flag = '', placeholder = null] = words.split(' ')
@@ -117,14 +117,14 @@ export function commandOf({ options = {}, ...description }: CommandDescription):
   return { operands: [], settings: ['dataDir'], ...description, options: definitions }
 }
 
-/** What a command is run with. */
+/** The parsed arguments of a command. */
 export class CommandInput {
   readonly io: CommandIo
   readonly operands: readonly string[]
   readonly #command: Command
   readonly #values: ReadonlyMap<string, string>
 
-  /** `values`: texts of options and of flags of settings, by their names. */
+  /** `values` maps the names of options and of setting flags to their texts. */
   constructor(
     command: Command,
     operands: readonly string[],
@@ -137,32 +137,32 @@ export class CommandInput {
     this.io = io
   }
 
-  /** Of the command: `project set`. */
+  /** Name of the command, such as `project set`. */
   get name(): string {
     return this.#command.name
   }
 
-  /** The first operand; '' without one. */
+  /** The first operand, or '' if there is none. */
   get operand(): string {
     return this.operands[0] ?? ''
   }
 
-  /** Whether an option is given. */
+  /** Returns whether an option is given. */
   has(name: string): boolean {
     return this.#values.has(name)
   }
 
-  /** The text of an option as it is given. */
+  /** Returns the text of an option as it was given. */
   text(name: string): string | undefined {
     return this.#values.get(name)
   }
 
-  /** Whether JSON is to be printed. */
+  /** Whether to print JSON. */
   get isJson(): boolean {
     return this.has('json')
   }
 
-  /** The number of an option such as `--limit`, or the default. Throws `UsageError`. */
+  /** Returns the number of an option such as `--limit`, or the default. Throws `UsageError`. */
   id(name: string, byDefault: number): number {
     const text = this.text(name)
     return text === undefined ? byDefault : parseId(`--${name}`, text)
@@ -173,54 +173,54 @@ export class CommandInput {
     return parseId('ID', this.operand)
   }
 
-  /** The project of `--project`. Throws `UsageError`. */
+  /** The project ID in `--project`. Throws `UsageError`. */
   get projectId(): number {
     return this.id('project', 1)
   }
 
-  /** The items of an option, separated by commas. */
+  /** Returns the comma-separated items of an option. */
   list(name: string): readonly string[] | undefined {
     const text = this.text(name)
     return text === undefined ? undefined : splitList(text)
   }
 
-  /** The time of an option in milliseconds. Throws `UsageError`. */
+  /** Returns the time in an option, in milliseconds. Throws `UsageError`. */
   time(name: string): number | undefined {
     const text = this.text(name)
     if (text === undefined) return undefined
     const timeMs = /^\d{4}-\d\d-\d\d([T ].*)?$/.test(text) ? Date.parse(text) : Number.NaN
     if (!Number.isNaN(timeMs)) return timeMs
     const example = '2026-01-31T12:00Z'
-    throw new UsageError(`--${name}: ${JSON.stringify(text)} is not a time such as ${example}`)
+    throw new UsageError(`--${name}: ${JSON.stringify(text)} is not a time such as ${example}.`)
   }
 
-  /** Whether an option says yes or no. Throws `UsageError`. */
+  /** Returns the boolean value of an option. Throws `UsageError`. */
   boolean(name: string): boolean | undefined {
     const text = this.text(name)
     if (text === undefined) return undefined
     const { parse, allowed } = boolean()
     const value = parse(text)
-    if (value === undefined) throw new UsageError(`--${name}: allowed are ${allowed}`)
+    if (value === undefined) throw new UsageError(`--${name} must be ${allowed}.`)
     return value
   }
 
-  /** What an option says as JSON. Throws `UsageError`. */
+  /** Returns the parsed JSON of an option. Throws `UsageError`. */
   json(name: string): unknown {
     const text = this.text(name)
     if (text === undefined) return undefined
     const value = parseJson(text)
-    if (value === undefined) throw new UsageError(`--${name} is not valid JSON`)
+    if (value === undefined) throw new UsageError(`--${name} is not valid JSON.`)
     return value
   }
 
-  /** The object of an option. Throws `UsageError`. */
+  /** Returns the JSON object of an option. Throws `UsageError`. */
   jsonObject(name: string): JsonObject | undefined {
     const value = this.json(name)
     if (value === undefined || isObject(value)) return value
-    throw new UsageError(`--${name} must be a JSON object`)
+    throw new UsageError(`--${name} must be a JSON object.`)
   }
 
-  /** The settings from flags, environment and file. Throws `UsageError`. */
+  /** Loads the settings from flags, environment and configuration file. Throws `UsageError`. */
   settings(): Settings {
     return loadSettings({
       flags: this.#values,
@@ -233,15 +233,15 @@ export class CommandInput {
   /** The data directory. Throws `UsageError`. */
   get dataDir(): string {
     const { dataDir, warehouse } = this.settings()
-    // Whoever reads events may meet some whose columns are there.
+    // The command may read events whose columns are in the warehouse.
     if (warehouse !== null) openColumns(warehouse)
     return dataDir
   }
 }
 
 /**
- * Takes arguments apart; null when only the help is wanted. Throws `UsageError` for whatever the command
- * does not know.
+ * Parses the arguments of a command. Returns null for `--help`. Throws `UsageError` for an argument that the
+ * command does not accept.
  */
 export function parseArguments(
   command: Command,
@@ -269,12 +269,12 @@ export function parseArguments(
   return new CommandInput(command, operands, values, io)
 }
 
-/** Whether a setting is a flag that needs no value. */
+/** Returns whether a setting is a boolean, whose flag needs no value. */
 export function isSwitch(name: SettingName): boolean {
   return SETTINGS[name].kind.name === 'boolean'
 }
 
-/** How an option is written: with a value, without one, or as a setting that is turned on or off. */
+/** Whether an option takes a value, takes none, or turns a boolean setting on or off. */
 type OptionKind = 'valued' | 'plain' | 'switch'
 
 function knownOptions({ options, settings }: Command): ReadonlyMap<string, OptionKind> {
@@ -297,7 +297,7 @@ interface OptionToken {
   readonly inlineValue?: boolean | undefined
 }
 
-/** Name and text of an option as given; a switch is `true`, and `--no-x` makes the setting x `false`. */
+/** Returns the name and text of an option. A switch is `true`, and `--no-x` sets the setting x to `false`. */
 function optionValue(
   { name, rawName, value, inlineValue }: OptionToken,
   known: ReadonlyMap<string, OptionKind>,
@@ -307,15 +307,15 @@ function optionValue(
   const isOff = kind === undefined && known.get(positive) === 'switch'
   if (kind === undefined && !isOff) {
     const suggestion = didYouMean(name, known.keys()).replace('mean ', 'mean --')
-    throw new UsageError(`unknown option ${rawName}${suggestion}`)
+    throw new UsageError(`Unknown option ${rawName}${suggestion}`)
   }
   if (value !== undefined && (isOff || kind === 'plain')) {
-    throw new UsageError(`${rawName} takes no value`)
+    throw new UsageError(`${rawName} takes no value.`)
   }
   if (isOff) return [positive, 'false']
   if (kind !== 'valued') return [name, value ?? 'true']
   const isNextOption = inlineValue !== true && value?.startsWith('--') === true
-  if (value === undefined || isNextOption) throw new UsageError(`${rawName} needs a value`)
+  if (value === undefined || isNextOption) throw new UsageError(`${rawName} needs a value.`)
   return [name, value]
 }
 
@@ -328,31 +328,34 @@ function checkPresence(
   const wanted = isOpen ? command.operands.length - 1 : command.operands.length
   const missing = command.operands[operands.length]
   if (operands.length < wanted && missing !== undefined)
-    throw new UsageError(`${missing} is missing: ${usageOf(command)}`)
+    throw new UsageError(`${missing} is missing. Usage: ${usageOf(command)}`)
   const extra = operands[wanted]
   if (!isOpen && extra !== undefined) {
-    throw new UsageError(`${JSON.stringify(extra)} is too much: ${usageOf(command)}`)
+    throw new UsageError(`Unexpected argument ${JSON.stringify(extra)}. Usage: ${usageOf(command)}`)
   }
   for (const { name, isRequired } of command.options) {
-    if (isRequired === true && !values.has(name)) throw new UsageError(`--${name} is missing`)
+    if (isRequired === true && !values.has(name))
+      throw new UsageError(`--${name} is missing. This command requires it.`)
   }
 }
 
-/** `tenrec project show ID [options]`. */
+/** Returns a usage line, such as `tenrec project show ID [options]`. */
 export function usageOf(command: Command): string {
   const operands = command.operands.filter((operand) => operand !== '...')
   const words = ['tenrec', command.name, ...operands]
   return `${words.join(' ')} [options]`
 }
 
-/** A positive whole number, such as the id of a project. Throws `UsageError`. */
+/** Parses a positive whole number, such as the ID of a project. Throws `UsageError`. */
 export function parseId(what: string, text: string): number {
   if (/^[1-9]\d{0,9}$/.test(text) && Number(text) <= ID_MAX) return Number(text)
-  throw new UsageError(`${what}: ${JSON.stringify(text)} is not a number from 1 to ${ID_MAX}`)
+  throw new UsageError(`${what}: ${JSON.stringify(text)} is not a number from 1 to ${ID_MAX}.`)
 }
 
-/** The changes that a command asks for. Throws `UsageError` when there are none. */
+/** Returns the requested changes. Throws `UsageError` if there are none. */
 export function someOf<T extends object>(changes: T): T {
   if (Object.keys(changes).length > 0) return changes
-  throw new UsageError('there is nothing to change')
+  throw new UsageError(
+    'There is nothing to change. Give at least one option that changes something.',
+  )
 }

@@ -1,15 +1,15 @@
-/** What the operator is told, once, when a data directory was filled for the first time. */
+/** The message that is printed once, after a data directory was created. */
 import type { FirstStart } from '../../store/open-store.ts'
 
 /**
- * Base URL, keys, the way into the console if there is one, and two commands that prove that everything works.
- * Ends with a line break.
+ * Returns the base URL, the keys, a login link for the console if there is one, and two commands that show that
+ * everything works. The message ends with a line break.
  */
 export function firstStartMessage(first: FirstStart, link?: string): string {
   const { baseUrl, projectId, projectKey, personalKey, credentialsPath } = first
   const event = { api_key: projectKey, event: 'hello', distinct_id: 'me' }
   return `
-Tenrec is set up. These keys are shown once; they are also in
+Tenrec is set up. The keys below are not shown again. They are also stored in
 ${credentialsPath}, which you may delete.
 
   base URL      ${baseUrl}
@@ -29,7 +29,7 @@ Read it back:
 `
 }
 
-/** A word that a shell takes as it is. */
+/** Quotes a text so that a shell reads it as one word. */
 function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }

@@ -1,23 +1,24 @@
 /**
- * How V8 collects young objects in this process as rarely as it can, and others before they are many; import it before
- * anything that starts threads.
+ * Configures V8 to collect young objects as rarely as possible, and old objects before there are many. Import this
+ * module before anything that starts threads.
  *
- * A request leaves some kilobytes of garbage and nothing else. The less often it is collected the less that
- * costs, and while it is collected the front answers nobody, so its thread begins with the largest space for
- * young objects that V8 allows. V8 reads that from the command line only (`--min-semi-space-size`, which
- * `npm start` and the unit of systemd give it); left to itself, it begins with a sixteenth, goes back there
- * whenever traffic pauses, and does not grow for garbage that never survives.
+ * A request leaves only some kilobytes of garbage. Rarer collections cost less, and the main thread answers no requests
+ * during a collection. The main thread therefore starts with the largest space for young objects that V8 allows. V8
+ * reads this size only from the command line (`--min-semi-space-size`, set by `npm start` and the systemd unit). By
+ * default, V8 starts with one sixteenth of it, returns to that size whenever traffic pauses, and does not grow the
+ * space for garbage that never survives.
  */
 import { setFlagsFromString } from 'node:v8'
 
-// Threads get what V8 or their limits say: each would fill all of it before it collects anything.
+// Worker threads use the default of V8 or their own limits. Otherwise, each would fill the whole space before a
+// collection.
 setFlagsFromString('--min-semi-space-size=0')
-// Helpers of a collection compete with the threads that do the work, and whoever collects waits for them.
+// Helper threads of a collection would compete with the working threads, and the collecting thread waits for them.
 setFlagsFromString('--no-parallel-scavenge')
-// Some quiet seconds after a start or a rush, V8 goes through a whole heap to give memory back. The front, whose
-// requests leave nothing behind, has no other collection of that kind and answers nobody meanwhile: it is started
-// with `--no-memory-reducer`. Threads are to give back what a large question took.
+// After a start or a burst of load, and some quiet seconds, V8 collects a whole heap to release memory. The main
+// thread is started with `--no-memory-reducer`, because its requests leave nothing behind, and it answers no requests
+// during such a collection. Worker threads should release the memory of a large query.
 setFlagsFromString('--memory-reducer')
-// V8 goes through a heap when it has half as much again as lived in it, not several times that: each of a dozen
-// threads would keep so much garbage.
+// V8 collects a heap when it is 50 % larger than its live objects, not several times as large. Otherwise, each of a
+// dozen threads would keep that much garbage.
 setFlagsFromString('--heap-growing-percent=50')

@@ -1,6 +1,6 @@
 /**
- * A body for `/batch/` that is filled line by line. Lines of our own export are copied as they are, and
- * proved to be one well-formed event each before the body is sent; all others are parsed.
+ * A body for `/batch/` that is filled line by line. Lines that `tenrec export` wrote are copied unchanged, and each is
+ * checked to be one well-formed event before the body is sent. All other lines are parsed.
  */
 import { isUtf8 } from 'node:buffer'
 import { JsonBytes } from '../../base/json-bytes.ts'
@@ -18,16 +18,16 @@ const LENGTH_MASK = 0x7fffffff
 const TAIL = Buffer.from(']}')
 const CHAIN = Buffer.from('"$elements_chain":')
 const CLOSING_BRACES = 2
-/** `YYYY-MM-DDThh:mm:ss.sssZ` and the quote behind it. */
+/** Length of `YYYY-MM-DDThh:mm:ss.sssZ` and the quote after it. */
 const QUOTED_TIME_BYTES = 25
 
-/** The events of a body, as lists: an object for each would be most of what an import leaves to collect. */
+/** The events of a body as parallel arrays. One object per event would be most of the garbage of an import. */
 class BatchItems {
-  /** Where they lie in the body. */
+  /** Offsets in the body at which the events start; `ends` has the offsets after them. */
   readonly starts: number[] = []
   readonly ends: number[] = []
   readonly lineNumbers: number[] = []
-  /** Whether the line was copied and not parsed. */
+  /** Whether each line was copied instead of parsed. */
   readonly areCopies: boolean[] = []
 
   get count(): number {
@@ -46,15 +46,15 @@ class BatchItems {
   }
 }
 
-/** Why a line or a record is left out whose bytes are of another encoding. */
-export const NOT_UTF8 = 'it is not in UTF-8: convert the file'
+/** The reason for leaving out a line or record that is not in UTF-8. */
+export const NOT_UTF8 = 'it is not in UTF-8; convert the file'
 
-/** Told of what is left out. */
+/** Receives each fault because of which something is left out. */
 export type FaultListener = (lineNumber: number, fault: string) => void
 
-/** One body; filled, sent, and then filled again. */
+/** One body, which is filled, sent, and filled again. */
 export class ImportBatch {
-  /** Number of the last line that is in it as a whole. */
+  /** Number of the last line that is completely in the body. */
   lastLine = 0
   readonly #head: string
   readonly #context: ImportContext
@@ -63,7 +63,7 @@ export class ImportBatch {
   #items = new BatchItems()
   readonly #found: OwnLine = { headStart: 0, headEnd: 0, chainStart: 0, chainEnd: 0, tailStart: 0 }
 
-  /** `head`: what stands in front of the events. */
+  /** `head` is the text of the body before the events. */
   constructor(head: string, context: ImportContext, onFault: FaultListener) {
     this.#head = head
     this.#context = context
@@ -87,7 +87,7 @@ export class ImportBatch {
     this.#json.writeText(this.#head)
   }
 
-  /** Takes the events of a line (without its newline); `block` may be filled anew afterwards. */
+  /** Adds the events of a line, without its newline. `block` may be overwritten afterwards. */
   takeLine(block: Buffer, start: number, lineEnd: number, lineNumber: number): void {
     const end = block[lineEnd - 1] === CARRIAGE_RETURN ? lineEnd - 1 : lineEnd
     if (findOwnLine(block, start, end, this.#found) && this.#mayBeCopied(block, start, end)) {
@@ -97,12 +97,12 @@ export class ImportBatch {
     }
   }
 
-  /** The number of the line that an event comes from. */
+  /** Returns the number of the line from which an event comes. */
   lineOf(event: number): number {
     return this.#items.lineNumbers[event] ?? 0
   }
 
-  /** A body with the events from `from` to before `to` of the one that `prove` has made. */
+  /** Returns a body with the events from `from` up to, but not including, `to` of the body that `prove` returned. */
   part(from: number, to: number): Buffer {
     const { starts, ends } = this.#items
     const events = this.#json.bytes.subarray(starts[from], ends[to - 1])
@@ -110,8 +110,8 @@ export class ImportBatch {
   }
 
   /**
-   * The finished body; valid until the next `clear`. Whatever was copied is one well-formed event for
-   * the scanner, or was parsed.
+   * Returns the finished body, which is valid until the next `clear`. Each copied line is one well-formed event for the
+   * scanner. Lines for which that is not so are parsed.
    */
   prove(scanner: Scanner): Buffer {
     this.#json.writeBytes(TAIL, 0, TAIL.length)
@@ -120,7 +120,7 @@ export class ImportBatch {
     return this.#withoutIrregular(scanner)
   }
 
-  /** Whether the daemon would store the event of a line of our own export as it is. */
+  /** Returns whether the daemon would store the event of an exported line unchanged. */
   #mayBeCopied(block: Buffer, start: number, end: number): boolean {
     const { nowMs, propertiesBytesMax } = this.#context
     if (propertiesBytesMax > 0 && end - start > propertiesBytesMax) return false
@@ -176,7 +176,7 @@ export class ImportBatch {
     })
   }
 
-  /** The body made anew: what is irregular on its own is parsed. */
+  /** Builds the body again, and parses the lines that are not well-formed on their own. */
   #withoutIrregular(scanner: Scanner): Buffer {
     const old = this.#json
     const { starts, ends, lineNumbers, areCopies } = this.#items

@@ -1,6 +1,6 @@
 /**
- * Sends bodies to a daemon, one after the other over one connection: the order of events decides what
- * becomes of persons. While one is on its way the next is being filled.
+ * Sends request bodies to a daemon, one after the other over one connection, because the order of events determines
+ * the persons. While one body is in flight, the next one is being filled.
  */
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
@@ -23,9 +23,9 @@ interface Answer {
   readonly text: string
 }
 
-/** The daemon, or a proxy in front of it, refused a body for what is in it. */
+/** The daemon, or a proxy in front of it, refused a body because of its content. */
 export class RefusedBodyError extends OperatorError {
-  /** Why, in its own words. */
+  /** Reason in the answer of the server. */
   readonly reason: string
 
   constructor(message: string, reason: string) {
@@ -34,10 +34,10 @@ export class RefusedBodyError extends OperatorError {
   }
 }
 
-/** Statuses that say something about the events of a body, and nothing about the sender. */
+/** Statuses that concern the events of a body, and not the sender. */
 const STATUSES_OF_CONTENT = [400, 413, 422]
 
-/** A connection to a daemon. Close it when nothing is on its way. */
+/** A connection to a daemon. Close it when no request is in flight. */
 export class BodySender {
   readonly #url: URL
   readonly #agent: HttpAgent | HttpsAgent
@@ -49,9 +49,8 @@ export class BodySender {
   }
 
   /**
-   * Sends a body until it is accepted; waits while the daemon is busy or restarts. Rejects with
-   * `RefusedBodyError` when its events are refused, and with `OperatorError` when something else is, or when it
-   * is not taken for too long.
+   * Sends a body, and retries while the daemon is busy or restarts. Rejects with `RefusedBodyError` if the events are
+   * refused, and with `OperatorError` if the request is refused for another reason or is not accepted for too long.
    */
   async send(body: Buffer): Promise<void> {
     let reason = 'it does not answer'
@@ -77,7 +76,7 @@ export class BodySender {
       await sleep(retryMs)
     }
     throw new OperatorError(
-      `${this.#url.href} took no events for a long time: ${printable(reason)}`,
+      `${this.#url.href} accepted no events for a long time: ${printable(reason)}`,
     )
   }
 
@@ -121,7 +120,7 @@ async function readAnswer(response: IncomingMessage): Promise<Answer> {
   }
 }
 
-/** The reason in an answer; one that is not of ours says itself what there is to say. */
+/** Returns the reason in an answer. An answer that is not from Tenrec is shown as it is. */
 function detailOf(text: string): string {
   const body = parseJson(text)
   const detail = isObject(body) ? body['detail'] : undefined

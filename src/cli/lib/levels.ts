@@ -1,15 +1,15 @@
-/** Levels of permissions as commands take them: by name. */
+/** Parses permission levels, which commands accept by name. */
 import { UsageError } from '../../base/errors.ts'
 import { type Levels, levelNamed } from '../../rules/access/levels.ts'
 import type { CommandInput } from './command.ts'
 
-/** The names of a kind as a sentence lists them: `member, admin or owner`. */
+/** Lists the names of a kind of levels for a sentence, such as `member, admin or owner`. */
 export function choicesText(kind: Levels): string {
   const names = kind.map(({ name }) => name)
   return `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`
 }
 
-/** The number of the level that `--level` names; undefined without it. Throws `UsageError`. */
+/** Returns the number of the level in `--level`, or undefined without the option. Throws `UsageError`. */
 export function levelOption<Kind extends Levels>(
   input: CommandInput,
   kind: Kind,
@@ -18,5 +18,5 @@ export function levelOption<Kind extends Levels>(
   const level = text === undefined ? undefined : levelNamed(kind, text)
   if (text === undefined || level !== undefined) return level
   const allowed = kind.map(({ name }) => name).join(', ')
-  throw new UsageError(`--level: ${JSON.stringify(text)} is none of ${allowed}`)
+  throw new UsageError(`--level: ${JSON.stringify(text)} is none of ${allowed}.`)
 }

@@ -1,15 +1,15 @@
 /**
- * Where the lines of an export go: chunks of whole lines to a file or to standard output. A file is
- * written, and flushed now and then, while the next chunk is being made.
+ * Writes the lines of an export, in chunks of whole lines, to a file or to standard output. A file is written, and
+ * flushed from time to time, while the next chunk is being filled.
  */
 import { close, fdatasync, fsync, write } from 'node:fs'
 import { promisify } from 'node:util'
 import { JsonBytes } from '../../base/json-bytes.ts'
 import type { CommandIo } from './command.ts'
 
-/** Bytes from which a chunk is written. */
+/** Size in bytes from which a chunk is written. */
 export const CHUNK_BYTES = 1024 * 1024
-/** The disk gets work from the beginning, so that little is left for the flush at the end. */
+/** Bytes between flushes. Regular flushes leave little work for the flush at the end. */
 const FLUSH_BYTES = 32 * 1024 * 1024
 
 const writeAt = promisify(write)
@@ -17,13 +17,13 @@ const flushData = promisify(fdatasync)
 const flush = promisify(fsync)
 const closeFile = promisify(close)
 
-/** Takes whole lines. */
+/** Receives whole lines. */
 export interface LineTarget {
-  /** Takes a chunk, which belongs to the target then; resolves with an empty one to fill next. */
+  /** Takes ownership of a chunk, and resolves with an empty chunk to fill next. */
   write(chunk: JsonBytes): Promise<JsonBytes>
 }
 
-/** Standard output. */
+/** Creates a target that writes to standard output. */
 export function standardOutput(io: CommandIo): LineTarget {
   return {
     async write(chunk) {
@@ -37,9 +37,9 @@ export function standardOutput(io: CommandIo): LineTarget {
   }
 }
 
-/** A file that is open for writing, from its end on. */
+/** A file that is open for appending. */
 export class LineFile implements LineTarget {
-  /** Id of the last event that was in the file when it was opened; 0 for a new one. */
+  /** ID of the last event in the file when it was opened, or 0 for a new file. */
   readonly lastId: number
   readonly #descriptor: number
   #position: number
@@ -55,18 +55,18 @@ export class LineFile implements LineTarget {
     this.lastId = lastId
   }
 
-  /** Rejects with the error of an earlier chunk, too. */
+  /** Also rejects with the error of an earlier chunk. */
   async write(chunk: JsonBytes): Promise<JsonBytes> {
     await this.#writing
     const next = this.#spare ?? new JsonBytes(chunk.bytes.length)
     this.#spare = null
     this.#writing = this.#writeAll(chunk)
-    // Whoever writes or closes next is told.
+    // The next write or close rejects with this error.
     this.#writing.catch(() => undefined)
     return next
   }
 
-  /** Writes what is left, flushes and closes. Rejects when not all is on the disk. */
+  /** Writes the rest, flushes and closes the file. Rejects if not everything is on the disk. */
   async close(): Promise<void> {
     try {
       await this.#writing
@@ -97,7 +97,7 @@ export class LineFile implements LineTarget {
     this.#unflushedBytes = 0
     this.#flushing = flushData(this.#descriptor)
       .catch((error: unknown) => {
-        // The kernel tells it once: a later flush would know nothing of it.
+        // The kernel reports the error only once. A later flush would succeed.
         this.#failure ??= error instanceof Error ? error : new Error(String(error))
       })
       .finally(() => {

@@ -1,9 +1,9 @@
-/** Login links: addresses with which somebody logs into the console, once and without a key. */
+/** Login links, which log a user into the console once, without a key. */
 import type { Settings } from '../../config/settings.ts'
 
 /**
- * The link with a code. That stands behind `#`, so that neither proxies nor logs see it. `baseUrl`: of the
- * daemon, without a slash at its end.
+ * Returns the login link for a code. The code follows `#`, so that it reaches neither proxies nor logs. `baseUrl` is
+ * the address of the daemon, without a slash at its end.
  */
 export function loginLink(
   code: string,

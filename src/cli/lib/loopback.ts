@@ -1,11 +1,11 @@
-/** Whether an address means this machine and no other. */
+/** Recognizes addresses that can mean only this machine. */
 import { BlockList, isIP } from 'node:net'
 
 const LOOPBACK = new BlockList()
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4')
 LOOPBACK.addAddress('::1', 'ipv6')
 
-/** True for `localhost` and for loopback addresses, also in brackets as in a URL. */
+/** Returns true for `localhost` and for loopback addresses, also in brackets as in a URL. */
 export function isLoopbackHost(host: string): boolean {
   const bare = host.replace(/^\[|\]$/g, '').toLowerCase()
   if (bare === 'localhost') return true

@@ -1,14 +1,14 @@
-/** How commands print: aligned columns for people, one JSON object a line for programs. */
+/** Prints the output of commands: aligned columns for people, one JSON object per line for programs. */
 import { csvLine, flatRow } from '../../base/csv.ts'
 import { CELL_CHARACTERS_MAX } from '../limits.ts'
 import type { CommandIo } from './command.ts'
 
-// Control characters, and what changes the direction of text: a stored name must not steer a terminal.
+// Control characters and bidirectional controls. A stored name must not control the terminal.
 const UNPRINTABLE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu
 
 /**
- * Prints a record with a line for each value, or rows below their names, or as JSON lines. Names of values
- * are in snake_case, in the order of printing.
+ * Prints a record with one line per value, rows as a table with a header, or either as JSON lines. Names of values are
+ * in snake_case and are printed in their order.
  */
 export function print(io: CommandIo, printed: object, isJson: boolean): void {
   if (isJson) for (const row of listOf(printed)) io.out(`${JSON.stringify(row)}\n`)
@@ -16,7 +16,7 @@ export function print(io: CommandIo, printed: object, isJson: boolean): void {
   else printRecord(io, printed)
 }
 
-/** Prints rows as comma-separated values below the names of all columns, in the order in which they come. */
+/** Prints rows as comma-separated values, after a header with the names of all columns in their order of appearance. */
 export function printCsv(io: CommandIo, rows: readonly object[]): void {
   const cells = rows.map(flatRow)
   const names = [...new Set(cells.flatMap((row) => [...row.keys()]))]
@@ -50,17 +50,17 @@ function printRecord(io: CommandIo, record: object): void {
   }
 }
 
-/** Indented JSON that no terminal obeys. */
+/** Returns indented JSON without control characters. */
 export function printableJson(value: unknown): string {
   return JSON.stringify(value, null, 2).split('\n').map(printable).join('\n')
 }
 
-/** A text without anything that a terminal would obey. */
+/** Replaces the characters of a text that could control a terminal. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, '\ufffd')
 }
 
-/** ISO 8601, UTC; '' for null. */
+/** Formats a time as ISO 8601 in UTC. Returns '' for null. */
 export function isoTime(timeMs: number | null): string {
   return timeMs === null ? '' : new Date(timeMs).toISOString()
 }

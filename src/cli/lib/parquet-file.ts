@@ -1,20 +1,20 @@
-/** Writes exported events as a Parquet file, a group of rows at a time. The only door to hyparquet-writer. */
+/** Writes exported events to a Parquet file, one row group at a time. Only this module imports hyparquet-writer. */
 import type { parquetWriteRows as WriteRows } from 'hyparquet-writer'
 import { VERSION } from '../../base/version.ts'
 import type { ExportedEvent } from '../../rules/events/exported-event.ts'
 
-/** Rows that are in memory at a time. */
+/** Number of rows in memory at once. */
 const GROUP_ROWS = 50_000
 
 const TEXT = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const
-/** An instant: programs that only know `converted_type` may take it for a time without a zone. */
+/** A point in time. Programs that know only `converted_type` may read it as a time without a zone. */
 const INSTANT = {
   type: 'INT64',
   converted_type: 'TIMESTAMP_MILLIS',
   logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MILLIS' },
 } as const
 
-// An export without events has no first row to guess from, so the types are said.
+// The types are explicit, because an export without events has no first row to infer them from.
 const COLUMNS: readonly Column[] = [
   ...columns({ type: 'INT64' }, 'id'),
   ...columns(TEXT, 'uuid', 'event', 'distinct_id', 'person_id'),
@@ -24,7 +24,7 @@ const COLUMNS: readonly Column[] = [
 
 /** Writes all events to a new file. Properties are JSON text, times are UTC. */
 export async function writeParquet(path: string, events: Iterable<ExportedEvent>): Promise<void> {
-  // Only now: no other command shall wait for it to be loaded.
+  // Loaded late, so that other commands do not wait for it.
   const { fileWriter, parquetWriteRows } = await import('hyparquet-writer')
   await parquetWriteRows({
     writer: fileWriter(path),

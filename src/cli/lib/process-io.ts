@@ -1,4 +1,4 @@
-/** The real process behind `CommandIo`. */
+/** Implements `CommandIo` for the real process. */
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { createInterface } from 'node:readline/promises'
@@ -6,13 +6,13 @@ import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { machineMemoryBytes } from '../../base/memory/machine-memory.ts'
 import type { CommandIo } from './command.ts'
 
-/** Interrupts closer together than this are one. */
+/** Interrupts that arrive within this time count as one. */
 const ECHO_MS = 500
 
-/** Standard streams, environment and signals of this process. */
+/** Creates the `CommandIo` of this process. */
 export function createProcessIo(): CommandIo {
-  // The reader of a pipe may leave early (`tenrec event list | head`): that is no failure. A daemon goes
-  // on without its output.
+  // The reader of a pipe may end early (`tenrec event list | head`), which is not a failure. A daemon continues
+  // without its output.
   let isDaemon = false
   process.stdout.on('error', (error: Error) => {
     if (isDaemon) return
@@ -45,7 +45,7 @@ export function createProcessIo(): CommandIo {
       const { stdin } = process
       stdin.once('close', listener)
       stdin.once('end', listener)
-      // What is written to it means nothing; reading it shows where it ends.
+      // The input is ignored. It is read only to notice its end.
       stdin.resume()
       return () => {
         stdin.off('close', listener)
@@ -60,11 +60,11 @@ export function createProcessIo(): CommandIo {
   }
 }
 
-/** The question goes to stderr, so that the output stays clean. */
+/** Asks on standard error, so that the question does not become part of the output. */
 async function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr })
   try {
-    // Also ends when the input does, or is interrupted.
+    // Also resolves at the end of the input, or when it is interrupted.
     const ended = once(lines, 'close').then(() => '')
     return await Promise.race([lines.question(question), ended])
   } finally {
@@ -72,14 +72,14 @@ async function ask(question: string): Promise<string> {
   }
 }
 
-/** Ends the process once everything that was written has left it. */
+/** Ends the process after all output has been flushed. */
 export function exitWhenWritten(exitCode: number): void {
   process.stdout.write('', () => process.stderr.write('', () => process.exit(exitCode)))
 }
 
 /**
- * One Ctrl-C under `npm start` arrives twice, from the terminal and from npm, and must not count as the
- * second signal that stops at once.
+ * Under `npm start`, one Ctrl-C arrives twice, from the terminal and from npm. The second one must not count as the
+ * second signal, which stops the process at once.
  */
 function withoutEchoes(listener: () => void): (name: NodeJS.Signals) => void {
   let interruptedAtMs = Number.NEGATIVE_INFINITY

@@ -1,6 +1,6 @@
 /**
- * Shows on standard error how far a long command is: a bar that is drawn over itself on a terminal, a
- * plain line every ten seconds elsewhere, with the rate and the time that is left.
+ * Shows the progress of a long command on standard error, with the rate and the remaining time: a bar that is redrawn
+ * in place on a terminal, and a plain line every ten seconds elsewhere.
  */
 import type { CommandIo } from './command.ts'
 
@@ -9,10 +9,10 @@ const LINE_MS = 10_000
 const BAR_CELLS = 24
 const MEBIBYTE = 1024 ** 2
 
-/** What is counted. */
+/** The unit of the progress. */
 export type ProgressUnit = 'bytes' | 'events'
 
-/** Does work that says how far it is, and clears the bar behind it. Rejects as the work does. */
+/** Runs `work`, which reports its progress, and clears the bar afterwards. Rejects if the work rejects. */
 export async function withProgress<T>(
   io: CommandIo,
   label: string,
@@ -44,7 +44,7 @@ export class Progress {
     this.#shownAtMs = this.#startedAtMs
   }
 
-  /** `total` null: not known. Cost: next to nothing unless it is time to show something. */
+  /** Updates the progress. `total` is null if it is not known. Most calls return immediately. */
   update(done: number, total: number | null = null): void {
     const nowMs = this.#io.clock.monotonic()
     const isTerminal = this.#io.isErrorTerminal === true
@@ -66,7 +66,7 @@ export class Progress {
   }
 }
 
-/** For people: `12.3 MiB` or `1,234 events`. */
+/** Formats an amount for people, such as `12.3 MiB` or `1,234 events`. */
 function amount(value: number, unit: ProgressUnit): string {
   if (unit === 'events') return `${Math.round(value).toLocaleString('en')} events`
   return `${(value / MEBIBYTE).toLocaleString('en', { maximumFractionDigits: 1 })} MiB`

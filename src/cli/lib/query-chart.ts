@@ -1,23 +1,23 @@
-/** Small charts of characters for tables on a terminal. */
+/** Draws small charts with characters, for tables on a terminal. */
 import type { JsonObject } from '../../base/json.ts'
 import { BAR_COLUMNS_MAX } from '../limits.ts'
 import type { CommandInput } from './command.ts'
 
 const COLUMNS_DEFAULT = 80
 const BAR_COLUMNS_MIN = 10
-/** An eighth of a column, two eighths, and so on. */
+/** Blocks that fill one eighth of a column, two eighths, and so on. */
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const
 const HEIGHTS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'] as const
 
-/** A bar of `columns` characters for the largest number, shorter in proportion for another. */
+/** Returns a bar of `columns` characters for the largest number, and a proportionally shorter one for others. */
 export function bar(value: number, largest: number, columns: number): string {
   if (!(value > 0) || !(largest > 0)) return ''
-  // Something is told from nothing.
+  // A small value must look different from zero.
   const eighths = Math.max(1, Math.round((Math.min(value, largest) / largest) * columns * 8))
   return '█'.repeat(eighths >> 3) + (EIGHTHS[eighths & 7] ?? '')
 }
 
-/** A character for each share from 0 to 1; of many for the largest of some neighbours each. */
+/** Returns one character per share from 0 to 1. Of many shares, neighbors share the character of the largest. */
 export function heights(shares: readonly number[]): string {
   const last = HEIGHTS.length - 1
   const step = (share: number): number => Math.min(last, Math.max(0, Math.round(share * last)))
@@ -29,7 +29,7 @@ export function heights(shares: readonly number[]): string {
   return text
 }
 
-/** Rows; people at a terminal see bars for one of the columns, if there is such a one, besides. */
+/** Adds bars for a column to rows, if they are printed on a terminal and have the column. */
 export function withBars(
   { io, isJson }: CommandInput,
   rows: readonly JsonObject[],
@@ -44,7 +44,7 @@ export function withBars(
   })
 }
 
-/** What the other columns leave. */
+/** Returns the width that the other columns leave. */
 function barColumns(rows: readonly JsonObject[], terminalColumns: number): number {
   const names = Object.keys(rows[0] ?? {})
   const widths = names.map((name) =>

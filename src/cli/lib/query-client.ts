@@ -1,4 +1,4 @@
-/** Questions of `tenrec query`: numbers from the query route of a daemon, persons from its analytic routes. */
+/** Runs the queries of `tenrec query`: numbers from the query route of a daemon, persons from its analytic routes. */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf, parseJson } from '../../base/json.ts'
 import { PAGE_EVENTS_MAX } from '../../base/limits.ts'
@@ -10,7 +10,7 @@ import { print, printable, printCsv } from './output.ts'
 import { withBars } from './query-chart.ts'
 
 const LIMIT_DEFAULT = 20
-/** Sign of a condition -> operator of a filter; the longer ones first. */
+/** Maps the sign of a condition to the operator of a filter. Longer signs come first. */
 const OPERATORS: readonly (readonly [sign: string, operator: string])[] = [
   ['!=', 'is_not'],
   ['>=', 'gte'],
@@ -21,31 +21,31 @@ const OPERATORS: readonly (readonly [sign: string, operator: string])[] = [
   ['<', 'lt'],
 ]
 
-/** Options of every question. */
+/** Returns the options of every query command. */
 export function questionOptions(): OptionTexts {
   return {
     ...PROJECT_OPTION,
     '--where CONDITION':
-      'Only events with such a property: plan=pro, also !=, ~ (contains), >, >=, <, <=.',
-    '--properties JSON': 'Property filters as the API takes them, instead of --where.',
-    '--persons': 'Print the persons behind the numbers.',
-    '--limit N': `At most so many persons, or ways of paths; without it ${LIMIT_DEFAULT}.`,
+      'Only events whose property meets a condition, such as plan=pro. Operators: =, !=, ~ (contains), >, >=, <, <=.',
+    '--properties JSON': 'Property filters in the format of the API, instead of --where.',
+    '--persons': 'List the persons behind the numbers.',
+    '--limit N': `Maximum number of persons, or of steps between items of paths, to print. Default: ${LIMIT_DEFAULT}.`,
     ...ANSWER_OPTIONS,
-    '--csv': 'Print comma-separated values, with a line of names.',
+    '--csv': 'Print comma-separated values with a header line.',
   }
 }
 
-/** The number of `--limit`. Throws `UsageError`. */
+/** Returns the number in `--limit`. Throws `UsageError`. */
 export function limitOf(input: CommandInput): number {
   return Math.min(input.id('limit', LIMIT_DEFAULT), QUERY_ROWS_MAX)
 }
 
-/** Whether people read what is printed. */
+/** Returns whether the output is a table for people. */
 export function isTable(input: CommandInput): boolean {
   return !input.isJson && !input.has('csv')
 }
 
-/** Prints rows as the options want them; on a terminal with bars for a column, if they have it. */
+/** Prints rows in the requested format. On a terminal, it adds bars for `column` if the rows have it. */
 export function printRows(
   input: CommandInput,
   rows: readonly JsonObject[],
@@ -56,20 +56,20 @@ export function printRows(
   else print(io, column === undefined ? rows : withBars(input, rows, column), isJson)
 }
 
-/** What a daemon knows of a project, with the filters of one command line. */
+/** Queries a daemon about a project, with the filters of one command line. */
 export class QueryClient {
   readonly #input: CommandInput
   readonly #client: DaemonClient
   readonly #filters: JsonObject
 
-  /** Throws `UsageError` for options that cannot be used, and as `DaemonClient`. */
+  /** Throws `UsageError` for options that are not valid, and the errors of `DaemonClient`. */
   constructor(input: CommandInput) {
     this.#input = input
     this.#filters = filtersOf(input)
     this.#client = new DaemonClient(input)
   }
 
-  /** The items that a query answers. Needs a key with `query:read`. Throws `OperatorError`. */
+  /** Returns the results of a query. Requires a key with `query:read`. Throws `OperatorError`. */
   async results(query: JsonObject): Promise<readonly JsonObject[]> {
     const body = { query: { ...query, ...this.#filters } }
     const { results } = await this.#client.ask('POST', `${this.#client.projectPath}query/`, body)
@@ -77,8 +77,8 @@ export class QueryClient {
   }
 
   /**
-   * Prints the persons that an analytic route (`funnel`, `path`, ...) answers, with their values. Lists and
-   * objects of the parameters go as JSON. Answers the exit code, 0. Throws `OperatorError`.
+   * Prints the persons that an analytic route (`funnel`, `path`, ...) returns, with their values. Parameters that are
+   * lists or objects are sent as JSON. Returns the exit code, 0. Throws `OperatorError`.
    */
   async printPersons(route: string, parameters: JsonObject): Promise<number> {
     const query = new URLSearchParams()
@@ -97,9 +97,8 @@ export class QueryClient {
   }
 
   /**
-   * Says of the events that nobody had whether they were ever seen; a name that is mistyped looks like a
-   * quiet week otherwise. `missed`: those that nobody had; without it all that were asked for. Answers the
-   * exit code, 0.
+   * Reports events that never existed, because a mistyped name would otherwise look like a week without events.
+   * `missed` lists the events that nobody had. By default, these are all events of the query. Returns the exit code, 0.
    */
   async finish(
     missed: readonly string[] = [...this.#input.operands, this.#input.text('returning') ?? '*'],
@@ -112,19 +111,19 @@ export class QueryClient {
     return 0
   }
 
-  /** What to say of an event that was never seen; null for one that was, or when the key may not read events. */
+  /** Returns a message about an event that never existed, or null if it existed or the key may not read events. */
   async #unseen(name: string): Promise<string | null> {
     if ((await this.#newestNames(`event=${encodeURIComponent(name)}&limit=1`))?.length !== 0)
       return null
     const known = (await this.#newestNames(`limit=${PAGE_EVENTS_MAX}`)) ?? []
     const near = closestWord(name, known)
     const others = known.slice(0, QUERY_NAMES_SHOWN_MAX).join(', ')
-    const hint = near === undefined ? `the newest ones are ${others}` : `did you mean ${near}?`
-    const told = known.length === 0 ? 'the project has no events' : hint
-    return `tenrec: no event ${printable(JSON.stringify(name))} was ever seen; ${printable(told)}\n`
+    const hint = near === undefined ? `The newest events are ${others}.` : `Did you mean ${near}?`
+    const told = known.length === 0 ? 'The project has no events.' : hint
+    return `tenrec: There was never an event ${printable(JSON.stringify(name))}. ${printable(told)}\n`
   }
 
-  /** The different names of the events of a page, newest first; null when it cannot be read. */
+  /** Returns the distinct names of the events on a page, newest first, or null if the page cannot be read. */
   async #newestNames(query: string): Promise<readonly string[] | null> {
     try {
       const path = `${this.#client.projectPath}events/?${query}`
@@ -137,7 +136,7 @@ export class QueryClient {
   }
 }
 
-/** A series of events of one name; `*` is every event. */
+/** Returns a series of the events with one name. `*` stands for every event. */
 export function seriesOf(name: string, order = 0): JsonObject {
   return { id: name === '*' ? null : name, type: 'events', order }
 }
@@ -146,12 +145,12 @@ function filtersOf(input: CommandInput): JsonObject {
   const json = input.text('properties')
   const where = input.text('where')
   if (json !== undefined && where !== undefined) {
-    throw new UsageError('--where and --properties exclude each other')
+    throw new UsageError('--where and --properties cannot be combined.')
   }
   if (where !== undefined) return { properties: [condition(where)] }
   if (json === undefined) return {}
   const properties = parseJson(json)
-  if (properties === undefined) throw new UsageError('--properties must be JSON')
+  if (properties === undefined) throw new UsageError('--properties must be JSON.')
   return { properties }
 }
 
@@ -161,7 +160,7 @@ function condition(text: string): JsonObject {
     const at = text.indexOf(sign)
     if (at > 0 && (found === null || at < found.at)) found = { at, sign, operator }
   }
-  if (found === null) throw new UsageError('--where must be a condition such as plan=pro')
+  if (found === null) throw new UsageError('--where must be a condition such as plan=pro.')
   const { at, sign, operator } = found
   return { key: text.slice(0, at), operator, value: text.slice(at + sign.length), type: 'event' }
 }

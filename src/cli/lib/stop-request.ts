@@ -1,16 +1,16 @@
-/** Listens for the signals that ask a daemon to stop. */
+/** Listens for the signals that stop a daemon. */
 import type { CommandIo } from './command.ts'
 
-/** A request to stop that may come at any time. */
+/** A request to stop, which may arrive at any time. */
 export interface StopRequest {
   readonly requested: Promise<void>
-  /** Asks for it from within the process. */
+  /** Requests the stop from within the process. */
   request(): void
   /** Stops listening. */
   forget(): void
 }
 
-/** Listens from the beginning, so that a signal during the start is not lost. A second signal ends the process. */
+/** Starts to listen, also during the start of a daemon. A second signal ends the process at once. */
 export function watchStopSignals(io: CommandIo): StopRequest {
   let isRequested = false
   let resolveRequest: () => void = () => {}

@@ -1,7 +1,7 @@
 /**
- * Umami's tables as lines of an import: CSV with a header, or rows as JSON objects, one a line. One line
- * comes out for each line of the file, empty for the header, for what is left out and for the further lines
- * of a record, so that numbers of lines stay what they are.
+ * Converts tables of Umami to lines of an import. A table is CSV with a header, or one JSON object per line. There is
+ * one output line for each line of the file, so that line numbers stay the same. The output line is empty for the
+ * header, for lines that are left out, and for the further lines of a record.
  */
 
 import { isUtf8 } from 'node:buffer'
@@ -18,7 +18,7 @@ import {
 import { IMPORT_EVENT_DATA_MAX, IMPORT_RECORD_CHARACTERS_MAX } from '../limits.ts'
 import { type FaultListener, NOT_UTF8 } from './import-batch.ts'
 
-/** Blocks of whole lines of a file. */
+/** Blocks with whole lines of a file. */
 export type LineBlocks = AsyncIterable<Buffer>
 
 /** Properties of events by `event_id`. */
@@ -28,8 +28,7 @@ const EVENT_DATA_COLUMNS = ['data_key', 'string_value', 'number_value']
 const NO_DATA: JsonObject = {}
 
 /**
- * The lines of a file of `website_event`, in blocks. Rejects with `OperatorError` for another table, and
- * for a record that is too long.
+ * Converts a file with the table `website_event` to lines, in blocks. Rejects with `OperatorError` for another table.
  */
 export async function* umamiLines(
   blocks: LineBlocks,
@@ -39,7 +38,7 @@ export async function* umamiLines(
 ): AsyncGenerator<Buffer> {
   for await (const rows of rowsOf(blocks, path, UMAMI_COLUMNS, onFault)) {
     const lines = rows.map(({ row, line, lineCount }) => {
-      // What follows has the numbers of its lines in the file.
+      // Keeps the line numbers of the following lines.
       const rest = '\n'.repeat(lineCount)
       if (row === null) return rest
       const event = umamiEvent(row, data.get(row.get('event_id') ?? '') ?? NO_DATA)
@@ -51,7 +50,7 @@ export async function* umamiLines(
   }
 }
 
-/** What a file of `event_data` says. Rejects as `umamiLines`, and with `OperatorError` for too many values. */
+/** Reads a file with the table `event_data`. Rejects like `umamiLines`, and if there are too many values. */
 export async function readUmamiEventData(
   blocks: LineBlocks,
   path: string,
@@ -64,10 +63,12 @@ export async function readUmamiEventData(
       if (row === null) continue
       if (++count > IMPORT_EVENT_DATA_MAX) {
         const most = IMPORT_EVENT_DATA_MAX.toLocaleString('en')
-        throw new OperatorError(`${path} has more than ${most} values: import month by month`)
+        throw new OperatorError(
+          `${path} has more than ${most} values. Export and import the table month by month.`,
+        )
       }
       const [event, name, value] = umamiEventData(row)
-      // A name such as __proto__ is a name like any other.
+      // A name such as __proto__ must become an ordinary property.
       Object.defineProperty(
         getOrAdd(data, event, () => ({})),
         name,
@@ -82,15 +83,15 @@ export async function readUmamiEventData(
   return data
 }
 
-/** A record of a table, on its lines of the file. */
+/** A record of a table, with its lines in the file. */
 interface FileRow {
-  /** Null for what is no row: the header, empty lines, faults. */
+  /** Null for the header, for empty lines, and for records with faults. */
   readonly row: UmamiRow | null
   readonly line: number
   readonly lineCount: number
 }
 
-/** The rows of each block. */
+/** Yields the rows of each block. */
 async function* rowsOf(
   blocks: LineBlocks,
   path: string,
@@ -143,13 +144,13 @@ function checkedColumns(
   const twice = columns.find((name, index) => name !== '' && columns.indexOf(name) !== index)
   if (twice !== undefined) {
     throw new OperatorError(
-      `${path} has two columns ${twice}, and nothing says which one is meant: name the columns of each table in the query (docs/MIGRATING.md)`,
+      `${path} has two columns named ${twice}. Name the columns of each table in the query, as described in docs/MIGRATING.md.`,
     )
   }
   const missing = needed.filter((name) => !columns.includes(name))
   if (missing.length === 0) return columns
   throw new OperatorError(
-    `${path} has no column ${missing.join(', ')}: it is not the table that holds events one by one (docs/MIGRATING.md)`,
+    `${path} has no column ${missing.join(', ')}, so it is not the table with one row for each event. See docs/MIGRATING.md.`,
   )
 }
 

@@ -1,7 +1,7 @@
 /**
- * Opens the store for one command, beside a running daemon or without one. Every command that
- * writes users, projects, keys, roles or flags comes through here and takes its entry in the audit
- * log into the transaction of the change; changes that go through a daemon are noted there.
+ * Opens the store for one command, whether or not a daemon runs. Every command that writes users, projects, keys, roles
+ * or flags uses this module, and writes its audit log entry in the transaction of the change. The daemon logs the
+ * changes that go through it.
  */
 import { userInfo } from 'node:os'
 import { requireFreeDisk } from '../../base/disk-space.ts'
@@ -15,9 +15,9 @@ import { OBJECT_ID_CHARACTERS_MAX } from '../limits.ts'
 import type { CommandInput } from './command.ts'
 
 /**
- * Runs `action` with the store and closes it. `isWriting`: only if the disk has room; `action` then
- * stores its `commandEntry` with what it changes. Throws `OperatorError` for a store that cannot be
- * opened, and what `action` throws.
+ * Runs `action` with the store, and closes the store. With `isWriting`, the disk must have free space, and `action`
+ * must store its `commandEntry` together with the change. Throws `OperatorError` if the store cannot be opened, and
+ * the errors of `action`.
  */
 export function withStore<T>(
   input: CommandInput,
@@ -35,7 +35,7 @@ export function withStore<T>(
   })
 }
 
-/** Reads users, projects, keys or roles. Throws as `withStore`. */
+/** Reads users, projects, keys or roles. Throws the errors of `withStore`. */
 export function readOrganization<T>(
   input: CommandInput,
   action: (store: OrganizationStore) => T,
@@ -43,16 +43,16 @@ export function readOrganization<T>(
   return withStore(input, false, ({ organization }) => action(organization))
 }
 
-/** A project by its number. Throws `OperatorError` when there is none, with a `hint`, and as `withStore`. */
+/** Returns a project by its ID. Throws `OperatorError` with `hint` if there is none, and the errors of `withStore`. */
 export async function projectOf(input: CommandInput, id: number, hint = ''): Promise<Project> {
   const project = await readOrganization(input, ({ projects }) => projects.project(id))
   if (project !== null) return project
-  throw new OperatorError(`there is no project ${id}${hint}`)
+  throw new OperatorError(`There is no project ${id}.${hint}`)
 }
 
 /**
- * Changes users, projects, keys or roles in one transaction with the command's entry in the audit
- * log. Throws as `withStore`.
+ * Changes users, projects, keys or roles, in one transaction with the audit log entry of the command. Throws the errors
+ * of `withStore`.
  */
 export function changeOrganization<T>(
   input: CommandInput,
@@ -67,20 +67,20 @@ export function changeOrganization<T>(
 }
 
 /**
- * Leaves the entry of a command that has made or changed a whole store, which must be of the
- * current format.
+ * Writes the audit log entry of a command that created or changed a whole store. The store must have the current
+ * format.
  */
 export function noteInStore(input: CommandInput, objectId: string | null): Promise<void> {
   const { dataDir, io } = input
   const request = { dataDir, environments: ['flags'], isWriting: true, clock: io.clock } as const
   return openStore(request, ({ organization, path }) => {
-    // The catalogue of a cluster is not this command's: it is there without the store, too.
+    // In a cluster, the catalogue exists independently of this store, and the command did not change it.
     if (SHARED_CATALOGUE.place(path) !== null) return
     organization.audit.append([{ ...commandEntry(input, null), objectId }])
   })
 }
 
-/** The entry of a command that has changed something; `projectId` where it is about one project. */
+/** Returns the audit log entry of a command. `projectId` is the project of the change, or null. */
 export function commandEntry(input: CommandInput, projectId: number | null): AuditEntry {
   return {
     atMs: input.io.clock.now(),
@@ -97,7 +97,7 @@ export function commandEntry(input: CommandInput, projectId: number | null): Aud
   }
 }
 
-/** A service account may have a number only. */
+/** Returns the name of the account, or its number, because a service account may have no name. */
 function accountName(): string {
   try {
     return userInfo().username

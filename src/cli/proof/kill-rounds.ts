@@ -1,6 +1,6 @@
 /**
- * The kills of a proof, and the comparison behind them. An event that was acknowledged is never sent again before the
- * first comparison: that would hide its loss.
+ * The kills of a proof, and the comparison after them. An acknowledged event is never sent again before the first
+ * comparison, because that would hide its loss.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
@@ -11,54 +11,54 @@ import type { ProofDaemon, ProofLauncher } from './proof-daemon.ts'
 import { type Comparison, ProofLedger, type Random, seededRandom } from './proof-ledger.ts'
 import { type LoadOptions, ProofLoad, type Statuses, settle } from './proof-load.ts'
 
-/** When a daemon is killed. */
+/** The moments at which a daemon is killed. */
 const KILL_MOMENTS = ['at_random', 'after_an_answer', 'while_stopping', 'while_starting'] as const
 /** One of `KILL_MOMENTS`. */
 export type KillMoment = (typeof KILL_MOMENTS)[number]
 
-/** Of 100 kills, so many come at this moment; the others come at random. */
+/** Percentage of the kills for each moment. All other kills are at random. */
 const CHANCES: readonly (readonly [KillMoment, number])[] = [
   ['after_an_answer', 35],
   ['while_stopping', 15],
   ['while_starting', 15],
 ]
-/** The part of runs under load that begin with an answer. */
+/** Share of the runs under load that wait for an answer first. */
 const ANSWERED_PART = 0.85
-/** The shortest run under load. */
+/** Shortest run under load. */
 const RUN_MS_MIN = 20
-/** A stop is cut short within this time. */
+/** Latest kill during a stop. */
 const STOPPING_LATEST_MS = 100
-/** A start is cut short within this time, or within what the last start took. */
+/** Earliest kill during a start. The latest is the duration of the last start, at most `STARTING_LATEST_MS`. */
 const STARTING_EARLIEST_MS = 20
 const STARTING_LATEST_MS = 2000
-/** The part of acknowledged events that is sent again at the end: each must still be there once. */
+/** Share of the acknowledged events that are sent again at the end. Each must still be stored once. */
 const REPEATED_PART = 0.05
 const LOOK_MS = 50
 const MARK_EVENT = 'end of the proof'
 
-/** What is to be done. */
+/** The plan of a proof. */
 export interface KillPlan {
   readonly launcher: ProofLauncher
   readonly clock: Pick<Clock, 'monotonic'>
   readonly kills: number
-  /** The longest run under load. */
+  /** Longest run under load, in seconds. */
   readonly seconds: number
   readonly connections: number
   readonly seed: number
   readonly projectKey: string
   readonly personalKey: string
-  /** Told after each kill. */
+  /** Called after each kill. */
   readonly onKill: (kill: number, moment: KillMoment, acknowledgedCount: number) => void
-  /** Asked now and then: true ends the proof with an `OperatorError`. */
+  /** Polled regularly. If it returns true, the proof ends with an `OperatorError`. */
   readonly isStopped: () => boolean
 }
 
-/** What came of it. */
+/** The result of a proof. */
 export interface KillOutcome {
   readonly moments: Readonly<Record<KillMoment, number>>
   readonly sentCount: number
   readonly acknowledgedCount: number
-  /** Events that had no answer when the kills were over. They were sent again. */
+  /** Events without an answer after the last kill. They were sent again. */
   readonly unansweredCount: number
   readonly lost: readonly string[]
   readonly doubled: readonly string[]
@@ -70,10 +70,10 @@ export interface KillOutcome {
   readonly longestRecoveryMs: number
 }
 
-/** Carries a plan out. Throws `OperatorError` when a daemon does not start, or when it is stopped. */
+/** Executes a plan. Throws `OperatorError` if a daemon does not start, or if the proof is stopped. */
 export async function killAndCompare(plan: KillPlan): Promise<KillOutcome> {
   const rounds = new KillRounds(plan)
-  // Some daemons end before they are killed: those that were stopping, or are in trouble.
+  // Some daemons end before they are killed, because they were stopping or have failed.
   const roundsMax = plan.kills * 2 + 10
   let kills = 0
   for (let round = 0; kills < plan.kills && round < roundsMax; round++) {
@@ -86,7 +86,7 @@ export async function killAndCompare(plan: KillPlan): Promise<KillOutcome> {
 class KillRounds {
   readonly ledger: ProofLedger
   readonly #plan: KillPlan
-  /** Chooses the kills; what the load draws depends on the machine. */
+  /** Generator for the kills. The load has its own generator, because its use depends on the machine. */
   readonly #random: Random
   readonly #loadRandom: Random
   readonly #moments = Object.fromEntries(KILL_MOMENTS.map((moment) => [moment, 0])) as Record<
@@ -106,7 +106,7 @@ class KillRounds {
     this.ledger = new ProofLedger(this.#loadRandom)
   }
 
-  /** One start and one kill. Null when the daemon ended before it was killed. */
+  /** Starts a daemon and kills it. Returns null if the daemon ended before it was killed. */
   async run(): Promise<KillMoment | null> {
     const moment = this.#chooseMoment()
     const isKilled =
@@ -127,7 +127,7 @@ class KillRounds {
     const daemon = await this.#start()
     const load = new ProofLoad(this.#loadOptions(daemon))
     try {
-      // Now and then a kill comes so early that nothing was acknowledged.
+      // Sometimes, a kill comes before anything is acknowledged.
       if (this.#random() < ANSWERED_PART) await this.#answered(daemon, load)
       await this.#pause(daemon, this.#between(RUN_MS_MIN, this.#plan.seconds * 1000))
       if (moment === 'after_an_answer') await this.#answered(daemon, load)
@@ -179,7 +179,7 @@ class KillRounds {
     this.#check()
     const daemon = await this.#plan.launcher.start()
     this.#startMs = daemon.startMs
-    // The first start makes the store; the others recover it.
+    // The first start creates the store. Later starts recover it.
     if (!this.#isFirst) {
       this.#longestRecoveryMs = Math.max(this.#longestRecoveryMs, daemon.startMs)
     }
@@ -216,7 +216,7 @@ class KillRounds {
     await Promise.race([load.nextAcknowledgement(), ended])
   }
 
-  /** Ends early with the daemon, or when the proof is stopped. */
+  /** Waits, but returns early if the daemon ends or the proof is stopped. */
   async #pause({ ended }: ProofDaemon, ms: number): Promise<void> {
     const { clock, isStopped } = this.#plan
     const endMs = clock.monotonic() + ms
@@ -232,10 +232,11 @@ class KillRounds {
   }
 
   #check(): void {
-    if (this.#plan.isStopped()) throw new OperatorError('stopped before the proof was complete')
+    if (this.#plan.isStopped())
+      throw new OperatorError('The proof was stopped before it was complete.')
   }
 
-  /** Resolves when reads show everything that was accepted before. Throws `OperatorError`. */
+  /** Resolves when all events that were accepted before can be read. Throws `OperatorError`. */
   async #untilProcessed({ url }: ProofDaemon): Promise<void> {
     const { projectKey, clock } = this.#plan
     const uuid = crypto.randomUUID()
@@ -244,7 +245,8 @@ class KillRounds {
       method: 'POST',
       body: JSON.stringify(mark),
     })
-    if (status !== 200) throw new OperatorError(`the daemon answered ${status} at the end`)
+    if (status !== 200)
+      throw new OperatorError(`The daemon answered the last event of the proof with ${status}.`)
     const deadlineMs = clock.monotonic() + PROOF_PROCESSING_MS_MAX
     while (clock.monotonic() < deadlineMs) {
       this.#check()
@@ -253,7 +255,7 @@ class KillRounds {
       if (answer.status === 200) return
       await sleep(LOOK_MS)
     }
-    throw new OperatorError('events that were accepted cannot be read after minutes')
+    throw new OperatorError('Accepted events could not be read within several minutes.')
   }
 
   async #compare({ url }: ProofDaemon): Promise<Comparison> {
@@ -261,7 +263,9 @@ class KillRounds {
     if (answer.status === 200 && answer.body !== null) {
       return this.ledger.compare(eventsIn(answer.body))
     }
-    throw new OperatorError(`the events cannot be read: the daemon answered ${answer.status}`)
+    throw new OperatorError(
+      `The events cannot be read, because the daemon answered ${answer.status}.`,
+    )
   }
 
   #ask(url: string): Promise<Response> {
@@ -269,7 +273,7 @@ class KillRounds {
   }
 }
 
-/** The events of an export but for the marks of the proof. An export that is cut off throws. */
+/** Yields the events of an export, except the marks of the proof. Throws if the export is cut off. */
 async function* eventsIn(body: ReadableStream<Uint8Array>): AsyncGenerator<unknown> {
   const decoder = new TextDecoder()
   let rest = ''

@@ -1,4 +1,4 @@
-/** The daemon of a proof: this very program, as a child process that is killed at any moment. */
+/** The daemon of a proof: this program as a child process, which may be killed at any moment. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,14 +9,14 @@ import { PROOF_START_MS_MAX } from '../limits.ts'
 
 const LAST_LINES = 20
 
-/** The signal that ended a process; null when it ended by itself. */
+/** The signal that ended a process, or null if it ended by itself. */
 export type Ending = NodeJS.Signals | null
 
 /** A daemon that is ready. */
 export interface ProofDaemon {
   /** Without a slash at its end. */
   readonly url: string
-  /** From its start until it was ready. */
+  /** Time in milliseconds from its start until it was ready. */
   readonly startMs: number
   /** Resolves when the process has ended, with the signal that ended it. */
   readonly ended: Promise<Ending>
@@ -24,32 +24,32 @@ export interface ProofDaemon {
   signal(name: 'SIGTERM' | 'SIGKILL'): void
 }
 
-/** What starts the daemon of a proof, each time with the same data. */
+/** Starts the daemon of a proof, each time with the same data. */
 export interface ProofLauncher {
-  /** Throws `OperatorError` with its last words when it does not get ready. */
+  /** Starts a daemon. Throws `OperatorError` with its last output if it does not become ready. */
   start(): Promise<ProofDaemon>
-  /** Starts one and kills it so many milliseconds later, ready or not. */
+  /** Starts a daemon, and kills it after `delayMs`, whether or not it is ready. */
   startAndKill(delayMs: number): Promise<Ending>
 }
 
-/** What a daemon is started with. */
+/** Options for starting a daemon. */
 export interface LauncherOptions {
-  /** What starts this program, without arguments. */
+  /** Command that starts this program, without arguments. */
   readonly program: readonly string[]
-  /** The words of `tenrec serve`. */
+  /** Arguments of `tenrec serve`. */
   readonly words: readonly string[]
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly clock: Pick<Clock, 'monotonic'>
 }
 
-/** What started this process, without its arguments. */
+/** Returns the command that started this process, without its arguments. */
 export async function ownProgram(): Promise<readonly string[]> {
   const { isSea } = await import('node:sea')
   if (isSea()) return [process.execPath]
   return [process.execPath, ...process.execArgv, process.argv[1] ?? '']
 }
 
-/** Starts this program's daemon. Whatever it started ends with this process. */
+/** Starts daemons of this program. They end with this process. */
 export class ChildLauncher implements ProofLauncher {
   readonly #options: LauncherOptions
   #child: ChildProcess | null = null
@@ -100,7 +100,7 @@ export class ChildLauncher implements ProofLauncher {
   }
 }
 
-/** The last lines that a process wrote. */
+/** Keeps the last lines that a process wrote. */
 class Lines {
   readonly last: string[] = []
   onLine: (line: string) => void = () => {}
@@ -141,10 +141,12 @@ async function untilReady(
   await ended
   // The last lines may come after the end.
   await sleep(100)
-  throw new OperatorError(`the daemon did not get ready:\n${lines.last.join('\n')}`)
+  throw new OperatorError(
+    `The daemon did not become ready. Its last output was:\n${lines.last.join('\n')}`,
+  )
 }
 
-/** The address in the ready line; null for any other line. */
+/** Returns the address in the ready line, or null for any other line. */
 function urlIn(line: string): string | null {
   const fields = line.startsWith('{') ? parseJson(line) : null
   if (!isObject(fields) || fields['msg'] !== 'ready') return null

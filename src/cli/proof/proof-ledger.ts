@@ -1,6 +1,6 @@
 /**
- * What a proof has sent, and what became of it. Events are numbered from 0. The number is in the uuid, so that a byte
- * for each event is enough to know them all.
+ * Records the events that a proof has sent, and their state. Events are numbered from 0. The UUID contains the number,
+ * so that a few bytes per event are enough.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { isObject } from '../../base/json.ts'
@@ -14,19 +14,19 @@ export interface ProofEvent {
   readonly properties: { readonly sequence: number; readonly pad: string; readonly sum: string }
 }
 
-/** What is wrong with what was read, as numbers of events. */
+/** The faults in the stored events, as numbers of events. */
 export interface Comparison {
-  /** Acknowledged and not there. */
+  /** Acknowledged events that are not stored. */
   readonly lost: readonly number[]
-  /** There more than once. */
+  /** Events that are stored more than once. */
   readonly doubled: readonly number[]
-  /** There, and not as it was sent. */
+  /** Events that are stored with different content. */
   readonly altered: readonly number[]
-  /** Events that were never sent. */
+  /** Number of stored events that were never sent. */
   readonly inventedCount: number
 }
 
-/** Numbers from 0 to 1 that depend on a seed only. */
+/** Generates numbers from 0 to 1 that depend only on a seed. */
 export type Random = () => number
 
 const UNKNOWN = 1
@@ -74,12 +74,12 @@ export class ProofLedger {
     return this.#sentCount - this.#unknown.size
   }
 
-  /** Whether another event may be made. */
+  /** Whether another event can be created. */
   get hasRoom(): boolean {
     return this.#sentCount < PROOF_EVENTS_MAX
   }
 
-  /** Numbers of events that were sent and not acknowledged. */
+  /** Numbers of the events that were sent but not acknowledged. */
   get unknown(): Iterable<number> {
     return this.#unknown
   }
@@ -88,7 +88,7 @@ export class ProofLedger {
     return this.#states[number] === ACKNOWLEDGED
   }
 
-  /** Makes a new event and answers its number. It counts as sent. */
+  /** Creates a new event, and returns its number. The event counts as sent. */
   add(): number {
     const number = this.#sentCount++
     this.#states[number] = UNKNOWN
@@ -97,7 +97,7 @@ export class ProofLedger {
     return number
   }
 
-  /** The same event each time. */
+  /** Returns the event with a number. It is the same each time. */
   eventOf(number: number): ProofEvent {
     const uuid = this.uuidOf(number)
     const pad = 'p'.repeat(this.#pads[number] ?? 0)
@@ -120,7 +120,7 @@ export class ProofLedger {
     }
   }
 
-  /** Compares with all stored events, each as an export writes it. */
+  /** Compares the ledger with all stored events, in the form in which an export writes them. */
   async compare(stored: AsyncIterable<unknown>): Promise<Comparison> {
     const counts = new Uint8Array(this.#sentCount)
     const altered: number[] = []
@@ -144,7 +144,7 @@ export class ProofLedger {
     return { lost, doubled, altered, inventedCount }
   }
 
-  /** Null for an event that was not sent. */
+  /** Returns the number of a stored event, or null if it was never sent. */
   #numberOf(event: unknown): number | null {
     const uuid = isObject(event) ? event['uuid'] : undefined
     if (typeof uuid !== 'string' || !uuid.startsWith(this.#prefix)) return null

@@ -1,22 +1,22 @@
-/** The clients of a proof: connections that send events, one request at a time each, and note the answers. */
+/** The clients of a proof. Each connection sends one request at a time, and records the answers. */
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PROOF_ANSWER_MS_MAX } from '../limits.ts'
 import type { ProofLedger, Random } from './proof-ledger.ts'
 
 const EVENTS_PER_REQUEST = 25
-/** Requests of a settling client are larger. */
+/** Events per request of `settle`. */
 const EVENTS_PER_BATCH = 500
 const PAUSE_MS = 6
 const OK = 200
 const NO_ANSWER = 0
-/** A daemon that refuses for a moment, as it may. */
+/** Status with which a daemon may refuse requests temporarily. */
 const REFUSED = 503
 
-/** Statuses other than 200 and 503, and how often each came. */
+/** Number of answers for each status other than 200 and 503. */
 export type Statuses = Map<number, number>
 
-/** What a load works with. */
+/** Options of a load. */
 export interface LoadOptions {
   readonly url: string
   readonly projectKey: string
@@ -26,12 +26,12 @@ export interface LoadOptions {
   readonly unexpected: Statuses
 }
 
-/** Load on one daemon until it is stopped. */
+/** Puts load on one daemon until it is stopped. */
 export class ProofLoad {
   readonly #options: LoadOptions
   readonly #agent: Agent
   readonly #clients: readonly Promise<void>[]
-  /** Numbers of events on their way: no other connection sends them meanwhile. */
+  /** Numbers of the events in flight, which no other connection sends at the same time. */
   readonly #onTheWay = new Set<number>()
   #isOver = false
   #onAnswer: (() => void)[] = []
@@ -43,12 +43,12 @@ export class ProofLoad {
     this.#clients = Array.from({ length: connections }, () => this.#drive())
   }
 
-  /** Resolves right after an answer of 200, or when the load is over. */
+  /** Resolves directly after an answer with 200, or when the load has ended. */
   nextAcknowledgement(): Promise<void> {
     return new Promise((resolve) => this.#onAnswer.push(resolve))
   }
 
-  /** Sends nothing more, and waits for the answers that are due. */
+  /** Stops sending, and waits for the outstanding answers. */
   async stop(): Promise<void> {
     this.#isOver = true
     await Promise.all(this.#clients)
@@ -77,7 +77,7 @@ export class ProofLoad {
     for (const resolve of this.#onAnswer.splice(0)) resolve()
   }
 
-  /** New events, and in half of the requests some that got no answer: clients send these again. */
+  /** Returns new events and, for half of the requests, unanswered events, which clients send again. */
   #batch(): readonly number[] {
     const { ledger, random } = this.#options
     const count = 1 + Math.floor(random() * EVENTS_PER_REQUEST)
@@ -94,8 +94,8 @@ export class ProofLoad {
 }
 
 /**
- * Sends everything that got no answer once more, and a part of what was acknowledged, as clients do that missed the
- * answer. Resolves when each has got its answer. The ledger notes which were acknowledged; refused events stay unknown.
+ * Sends all unanswered events again, and a share of the acknowledged events, like clients that missed the answer.
+ * Resolves when all are answered. The ledger records the acknowledged events. Refused events stay unknown.
  */
 export async function settle(options: LoadOptions, repeatedPart: number): Promise<void> {
   const { ledger, random } = options
@@ -132,7 +132,7 @@ async function sendEvents(
   return status
 }
 
-/** The status of the answer; 0 when there was none. */
+/** Sends a request. Returns the status of the answer, or 0 if there was none. */
 function post(url: string, body: string, agent: Agent): Promise<number> {
   return new Promise((resolve) => {
     const sent = request(
@@ -145,7 +145,7 @@ function post(url: string, body: string, agent: Agent): Promise<number> {
       },
       (answer) => {
         answer.resume()
-        // Cut off in its middle, an answer tells as little as none.
+        // An incomplete answer counts as no answer.
         answer.once('end', () => resolve(answer.complete ? (answer.statusCode ?? 0) : NO_ANSWER))
         answer.once('error', () => resolve(NO_ANSWER))
       },

@@ -1,4 +1,4 @@
-/** What a proof found, on which machine, for people and for a ticket. */
+/** The report of a proof, with its findings and the machine. */
 import { arch, cpus, release, totalmem, type } from 'node:os'
 import { VERSION } from '../../base/version.ts'
 import { findMount } from '../doctor/doctor-data-dir.ts'
@@ -6,11 +6,11 @@ import type { DiskSpeed } from '../doctor/doctor-disk-speed.ts'
 import { PROOF_EXAMPLES_MAX } from '../limits.ts'
 import type { KillOutcome } from './kill-rounds.ts'
 
-/** What is reported besides the outcome. */
+/** The outcome and further facts for the report. */
 export interface ReportInput {
   readonly outcome: KillOutcome
   readonly disk: DiskSpeed
-  /** Absolute; it exists. */
+  /** Absolute path of an existing directory. */
   readonly dataDir: string
   readonly durability: string
   readonly seed: number
@@ -20,10 +20,10 @@ export interface ReportInput {
   readonly elapsedMs: number
 }
 
-/** What the report says of the promise. */
+/** Whether all acknowledged events were kept. */
 type Verdict = 'passed' | 'failed'
 
-/** The report as a record; names are part of the interface. */
+/** Returns the report as a record. Its names are part of the interface. */
 export function reportOf(input: ReportInput) {
   const { outcome, disk, dataDir } = input
   const mount = findMount(dataDir)
@@ -64,13 +64,13 @@ export function reportOf(input: ReportInput) {
   }
 }
 
-/** Whether the promise was kept. */
+/** Returns whether all acknowledged events were kept. */
 export function verdictOf({ lost, doubled, altered, inventedCount }: KillOutcome): Verdict {
   const faults = lost.length + doubled.length + altered.length + inventedCount
   return faults === 0 ? 'passed' : 'failed'
 }
 
-/** The uuids of some events at fault; nothing when there are none. */
+/** Returns the UUIDs of some faulty events, or nothing if there are none. */
 function examplesOf({ lost, doubled, altered }: KillOutcome) {
   const examples = (name: string, uuids: readonly string[]) =>
     uuids.length === 0 ? {} : { [name]: uuids.slice(0, PROOF_EXAMPLES_MAX) }

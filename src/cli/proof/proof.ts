@@ -1,6 +1,6 @@
 /**
- * `tenrec prove-durability`: whether this machine and this disk keep the promise of an answer. Everything happens in
- * an empty directory that the operator names. docs/OPERATIONS.md, "Proving durability".
+ * `tenrec prove-durability`: tests whether this machine and its disk keep acknowledged events. It works only in an
+ * empty directory that the operator names. See docs/OPERATIONS.md, "Proving durability".
  */
 import { randomBytes, randomInt } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
@@ -26,31 +26,31 @@ const DURABILITIES = ['fsync', 'commit'] as const
 
 const PROBLEMS_FOUND = 3
 
-/** What a passed proof does not say. */
+/** The note about what a passed proof does not show. */
 const SCOPE =
-  '\nThe daemon was killed, not the machine. A power cut also needs a disk that keeps what it has\nconfirmed: see disk_flush_p50_ms, and "Proving durability" in docs/OPERATIONS.md.\n'
+  '\nThis test killed the daemon, not the machine. To survive a power failure, the disk must also keep the\nwrites that it has confirmed. See disk_flush_p50_ms, and "Proving durability" in docs/OPERATIONS.md.\n'
 
 /** `tenrec prove-durability`. */
 export const COMMANDS: Commands = [
   {
     name: 'prove-durability',
     sentence:
-      'Kill a daemon under load again and again in an empty directory, and count lost and doubled events; exit code 3 when there are some.',
+      'Start a daemon in an empty directory, kill it repeatedly under load, and count lost and duplicated events. The exit code is 3 if there are any.',
     options: {
       '--data-dir DIR': {
         sentence: 'An empty directory on the disk to test, or one that does not exist.',
         isRequired: true,
       },
-      '--kills NUMBER': 'How often the daemon is killed. Default: 20.',
-      '--seconds NUMBER': 'Longest time under load before a kill. Default: 2.',
-      '--connections NUMBER': 'Connections that send events. Default: 8.',
+      '--kills NUMBER': 'Number of kills. Default: 20.',
+      '--seconds NUMBER': 'Maximum time in seconds under load before a kill. Default: 2.',
+      '--connections NUMBER': 'Number of connections that send events. Default: 8.',
       '--durability LEVEL': {
-        sentence: 'As the setting. Default: fsync.',
+        sentence: 'Setting durability of the daemon: fsync or commit. Default: fsync.',
         choices: DURABILITIES,
       },
-      '--seed NUMBER': 'Chooses the moments of the kills; without it another one each time.',
-      '--keep':
-        'Leave the data in the directory. It is left there in any case when events are lost.',
+      '--seed NUMBER':
+        'Seed for the random moments of the kills. Default: a new seed for each run.',
+      '--keep': 'Keep the data in the directory. It is always kept if events are lost.',
       ...JSON_OPTION,
     },
     settings: [],
@@ -83,10 +83,10 @@ async function prove(input: CommandInput): Promise<number> {
     const hasPassed = verdictOf(outcome) === 'passed'
     if (!input.isJson) io.out(SCOPE)
     if (hasPassed && !input.has('keep')) clear(dataDir, isNew)
-    else io.err(`the data is in ${dataDir}\n`)
+    else io.err(`The data is in ${dataDir}.\n`)
     return hasPassed ? 0 : PROBLEMS_FOUND
   } catch (error) {
-    if (error instanceof OperatorError) io.err(`the data is in ${dataDir}\n`)
+    if (error instanceof OperatorError) io.err(`The data is in ${dataDir}.\n`)
     throw error
   } finally {
     forget()
@@ -95,7 +95,7 @@ async function prove(input: CommandInput): Promise<number> {
 
 interface Plan {
   readonly dataDir: string
-  /** The command has made the directory. */
+  /** Whether the command created the directory. */
   readonly isNew: boolean
   readonly kills: number
   readonly seconds: number
@@ -104,12 +104,12 @@ interface Plan {
   readonly seed: number
 }
 
-/** Throws `UsageError` and `OperatorError`. Makes the directory. */
+/** Reads the options and creates the directory. Throws `UsageError` and `OperatorError`. */
 function planOf(input: CommandInput): Plan {
   const durability = input.text('durability') ?? 'fsync'
   const known = DURABILITIES.find((name) => name === durability)
   if (known === undefined) {
-    throw new UsageError(`--durability: allowed are ${DURABILITIES.join(', ')}`)
+    throw new UsageError(`--durability must be one of ${DURABILITIES.join(', ')}.`)
   }
   const options = {
     kills: bounded(input, 'kills', KILLS_DEFAULT, PROOF_KILLS_MAX),
@@ -125,10 +125,10 @@ function planOf(input: CommandInput): Plan {
 function bounded(input: CommandInput, name: string, byDefault: number, max: number): number {
   const value = input.id(name, byDefault)
   if (value <= max) return value
-  throw new UsageError(`--${name}: ${value} is too much; at most ${max}`)
+  throw new UsageError(`--${name} must be at most ${max}, but it is ${value}.`)
 }
 
-/** Makes the directory if there is none, and answers whether it did. Throws `OperatorError`. */
+/** Creates the directory if it does not exist, and returns whether it did so. Throws `OperatorError`. */
 function requireEmpty(path: string): boolean {
   try {
     if (!existsSync(path)) {
@@ -138,25 +138,25 @@ function requireEmpty(path: string): boolean {
     const isEmpty = statSync(path).isDirectory() && readdirSync(path).length === 0
     if (isEmpty) return false
   } catch (cause) {
-    throw new OperatorError(`${path} cannot be used: ${String(cause)}`, { cause })
+    throw new OperatorError(`${path} cannot be used: ${String(cause)}.`, { cause })
   }
   throw new OperatorError(
-    `${path} is not an empty directory: name one that is empty or does not exist, such as ${join(path, 'proof')}`,
+    `${path} is not an empty directory. Name a directory that is empty or does not exist, such as ${join(path, 'proof')}.`,
   )
 }
 
-/** Removes what the proof has made. */
+/** Removes everything that the proof created. */
 function clear(dataDir: string, isNew: boolean): void {
   if (isNew) rmSync(dataDir, { recursive: true, force: true })
   else for (const name of readdirSync(dataDir)) rmSync(join(dataDir, name), { recursive: true })
 }
 
-/** Throws `OperatorError`. */
+/** Measures the disk. Throws `OperatorError`. */
 function measure({ clock }: CommandIo, dataDir: string): DiskSpeed {
   try {
     return measureDisk(dataDir, clock)
   } catch (cause) {
-    throw new OperatorError(`${dataDir} cannot be written: ${String(cause)}`, { cause })
+    throw new OperatorError(`${dataDir} cannot be written: ${String(cause)}.`, { cause })
   }
 }
 
@@ -196,12 +196,12 @@ async function kill(io: CommandIo, plan: Plan, isStopped: () => boolean): Promis
     onKill(number, moment, acknowledgedCount) {
       const when = moment.replaceAll('_', ' ')
       const count = acknowledgedCount.toLocaleString('en')
-      io.err(`kill ${number} of ${plan.kills}, ${when}: ${count} events acknowledged so far\n`)
+      io.err(`Kill ${number} of ${plan.kills}, ${when}: ${count} events acknowledged so far.\n`)
     },
   })
 }
 
-/** The proof is about the defaults and its own options, and no service manager waits for its daemons. */
+/** Removes variables with settings and of service managers, so that only the options of the proof apply. */
 function environmentOf({ environment }: CommandIo): Record<string, string | undefined> {
   const kept = Object.entries(environment).filter(
     ([name]) => !/^(TENREC_|NOTIFY_SOCKET$|WATCHDOG_|JOURNAL_STREAM$)/.test(name),
@@ -209,11 +209,11 @@ function environmentOf({ environment }: CommandIo): Record<string, string | unde
   return Object.fromEntries(kept)
 }
 
-/** Nothing lost of nothing is no proof. */
+/** Throws `OperatorError` if there were no kills or no acknowledged events, because that proves nothing. */
 function requireProof({ acknowledgedCount, moments }: KillOutcome): void {
   const kills = Object.values(moments).reduce((sum, count) => sum + count, 0)
   if (kills > 0 && acknowledgedCount > 0) return
   throw new OperatorError(
-    `nothing is proven: ${kills} kills, ${acknowledgedCount} events acknowledged; repeat it with more --kills or --seconds`,
+    `The run proves nothing, with ${kills} kills and ${acknowledgedCount} acknowledged events. Repeat it with more --kills or --seconds.`,
   )
 }

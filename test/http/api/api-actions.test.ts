@@ -90,24 +90,27 @@ t.test('an action is made of steps', async (t) => {
   })
 })
 
-t.test('an action can be changed, and the number of a deleted action is not used again', async (t) => {
-  const { store, ask } = await startPersons(t)
-  store.actions = [action(1)]
-  for (const method of ['PATCH', 'PUT']) {
-    const answer = await ask('1/actions/1', { method, body: { name: 'b' } })
-    t.match(answer, { status: 200, body: action(1) })
-    const command = { kind: 'update_action', id: 1, changes: { name: 'b' } }
+t.test(
+  'an action can be changed, and the number of a deleted action is not used again',
+  async (t) => {
+    const { store, ask } = await startPersons(t)
+    store.actions = [action(1)]
+    for (const method of ['PATCH', 'PUT']) {
+      const answer = await ask('1/actions/1', { method, body: { name: 'b' } })
+      t.match(answer, { status: 200, body: action(1) })
+      const command = { kind: 'update_action', id: 1, changes: { name: 'b' } }
+      t.strictSame(store.commands.pop()?.[2], command)
+    }
+    t.match(await ask('1/actions/1', { method: 'DELETE' }), { status: 204, text: '' })
+    const command = { kind: 'update_action', id: 1, changes: { deleted: true } }
     t.strictSame(store.commands.pop()?.[2], command)
-  }
-  t.match(await ask('1/actions/1', { method: 'DELETE' }), { status: 204, text: '' })
-  const command = { kind: 'update_action', id: 1, changes: { deleted: true } }
-  t.strictSame(store.commands.pop()?.[2], command)
-  store.result = { kind: 'not_found' }
-  for (const method of ['PATCH', 'DELETE']) {
-    const answer = await ask('1/actions/7', { method, body: {} })
-    t.match(answer, { status: 404, body: { detail: /no such action/ } })
-  }
-})
+    store.result = { kind: 'not_found' }
+    for (const method of ['PATCH', 'DELETE']) {
+      const answer = await ask('1/actions/7', { method, body: {} })
+      t.match(answer, { status: 404, body: { detail: /no such action/ } })
+    }
+  },
+)
 
 t.test('an invalid action is refused', async (t) => {
   const { ask } = await startPersons(t)

@@ -152,7 +152,11 @@ t.test('the project is a number or @current; any other value is not found', asyn
 t.test('a limited key gets the same answer for existing and unknown projects', async (t) => {
   const authorization = 'Bearer phx_limited'
   t.equal(await ask({ project: '2', authorization }), '200 2')
-  t.equal(await ask({ project: '@current', authorization }), '200 2', 'the first project that the key may use')
+  t.equal(
+    await ask({ project: '@current', authorization }),
+    '200 2',
+    'the first project that the key may use',
+  )
   t.equal(await ask({ project: '1', authorization }), '403 permission_denied')
   t.equal(await ask({ project: '99', authorization }), '403 permission_denied')
   t.equal(await ask({ project: 'x', authorization }), '404 not_found')
@@ -164,7 +168,11 @@ t.test('a token in the query overrides the project of the path', async (t) => {
   t.equal(await ask({ project: '99', authorization, query: '?token=phc_2' }), '200 2')
   t.equal(await ask({ authorization, query: '?token=phc_9' }), '401 authentication_failed')
   t.equal(await ask({ authorization, query: '?token=' }), '401 authentication_failed')
-  t.equal(await ask({ query: '?token=phc_2' }), '401 not_authenticated', 'a token does not authenticate')
+  t.equal(
+    await ask({ query: '?token=phc_2' }),
+    '401 not_authenticated',
+    'a token does not authenticate',
+  )
   const limited = 'Bearer phx_limited'
   t.equal(await ask({ authorization: limited, query: '?token=phc_1' }), '403 permission_denied')
 })

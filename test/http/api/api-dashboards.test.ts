@@ -207,7 +207,11 @@ t.test('invalid dashboards and tiles are refused', async (t) => {
   t.match(await daemon.ask('PATCH', board, { tiles }), { status: 200 })
   const full = await daemon.ask('PATCH', board, { name: 'full', tiles: [{ text: { body: 'x' } }] })
   t.match(full, error(400, 'invalid_input'))
-  t.match(await daemon.ask('GET', board), { body: { name: null } }, 'a refused request changes nothing')
+  t.match(
+    await daemon.ask('GET', board),
+    { body: { name: null } },
+    'a refused request changes nothing',
+  )
 })
 
 t.test('filters that are valid in queries are accepted', async (t) => {
@@ -311,41 +315,44 @@ t.test('a user who may share can change the shared object', async (t) => {
   t.match(await daemon.ask('POST', `${sharing}refresh/`, undefined, both), { status: 200 })
 })
 
-t.test('a shared page shows names as text, runs no scripts and may be embedded in a frame', async (t) => {
-  const insight = await made(INSIGHTS, { name: HOSTILE, description: HOSTILE })
-  const tiles = [{ insight }, { text: { body: HOSTILE } }]
-  const board = await made(DASHBOARDS, { name: HOSTILE, description: HOSTILE, tiles })
-  const sharing = `${DASHBOARDS}${board}/sharing/`
-  const token = textOf(await daemon.ask('PATCH', sharing, { enabled: true }), 'access_token')
-  for (const address of ['shared', 'embedded']) {
-    const { status, headers, text } = await open(`/${address}/${token}`)
-    t.equal(status, 200)
-    t.equal(headers['content-type'], 'text/html; charset=utf-8')
-    t.match(headers['content-security-policy'], /^default-src 'none'; style-src 'sha256-[^']+';/)
-    t.match(headers['content-security-policy'], /frame-ancestors \*$/)
-    t.notOk('x-frame-options' in headers)
-    t.match(headers, { 'referrer-policy': 'no-referrer', 'cache-control': 'no-store' })
-    t.notMatch(text, /<script|<img|onerror="/)
-    t.equal(text.split('&lt;script&gt;alert(1)').length - 1, 6, 'title, heading and texts')
-  }
-  for (const address of [
-    'x',
-    `${token}x`,
-    `${token}.png`,
-    `${token}.json.json`,
-    '%ff',
-    'a'.repeat(5000),
-  ]) {
-    const { status, text } = await open(`/shared/${address}`)
-    t.match(
-      { status, body: JSON.parse(text) as object },
-      error(404, 'not_found'),
-      address.slice(0, 40),
-    )
-  }
-  const posted = await send(`${daemon.decisions.url}/shared/${token}`, { method: 'POST' })
-  t.equal(posted.status, 405)
-})
+t.test(
+  'a shared page shows names as text, runs no scripts and may be embedded in a frame',
+  async (t) => {
+    const insight = await made(INSIGHTS, { name: HOSTILE, description: HOSTILE })
+    const tiles = [{ insight }, { text: { body: HOSTILE } }]
+    const board = await made(DASHBOARDS, { name: HOSTILE, description: HOSTILE, tiles })
+    const sharing = `${DASHBOARDS}${board}/sharing/`
+    const token = textOf(await daemon.ask('PATCH', sharing, { enabled: true }), 'access_token')
+    for (const address of ['shared', 'embedded']) {
+      const { status, headers, text } = await open(`/${address}/${token}`)
+      t.equal(status, 200)
+      t.equal(headers['content-type'], 'text/html; charset=utf-8')
+      t.match(headers['content-security-policy'], /^default-src 'none'; style-src 'sha256-[^']+';/)
+      t.match(headers['content-security-policy'], /frame-ancestors \*$/)
+      t.notOk('x-frame-options' in headers)
+      t.match(headers, { 'referrer-policy': 'no-referrer', 'cache-control': 'no-store' })
+      t.notMatch(text, /<script|<img|onerror="/)
+      t.equal(text.split('&lt;script&gt;alert(1)').length - 1, 6, 'title, heading and texts')
+    }
+    for (const address of [
+      'x',
+      `${token}x`,
+      `${token}.png`,
+      `${token}.json.json`,
+      '%ff',
+      'a'.repeat(5000),
+    ]) {
+      const { status, text } = await open(`/shared/${address}`)
+      t.match(
+        { status, body: JSON.parse(text) as object },
+        error(404, 'not_found'),
+        address.slice(0, 40),
+      )
+    }
+    const posted = await send(`${daemon.decisions.url}/shared/${token}`, { method: 'POST' })
+    t.equal(posted.status, 405)
+  },
+)
 
 t.test('any value in any field is accepted or refused without a server error', async (t) => {
   const insight = await made(INSIGHTS, {})
@@ -395,5 +402,9 @@ t.test('any value in any field is accepted or refused without a server error', a
       })
     }
   }
-  t.strictSame(differences.list(), [], 'every value is accepted or refused, and the object can still be read')
+  t.strictSame(
+    differences.list(),
+    [],
+    'every value is accepted or refused, and the object can still be read',
+  )
 })

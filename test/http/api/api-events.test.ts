@@ -256,20 +256,27 @@ t.test('all routes require a key with the scope event:read', async (t) => {
     t.equal((await get(path, '')).status, 401)
     t.equal((await get(path, 'Authorization: Bearer phx_flags\r\n')).status, 403)
   }
-  t.equal((await get(`${EVENTS}?limit=x`, '')).status, 401, 'the key is checked before the parameters')
+  t.equal(
+    (await get(`${EVENTS}?limit=x`, '')).status,
+    401,
+    'the key is checked before the parameters',
+  )
   t.same(queries.queries, [])
 })
 
-t.test('a refusal from the store reaches the client, and the details of a failure do not', async (t) => {
-  const { get, queries, errors } = await start(t)
-  queries.failure = new ServiceError('server_error', 'too many reads', { retryAfterSeconds: 2 })
-  t.match(await get(EVENTS), { status: 503, body: { code: 'server_error' } })
-  queries.failure = new Error('MDB_PANIC in data.mdb')
-  const { status, body } = await get(EVENTS)
-  t.equal(status, 500)
-  t.notMatch(JSON.stringify(body), /MDB/)
-  t.equal(errors.length, 1)
-})
+t.test(
+  'a refusal from the store reaches the client, and the details of a failure do not',
+  async (t) => {
+    const { get, queries, errors } = await start(t)
+    queries.failure = new ServiceError('server_error', 'too many reads', { retryAfterSeconds: 2 })
+    t.match(await get(EVENTS), { status: 503, body: { code: 'server_error' } })
+    queries.failure = new Error('MDB_PANIC in data.mdb')
+    const { status, body } = await get(EVENTS)
+    t.equal(status, 500)
+    t.notMatch(JSON.stringify(body), /MDB/)
+    t.equal(errors.length, 1)
+  },
+)
 
 t.test('a cursor can be passed in a URL', async (t) => {
   for (const cursor of [

@@ -209,43 +209,50 @@ t.test('definitions for local evaluation are returned', async (t) => {
   t.equal((await conditional(String(etag))).status, 200, 'a change gives another ETag')
 })
 
-t.test('remote configuration is read by number or key, with a personal or a secret key', async (t) => {
-  const api = apiOf(2)
-  const store = new OrganizationStore(daemon.dataDir)
-  t.teardown(() => store.close())
-  const secret = store.projects.keys.createSecret({ projectId: daemon.idOf(2) }).text
-  await daemon.settled()
-  const payloads = { true: { a: [1, 'x'] } }
-  const remote = { is_remote_configuration: true }
-  const id = await create(api, 'remote', { ...remote, filters: { groups: EVERYONE, payloads } })
-  await create(api, 'bare', remote)
-  await create(api, 'plain', { filters: { groups: EVERYONE, payloads } })
-  for (const name of [id, 'remote']) {
-    const answer = await api('GET', `${FLAGS}${name}/remote_config`)
-    t.equal(answer.status, 200)
-    t.equal(answer.body, '{"a":[1,"x"]}', 'its JSON as text')
-  }
-  t.equal((await api('GET', `${FLAGS}bare/remote_config/`)).body, null)
-  const missing = ['plain', 'unknown', '999999']
-  for (const name of missing) {
-    const answer = await api('GET', `${FLAGS}${name}/remote_config/`)
-    t.equal(answer.status, 404)
-    t.equal(answer.headers['content-length'], '0')
-  }
-  const ask = (project: number | '@current', path: string) =>
-    daemon.ask(`/api/projects/${project}/${FLAGS}${path}`, {
-      headers: { Authorization: `Bearer ${secret}` },
+t.test(
+  'remote configuration is read by number or key, with a personal or a secret key',
+  async (t) => {
+    const api = apiOf(2)
+    const store = new OrganizationStore(daemon.dataDir)
+    t.teardown(() => store.close())
+    const secret = store.projects.keys.createSecret({ projectId: daemon.idOf(2) }).text
+    await daemon.settled()
+    const payloads = { true: { a: [1, 'x'] } }
+    const remote = { is_remote_configuration: true }
+    const id = await create(api, 'remote', { ...remote, filters: { groups: EVERYONE, payloads } })
+    await create(api, 'bare', remote)
+    await create(api, 'plain', { filters: { groups: EVERYONE, payloads } })
+    for (const name of [id, 'remote']) {
+      const answer = await api('GET', `${FLAGS}${name}/remote_config`)
+      t.equal(answer.status, 200)
+      t.equal(answer.body, '{"a":[1,"x"]}', 'its JSON as text')
+    }
+    t.equal((await api('GET', `${FLAGS}bare/remote_config/`)).body, null)
+    const missing = ['plain', 'unknown', '999999']
+    for (const name of missing) {
+      const answer = await api('GET', `${FLAGS}${name}/remote_config/`)
+      t.equal(answer.status, 404)
+      t.equal(answer.headers['content-length'], '0')
+    }
+    const ask = (project: number | '@current', path: string) =>
+      daemon.ask(`/api/projects/${project}/${FLAGS}${path}`, {
+        headers: { Authorization: `Bearer ${secret}` },
+      })
+    t.equal((await ask(daemon.idOf(2), 'remote/remote_config/')).body, '{"a":[1,"x"]}')
+    t.strictSame((await ask('@current', `remote/remote_config?token=${daemon.key(2)}`)).status, 200)
+    t.equal((await ask(daemon.idOf(2), 'local_evaluation/')).status, 200)
+    t.match(
+      await ask(daemon.idOf(3), 'local_evaluation/'),
+      { status: 403 },
+      'a flag of another project',
+    )
+    t.match(await ask(daemon.idOf(2), ''), { status: 401 }, 'a secret key reads nothing else')
+    t.match(await ask(daemon.idOf(2), `remote/remote_config?token=phc_unknown`), {
+      status: 401,
+      body: { code: 'authentication_failed' },
     })
-  t.equal((await ask(daemon.idOf(2), 'remote/remote_config/')).body, '{"a":[1,"x"]}')
-  t.strictSame((await ask('@current', `remote/remote_config?token=${daemon.key(2)}`)).status, 200)
-  t.equal((await ask(daemon.idOf(2), 'local_evaluation/')).status, 200)
-  t.match(await ask(daemon.idOf(3), 'local_evaluation/'), { status: 403 }, 'a flag of another project')
-  t.match(await ask(daemon.idOf(2), ''), { status: 401 }, 'a secret key reads nothing else')
-  t.match(await ask(daemon.idOf(2), `remote/remote_config?token=phc_unknown`), {
-    status: 401,
-    body: { code: 'authentication_failed' },
-  })
-})
+  },
+)
 
 t.test('posthog-node reads the stored payload, of any type', async (t) => {
   const api = apiOf(3)

@@ -122,7 +122,11 @@ t.test('each condition is returned with the values that its filters compare', as
       { filter: { key: 'absent' }, passes: false },
     ],
   })
-  t.notMatch(conditions[0], { properties: [{}, { value: /^/ }] }, 'the stored value does not appear')
+  t.notMatch(
+    conditions[0],
+    { properties: [{}, { value: /^/ }] },
+    'the stored value does not appear',
+  )
   t.match(conditions[1], { outcome: 'rollout_excluded', hash: Number })
   t.match(conditions[2], {
     outcome: 'matched',

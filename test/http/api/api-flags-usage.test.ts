@@ -90,50 +90,57 @@ t.test('every decision is counted, by value and hour', async (t) => {
   t.equal((await usage(many, 2)).results.length, both.results.length)
 })
 
-t.test('explanations and rehearsals are not counted, and invalid requests are refused', async (t) => {
-  const before = await usage(plain, 30)
-  await daemon.api('GET', `${FLAGS}${plain}/explain/?distinct_id=a`)
-  await daemon.api('POST', `${FLAGS}rehearse/`, 1, { id: plain, active: false })
-  t.strictSame((await usage(plain, 30)).results, before.results)
-  for (const days of ['0', '31', 'x', '-1', '1.5']) {
-    const answer = await daemon.api('GET', `${FLAGS}${plain}/usage/?days=${days}`)
-    t.match(answer, { status: 400, body: { code: 'invalid_input', attr: 'days' } }, days)
-  }
-  t.match(await daemon.api('GET', `${FLAGS}999/usage/`), { status: 404 })
-  t.match(
-    await daemon.api('GET', `${FLAGS}${plain}/usage/`, 2),
-    { status: 404 },
-    'flags of another project are not counted',
-  )
-})
+t.test(
+  'explanations and rehearsals are not counted, and invalid requests are refused',
+  async (t) => {
+    const before = await usage(plain, 30)
+    await daemon.api('GET', `${FLAGS}${plain}/explain/?distinct_id=a`)
+    await daemon.api('POST', `${FLAGS}rehearse/`, 1, { id: plain, active: false })
+    t.strictSame((await usage(plain, 30)).results, before.results)
+    for (const days of ['0', '31', 'x', '-1', '1.5']) {
+      const answer = await daemon.api('GET', `${FLAGS}${plain}/usage/?days=${days}`)
+      t.match(answer, { status: 400, body: { code: 'invalid_input', attr: 'days' } }, days)
+    }
+    t.match(await daemon.api('GET', `${FLAGS}999/usage/`), { status: 404 })
+    t.match(
+      await daemon.api('GET', `${FLAGS}${plain}/usage/`, 2),
+      { status: 404 },
+      'flags of another project are not counted',
+    )
+  },
+)
 
-t.test('counts continue after a restart, and unreadable counts start again from zero', async (t) => {
-  const before = await usage(many, 30)
-  t.ok(before.results.length > 0 && before.last_evaluated_at !== null)
-  const dataDir = daemon.dataDir
-  await daemon.stop()
-  daemon = await serveDecisions(t, dataDir, {}, { clock })
-  t.strictSame(await usage(many, 30), before)
-  const { body } = await daemon.decide('/flags/?v=2', { distinct_id: 'a1' })
-  const { many: flag } = body['flags'] as Record<string, { enabled: boolean }>
-  t.type(flag?.enabled, 'boolean')
-  const counts = ({ results }: typeof before) => results.reduce((sum, { count }) => sum + count, 0)
-  const after = await usage(many, 30)
-  t.equal(counts(after), counts(before) + 1)
-  await daemon.stop()
+t.test(
+  'counts continue after a restart, and unreadable counts start again from zero',
+  async (t) => {
+    const before = await usage(many, 30)
+    t.ok(before.results.length > 0 && before.last_evaluated_at !== null)
+    const dataDir = daemon.dataDir
+    await daemon.stop()
+    daemon = await serveDecisions(t, dataDir, {}, { clock })
+    t.strictSame(await usage(many, 30), before)
+    const { body } = await daemon.decide('/flags/?v=2', { distinct_id: 'a1' })
+    const { many: flag } = body['flags'] as Record<string, { enabled: boolean }>
+    t.type(flag?.enabled, 'boolean')
+    const counts = ({ results }: typeof before) =>
+      results.reduce((sum, { count }) => sum + count, 0)
+    const after = await usage(many, 30)
+    t.equal(counts(after), counts(before) + 1)
+    await daemon.stop()
 
-  const environment = new Environment({
-    ...{ dataDir, name: FLAGS_ENVIRONMENT, tables: FLAGS_TABLES },
-  })
-  const table = environment.table('flag_usage')
-  const [first] = [...table.getKeys({})].map((key) => Buffer.from(key))
-  environment.write(() => table.putSync(first ?? Buffer.alloc(0), Buffer.from('damaged')))
-  await environment.close()
-  daemon = await serveDecisions(t, dataDir, {}, { clock })
-  const rest = await usage(many, 30)
-  const firstAt = before.results[0]?.at
-  t.strictSame(
-    rest.results,
-    after.results.filter(({ at }) => at !== firstAt),
-  )
-})
+    const environment = new Environment({
+      ...{ dataDir, name: FLAGS_ENVIRONMENT, tables: FLAGS_TABLES },
+    })
+    const table = environment.table('flag_usage')
+    const [first] = [...table.getKeys({})].map((key) => Buffer.from(key))
+    environment.write(() => table.putSync(first ?? Buffer.alloc(0), Buffer.from('damaged')))
+    await environment.close()
+    daemon = await serveDecisions(t, dataDir, {}, { clock })
+    const rest = await usage(many, 30)
+    const firstAt = before.results[0]?.at
+    t.strictSame(
+      rest.results,
+      after.results.filter(({ at }) => at !== firstAt),
+    )
+  },
+)

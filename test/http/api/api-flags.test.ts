@@ -87,7 +87,11 @@ t.test('a flag can be created, read, changed, deleted and restored', async (t) =
   t.match(await api('PUT', path, { name: 'x' }), REQUIRED_SHAPE)
   t.match(await api('PUT', path, { key: 'beta', name: 'x' }), { status: 200, body: { name: 'x' } })
   const sentBack = await api('PATCH', path, (await api('GET', path)).body)
-  t.match(sentBack, { status: 200, body: { name: 'x', version: 4 } }, 'a flag that was read can be sent back')
+  t.match(
+    sentBack,
+    { status: 200, body: { name: 'x', version: 4 } },
+    'a flag that was read can be sent back',
+  )
   const gone = await api('PATCH', path, { deleted: true })
   t.match(gone, { status: 200, body: { deleted: true, status: 'DELETED' } })
   t.match(await api('GET', path), { status: 200, body: { deleted: true } })
@@ -96,15 +100,18 @@ t.test('a flag can be created, read, changed, deleted and restored', async (t) =
   t.equal((await api('GET', FLAGS)).body['count'], 1)
 })
 
-t.test('a new flag with the key of a deleted flag removes the deleted one permanently', async (t) => {
-  const old = await create(api, 'again')
-  const path = `${FLAGS}${String(old['id'])}/`
-  await api('PATCH', path, { deleted: true })
-  const fresh = await create(api, 'again')
-  t.not(fresh['id'], old['id'])
-  t.match(await api('GET', path), { status: 404, body: { code: 'not_found' } })
-  t.match(await api('PATCH', path, { deleted: false }), { status: 404 })
-})
+t.test(
+  'a new flag with the key of a deleted flag removes the deleted one permanently',
+  async (t) => {
+    const old = await create(api, 'again')
+    const path = `${FLAGS}${String(old['id'])}/`
+    await api('PATCH', path, { deleted: true })
+    const fresh = await create(api, 'again')
+    t.not(fresh['id'], old['id'])
+    t.match(await api('GET', path), { status: 404, body: { code: 'not_found' } })
+    t.match(await api('PATCH', path, { deleted: false }), { status: 404 })
+  },
+)
 
 t.test('DELETE is answered with 405 and an empty body, and changes nothing', async (t) => {
   const flag = await create(api, 'kept')
@@ -364,7 +371,11 @@ t.test('can_edit: a user whose roles may only view a flag cannot change it', asy
     body: { can_edit: false, user_access_level: 'viewer' },
   })
   const denied = { status: 403, body: { code: 'permission_denied', attr: null } }
-  t.match(await asViewer('PATCH', path, { active: 'bad' }), denied, 'the right is checked before the body')
+  t.match(
+    await asViewer('PATCH', path, { active: 'bad' }),
+    denied,
+    'the right is checked before the body',
+  )
   t.match(await asViewer('PUT', path, { key: 'closed' }), denied)
   t.match(await asViewer('POST', `${path}dashboard/`), denied)
   t.match(await asViewer('PATCH', `${FLAGS}999999/`, { active: 'bad' }), { status: 404 })

@@ -281,7 +281,11 @@ t.test('each route requires its scopes', async (t) => {
       differences.equal(status !== 403, isEnough, `${method} ${path} with ${scope}: ${status}`)
     }
     const denied = await daemon.ask(method, path, undefined, limited)
-    differences.match(denied, error(403, 'permission_denied'), `${method} ${path} in another project`)
+    differences.match(
+      denied,
+      error(403, 'permission_denied'),
+      `${method} ${path} in another project`,
+    )
     const anonymous = await daemon.ask(method, path, undefined, null)
     differences.match(anonymous, error(401, 'not_authenticated'), `${method} ${path} without a key`)
   }
@@ -311,7 +315,11 @@ t.test('saving a query requires the right to run it', async (t) => {
     const place = `${path}${String(saved.body['id'])}/`
     t.match(await daemon.ask('PATCH', place, { [member]: other }, writer), refused, place)
     const same = { name: 'x', [member]: value }
-    t.match(await daemon.ask('PATCH', place, same, writer), { status: 200 }, 'the object that was read')
+    t.match(
+      await daemon.ask('PATCH', place, same, writer),
+      { status: 200 },
+      'the object that was read',
+    )
     t.match(await daemon.ask('PATCH', place, { [member]: other }, asker), { status: 200 }, place)
   }
 })

@@ -176,28 +176,35 @@ t.test(
   },
 )
 
-t.test('an invitation ends when it is revoked or replaced or when its creator leaves', async (t) => {
-  const gone = error(400, 'invalid_input', 'code')
-  const first = await invite({ target_email: 'dan@x.example' })
-  const second = await invite({ target_email: 'DAN@x.example' })
-  t.match(await daemon.ask('POST', ACCEPT, { code: first.code }, null), gone, 'replaced')
-  t.match(await daemon.ask('DELETE', `${INVITES}${first.id}/`), error(404, 'not_found'))
-  t.match(await daemon.ask('DELETE', `${INVITES}5/`), error(404, 'not_found'))
-  t.equal((await daemon.ask('DELETE', `${INVITES}${second.id}/`)).status, 204)
-  t.match((await audited())[1], { status: 404 })
-  t.match(await daemon.ask('POST', ACCEPT, { code: second.code }, null), gone, 'revoked')
-  const third = await invite({ target_email: 'dan@x.example', level: 8 }, admin.key)
-  t.equal((await daemon.ask('PATCH', `${MEMBERS}${admin.user.uuid}/`, { level: 1 })).status, 200)
-  t.match(await daemon.ask('POST', ACCEPT, { code: third.code }, null), gone, 'the host has no rights any more')
-  clock.pass(60_000)
-  const fourth = await invite({ target_email: 'dan@x.example' })
-  await daemon.ask('POST', MEMBERS, { email: 'dan@x.example' })
-  t.match(
-    await daemon.ask('POST', ACCEPT, { code: fourth.code }, null),
-    error(400, 'unique', 'email'),
-    'a user with that name exists by now',
-  )
-})
+t.test(
+  'an invitation ends when it is revoked or replaced or when its creator leaves',
+  async (t) => {
+    const gone = error(400, 'invalid_input', 'code')
+    const first = await invite({ target_email: 'dan@x.example' })
+    const second = await invite({ target_email: 'DAN@x.example' })
+    t.match(await daemon.ask('POST', ACCEPT, { code: first.code }, null), gone, 'replaced')
+    t.match(await daemon.ask('DELETE', `${INVITES}${first.id}/`), error(404, 'not_found'))
+    t.match(await daemon.ask('DELETE', `${INVITES}5/`), error(404, 'not_found'))
+    t.equal((await daemon.ask('DELETE', `${INVITES}${second.id}/`)).status, 204)
+    t.match((await audited())[1], { status: 404 })
+    t.match(await daemon.ask('POST', ACCEPT, { code: second.code }, null), gone, 'revoked')
+    const third = await invite({ target_email: 'dan@x.example', level: 8 }, admin.key)
+    t.equal((await daemon.ask('PATCH', `${MEMBERS}${admin.user.uuid}/`, { level: 1 })).status, 200)
+    t.match(
+      await daemon.ask('POST', ACCEPT, { code: third.code }, null),
+      gone,
+      'the host has no rights any more',
+    )
+    clock.pass(60_000)
+    const fourth = await invite({ target_email: 'dan@x.example' })
+    await daemon.ask('POST', MEMBERS, { email: 'dan@x.example' })
+    t.match(
+      await daemon.ask('POST', ACCEPT, { code: fourth.code }, null),
+      error(400, 'unique', 'email'),
+      'a user with that name exists by now',
+    )
+  },
+)
 
 t.test('an address that guesses codes must wait, and a valid code does not count', async (t) => {
   t.match(

@@ -161,7 +161,11 @@ t.test('a key cannot create a key with more rights than its own', async (t) => {
   t.match(await daemon.ask('POST', `${KEYS}${wide.id}/roll/`, undefined, narrow), denied)
   t.match(await daemon.ask('PATCH', `${KEYS}${wide.id}/`, { scopes: ['*'] }, narrow), denied)
   const less = { scopes: ['feature_flag:read'], scoped_teams: [1] }
-  t.match(await daemon.ask('PATCH', `${KEYS}${wide.id}/`, less, narrow), denied, 'it cannot remove rights')
+  t.match(
+    await daemon.ask('PATCH', `${KEYS}${wide.id}/`, less, narrow),
+    denied,
+    'it cannot remove rights',
+  )
   t.match(await daemon.ask('PATCH', `${KEYS}${wide.id}/`, { label: 'w' }, narrow), { status: 200 })
   const { status, body } = await daemon.ask('DELETE', `${KEYS}${wide.id}/`, undefined, narrow)
   t.match({ status, body }, denied, 'it cannot revoke that key')
@@ -217,26 +221,32 @@ t.test('a key can revoke and roll itself and keys that do not have more rights',
   t.match(await ask('GET', ''), error(401, 'authentication_failed'))
 })
 
-t.test('a user who hands out a secret key needs lasting read access to flag definitions', async (t) => {
-  const secrets = 'projects/1/secret_keys/'
-  const made = await daemon.ask('POST', secrets, { label: 'x' })
-  const path = `${secrets}${String(made.body['id'])}/`
-  const project = { scopes: ['project:write'] }
-  const both = { scopes: ['project:write', 'feature_flag:read'] }
-  const lacking = [daemon.keyOf(project), daemon.keyOf({ ...both, expiresAtMs: Date.now() + 1e6 })]
-  const enough = daemon.keyOf(both)
-  await daemon.settled()
-  for (const key of lacking) {
-    for (const target of [secrets, `${path}roll/`]) {
-      t.match(await daemon.ask('POST', target, {}, key), error(403, 'permission_denied'))
+t.test(
+  'a user who hands out a secret key needs lasting read access to flag definitions',
+  async (t) => {
+    const secrets = 'projects/1/secret_keys/'
+    const made = await daemon.ask('POST', secrets, { label: 'x' })
+    const path = `${secrets}${String(made.body['id'])}/`
+    const project = { scopes: ['project:write'] }
+    const both = { scopes: ['project:write', 'feature_flag:read'] }
+    const lacking = [
+      daemon.keyOf(project),
+      daemon.keyOf({ ...both, expiresAtMs: Date.now() + 1e6 }),
+    ]
+    const enough = daemon.keyOf(both)
+    await daemon.settled()
+    for (const key of lacking) {
+      for (const target of [secrets, `${path}roll/`]) {
+        t.match(await daemon.ask('POST', target, {}, key), error(403, 'permission_denied'))
+      }
     }
-  }
-  t.equal((await daemon.ask('POST', `${path}roll/`, undefined, enough)).status, 200)
-  t.equal((await daemon.ask('DELETE', path, undefined, lacking[0])).status, 204)
-  const again = await daemon.ask('POST', secrets, {}, enough)
-  t.equal(again.status, 201)
-  await daemon.ask('DELETE', `${secrets}${String(again.body['id'])}/`)
-})
+    t.equal((await daemon.ask('POST', `${path}roll/`, undefined, enough)).status, 200)
+    t.equal((await daemon.ask('DELETE', path, undefined, lacking[0])).status, 204)
+    const again = await daemon.ask('POST', secrets, {}, enough)
+    t.equal(again.status, 201)
+    await daemon.ask('DELETE', `${secrets}${String(again.body['id'])}/`)
+  },
+)
 
 t.test('a personal key can send events if it may write them', async (t) => {
   const rows: readonly (readonly [KeyRequest, number, string | null])[] = [

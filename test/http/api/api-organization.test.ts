@@ -125,7 +125,11 @@ t.test('members are listed, promoted and removed by users with a higher level', 
   })
   t.match(await daemon.ask('PATCH', path, {}, admin.key), { status: 200, body: { level: 8 } })
   const denied = error(403, 'permission_denied')
-  t.match(await daemon.ask('PATCH', path, { level: 15 }, admin.key), denied, "a level above the caller's own")
+  t.match(
+    await daemon.ask('PATCH', path, { level: 15 }, admin.key),
+    denied,
+    "a level above the caller's own",
+  )
   t.match(
     await daemon.ask('PATCH', `${MEMBERS}${admin.user.uuid}`, { level: 1 }, admin.key),
     denied,

@@ -41,24 +41,27 @@ t.test('keys and scopes are checked first', async (t) => {
   t.strictSame(store.commands, [])
 })
 
-t.test('a refusal of the log reaches the client, and the details of a failure do not', async (t) => {
-  const { store, ask, errors } = await startPersons(t)
-  store.persons = [person(1)]
-  store.failure = new ServiceError('server_error', 'the disk is full', { retryAfterSeconds: 5 })
-  t.match(await ask('1/persons/1', { method: 'DELETE' }), {
-    status: 503,
-    headers: { 'retry-after': '5' },
-    body: { type: 'server_error', code: 'server_error' },
-  })
-  store.failure = new ServiceError('throttled', 'slow down', { retryAfterSeconds: 1 })
-  t.match(await ask('1/persons/'), { status: 429, body: { type: 'throttled_error' } })
-  store.failure = new Error('MDB_PANIC')
-  const { status, body, text } = await ask('1/persons/')
-  t.equal(status, 500)
-  t.match(body, { type: 'server_error', code: 'error', attr: null })
-  t.notMatch(text, /MDB/)
-  t.equal(errors.length, 1)
-})
+t.test(
+  'a refusal of the log reaches the client, and the details of a failure do not',
+  async (t) => {
+    const { store, ask, errors } = await startPersons(t)
+    store.persons = [person(1)]
+    store.failure = new ServiceError('server_error', 'the disk is full', { retryAfterSeconds: 5 })
+    t.match(await ask('1/persons/1', { method: 'DELETE' }), {
+      status: 503,
+      headers: { 'retry-after': '5' },
+      body: { type: 'server_error', code: 'server_error' },
+    })
+    store.failure = new ServiceError('throttled', 'slow down', { retryAfterSeconds: 1 })
+    t.match(await ask('1/persons/'), { status: 429, body: { type: 'throttled_error' } })
+    store.failure = new Error('MDB_PANIC')
+    const { status, body, text } = await ask('1/persons/')
+    t.equal(status, 500)
+    t.match(body, { type: 'server_error', code: 'error', attr: null })
+    t.notMatch(text, /MDB/)
+    t.equal(errors.length, 1)
+  },
+)
 
 t.test('tables are selected by parameter or header and contain the whole list', async (t) => {
   const { store, ask } = await startPersons(t)

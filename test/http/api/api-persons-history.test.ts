@@ -45,7 +45,11 @@ t.test('activity is returned in numbered pages', async (t) => {
   t.match((await ask('1/persons/activity?page=3')).body, { next: null })
   const beyond = await ask('1/persons/activity?page=9&limit=5')
   t.match(beyond, { status: 200, body: { results: [], next: null, total_count: 25 } })
-  t.match((await ask('1/persons/activity?page=5&limit=5')).body, { next: null }, 'exactly the last page')
+  t.match(
+    (await ask('1/persons/activity?page=5&limit=5')).body,
+    { next: null },
+    'exactly the last page',
+  )
   const one = await ask(`1/persons/${uuidOf(1)}/activity/?limit=3`)
   t.equal(one.status, 200)
   t.strictSame(store.asked.pop(), { projectId: 1, reference: uuidOf(1), offset: 0, limit: 3 })
@@ -132,27 +136,30 @@ t.test('a timeline reads the events of a range and the relevant properties', asy
   t.equal(parseCsv((await ask(`1/persons/1/properties_timeline/?format=csv`)).text).length, 2)
 })
 
-t.test('a timeline without parameters covers the last week, all events and no properties', async (t) => {
-  const { store, ask } = await startPersons(t)
-  store.persons = [person(1)]
-  const { body } = await ask('1/persons/1/properties_timeline')
-  t.match(body, {
-    points: [],
-    crucial_property_keys: [],
-    effective_date_from: '2023-01-03T00:00:00+00:00',
-    effective_date_to: '2023-01-10T23:59:59.999999+00:00',
-  })
-  t.match(store.asked.pop(), { eventNames: [], crucialKeys: [] })
-  const all = encodeURIComponent('[{"id":null},{"id":"a"}]')
-  await ask(`1/persons/1/properties_timeline?events=${all}&breakdown=x&breakdown_type=event`)
-  t.match(store.asked.pop(), { eventNames: [], crucialKeys: [] }, 'one series of all events')
-  store.points = [
-    { timestamp: '2021-05-06T07:08:09.000Z', properties: {}, relevant_event_count: 1 },
-  ]
-  const whole = await ask('1/persons/1/properties_timeline?date_from=all')
-  t.match(whole.body, { effective_date_from: '2021-05-06T07:08:09+00:00' })
-  t.ok((store.asked.pop() as { fromMs: number }).fromMs < Date.parse('1900-01-01'))
-})
+t.test(
+  'a timeline without parameters covers the last week, all events and no properties',
+  async (t) => {
+    const { store, ask } = await startPersons(t)
+    store.persons = [person(1)]
+    const { body } = await ask('1/persons/1/properties_timeline')
+    t.match(body, {
+      points: [],
+      crucial_property_keys: [],
+      effective_date_from: '2023-01-03T00:00:00+00:00',
+      effective_date_to: '2023-01-10T23:59:59.999999+00:00',
+    })
+    t.match(store.asked.pop(), { eventNames: [], crucialKeys: [] })
+    const all = encodeURIComponent('[{"id":null},{"id":"a"}]')
+    await ask(`1/persons/1/properties_timeline?events=${all}&breakdown=x&breakdown_type=event`)
+    t.match(store.asked.pop(), { eventNames: [], crucialKeys: [] }, 'one series of all events')
+    store.points = [
+      { timestamp: '2021-05-06T07:08:09.000Z', properties: {}, relevant_event_count: 1 },
+    ]
+    const whole = await ask('1/persons/1/properties_timeline?date_from=all')
+    t.match(whole.body, { effective_date_from: '2021-05-06T07:08:09+00:00' })
+    t.ok((store.asked.pop() as { fromMs: number }).fromMs < Date.parse('1900-01-01'))
+  },
+)
 
 t.test('invalid requests for a timeline are refused', async (t) => {
   const { store, ask } = await startPersons(t)

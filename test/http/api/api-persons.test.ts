@@ -223,7 +223,11 @@ t.test('PATCH refuses a body that sets nothing', async (t) => {
   t.strictSame(store.commands, [])
   for (const body of ['{', {}, { properties: { a: 1 } }]) {
     const answer = await ask('1/persons/2', { method: 'PATCH', body })
-    t.match(answer, { status: 404, body: { code: 'not_found' } }, 'an unknown person is reported first')
+    t.match(
+      answer,
+      { status: 404, body: { code: 'not_found' } },
+      'an unknown person is reported first',
+    )
   }
   store.result = { kind: 'too_large', bytesMax: 524_288 }
   const large = await ask('1/persons/1', { method: 'PATCH', body: { properties: { a: 1 } } })

@@ -249,7 +249,11 @@ t.test('role access: interface description 2.5 and 4.2', async (t) => {
   const again = await daemon.ask('POST', list, { role_id: role })
   t.not(again.body['id'], made.body['id'], 'a number is never reused')
   await daemon.ask('DELETE', `${ROLES}${role}/`)
-  t.match(await daemon.ask('GET', list), { body: { count: 0 } }, 'the access is deleted with its role')
+  t.match(
+    await daemon.ask('GET', list),
+    { body: { count: 0 } },
+    'the access is deleted with its role',
+  )
 })
 
 t.test('invalid role access is refused', async (t) => {

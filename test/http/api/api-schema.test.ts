@@ -167,38 +167,41 @@ t.test('exactly the served routes are described', async (t) => {
   )
 })
 
-t.test('the document is served with an ETag and without a key, as JSON and as a page', async (t) => {
-  const { decisions } = DAEMON
-  const ask = (path: string, headers = {}) => send(`${decisions.url}${path}`, { headers })
-  const first = await ask('/api/schema/')
-  t.equal(first.status, 200)
-  t.strictSame(JSON.parse(first.body.toString()), DOCUMENT)
-  const etag = String(first.headers['etag'])
-  t.match(etag, /^"[0-9a-f]{16}"$/)
-  const again = await ask('/api/schema', { 'If-None-Match': etag })
-  t.equal(again.status, 304)
-  t.equal(again.body.length, 0)
-  t.strictSame((await ask('/openapi.json')).body, first.body, 'served where tools look for it')
-  const page = await ask('/api/docs/')
-  t.equal(page.headers['content-type'], 'text/html; charset=utf-8')
-  t.match(page.headers['content-security-policy'], /default-src 'none'/)
-  t.strictSame((await ask('/api/schema/?format=html')).body, page.body)
-  t.equal((await ask('/api/schema/?format=yaml')).status, 404)
-  const text = page.body.toString()
-  t.notMatch(text, /<(script|link|img|iframe)|@import|url\(|(src|href)="(https?:)?\/\//)
-  const ids = OPERATIONS.map(({ operation }) => operation.operationId)
-  t.strictSame(
-    ids.filter((id) => !text.includes(`id="${id}"`)),
-    [],
-    'the page shows every operation',
-  )
-  const anchors = new Set([...text.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id))
-  const links = [...text.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id)
-  t.strictSame(
-    links.filter((link) => !anchors.has(link)),
-    [],
-  )
-})
+t.test(
+  'the document is served with an ETag and without a key, as JSON and as a page',
+  async (t) => {
+    const { decisions } = DAEMON
+    const ask = (path: string, headers = {}) => send(`${decisions.url}${path}`, { headers })
+    const first = await ask('/api/schema/')
+    t.equal(first.status, 200)
+    t.strictSame(JSON.parse(first.body.toString()), DOCUMENT)
+    const etag = String(first.headers['etag'])
+    t.match(etag, /^"[0-9a-f]{16}"$/)
+    const again = await ask('/api/schema', { 'If-None-Match': etag })
+    t.equal(again.status, 304)
+    t.equal(again.body.length, 0)
+    t.strictSame((await ask('/openapi.json')).body, first.body, 'served where tools look for it')
+    const page = await ask('/api/docs/')
+    t.equal(page.headers['content-type'], 'text/html; charset=utf-8')
+    t.match(page.headers['content-security-policy'], /default-src 'none'/)
+    t.strictSame((await ask('/api/schema/?format=html')).body, page.body)
+    t.equal((await ask('/api/schema/?format=yaml')).status, 404)
+    const text = page.body.toString()
+    t.notMatch(text, /<(script|link|img|iframe)|@import|url\(|(src|href)="(https?:)?\/\//)
+    const ids = OPERATIONS.map(({ operation }) => operation.operationId)
+    t.strictSame(
+      ids.filter((id) => !text.includes(`id="${id}"`)),
+      [],
+      'the page shows every operation',
+    )
+    const anchors = new Set([...text.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id))
+    const links = [...text.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id)
+    t.strictSame(
+      links.filter((link) => !anchors.has(link)),
+      [],
+    )
+  },
+)
 
 t.test('the page escapes all text', async (t) => {
   const operation = { operationId: 'a', summary: '<b>&"', tags: ['<i>'], responses: {} }

@@ -109,29 +109,32 @@ class Waiting implements WaitingAnswer {
   }
 }
 
-t.test('memory that several answers share is counted once, until the last one is sent', async (t) => {
-  const metrics = new ServiceMetrics({ version: '0', clock: SYSTEM_CLOCK })
-  const waiting = new WaitingAnswers({ metrics, stallMs: 60_000, bytesMax: 100 })
-  const shared = new ArrayBuffer(80)
-  const readers = Array.from({ length: 20 }, () => {
-    const reader = new Waiting(0)
-    reader.heldBytes = 0
-    reader.memory = [shared]
-    return reader
-  })
-  for (const reader of readers) {
-    t.ok(waiting.hasRoomFor([shared]))
-    waiting.add(reader)
-  }
-  t.equal(metrics.httpAnswerBytesWaiting.value, 80)
-  t.notOk(waiting.hasRoomFor([new ArrayBuffer(21)]), 'other memory is refused when all is full')
-  t.ok(waiting.hasRoomFor([shared, new ArrayBuffer(20)]))
-  for (const reader of readers.slice(1)) waiting.remove(reader)
-  t.equal(metrics.httpAnswerBytesWaiting.value, 80)
-  for (const reader of readers) waiting.remove(reader)
-  t.equal(metrics.httpAnswerBytesWaiting.value, 0)
-  t.ok(waiting.hasRoomFor([new ArrayBuffer(21)]))
-})
+t.test(
+  'memory that several answers share is counted once, until the last one is sent',
+  async (t) => {
+    const metrics = new ServiceMetrics({ version: '0', clock: SYSTEM_CLOCK })
+    const waiting = new WaitingAnswers({ metrics, stallMs: 60_000, bytesMax: 100 })
+    const shared = new ArrayBuffer(80)
+    const readers = Array.from({ length: 20 }, () => {
+      const reader = new Waiting(0)
+      reader.heldBytes = 0
+      reader.memory = [shared]
+      return reader
+    })
+    for (const reader of readers) {
+      t.ok(waiting.hasRoomFor([shared]))
+      waiting.add(reader)
+    }
+    t.equal(metrics.httpAnswerBytesWaiting.value, 80)
+    t.notOk(waiting.hasRoomFor([new ArrayBuffer(21)]), 'other memory is refused when all is full')
+    t.ok(waiting.hasRoomFor([shared, new ArrayBuffer(20)]))
+    for (const reader of readers.slice(1)) waiting.remove(reader)
+    t.equal(metrics.httpAnswerBytesWaiting.value, 80)
+    for (const reader of readers) waiting.remove(reader)
+    t.equal(metrics.httpAnswerBytesWaiting.value, 0)
+    t.ok(waiting.hasRoomFor([new ArrayBuffer(21)]))
+  },
+)
 
 t.test('waiting answers have a limit of memory and of time', async (t) => {
   const metrics = new ServiceMetrics({ version: '0', clock: SYSTEM_CLOCK })
@@ -156,7 +159,11 @@ t.test('waiting answers have a limit of memory and of time', async (t) => {
   }, 20)
   await eventually(async () => slow.isCut)
   clearInterval(keepAlive)
-  t.strictSame([fresh.isCut, slow.isCut, fast.isCut], [false, true, false], 'the speed counts over the whole answer')
+  t.strictSame(
+    [fresh.isCut, slow.isCut, fast.isCut],
+    [false, true, false],
+    'the speed counts over the whole answer',
+  )
   await eventually(async () => fresh.isCut && fast.isCut)
   t.strictSame([fresh.isCut, fast.isCut], [true, true], 'no reader waits forever')
   t.equal(metrics.httpAnswerBytesWaiting.value, 0)

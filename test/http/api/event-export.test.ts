@@ -101,32 +101,39 @@ t.test('an invalid request is refused before the first byte is sent', async (t) 
   t.equal(await (await read('', { project: 2 })).text(), '')
 })
 
-t.test('a large export is produced while it is read, and stops when the key is revoked', async (t) => {
-  const properties = { text: 'x'.repeat(4000) }
-  const batch = Array.from({ length: 500 }, (_, n) => ({
-    event: `e${n}`,
-    distinct_id: 'd',
-    properties,
-  }))
-  for (let sent = 0; sent < 16; sent++) await decisions.capture(batch, 2)
-  const whole = await (await read('', { project: 2 })).text()
-  const lines = whole.split('\n').slice(0, -1)
-  const ids = lines.map((line) => (JSON.parse(line) as { readonly id: number }).id)
-  t.strictSame(
-    ids,
-    Array.from({ length: ids.length }, (_, index) => index + 1),
-  )
-  t.ok(ids.length > 16 * batch.length)
-  const { text, key } = organization.store.projects.keys.create({ userId: 1 })
-  await organization.settled()
-  const stopped = await read('', { project: 2, key: text })
-  const reader = stopped.body?.getReader()
-  await reader?.read()
-  t.equal((await decisions.api('GET', 'events/?limit=1', 2)).status, 200, 'no thread waits for the reader')
-  organization.store.projects.keys.revoke(key.id)
-  await organization.settled()
-  await t.rejects(readRest(reader), 'the transfer is aborted')
-})
+t.test(
+  'a large export is produced while it is read, and stops when the key is revoked',
+  async (t) => {
+    const properties = { text: 'x'.repeat(4000) }
+    const batch = Array.from({ length: 500 }, (_, n) => ({
+      event: `e${n}`,
+      distinct_id: 'd',
+      properties,
+    }))
+    for (let sent = 0; sent < 16; sent++) await decisions.capture(batch, 2)
+    const whole = await (await read('', { project: 2 })).text()
+    const lines = whole.split('\n').slice(0, -1)
+    const ids = lines.map((line) => (JSON.parse(line) as { readonly id: number }).id)
+    t.strictSame(
+      ids,
+      Array.from({ length: ids.length }, (_, index) => index + 1),
+    )
+    t.ok(ids.length > 16 * batch.length)
+    const { text, key } = organization.store.projects.keys.create({ userId: 1 })
+    await organization.settled()
+    const stopped = await read('', { project: 2, key: text })
+    const reader = stopped.body?.getReader()
+    await reader?.read()
+    t.equal(
+      (await decisions.api('GET', 'events/?limit=1', 2)).status,
+      200,
+      'no thread waits for the reader',
+    )
+    organization.store.projects.keys.revoke(key.id)
+    await organization.settled()
+    await t.rejects(readRest(reader), 'the transfer is aborted')
+  },
+)
 
 async function readRest(reader: ReadableStreamDefaultReader | undefined): Promise<void> {
   while ((await reader?.read())?.done === false);

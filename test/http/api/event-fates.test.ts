@@ -61,27 +61,30 @@ async function fates(key = PERSONAL_KEY, project = 1): Promise<readonly Fate[]> 
 
 const fate = (uuid: string, project = 1) => daemon.api('GET', `events/${uuid}/fate/`, project)
 
-t.test('an event without distinct_id is reported with its reason, a remedy and a sample', async (t) => {
-  const uuid = uuidText(1)
-  await daemon.capture([{ event: 'opened', uuid, properties: { plan: 'pro' } }])
-  const [lost] = (await fates()).filter(({ reason }) => reason === 'no_distinct_id')
-  t.match(lost, { count: 1, sentence: /as "distinct_id"/, samples: [{ event: 'opened', uuid }] })
-  t.match(lost?.samples[0]?.['body'], /"plan":"pro"/)
-  t.match(await fate(uuid), {
-    status: 200,
-    body: {
-      uuid,
-      status: 'dropped',
-      reason: 'no_distinct_id',
-      event: 'opened',
-      distinct_id: null,
-      detail: /as "distinct_id"/,
-      received_at: /^20/,
-      data: /"plan":"pro"/,
-    },
-  })
-  t.match((await fate(uuid, 2)).body, { status: 'unknown' })
-})
+t.test(
+  'an event without distinct_id is reported with its reason, a remedy and a sample',
+  async (t) => {
+    const uuid = uuidText(1)
+    await daemon.capture([{ event: 'opened', uuid, properties: { plan: 'pro' } }])
+    const [lost] = (await fates()).filter(({ reason }) => reason === 'no_distinct_id')
+    t.match(lost, { count: 1, sentence: /as "distinct_id"/, samples: [{ event: 'opened', uuid }] })
+    t.match(lost?.samples[0]?.['body'], /"plan":"pro"/)
+    t.match(await fate(uuid), {
+      status: 200,
+      body: {
+        uuid,
+        status: 'dropped',
+        reason: 'no_distinct_id',
+        event: 'opened',
+        distinct_id: null,
+        detail: /as "distinct_id"/,
+        received_at: /^20/,
+        data: /"plan":"pro"/,
+      },
+    })
+    t.match((await fate(uuid, 2)).body, { status: 'unknown' })
+  },
+)
 
 t.test('a stored event and its duplicates are reported', async (t) => {
   const uuid = uuidText(2)

@@ -41,23 +41,26 @@ async function send(events: readonly object[], projectId = 1): Promise<void> {
   if (status !== 200) throw new Error(`the batch was refused with ${status}`)
 }
 
-t.test('an event is sent before the next one is captured, in the same form as in the list', async (t) => {
-  const opened = await stream()
-  t.equal(opened.status, 200)
-  t.equal(opened.headers.get('content-type'), 'text/event-stream')
-  t.equal(opened.headers.get('cache-control'), 'no-store')
-  t.equal(opened.headers.get('x-accel-buffering'), 'no')
-  const properties = { $set: { plan: 'pro' }, path: '/"\n\u2028' }
-  for (const count of [1, 2, 3]) {
-    await send([{ event: 'bought', properties }])
-    await opened.have(count)
-    t.equal(opened.events.length, count)
-  }
-  const row = opened.events[0] ?? {}
-  t.match(row, { event: 'bought', distinct_id: 'ann', properties: { path: '/"\n\u2028' } })
-  const { body } = await decisions.api('GET', 'events/?event=bought')
-  t.strictSame(opened.events.toReversed(), body['results'])
-})
+t.test(
+  'an event is sent before the next one is captured, in the same form as in the list',
+  async (t) => {
+    const opened = await stream()
+    t.equal(opened.status, 200)
+    t.equal(opened.headers.get('content-type'), 'text/event-stream')
+    t.equal(opened.headers.get('cache-control'), 'no-store')
+    t.equal(opened.headers.get('x-accel-buffering'), 'no')
+    const properties = { $set: { plan: 'pro' }, path: '/"\n\u2028' }
+    for (const count of [1, 2, 3]) {
+      await send([{ event: 'bought', properties }])
+      await opened.have(count)
+      t.equal(opened.events.length, count)
+    }
+    const row = opened.events[0] ?? {}
+    t.match(row, { event: 'bought', distinct_id: 'ann', properties: { path: '/"\n\u2028' } })
+    const { body } = await decisions.api('GET', 'events/?event=bought')
+    t.strictSame(opened.events.toReversed(), body['results'])
+  },
+)
 
 t.test('names and a distinct_id select events, and each project has its own stream', async (t) => {
   const named = await stream('?event=a&event=b&distinct_id=ann')
@@ -89,7 +92,10 @@ t.test('a second stream of the same key and project ends the first', async (t) =
   const other = await stream('', { project: 2 })
   const second = await stream()
   await first.ended
-  t.match(first.messages.at(-1), { event: 'replaced', data: { detail: /at most 1 streams can be open at a time/ } })
+  t.match(first.messages.at(-1), {
+    event: 'replaced',
+    data: { detail: /at most 1 streams can be open at a time/ },
+  })
   await send([{ event: 'again' }])
   await second.have(1)
   t.strictSame([first.events.length, other.messages.some(({ event }) => event !== '')], [0, false])

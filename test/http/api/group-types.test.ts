@@ -43,60 +43,67 @@ async function start() {
   return { daemon, visit, types, trend, series, groupCounts }
 }
 
-t.test('a deleted type frees its index, and the index then refers to the new type only', async (t) => {
-  const { daemon, visit, types, trend, groupCounts } = await start()
-  const junk = { a: '1', b: '1', c: '1', d: '1', e: '1' }
-  const identify = { $group_type: 'b', $group_key: '1', $group_set: { name: 'junk' } }
-  await daemon.capture([
-    visit(junk),
-    visit({ ...junk, b: '2' }),
-    { event: '$groupidentify', distinct_id: 'ann', properties: identify },
-    visit({ company: 'acme' }),
-  ])
-  const before = await types()
-  t.equal(before.length, 5)
-  t.notOk(
-    before.some(([, type]) => type === 'company'),
-    'there is no room',
-  )
-  t.strictSame(await groupCounts(1), [0, 2, 0, 0, 0, 0, 0, 0, 0])
+t.test(
+  'a deleted type frees its index, and the index then refers to the new type only',
+  async (t) => {
+    const { daemon, visit, types, trend, groupCounts } = await start()
+    const junk = { a: '1', b: '1', c: '1', d: '1', e: '1' }
+    const identify = { $group_type: 'b', $group_key: '1', $group_set: { name: 'junk' } }
+    await daemon.capture([
+      visit(junk),
+      visit({ ...junk, b: '2' }),
+      { event: '$groupidentify', distinct_id: 'ann', properties: identify },
+      visit({ company: 'acme' }),
+    ])
+    const before = await types()
+    t.equal(before.length, 5)
+    t.notOk(
+      before.some(([, type]) => type === 'company'),
+      'there is no room',
+    )
+    t.strictSame(await groupCounts(1), [0, 2, 0, 0, 0, 0, 0, 0, 0])
 
-  t.equal((await daemon.api('DELETE', `${TYPES}1/`)).status, 204)
-  t.strictSame(
-    await types(),
-    before.filter(([index]) => index !== 1),
-  )
-  t.strictSame(await groupCounts(1), [0, 0, 0, 0, 0, 0, 0, 0, 0], 'its groups no longer count')
-  t.equal((await daemon.api('DELETE', `${TYPES}1/`)).status, 404)
-  t.equal((await daemon.api('DELETE', `${TYPES}9/`)).status, 400)
+    t.equal((await daemon.api('DELETE', `${TYPES}1/`)).status, 204)
+    t.strictSame(
+      await types(),
+      before.filter(([index]) => index !== 1),
+    )
+    t.strictSame(await groupCounts(1), [0, 0, 0, 0, 0, 0, 0, 0, 0], 'its groups no longer count')
+    t.equal((await daemon.api('DELETE', `${TYPES}1/`)).status, 404)
+    t.equal((await daemon.api('DELETE', `${TYPES}9/`)).status, 400)
 
-  const set = { $group_type: 'company', $group_key: '2', $group_set: { plan: 'pro' } }
-  await daemon.capture([
-    visit({ company: 'acme' }, 3),
-    { event: '$groupidentify', distinct_id: 'ann', properties: set },
-  ])
-  t.strictSame(
-    (await types()).find(([index]) => index === 1),
-    [1, 'company'],
-  )
-  t.strictSame(await groupCounts(1), [0, 0, 1, 0, 0, 0, 0, 0, 0], 'earlier events have no company')
-  const { body } = await daemon.api('GET', 'groups/?group_type_index=1')
-  const keys = (body['results'] as readonly Json[]).map((group) => group['group_key'])
-  t.strictSame(keys, ['2'], 'groups of the deleted type are gone')
-  const filter = {
-    key: 'plan',
-    type: 'group',
-    group_type_index: 1,
-    operator: 'exact',
-    value: 'pro',
-  }
-  const filtered = { kind: 'EventsNode', event: 'visit', properties: [filter] }
-  t.strictSame(
-    await trend({ series: [filtered] }),
-    [['visit', [0, 0, 0, 0, 0, 0, 0, 0, 0]]],
-    'group 2 of the deleted type is not company 2',
-  )
-})
+    const set = { $group_type: 'company', $group_key: '2', $group_set: { plan: 'pro' } }
+    await daemon.capture([
+      visit({ company: 'acme' }, 3),
+      { event: '$groupidentify', distinct_id: 'ann', properties: set },
+    ])
+    t.strictSame(
+      (await types()).find(([index]) => index === 1),
+      [1, 'company'],
+    )
+    t.strictSame(
+      await groupCounts(1),
+      [0, 0, 1, 0, 0, 0, 0, 0, 0],
+      'earlier events have no company',
+    )
+    const { body } = await daemon.api('GET', 'groups/?group_type_index=1')
+    const keys = (body['results'] as readonly Json[]).map((group) => group['group_key'])
+    t.strictSame(keys, ['2'], 'groups of the deleted type are gone')
+    const filter = {
+      key: 'plan',
+      type: 'group',
+      group_type_index: 1,
+      operator: 'exact',
+      value: 'pro',
+    }
+    const filtered = { kind: 'EventsNode', event: 'visit', properties: [filter] }
+    t.strictSame(
+      await trend({ series: [filtered] }),
+      [['visit', [0, 0, 0, 0, 0, 0, 0, 0, 0]]],
+      'group 2 of the deleted type is not company 2',
+    )
+  },
+)
 
 t.test('a type that flags use cannot be deleted', async (t) => {
   const { daemon, visit, types } = await start()

@@ -114,7 +114,11 @@ async function answeredBeside(t: Test, work: Promise<unknown>): Promise<void> {
   await work
   isOver = true
   await Promise.all(asking)
-  t.strictSame([...answered].sort(), Object.keys(probes).sort(), 'other requests do not wait for its end')
+  t.strictSame(
+    [...answered].sort(),
+    Object.keys(probes).sort(),
+    'other requests do not wait for its end',
+  )
 }
 
 const LARGE_EVENTS = 40
@@ -255,13 +259,16 @@ t.test('a hundred stalled readers hold no threads and little memory', async (t) 
   t.ok(await eventually(isFree), 'all memory is released')
 })
 
-t.test('a reader that disconnects in the middle of a table leaves no memory reserved', async (t) => {
-  const socket = stopped('persons/?format=csv')
-  socket.once('data', () => socket.destroy())
-  socket.resume()
-  await new Promise((resolve) => socket.once('close', resolve))
-  const isIdle = async () => (await metric('http_requests_in_progress')) <= 1
-  t.ok(await eventually(isIdle))
-  t.equal(await metric('http_answer_bytes_waiting'), 0)
-  t.equal(await metric('worker_thread_deaths_total{threads="long_readers"}'), 0)
-})
+t.test(
+  'a reader that disconnects in the middle of a table leaves no memory reserved',
+  async (t) => {
+    const socket = stopped('persons/?format=csv')
+    socket.once('data', () => socket.destroy())
+    socket.resume()
+    await new Promise((resolve) => socket.once('close', resolve))
+    const isIdle = async () => (await metric('http_requests_in_progress')) <= 1
+    t.ok(await eventually(isIdle))
+    t.equal(await metric('http_answer_bytes_waiting'), 0)
+    t.equal(await metric('worker_thread_deaths_total{threads="long_readers"}'), 0)
+  },
+)

@@ -74,30 +74,27 @@ t.test('persons are deleted by distinct_id, and each is counted once', async (t)
   t.strictSame(activities.slice(0, 2), ['deleted', 'deleted'])
 })
 
-t.test(
-  'persons are deleted by uuid or number, also through the alias of the route',
-  async (t) => {
-    await makePersons(['b1', 'b2'])
-    const uuid = String(await uuidOfPerson('b1'))
-    const headers = { Authorization: `Bearer ${PERSONAL_KEY}` }
-    const path = `/api/environments/${daemon.idOf(1)}/${BULK_DELETE}`
-    const answer = await daemon.ask(path, {
-      headers,
-      json: { ids: [uuid.toUpperCase(), uuid, 999_999, uuidOf(1)], delete_events: true },
-    })
-    t.equal(answer.status, 202)
-    t.strictSame(answer.body, {
-      ...DELETED,
-      persons_found: 1,
-      persons_deleted: 1,
-      events_queued_for_deletion: true,
-    })
-    await checkGone(t, ['b1'])
-    await daemon.until(async () => (await eventCount('b1')) === 0)
-    t.ok((await eventCount('b2')) > 0)
-    t.match(await newestEntry(), { status: 202, object_id: uuid })
-  },
-)
+t.test('persons are deleted by uuid or number, also through the alias of the route', async (t) => {
+  await makePersons(['b1', 'b2'])
+  const uuid = String(await uuidOfPerson('b1'))
+  const headers = { Authorization: `Bearer ${PERSONAL_KEY}` }
+  const path = `/api/environments/${daemon.idOf(1)}/${BULK_DELETE}`
+  const answer = await daemon.ask(path, {
+    headers,
+    json: { ids: [uuid.toUpperCase(), uuid, 999_999, uuidOf(1)], delete_events: true },
+  })
+  t.equal(answer.status, 202)
+  t.strictSame(answer.body, {
+    ...DELETED,
+    persons_found: 1,
+    persons_deleted: 1,
+    events_queued_for_deletion: true,
+  })
+  await checkGone(t, ['b1'])
+  await daemon.until(async () => (await eventCount('b1')) === 0)
+  t.ok((await eventCount('b2')) > 0)
+  t.match(await newestEntry(), { status: 202, object_id: uuid })
+})
 
 t.test('with keep_person only the events are deleted', async (t) => {
   await makePersons(['c1'])

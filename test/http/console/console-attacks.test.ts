@@ -19,17 +19,20 @@ t.setTimeout(300_000)
 
 const { daemon, store, browser } = await startConsole(t)
 
-t.test('an invalid Host is refused as another origin and not answered with a server error', async (t) => {
-  for (const Host of ['1.2.3.999', 'a:99999', '[::::]', 'xn--a']) {
-    for (const Origin of ['http://x.example', 'null', 'foo:bar']) {
-      const answer = await browser().ask('POST', 'console/session/', {
-        json: { key: PERSONAL_KEY },
-        headers: { Host, Origin, 'Sec-Fetch-Site': '' },
-      })
-      t.match(answer, { status: 403, body: { code: 'csrf_failed' } }, `${Host} ${Origin}`)
+t.test(
+  'an invalid Host is refused as another origin and not answered with a server error',
+  async (t) => {
+    for (const Host of ['1.2.3.999', 'a:99999', '[::::]', 'xn--a']) {
+      for (const Origin of ['http://x.example', 'null', 'foo:bar']) {
+        const answer = await browser().ask('POST', 'console/session/', {
+          json: { key: PERSONAL_KEY },
+          headers: { Host, Origin, 'Sec-Fetch-Site': '' },
+        })
+        t.match(answer, { status: 403, body: { code: 'csrf_failed' } }, `${Host} ${Origin}`)
+      }
     }
-  }
-})
+  },
+)
 
 async function linked(userId: number): Promise<ConsoleClient> {
   const client = browser()

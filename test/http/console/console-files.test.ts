@@ -38,40 +38,44 @@ t.test('a daemon with a console', async (t) => {
     t.notOk(Object.keys(foreign.headers).some((name) => name.startsWith('access-control-')))
   })
 
+  t.test('the page is revalidated, and answered without a body if it is unchanged', async (t) => {
+    const { etag = '' } = (await get('/')).headers
+    const again = await get('/', { headers: { 'If-None-Match': etag } })
+    t.equal(again.status, 304)
+    t.equal(again.body.length, 0)
+    t.equal(again.headers['content-security-policy'], POLICY)
+  })
+
   t.test(
-    'the page is revalidated, and answered without a body if it is unchanged',
+    'a file with a hash in its name is cached indefinitely and sent in the best encoding',
     async (t) => {
-      const { etag = '' } = (await get('/')).headers
-      const again = await get('/', { headers: { 'If-None-Match': etag } })
-      t.equal(again.status, 304)
-      t.equal(again.body.length, 0)
-      t.equal(again.headers['content-security-policy'], POLICY)
+      const encodings = [
+        ['', 'as it is', undefined],
+        ['gzip, deflate, br', 'as brotli', 'br'],
+        ['gzip', 'as gzip', 'gzip'],
+        ['br;q=0, gzip', 'as gzip', 'gzip'],
+      ] as const
+      for (const [accepted, body, encoding] of encodings) {
+        const headers = accepted === '' ? {} : { 'Accept-Encoding': accepted }
+        const answer = await get('/assets/app-0A1B2C3D.js', { headers })
+        t.equal(answer.status, 200)
+        t.equal(answer.body.toString(), body)
+        t.equal(answer.headers['content-encoding'], encoding)
+        t.equal(answer.headers['cache-control'], KEPT)
+        t.equal(answer.headers.vary, 'Accept-Encoding')
+        t.equal(answer.headers['content-type'], 'text/javascript; charset=utf-8')
+      }
+      const style = await get('/assets/app-0A1B2C3D.css', { headers: { 'Accept-Encoding': 'br' } })
+      t.equal(
+        style.body.toString(),
+        'body{}',
+        'a file without a compressed version is sent as it is',
+      )
+      t.equal(style.headers['content-type'], 'text/css; charset=utf-8')
+      const head = await get('/assets/app-0A1B2C3D.js', { method: 'HEAD' })
+      t.match(head, { status: 200, headers: { 'content-length': '8' } })
     },
   )
-
-  t.test('a file with a hash in its name is cached indefinitely and sent in the best encoding', async (t) => {
-    const encodings = [
-      ['', 'as it is', undefined],
-      ['gzip, deflate, br', 'as brotli', 'br'],
-      ['gzip', 'as gzip', 'gzip'],
-      ['br;q=0, gzip', 'as gzip', 'gzip'],
-    ] as const
-    for (const [accepted, body, encoding] of encodings) {
-      const headers = accepted === '' ? {} : { 'Accept-Encoding': accepted }
-      const answer = await get('/assets/app-0A1B2C3D.js', { headers })
-      t.equal(answer.status, 200)
-      t.equal(answer.body.toString(), body)
-      t.equal(answer.headers['content-encoding'], encoding)
-      t.equal(answer.headers['cache-control'], KEPT)
-      t.equal(answer.headers.vary, 'Accept-Encoding')
-      t.equal(answer.headers['content-type'], 'text/javascript; charset=utf-8')
-    }
-    const style = await get('/assets/app-0A1B2C3D.css', { headers: { 'Accept-Encoding': 'br' } })
-    t.equal(style.body.toString(), 'body{}', 'a file without a compressed version is sent as it is')
-    t.equal(style.headers['content-type'], 'text/css; charset=utf-8')
-    const head = await get('/assets/app-0A1B2C3D.js', { method: 'HEAD' })
-    t.match(head, { status: 200, headers: { 'content-length': '8' } })
-  })
 
   t.test('a client-side path returns the page, for browsers only', async (t) => {
     for (const path of ['/p/1/web', '/p/1/person/a%40b.example', '/access/', '/p/1/web?range=7d']) {
@@ -103,15 +107,18 @@ t.test('a daemon with a console', async (t) => {
     t.equal(posted.headers['content-type'], 'application/json')
   })
 
-  t.test('robots are excluded, browsers find the icon, and /console redirects to the root', async (t) => {
-    t.equal((await get('/robots.txt')).body.toString(), 'User-agent: *\nDisallow: /\n')
-    const icon = await get('/favicon.ico')
-    t.match(icon, { status: 200, headers: { 'content-type': 'image/svg+xml' } })
-    t.equal(icon.headers['cache-control'], 'no-cache')
-    for (const path of ['/console', '/console/']) {
-      t.match(await get(path), { status: 302, headers: { location: '/' } })
-    }
-  })
+  t.test(
+    'robots are excluded, browsers find the icon, and /console redirects to the root',
+    async (t) => {
+      t.equal((await get('/robots.txt')).body.toString(), 'User-agent: *\nDisallow: /\n')
+      const icon = await get('/favicon.ico')
+      t.match(icon, { status: 200, headers: { 'content-type': 'image/svg+xml' } })
+      t.equal(icon.headers['cache-control'], 'no-cache')
+      for (const path of ['/console', '/console/']) {
+        t.match(await get(path), { status: 302, headers: { location: '/' } })
+      }
+    },
+  )
 
   t.test('no other file in or around the folder is served', async (t) => {
     const paths = [

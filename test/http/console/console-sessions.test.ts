@@ -110,50 +110,57 @@ t.test('with TLS the cookie is bound to this host and never sent unencrypted', a
   t.equal((await client.ask('GET', 'console/session/', { headers: tls })).status, 401)
 })
 
-t.test('a request that does not come from the console is refused and changes nothing', async (t) => {
-  const client = browser()
-  await client.logIn()
-  const { length: keysBefore } = store.projects.keys.list()
-  const json = { label: 'forged', scopes: ['*'] }
-  const own = `http://127.0.0.1:${daemon.daemon.port}`
-  const forged: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
-    ['no header', { 'X-Tenrec-Console': '' }],
-    ['another header', { 'X-Tenrec-Console': '0' }],
-    ['another site', { 'Sec-Fetch-Site': 'cross-site' }],
-    ['a neighbour of the site', { 'Sec-Fetch-Site': 'same-site' }],
-    ['typed by hand', { 'Sec-Fetch-Site': 'none' }],
-    ['another origin', { 'Sec-Fetch-Site': '', Origin: 'https://evil.example' }],
-    ['the same host with another port', { 'Sec-Fetch-Site': '', Origin: 'http://127.0.0.1:1' }],
-    ['an opaque origin', { 'Sec-Fetch-Site': '', Origin: 'null' }],
-    ['own origin, another site', { 'Sec-Fetch-Site': 'cross-site', Origin: own }],
-  ]
-  const differences = new Differences()
-  const refused = { status: 403, body: { code: 'csrf_failed' } }
-  for (const [name, headers] of forged) {
-    for (const method of ['POST', 'GET']) {
-      const path = method === 'GET' ? 'users/@me/' : 'personal_api_keys/'
-      const body = method === 'GET' ? {} : { json }
-      const answer = await client.ask(method, path, { ...body, headers })
-      differences.match(answer, refused, `${method}: ${name}`)
+t.test(
+  'a request that does not come from the console is refused and changes nothing',
+  async (t) => {
+    const client = browser()
+    await client.logIn()
+    const { length: keysBefore } = store.projects.keys.list()
+    const json = { label: 'forged', scopes: ['*'] }
+    const own = `http://127.0.0.1:${daemon.daemon.port}`
+    const forged: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
+      ['no header', { 'X-Tenrec-Console': '' }],
+      ['another header', { 'X-Tenrec-Console': '0' }],
+      ['another site', { 'Sec-Fetch-Site': 'cross-site' }],
+      ['a neighbour of the site', { 'Sec-Fetch-Site': 'same-site' }],
+      ['typed by hand', { 'Sec-Fetch-Site': 'none' }],
+      ['another origin', { 'Sec-Fetch-Site': '', Origin: 'https://evil.example' }],
+      ['the same host with another port', { 'Sec-Fetch-Site': '', Origin: 'http://127.0.0.1:1' }],
+      ['an opaque origin', { 'Sec-Fetch-Site': '', Origin: 'null' }],
+      ['own origin, another site', { 'Sec-Fetch-Site': 'cross-site', Origin: own }],
+    ]
+    const differences = new Differences()
+    const refused = { status: 403, body: { code: 'csrf_failed' } }
+    for (const [name, headers] of forged) {
+      for (const method of ['POST', 'GET']) {
+        const path = method === 'GET' ? 'users/@me/' : 'personal_api_keys/'
+        const body = method === 'GET' ? {} : { json }
+        const answer = await client.ask(method, path, { ...body, headers })
+        differences.match(answer, refused, `${method}: ${name}`)
+      }
+      const logOut = await client.ask('DELETE', 'console/session/', { headers })
+      differences.equal(logOut.status, 403, `logout: ${name}`)
+      const proof = { key: PERSONAL_KEY }
+      const logIn = await client.ask('POST', 'console/session/', { json: proof, headers })
+      differences.match(logIn, refused, `login: ${name}`)
+      differences.equal(cookieOf(logIn), '', `login: ${name}: the cookie`)
     }
-    const logOut = await client.ask('DELETE', 'console/session/', { headers })
-    differences.equal(logOut.status, 403, `logout: ${name}`)
-    const proof = { key: PERSONAL_KEY }
-    const logIn = await client.ask('POST', 'console/session/', { json: proof, headers })
-    differences.match(logIn, refused, `login: ${name}`)
-    differences.equal(cookieOf(logIn), '', `login: ${name}: the cookie`)
-  }
-  t.strictSame(differences.list(), [], 'every forged request is refused')
-  const silent = { 'Sec-Fetch-Site': '' }
-  const unnamed = await client.ask('POST', 'personal_api_keys/', { json, headers: silent })
-  t.equal(unnamed.status, 403, 'a change without an origin')
-  t.equal(store.projects.keys.list().length, keysBefore)
-  const read = await client.ask('GET', 'users/@me/', { headers: silent })
-  t.equal(read.status, 200, 'browsers send no origin when they read their own origin over plain HTTP')
-  const headers = { ...silent, Origin: own }
-  const made = await client.ask('POST', 'personal_api_keys/', { json, headers })
-  t.equal(made.status, 201, 'the own origin is allowed')
-})
+    t.strictSame(differences.list(), [], 'every forged request is refused')
+    const silent = { 'Sec-Fetch-Site': '' }
+    const unnamed = await client.ask('POST', 'personal_api_keys/', { json, headers: silent })
+    t.equal(unnamed.status, 403, 'a change without an origin')
+    t.equal(store.projects.keys.list().length, keysBefore)
+    const read = await client.ask('GET', 'users/@me/', { headers: silent })
+    t.equal(
+      read.status,
+      200,
+      'browsers send no origin when they read their own origin over plain HTTP',
+    )
+    const headers = { ...silent, Origin: own }
+    const made = await client.ask('POST', 'personal_api_keys/', { json, headers })
+    t.equal(made.status, 201, 'the own origin is allowed')
+  },
+)
 
 t.test('other origins are refused, and public routes ignore the cookie', async (t) => {
   const client = browser()
@@ -232,33 +239,36 @@ t.test('a session ends with its key and with its user', async (t) => {
   t.equal(await browser().logIn({ code: store.console.createCode(user.id) }), 401)
 })
 
-t.test('a session ends after 12 hours without a request, and after 7 days in any case', async (t) => {
-  const idle = browser()
-  await idle.logIn()
-  const busy = browser()
-  await busy.logIn()
-  const status = async (client: ConsoleClient) => (await client.ask('GET', 'users/@me/')).status
-  for (let hours = 0; hours < 7 * 24 - 11; hours += 11) {
-    t.equal(await status(busy), 200, `after ${hours} hours`)
-    // The time of use is written after the answer.
-    const { id } = resultsOf(await busy.ask('GET', 'console/sessions/'))[0] ?? {}
-    await daemon.until(async () => {
-      const [own] = store.console.list(1, clock.now()).filter((session) => session.id === id)
-      store.refresh()
-      return own !== undefined && clock.now() - own.lastSeenAtMs < HOUR_MS
+t.test(
+  'a session ends after 12 hours without a request, and after 7 days in any case',
+  async (t) => {
+    const idle = browser()
+    await idle.logIn()
+    const busy = browser()
+    await busy.logIn()
+    const status = async (client: ConsoleClient) => (await client.ask('GET', 'users/@me/')).status
+    for (let hours = 0; hours < 7 * 24 - 11; hours += 11) {
+      t.equal(await status(busy), 200, `after ${hours} hours`)
+      // The time of use is written after the answer.
+      const { id } = resultsOf(await busy.ask('GET', 'console/sessions/'))[0] ?? {}
+      await daemon.until(async () => {
+        const [own] = store.console.list(1, clock.now()).filter((session) => session.id === id)
+        store.refresh()
+        return own !== undefined && clock.now() - own.lastSeenAtMs < HOUR_MS
+      })
+      clock.pass(11 * HOUR_MS)
+      if (hours === 11) t.equal(await status(idle), 401)
+    }
+    const late = await busy.ask('GET', 'console/session/')
+    const leftMs = Date.parse(String(late.body['expires_at'])) - clock.now()
+    t.ok(late.status === 200 && leftMs < 12 * HOUR_MS, 'the remaining hours are reported')
+    clock.pass(leftMs + 1000)
+    t.match(await busy.ask('GET', 'users/@me/'), {
+      status: 401,
+      body: { code: 'authentication_failed', detail: /session.*ended/ },
     })
-    clock.pass(11 * HOUR_MS)
-    if (hours === 11) t.equal(await status(idle), 401)
-  }
-  const late = await busy.ask('GET', 'console/session/')
-  const leftMs = Date.parse(String(late.body['expires_at'])) - clock.now()
-  t.ok(late.status === 200 && leftMs < 12 * HOUR_MS, 'the remaining hours are reported')
-  clock.pass(leftMs + 1000)
-  t.match(await busy.ask('GET', 'users/@me/'), {
-    status: 401,
-    body: { code: 'authentication_failed', detail: /session.*ended/ },
-  })
-})
+  },
+)
 
 t.test('a stream or an idle page does not keep a session alive', async (t) => {
   const client = browser()
@@ -387,7 +397,11 @@ t.test('a code works once and expires after ten minutes', async (t) => {
   // Of several codes from the same millisecond any may be the oldest.
   clock.pass(1)
   const others = Array.from({ length: 100 }, () => store.console.createCode(1))
-  t.equal(await browser().logIn({ code: oldest }), 401, 'if there are too many codes, the oldest becomes invalid')
+  t.equal(
+    await browser().logIn({ code: oldest }),
+    401,
+    'if there are too many codes, the oldest becomes invalid',
+  )
   t.equal(await browser().logIn({ code: others.at(-1) ?? '' }), 200)
 })
 

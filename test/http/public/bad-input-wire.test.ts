@@ -239,29 +239,26 @@ t.test('malformed requests on the wire', async (t) => {
     }
   })
 
-  await t.test(
-    'an ambiguous length is refused, and no hidden request is executed',
-    async (t) => {
-      const body = eventBody('smuggled')
-      const hidden = request(body)
-      const line = 'POST /capture/ HTTP/1.1\r\nHost: tenrec\r\n'
-      const size = body.length.toString(16)
-      await expectAnswers(
-        target,
-        {
-          'both kinds': `${line}Content-Length: ${body.length}\r\nTransfer-Encoding: chunked\r\n\r\n${size}\r\n${body}\r\n0\r\n\r\n`,
-          'hidden behind a chunk': `${line}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${hidden}`,
-          'two lengths': `${line}Content-Length: ${body.length}\r\nContent-Length: 5\r\n\r\n${body}`,
-          'an unknown coding': `${line}Transfer-Encoding: xchunked\r\n\r\n${size}\r\n${body}\r\n0\r\n\r\n`,
-          'a signed length': `${line}Content-Length: +${body.length}\r\n\r\n${body}`,
-          'a hexadecimal length': `${line}Content-Length: 0x${size}\r\n\r\n${body}`,
-          'a list of lengths': `${line}Content-Length: ${body.length}, ${body.length}\r\n\r\n${body}`,
-        },
-        [400, 501],
-      )
-      t.equal(await storedCount(target, 'smuggled'), 0)
-    },
-  )
+  await t.test('an ambiguous length is refused, and no hidden request is executed', async (t) => {
+    const body = eventBody('smuggled')
+    const hidden = request(body)
+    const line = 'POST /capture/ HTTP/1.1\r\nHost: tenrec\r\n'
+    const size = body.length.toString(16)
+    await expectAnswers(
+      target,
+      {
+        'both kinds': `${line}Content-Length: ${body.length}\r\nTransfer-Encoding: chunked\r\n\r\n${size}\r\n${body}\r\n0\r\n\r\n`,
+        'hidden behind a chunk': `${line}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${hidden}`,
+        'two lengths': `${line}Content-Length: ${body.length}\r\nContent-Length: 5\r\n\r\n${body}`,
+        'an unknown coding': `${line}Transfer-Encoding: xchunked\r\n\r\n${size}\r\n${body}\r\n0\r\n\r\n`,
+        'a signed length': `${line}Content-Length: +${body.length}\r\n\r\n${body}`,
+        'a hexadecimal length': `${line}Content-Length: 0x${size}\r\n\r\n${body}`,
+        'a list of lengths': `${line}Content-Length: ${body.length}, ${body.length}\r\n\r\n${body}`,
+      },
+      [400, 501],
+    )
+    t.equal(await storedCount(target, 'smuggled'), 0)
+  })
 
   await t.test('a length above the limit is refused before the body arrives', async (t) => {
     for (const length of ['25000000', '1000000000000']) {

@@ -120,40 +120,43 @@ t.test('the client clock corrects the timestamp unless the event disables it', a
   t.equal(Date.parse(String((await stored(kept.uuid))['timestamp'])), Date.parse(timestamp))
 })
 
-t.test('each event has its own result, and an invalid one does not prevent others from being stored', async (t) => {
-  const good = eventOf()
-  const undated = eventOf({ timestamp: 'the day before yesterday' })
-  const bare = { event: 'bare', uuid: randomUUID(), distinct_id: 'ann' }
-  const upper = eventOf({ uuid: randomUUID().toUpperCase() })
-  const bad: readonly (readonly [JsonObject & { readonly uuid: string }, string])[] = [
-    [eventOf({ event: '' }), 'missing_event_name'],
-    [eventOf({ distinct_id: ' ' }), 'missing_distinct_id'],
-    [eventOf({ properties: [1] }), 'malformed_event_properties'],
-    [eventOf({ properties: 'none' }), 'malformed_event_properties'],
-    [eventOf({ options: [] }), 'invalid_options'],
-    [eventOf({ options: { cookieless_mode: 'perhaps' } }), 'invalid_options'],
-    [eventOf({ options: { product_tour_id: true } }), 'invalid_options'],
-  ]
-  const dropped: Record<string, JsonObject> = {}
-  for (const [event, details] of bad) dropped[event.uuid] = { result: 'drop', details }
-  const answer = await sendBatch([...bad.map(([event]) => event), undated, bare, upper, good])
-  t.equal(answer.status, 200)
-  t.strictSame(answer.body, {
-    results: {
-      ...dropped,
-      [undated.uuid]: { result: 'warning', details: 'invalid_event_timestamp' },
-      [bare.uuid]: OK,
-      [upper.uuid]: OK,
-      [good.uuid]: OK,
-    },
-  })
-  // The last event of the batch. All others are processed by then.
-  await stored(good.uuid)
-  for (const { uuid } of [undated, bare, upper]) t.ok(await stored(uuid.toLowerCase()))
-  for (const [{ uuid }, details] of bad) {
-    t.equal((await daemon.api('GET', `events/${uuid}/`)).status, 404, details)
-  }
-})
+t.test(
+  'each event has its own result, and an invalid one does not prevent others from being stored',
+  async (t) => {
+    const good = eventOf()
+    const undated = eventOf({ timestamp: 'the day before yesterday' })
+    const bare = { event: 'bare', uuid: randomUUID(), distinct_id: 'ann' }
+    const upper = eventOf({ uuid: randomUUID().toUpperCase() })
+    const bad: readonly (readonly [JsonObject & { readonly uuid: string }, string])[] = [
+      [eventOf({ event: '' }), 'missing_event_name'],
+      [eventOf({ distinct_id: ' ' }), 'missing_distinct_id'],
+      [eventOf({ properties: [1] }), 'malformed_event_properties'],
+      [eventOf({ properties: 'none' }), 'malformed_event_properties'],
+      [eventOf({ options: [] }), 'invalid_options'],
+      [eventOf({ options: { cookieless_mode: 'perhaps' } }), 'invalid_options'],
+      [eventOf({ options: { product_tour_id: true } }), 'invalid_options'],
+    ]
+    const dropped: Record<string, JsonObject> = {}
+    for (const [event, details] of bad) dropped[event.uuid] = { result: 'drop', details }
+    const answer = await sendBatch([...bad.map(([event]) => event), undated, bare, upper, good])
+    t.equal(answer.status, 200)
+    t.strictSame(answer.body, {
+      results: {
+        ...dropped,
+        [undated.uuid]: { result: 'warning', details: 'invalid_event_timestamp' },
+        [bare.uuid]: OK,
+        [upper.uuid]: OK,
+        [good.uuid]: OK,
+      },
+    })
+    // The last event of the batch. All others are processed by then.
+    await stored(good.uuid)
+    for (const { uuid } of [undated, bare, upper]) t.ok(await stored(uuid.toLowerCase()))
+    for (const [{ uuid }, details] of bad) {
+      t.equal((await daemon.api('GET', `events/${uuid}/`)).status, 404, details)
+    }
+  },
+)
 
 t.test('bodies in all encodings of SDKs are accepted, small and large', async (t) => {
   const ways: readonly (readonly [string, (text: string) => Uint8Array])[] = [

@@ -161,7 +161,7 @@ t.test('limits can be set with a key or by command, are validated and are logged
   t.match(JSON.parse(changed.out), { daily_bytes_limit: 2 * 1024 ** 2, daily_events_limit: null })
   const refused = await set('--daily-events-limit', 'many')
   t.equal(refused.exitCode, 2)
-  t.match(refused.err, /--daily-events-limit: allowed is a whole number.* or none/)
+  t.match(refused.err, /--daily-events-limit must be a whole number.* or none/)
   const shown = await daemon.ask('/api/organizations/@current/audit_log/', {
     method: 'GET',
     headers: AUTHORIZATION,

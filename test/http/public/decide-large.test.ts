@@ -120,50 +120,47 @@ t.test('the cache of decisions has a limit, and the oldest entry is evicted firs
   t.end()
 })
 
-t.test(
-  'a cached answer is sent with its own ending until it is evicted',
-  (t) => {
-    const known = new KnownDecisions({ projectByKey: () => null }, { isStillTrue: () => true })
-    const text = 'x'.repeat(10_000)
-    const outcomeOf = (said: string): never => {
-      const bytes = { detail: Buffer.from(`"f":"${said}"`), value: Buffer.from('"f":true') }
-      return { bytes: { ...bytes, payload: Buffer.from('') } } as never
-    }
-    const decisions = { decisions: [outcomeOf(text)], hasErrors: false, isTimeBound: false }
-    const decided = (): Parameters<typeof known.keep>[1] => {
-      return { projectId: 1, decided: decisions, basis: {} as never, answer: null }
-    }
-    const first = decided()
-    const parts = { shape: 'flags2', decisions, nowMs: 999_999_999_999, opening: null } as const
-    const read = (more: object = {}): Record<string, unknown> => {
-      // The value is an object.
-      const answer = known.answerOf(first, { ...parts, ...more })
-      return JSON.parse(Buffer.from(answer).toString('utf8')) as Record<string, unknown>
-    }
-    const made = read()
-    const again = read({ nowMs: 1_790_000_000_000 })
-    t.strictSame(again['flags'], { f: text })
-    t.equal(again['evaluatedAt'], 1_790_000_000_000, 'a longer time than the first one')
-    t.match(again['requestId'], /^[0-9a-f-]{36}$/)
-    t.not(again['requestId'], made['requestId'])
-    t.strictSame(read()['flags'], { f: text }, 'a shorter one')
-    t.strictSame(read({ shape: 'decide3' })['featureFlags'], { f: true }, 'another shape')
-    t.strictSame(read({ opening: Buffer.from('{"config":1,') })['config'], 1)
-    t.strictSame(Object.keys(read()), [
-      'flags',
-      'errorsWhileComputingFlags',
-      'requestId',
-      'evaluatedAt',
-    ])
-    const others = { ...decisions, decisions: [outcomeOf('y'.repeat(10_000))] }
-    const count = Math.ceil(KNOWN_ANSWERS_BYTES_MAX / 10_000)
-    const asked = Array.from({ length: count }, () => decided())
-    for (const one of asked) known.answerOf(one, { ...parts, decisions: others })
-    t.strictSame(read()['flags'], { f: text }, 'it was evicted and is built again')
-    const last = asked.at(-1)
-    t.ok(last?.answer)
-    const kept = last && Buffer.from(known.answerOf(last, parts)).toString('utf8')
-    t.match(kept, /"f":"y{10000}"/, 'the newest entries are cached without parsing their parts')
-    t.end()
-  },
-)
+t.test('a cached answer is sent with its own ending until it is evicted', (t) => {
+  const known = new KnownDecisions({ projectByKey: () => null }, { isStillTrue: () => true })
+  const text = 'x'.repeat(10_000)
+  const outcomeOf = (said: string): never => {
+    const bytes = { detail: Buffer.from(`"f":"${said}"`), value: Buffer.from('"f":true') }
+    return { bytes: { ...bytes, payload: Buffer.from('') } } as never
+  }
+  const decisions = { decisions: [outcomeOf(text)], hasErrors: false, isTimeBound: false }
+  const decided = (): Parameters<typeof known.keep>[1] => {
+    return { projectId: 1, decided: decisions, basis: {} as never, answer: null }
+  }
+  const first = decided()
+  const parts = { shape: 'flags2', decisions, nowMs: 999_999_999_999, opening: null } as const
+  const read = (more: object = {}): Record<string, unknown> => {
+    // The value is an object.
+    const answer = known.answerOf(first, { ...parts, ...more })
+    return JSON.parse(Buffer.from(answer).toString('utf8')) as Record<string, unknown>
+  }
+  const made = read()
+  const again = read({ nowMs: 1_790_000_000_000 })
+  t.strictSame(again['flags'], { f: text })
+  t.equal(again['evaluatedAt'], 1_790_000_000_000, 'a longer time than the first one')
+  t.match(again['requestId'], /^[0-9a-f-]{36}$/)
+  t.not(again['requestId'], made['requestId'])
+  t.strictSame(read()['flags'], { f: text }, 'a shorter one')
+  t.strictSame(read({ shape: 'decide3' })['featureFlags'], { f: true }, 'another shape')
+  t.strictSame(read({ opening: Buffer.from('{"config":1,') })['config'], 1)
+  t.strictSame(Object.keys(read()), [
+    'flags',
+    'errorsWhileComputingFlags',
+    'requestId',
+    'evaluatedAt',
+  ])
+  const others = { ...decisions, decisions: [outcomeOf('y'.repeat(10_000))] }
+  const count = Math.ceil(KNOWN_ANSWERS_BYTES_MAX / 10_000)
+  const asked = Array.from({ length: count }, () => decided())
+  for (const one of asked) known.answerOf(one, { ...parts, decisions: others })
+  t.strictSame(read()['flags'], { f: text }, 'it was evicted and is built again')
+  const last = asked.at(-1)
+  t.ok(last?.answer)
+  const kept = last && Buffer.from(known.answerOf(last, parts)).toString('utf8')
+  t.match(kept, /"f":"y{10000}"/, 'the newest entries are cached without parsing their parts')
+  t.end()
+})

@@ -82,13 +82,16 @@ t.test('v1 is the list of enabled keys, and the default of /decide/', async (t) 
   }
 })
 
-t.test('v2 has the values of enabled flags, also for a version that is not an integer', async (t) => {
-  const featureFlags = JSON.parse('{"on":true,"many":"test","__proto__":true}') as object
-  for (const version of ['2', '3.1', 'abc', '1e3']) {
-    const { body } = await world.decide(`/decide?v=${version}`, { distinct_id: 'u' })
-    t.strictSame(timeless(t, body), { ...CONFIG, featureFlags }, version)
-  }
-})
+t.test(
+  'v2 has the values of enabled flags, also for a version that is not an integer',
+  async (t) => {
+    const featureFlags = JSON.parse('{"on":true,"many":"test","__proto__":true}') as object
+    for (const version of ['2', '3.1', 'abc', '1e3']) {
+      const { body } = await world.decide(`/decide?v=${version}`, { distinct_id: 'u' })
+      t.strictSame(timeless(t, body), { ...CONFIG, featureFlags }, version)
+    }
+  },
+)
 
 t.test('v3 has all active flags, payloads as JSON text, and the error flag twice', async (t) => {
   const { body } = await world.decide('/decide/?v=3', { distinct_id: 'u' })
@@ -134,36 +137,33 @@ t.test('v4 and above have the details', async (t) => {
   }
 })
 
-t.test(
-  '/flags/ has details in v2, values in v1, and configuration on request',
-  async (t) => {
-    const shape = async (query: string) => {
-      const { body } = await world.decide(`/flags/${query}`, { distinct_id: 'u' })
-      const members = timeless(t, body)
-      return [
-        'featureFlags' in members ? 'values' : 'details',
-        'supportedCompression' in members ? 'with configuration' : 'alone',
-      ].join(' ')
-    }
-    t.equal(await shape('?v=2'), 'details alone')
-    t.equal(await shape('?v=3'), 'details alone')
-    t.equal(await shape('?v=2&config=true'), 'details with configuration')
-    t.equal(await shape('?v=2&config=false'), 'details alone')
-    t.equal(await shape('?config=1'), 'details alone')
-    t.equal(await shape('?v=1'), 'values alone')
-    t.equal(await shape('?v=x'), 'values alone')
-    t.equal(await shape('?v=1&config=true'), 'values with configuration')
-    t.equal(await shape(''), 'details with configuration')
-    t.equal(await shape('?config=true'), 'details with configuration')
-    const { body } = await world.decide('/flags/?v=1', { distinct_id: 'u' })
-    t.strictSame(timeless(t, body), {
-      featureFlags: VALUES,
-      featureFlagPayloads: PAYLOADS,
-      errorsWhileComputingFlags: false,
-      errorComputingFlags: false,
-    })
-  },
-)
+t.test('/flags/ has details in v2, values in v1, and configuration on request', async (t) => {
+  const shape = async (query: string) => {
+    const { body } = await world.decide(`/flags/${query}`, { distinct_id: 'u' })
+    const members = timeless(t, body)
+    return [
+      'featureFlags' in members ? 'values' : 'details',
+      'supportedCompression' in members ? 'with configuration' : 'alone',
+    ].join(' ')
+  }
+  t.equal(await shape('?v=2'), 'details alone')
+  t.equal(await shape('?v=3'), 'details alone')
+  t.equal(await shape('?v=2&config=true'), 'details with configuration')
+  t.equal(await shape('?v=2&config=false'), 'details alone')
+  t.equal(await shape('?config=1'), 'details alone')
+  t.equal(await shape('?v=1'), 'values alone')
+  t.equal(await shape('?v=x'), 'values alone')
+  t.equal(await shape('?v=1&config=true'), 'values with configuration')
+  t.equal(await shape(''), 'details with configuration')
+  t.equal(await shape('?config=true'), 'details with configuration')
+  const { body } = await world.decide('/flags/?v=1', { distinct_id: 'u' })
+  t.strictSame(timeless(t, body), {
+    featureFlags: VALUES,
+    featureFlagPayloads: PAYLOADS,
+    errorsWhileComputingFlags: false,
+    errorComputingFlags: false,
+  })
+})
 
 t.test('a project without flags, and disable_flags, give empty containers', async (t) => {
   const empty = { flags: {}, errorsWhileComputingFlags: false }
@@ -238,19 +238,22 @@ t.test('errors are checked in the order body, key, project, distinct_id', async 
   t.strictSame(differences.list(), [], 'every refusal has its code and contains no key')
 })
 
-t.test('a body above the limit is answered with 413, also if only its decoded form is too large', async (t) => {
-  const token = world.key()
-  const body = JSON.stringify({
-    token,
-    distinct_id: 'u',
-    person_properties: { a: 'x'.repeat(300_000) },
-  })
-  for (const sent of [Buffer.from(body), gzipSync(body)]) {
-    const answer = await world.ask('/flags/?v=2', { method: 'POST', body: sent })
-    t.equal(answer.status, 413)
-    t.match(answer.body, { code: 'request_too_large' })
-  }
-})
+t.test(
+  'a body above the limit is answered with 413, also if only its decoded form is too large',
+  async (t) => {
+    const token = world.key()
+    const body = JSON.stringify({
+      token,
+      distinct_id: 'u',
+      person_properties: { a: 'x'.repeat(300_000) },
+    })
+    for (const sent of [Buffer.from(body), gzipSync(body)]) {
+      const answer = await world.ask('/flags/?v=2', { method: 'POST', body: sent })
+      t.equal(answer.status, 413)
+      t.match(answer.body, { code: 'request_too_large' })
+    }
+  },
+)
 
 t.test('the key is found in all its positions, and a personal key with its project', async (t) => {
   const key = world.key()

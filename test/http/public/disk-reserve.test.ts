@@ -29,7 +29,11 @@ t.test('below the reserve events are refused, and all other requests are answere
   t.strictSame(differences.list(), [], 'every path refuses events')
   const headers = { Authorization: `Bearer ${PERSONAL_KEY}` }
   const stored = await daemon.ask('/api/projects/1/events/', { headers })
-  t.match(stored, { status: 200, body: { results: [] } }, 'reads still work, and nothing was stored')
+  t.match(
+    stored,
+    { status: 200, body: { results: [] } },
+    'reads still work, and nothing was stored',
+  )
   const decided = await daemon.decide('/flags/?v=2', { distinct_id: 'u' })
   t.match(decided, { status: 200, body: { flags: { everyone: { enabled: true } } } })
 })

@@ -139,7 +139,11 @@ t.test('contexts, runtime, keys and surveys select flags', async (t) => {
     t.equal(await ask({}, header), `plain client ${common}`, JSON.stringify(header))
   }
   const both = { 'User-Agent': 'posthog-node/5', 'Sec-Fetch-Mode': 'cors' }
-  t.equal(await ask({}, both), `plain server ${common}`, 'the name of an SDK usually tells its runtime')
+  t.equal(
+    await ask({}, both),
+    `plain server ${common}`,
+    'the name of an SDK usually tells its runtime',
+  )
   t.equal(await ask({ evaluation_contexts: [] }), `plain ${common}`)
   t.equal(await ask({ evaluation_contexts: ['app'] }), `plain ${common}`)
   t.equal(await ask({ evaluation_environments: ['api'] }), 'plain survey-targeting-1 child')
@@ -175,7 +179,11 @@ t.test('with continuity a user keeps the bucket of the anonymous id', async (t) 
   const user = await idWhere(false, 3, 'user')
   const half = async (body: object) => (await values(world, body, 3))['half']
   const asked = { distinct_id: user, $anon_distinct_id: anonymous }
-  t.equal(await half(asked), true, 'the person does not exist: the request decides, and nothing is stored')
+  t.equal(
+    await half(asked),
+    true,
+    'the person does not exist: the request decides, and nothing is stored',
+  )
   await world.capture([], 3)
   t.equal(await half({ distinct_id: user }), false)
 
@@ -187,7 +195,11 @@ t.test('with continuity a user keeps the bucket of the anonymous id', async (t) 
   })
   t.equal(await half({ distinct_id: anonymous }), true)
   const other = await idWhere(false, 3, 'other')
-  t.equal(await half({ distinct_id: user, $anon_distinct_id: other }), true, 'the first identifier stays')
+  t.equal(
+    await half({ distinct_id: user, $anon_distinct_id: other }),
+    true,
+    'the first identifier stays',
+  )
 
   const aliased = 'alias of the user'
   await world.capture(
@@ -233,11 +245,7 @@ t.test('a person keeps its own identifier when it absorbs another one', async (t
   )
   await half({ distinct_id: off, $anon_distinct_id: off })
   await world.capture([merge(on, off)], 4)
-  t.equal(
-    await half({ distinct_id: on }),
-    false,
-    'also kept if both ids of a request are equal',
-  )
+  t.equal(await half({ distinct_id: on }), false, 'also kept if both ids of a request are equal')
 })
 
 t.test('if nothing can be written, only flags with continuity fail', async (t) => {
@@ -254,7 +262,11 @@ t.test('if nothing can be written, only flags with continuity fail', async (t) =
     },
   })
   const plain = await full.decide('/flags/?v=2', { distinct_id: 'u' })
-  t.match(plain.body, { errorsWhileComputingFlags: false }, 'without an identifier to store there is no error')
+  t.match(
+    plain.body,
+    { errorsWhileComputingFlags: false },
+    'without an identifier to store there is no error',
+  )
 })
 
 t.test('cohorts apply as soon as their change is answered', async (t) => {

@@ -46,7 +46,11 @@ t.test('authentication', (t) =>
           const ask = async (authorization: string): Promise<number> =>
             (await daemon.ask(path, { headers: { Authorization: authorization } })).status
           t.equal(await ask(`Bearer ${PERSONAL_KEY}`), 200)
-          t.equal(await ask(`Bearer ${daemon.key()}`), 401, 'a project key gives no access to private routes')
+          t.equal(
+            await ask(`Bearer ${daemon.key()}`),
+            401,
+            'a project key gives no access to private routes',
+          )
           t.equal(await ask(PERSONAL_KEY), 401)
           t.match(await daemon.ask(path), { status: 401, body: { code: 'not_authenticated' } })
         },

@@ -19,7 +19,11 @@ t.test('browsers that visited before see a first flag at once', async (t) => {
         headers: etag === undefined ? {} : { 'If-None-Match': String(etag) },
       })
     const none = await ask()
-    t.equal(none.headers['cache-control'], 'public, no-cache', 'not cached while there are no flags')
+    t.equal(
+      none.headers['cache-control'],
+      'public, no-cache',
+      'not cached while there are no flags',
+    )
     t.equal(none.headers['vary'], 'Origin')
     const known = await ask(none.headers.etag)
     t.equal(known.status, 304)

@@ -103,35 +103,41 @@ t.test('no other file of the machine, the package or another version is served',
   t.match(detail, `installed version posthog-js ${SDK_VERSION}`)
 })
 
-t.test('without the package an answer explains the installation, and an installed package is found', async (t) => {
-  const files = new SdkFiles([join(t.testdir(), 'nowhere')])
-  t.equal(await files.release(0), null)
-  const dataDir = t.testdir()
-  const [folder = ''] = sdkFolders(dataDir)
-  t.equal(folder, join(dataDir, 'posthog-js'))
-  const own = new SdkFiles([folder])
-  t.equal(await own.release(0), null)
-  mkdirSync(join(folder, 'dist'), { recursive: true })
-  writeFileSync(join(folder, 'package.json'), '{"version":"9.9.9"}')
-  writeFileSync(join(folder, 'dist', 'array.js'), 'one()')
-  t.equal(await own.release(999), null, 'not searched for on every request')
-  const release = await own.release(1001)
-  t.equal(release?.version, '9.9.9')
-  t.strictSame(String((await release?.file('array.js', 'identity'))?.bytes), 'one()')
-  t.equal(await release?.file('LICENSE', 'identity'), null)
-  rmSync(folder, { recursive: true })
-  t.equal((await own.release(1e9))?.version, '9.9.9', 'a package that was found stays')
-})
+t.test(
+  'without the package an answer explains the installation, and an installed package is found',
+  async (t) => {
+    const files = new SdkFiles([join(t.testdir(), 'nowhere')])
+    t.equal(await files.release(0), null)
+    const dataDir = t.testdir()
+    const [folder = ''] = sdkFolders(dataDir)
+    t.equal(folder, join(dataDir, 'posthog-js'))
+    const own = new SdkFiles([folder])
+    t.equal(await own.release(0), null)
+    mkdirSync(join(folder, 'dist'), { recursive: true })
+    writeFileSync(join(folder, 'package.json'), '{"version":"9.9.9"}')
+    writeFileSync(join(folder, 'dist', 'array.js'), 'one()')
+    t.equal(await own.release(999), null, 'not searched for on every request')
+    const release = await own.release(1001)
+    t.equal(release?.version, '9.9.9')
+    t.strictSame(String((await release?.file('array.js', 'identity'))?.bytes), 'one()')
+    t.equal(await release?.file('LICENSE', 'identity'), null)
+    rmSync(folder, { recursive: true })
+    t.equal((await own.release(1e9))?.version, '9.9.9', 'a package that was found stays')
+  },
+)
 
 t.test('the command installs the published npm package and nothing else', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const install = (...words: string[]) =>
     runCommand('snippet', 'install', '--data-dir', dataDir, ...words)
-  t.match(await install(), { exitCode: 1, err: /run 'tenrec init' first/ })
+  t.match(await install(), { exitCode: 1, err: /Run 'tenrec init' first/ })
   const dir = await DataDir.open(dataDir)
   dir.release()
   const wrong = join(dataDir, 'format')
-  t.match(await install('--from', wrong), { exitCode: 1, err: /is not posthog-js .* as published/ })
+  t.match(await install('--from', wrong), {
+    exitCode: 1,
+    err: /is not the published package posthog-js/,
+  })
   t.match(await install('--from', `${wrong}x`), { exitCode: 1, err: /cannot be read/ })
   t.notOk(existsSync(join(dataDir, 'posthog-js')))
   const lock = JSON.parse(readFileSync('package-lock.json', 'utf8')) as {
@@ -159,8 +165,11 @@ t.test('installed files are served and replace the previous ones', async (t) => 
   t.ok(contentOf('array.js').equals(served?.bytes ?? Buffer.alloc(0)))
   t.match(String((await release?.file('LICENSE', 'identity'))?.bytes), /Apache License/)
   const sums = { ...source, sha512: 'other' }
-  await t.rejects(installSnippet(sums), { message: /as published/ })
-  t.ok(existsSync(join(folder, 'dist', 'array.js')), 'a failure leaves the installed files unchanged')
+  await t.rejects(installSnippet(sums), { message: /is not the published package/ })
+  t.ok(
+    existsSync(join(folder, 'dist', 'array.js')),
+    'a failure leaves the installed files unchanged',
+  )
 })
 
 t.test('the command prints the snippet for a page', async (t) => {

@@ -154,27 +154,24 @@ t.test(
   },
 )
 
-t.test(
-  'cohort trees have groups of one kind, and behavioral cohorts are left out',
-  async (t) => {
-    const leaf = { key: 'plan', type: 'person', value: 'pro', operator: 'exact' }
-    const trees: readonly unknown[] = [
-      { properties: { type: 'OR', values: [{ type: 'AND', values: [leaf] }] } },
-      { properties: { type: 'AND', values: [{ ...leaf, operator: 'is_set', value: null }] } },
-      { properties: { values: [leaf] } },
-      { properties: [leaf] },
-      { properties: { type: 'AND', values: [{ ...leaf, value: 1.5, negation: true }] } },
-    ]
-    for (const [index, filters] of trees.entries()) {
-      const made = await world.api('POST', 'cohorts/', 4, { name: `c${index}`, filters })
-      t.equal(made.status, 201, JSON.stringify(made.body))
-      const inCohort = onFilter({ type: 'cohort', key: 'id', value: String(made.body['id']) })
-      const flag = { key: `in-${index}`, filters: inCohort }
-      t.equal((await world.api('POST', 'feature_flags/', 4, flag)).status, 201)
-    }
-    const answers = await definitionsOf(4)
-    const withoutRust = refusals(answers).filter((refusal) => !refusal.startsWith('rust'))
-    t.strictSame(withoutRust, [])
-    t.equal(Object.keys(answers[0]?.['cohorts'] as object).length, trees.length)
-  },
-)
+t.test('cohort trees have groups of one kind, and behavioral cohorts are left out', async (t) => {
+  const leaf = { key: 'plan', type: 'person', value: 'pro', operator: 'exact' }
+  const trees: readonly unknown[] = [
+    { properties: { type: 'OR', values: [{ type: 'AND', values: [leaf] }] } },
+    { properties: { type: 'AND', values: [{ ...leaf, operator: 'is_set', value: null }] } },
+    { properties: { values: [leaf] } },
+    { properties: [leaf] },
+    { properties: { type: 'AND', values: [{ ...leaf, value: 1.5, negation: true }] } },
+  ]
+  for (const [index, filters] of trees.entries()) {
+    const made = await world.api('POST', 'cohorts/', 4, { name: `c${index}`, filters })
+    t.equal(made.status, 201, JSON.stringify(made.body))
+    const inCohort = onFilter({ type: 'cohort', key: 'id', value: String(made.body['id']) })
+    const flag = { key: `in-${index}`, filters: inCohort }
+    t.equal((await world.api('POST', 'feature_flags/', 4, flag)).status, 201)
+  }
+  const answers = await definitionsOf(4)
+  const withoutRust = refusals(answers).filter((refusal) => !refusal.startsWith('rust'))
+  t.strictSame(withoutRust, [])
+  t.equal(Object.keys(answers[0]?.['cohorts'] as object).length, trees.length)
+})

@@ -99,7 +99,11 @@ t.test('a few events of absurd dates do not distort answers over all', async (t)
   const { status, body } = await askSince(bold)
   t.equal(status, 200, 'a single number has no periods, however long its range is')
   const [item] = body['results'] as readonly Json[]
-  t.equal(item?.['aggregated_value'], 6 + ABSURD.length - 1, 'all events except the one of the year 0')
+  t.equal(
+    item?.['aggregated_value'],
+    6 + ABSURD.length - 1,
+    'all events except the one of the year 0',
+  )
   const chart = await askSince({ kind: 'TrendsQuery', series })
   t.match(chart, { status: 400, body: { code: 'query_too_large', attr: 'interval' } })
   const retention = await askSince({ kind: 'RetentionQuery' })

@@ -74,5 +74,9 @@ t.test('events of the same millisecond are ordered by arrival', async (t) => {
   const one = await ask(1, { series: [ANY, ANY, ANY] })
   t.strictSame(countsOf(one), [1, 1, 0], 'an event is at most one step')
   const whole = await ask(1, { interval: 'hour' })
-  t.strictSame(countsOf(whole), [1, 1, 1], 'the interval of another kind of query has no effect on the range')
+  t.strictSame(
+    countsOf(whole),
+    [1, 1, 1],
+    'the interval of another kind of query has no effect on the range',
+  )
 })

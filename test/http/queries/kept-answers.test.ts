@@ -90,7 +90,11 @@ t.test('every change appears in the next answer', async (t) => {
     await change()
     await expectSame(what)
   }
-  t.strictSame(differences.list(), [], 'every answer equals that of a query that was not sent before')
+  t.strictSame(
+    differences.list(),
+    [],
+    'every answer equals that of a query that was not sent before',
+  )
   t.strictSame([...statuses], [200, 400], 'a deleted cohort is refused')
 })
 

@@ -38,63 +38,67 @@ const CASE: QueryCase = {
   },
 }
 
-t.test('values of sessions and timelines are returned, and invalid rules are refused', async (t) => {
-  const cases = await QueryCases.share([CASE])
-  const get = (path: string) => cases.ask(0, CASE, 'GET', path)
-  const valuesOf = async (query: string) => (await get(`sessions/values/?${query}`)).body
-  t.strictSame(await valuesOf('key=$entry_utm_source'), [
-    { name: 'google' },
-    { name: 'newsletter' },
-  ])
-  t.strictSame(await valuesOf('key=$entry_utm_source&value=LETTER'), [{ name: 'newsletter' }])
-  t.strictSame(await valuesOf('key=$is_bounce'), [{ name: '1' }, { name: '0' }])
-  t.strictSame(await valuesOf('key=$channel_type&value=ette'), [{ name: 'Letters' }])
-  t.match(await get('sessions/values/?key=other'), { status: 400, body: { attr: 'key' } })
-  t.match(await get('sessions/values/'), { status: 400, body: { code: 'required', attr: 'key' } })
-
-  const timeline = async (more: object) => {
-    const query = {
-      kind: 'SessionsTimelineQuery',
-      after: '2024-03-08',
-      before: '2024-03-09',
-      ...more,
-    }
-    const { body } = await cases.ask(0, CASE, 'POST', 'query/', { query })
-    const entries = body['results'] as {
-      sessionId: string | null
-      events: { timestamp: string }[]
-    }[]
-    return entries.map(({ sessionId, events }) => [
-      sessionId?.slice(-1) ?? null,
-      events.map(({ timestamp }) => timestamp.slice(11, 16)),
+t.test(
+  'values of sessions and timelines are returned, and invalid rules are refused',
+  async (t) => {
+    const cases = await QueryCases.share([CASE])
+    const get = (path: string) => cases.ask(0, CASE, 'GET', path)
+    const valuesOf = async (query: string) => (await get(`sessions/values/?${query}`)).body
+    t.strictSame(await valuesOf('key=$entry_utm_source'), [
+      { name: 'google' },
+      { name: 'newsletter' },
     ])
-  }
-  t.strictSame(await timeline({}), [
-    [null, ['10:57']],
-    [null, ['10:55']],
-    [null, ['10:20', '10:04']],
-    ['4', ['10:56', '10:03']],
-    ['3', ['10:02']],
-    ['2', ['10:01']],
-    ['1', ['10:00']],
-  ])
-  t.strictSame(await timeline({ after: '2024-03-08T10:55:00Z', before: '2024-03-08T10:57:00Z' }), [
-    ['4', ['10:56']],
-  ])
-  t.strictSame(await timeline({ personId: '018e1b5c-0800-4b85-8000-000000000015' }), [])
+    t.strictSame(await valuesOf('key=$entry_utm_source&value=LETTER'), [{ name: 'newsletter' }])
+    t.strictSame(await valuesOf('key=$is_bounce'), [{ name: '1' }, { name: '0' }])
+    t.strictSame(await valuesOf('key=$channel_type&value=ette'), [{ name: 'Letters' }])
+    t.match(await get('sessions/values/?key=other'), { status: 400, body: { attr: 'key' } })
+    t.match(await get('sessions/values/'), { status: 400, body: { code: 'required', attr: 'key' } })
 
-  for (const [settings, attr] of [
-    [{ path_cleaning_filters: [{ regex: '(', alias: 'x' }] }, 'path_cleaning_filters'],
-    [
-      { path_cleaning_filters: Array(101).fill({ regex: 'a', alias: 'b' }) },
-      'path_cleaning_filters',
-    ],
-    [{ customChannelTypeRules: [{ channel_type: 'x' }] }, 'customChannelTypeRules'],
-  ] as const) {
-    const { status, body } = await cases.daemon.api('PATCH', '', 2, settings)
-    t.match([status, body['attr']], [400, new RegExp(`^${attr}`)])
-  }
-})
+    const timeline = async (more: object) => {
+      const query = {
+        kind: 'SessionsTimelineQuery',
+        after: '2024-03-08',
+        before: '2024-03-09',
+        ...more,
+      }
+      const { body } = await cases.ask(0, CASE, 'POST', 'query/', { query })
+      const entries = body['results'] as {
+        sessionId: string | null
+        events: { timestamp: string }[]
+      }[]
+      return entries.map(({ sessionId, events }) => [
+        sessionId?.slice(-1) ?? null,
+        events.map(({ timestamp }) => timestamp.slice(11, 16)),
+      ])
+    }
+    t.strictSame(await timeline({}), [
+      [null, ['10:57']],
+      [null, ['10:55']],
+      [null, ['10:20', '10:04']],
+      ['4', ['10:56', '10:03']],
+      ['3', ['10:02']],
+      ['2', ['10:01']],
+      ['1', ['10:00']],
+    ])
+    t.strictSame(
+      await timeline({ after: '2024-03-08T10:55:00Z', before: '2024-03-08T10:57:00Z' }),
+      [['4', ['10:56']]],
+    )
+    t.strictSame(await timeline({ personId: '018e1b5c-0800-4b85-8000-000000000015' }), [])
+
+    for (const [settings, attr] of [
+      [{ path_cleaning_filters: [{ regex: '(', alias: 'x' }] }, 'path_cleaning_filters'],
+      [
+        { path_cleaning_filters: Array(101).fill({ regex: 'a', alias: 'b' }) },
+        'path_cleaning_filters',
+      ],
+      [{ customChannelTypeRules: [{ channel_type: 'x' }] }, 'customChannelTypeRules'],
+    ] as const) {
+      const { status, body } = await cases.daemon.api('PATCH', '', 2, settings)
+      t.match([status, body['attr']], [400, new RegExp(`^${attr}`)])
+    }
+  },
+)
 
 t.test('channel rules can also be set in the modifiers of a project', async (t) => {
   const { daemon } = await QueryCases.share([{ ...CASE, id: 'two' }])

@@ -128,22 +128,25 @@ t.test('global filters restrict the funnel but not the event', async (t) => {
   t.equal(correlation(scanner, query).names, 'a')
 })
 
-t.test('among several successful attempts the earliest counts, in every order of steps', async (t) => {
-  const scanner = scannerOf([
-    at('a', '02T10:00:00', 'A'),
-    at('a', '02T11:00:00', 'B'),
-    at('a', '03T10:00:00', 'A'),
-    at('a', '03T11:00:00', 'watch'),
-    at('a', '03T12:00:00', 'B'),
-    at('b', '02T10:00:00', 'B'),
-    at('b', '02T11:00:00', 'watch'),
-    at('b', '02T12:00:00', 'A'),
-  ])
-  const query = { ...BASE, ...WATCH, funnel_correlation_person_converted: 'true' }
-  const day = { funnel_window_interval: 1, funnel_window_interval_unit: 'day' }
-  t.equal(correlation(scanner, query).names, '')
-  t.equal(correlation(scanner, { ...query, ...day, funnel_order_type: 'unordered' }).names, 'b')
-})
+t.test(
+  'among several successful attempts the earliest counts, in every order of steps',
+  async (t) => {
+    const scanner = scannerOf([
+      at('a', '02T10:00:00', 'A'),
+      at('a', '02T11:00:00', 'B'),
+      at('a', '03T10:00:00', 'A'),
+      at('a', '03T11:00:00', 'watch'),
+      at('a', '03T12:00:00', 'B'),
+      at('b', '02T10:00:00', 'B'),
+      at('b', '02T11:00:00', 'watch'),
+      at('b', '02T12:00:00', 'A'),
+    ])
+    const query = { ...BASE, ...WATCH, funnel_correlation_person_converted: 'true' }
+    const day = { funnel_window_interval: 1, funnel_window_interval_unit: 'day' }
+    t.equal(correlation(scanner, query).names, '')
+    t.equal(correlation(scanner, { ...query, ...day, funnel_order_type: 'unordered' }).names, 'b')
+  },
+)
 
 t.test('groups are correlated by the events of all their members', async (t) => {
   const acme = { $group_0: 'acme' }

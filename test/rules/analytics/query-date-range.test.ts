@@ -52,20 +52,21 @@ t.test('explicit ends are exact times', async (t) => {
   const range = { ...BERLIN, ...ends, interval: 'month', dateTo: '2024-10-27' } as const
   const { fromMs, toMs } = dateRange(range)
   t.equal(new Date(fromMs).toISOString(), moment, 'the start is not the start of the month')
-  t.equal(new Date(toMs).toISOString(), '2024-10-26T22:00:00.000Z', 'the end is not the end of the day')
+  t.equal(
+    new Date(toMs).toISOString(),
+    '2024-10-26T22:00:00.000Z',
+    'the end is not the end of the day',
+  )
 })
 
-t.test(
-  'equal ends are one hour, also at a midnight that occurs twice',
-  async (t) => {
-    const nowMs = Date.parse('2024-11-03T18:00:00Z')
-    const date = { dateFrom: '2024-11-03', dateTo: '2024-11-03' }
-    t.strictSame(texts({ ...date, timezone: 'America/Havana', nowMs }), [
-      '2024-11-03T04:00:00.000Z',
-      '2024-11-03T05:00:00.000Z',
-    ])
-  },
-)
+t.test('equal ends are one hour, also at a midnight that occurs twice', async (t) => {
+  const nowMs = Date.parse('2024-11-03T18:00:00Z')
+  const date = { dateFrom: '2024-11-03', dateTo: '2024-11-03' }
+  t.strictSame(texts({ ...date, timezone: 'America/Havana', nowMs }), [
+    '2024-11-03T04:00:00.000Z',
+    '2024-11-03T05:00:00.000Z',
+  ])
+})
 
 t.test('an hour with a skipped first half begins after the skip', async (t) => {
   const rules = {

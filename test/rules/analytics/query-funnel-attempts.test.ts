@@ -177,21 +177,24 @@ t.test('the best attempt equals that of the plain definition', async () => {
   )
 })
 
-t.test('the cost of an attempt does not grow with the number of attempts of an actor', async (t) => {
-  const count = 400_000
-  const gathered = {
-    timesMs: Float64Array.from({ length: count }, (_, index) => index),
-    masks: Uint32Array.from({ length: count }, (_, index) => (index < count / 2 ? 1 : 2)),
-  }
-  const rules: AttemptRules = {
-    order: 'ordered',
-    stepCount: 3,
-    needsLaterEvent: [false, true, true],
-    windowEnd: (startMs) => startMs + 1e9,
-    exclusions: [{ bit: 3, fromStep: 0, toStep: 2 }],
-  }
-  for (const order of ['ordered', 'unordered'] as const) {
-    const finder = new AttemptFinder({ ...rules, order }, gathered, null)
-    t.equal(finder.best(0, count), 2)
-  }
-})
+t.test(
+  'the cost of an attempt does not grow with the number of attempts of an actor',
+  async (t) => {
+    const count = 400_000
+    const gathered = {
+      timesMs: Float64Array.from({ length: count }, (_, index) => index),
+      masks: Uint32Array.from({ length: count }, (_, index) => (index < count / 2 ? 1 : 2)),
+    }
+    const rules: AttemptRules = {
+      order: 'ordered',
+      stepCount: 3,
+      needsLaterEvent: [false, true, true],
+      windowEnd: (startMs) => startMs + 1e9,
+      exclusions: [{ bit: 3, fromStep: 0, toStep: 2 }],
+    }
+    for (const order of ['ordered', 'unordered'] as const) {
+      const finder = new AttemptFinder({ ...rules, order }, gathered, null)
+      t.equal(finder.best(0, count), 2)
+    }
+  },
+)

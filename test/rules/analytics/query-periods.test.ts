@@ -74,8 +74,16 @@ t.test('days of clock changes have the right number of hours', async (t) => {
   t.equal(hoursOf('2023-03-26T12:00:00Z', 'Europe/Berlin'), 23)
   t.equal(hoursOf('2023-10-29T12:00:00Z', 'Europe/Berlin'), 25)
   t.equal(hoursOf('2023-10-30T12:00:00Z', 'Europe/Berlin'), 24)
-  t.equal(hoursOf('2023-04-01T13:00:00Z', 'Australia/Lord_Howe'), 24, '24.5 hours, two of them count as one')
-  t.equal(hoursOf('2024-10-05T20:00:00Z', 'Australia/Lord_Howe'), 24, '23.5 hours, one of them is short')
+  t.equal(
+    hoursOf('2023-04-01T13:00:00Z', 'Australia/Lord_Howe'),
+    24,
+    '24.5 hours, two of them count as one',
+  )
+  t.equal(
+    hoursOf('2024-10-05T20:00:00Z', 'Australia/Lord_Howe'),
+    24,
+    '23.5 hours, one of them is short',
+  )
 })
 
 t.test('periods before and after a time', async (t) => {

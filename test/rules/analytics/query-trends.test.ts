@@ -246,7 +246,11 @@ t.test('date ranges select the events', async (t) => {
   t.equal(asked({ ...DAY, entity_math: 'weekly_active', interval: 'week' }), 'b c d e f')
   t.equal(asked({ ...DAY, date_from: '2023-01-03', entity_math: 'weekly_active' }), 'c d e')
   t.equal(asked({ ...DAY, entity_math: 'monthly_active' }), 'a b c d e')
-  t.equal(asked({ date_from: '2023-01-03', date_to: '2023-01-02' }), '', 'the end is before the start')
+  t.equal(
+    asked({ date_from: '2023-01-03', date_to: '2023-01-02' }),
+    '',
+    'the end is before the start',
+  )
   t.equal(asked({ date_from: 'all', date_to: '2023-01-01' }), 'a b c')
   t.equal(
     asked({ ...DAY, date_from: '2023-01-04', date_to: '2023-01-20', interval: 'week' }),
@@ -275,10 +279,18 @@ t.test('breakdown parameters select the events', async (t) => {
     { groups, cohorts },
   )
   const asked = (query: Query) => trend(scanner, { ...VIEW, ...query }).names
-  t.equal(asked({ breakdown: 'n', breakdown_value: '10' }), 'a', 'a breakdown is on event properties by default')
+  t.equal(
+    asked({ breakdown: 'n', breakdown_value: '10' }),
+    'a',
+    'a breakdown is on event properties by default',
+  )
   t.equal(asked({ breakdown: 'n', breakdown_value: '' }), 'e')
   t.equal(asked({ breakdown: 'n' }), 'a b c d e', 'without a value there is no restriction')
-  t.equal(asked({ breakdown_value: 'x' }), 'a b c d e', 'without a breakdown there is no restriction')
+  t.equal(
+    asked({ breakdown_value: 'x' }),
+    'a b c d e',
+    'without a breakdown there is no restriction',
+  )
   const bins = { breakdown: 'n', breakdown_histogram_bin_count: 2 }
   t.equal(asked({ ...bins, breakdown_value: '[10,20]' }), 'a b')
   t.equal(asked({ ...bins, breakdown_value: [15, 20.5] }), 'b c')

@@ -93,7 +93,11 @@ t.test('a visitor is identified by address, browser, host and day only', async (
     visit({}, { timestampMs: Date.UTC(2026, 4, 9, 21, 59) }),
   ].map(idOf)
   t.equal(new Set([id, ...others]).size, others.length + 1, 'each of them is another visitor')
-  t.equal(idOf(visit({}, { timestampMs: Date.UTC(2026, 4, 9, 22, 1) })), id, 'it is today in Berlin')
+  t.equal(
+    idOf(visit({}, { timestampMs: Date.UTC(2026, 4, 9, 22, 1) })),
+    id,
+    'it is today in Berlin',
+  )
 })
 
 t.test('the event keeps none of the data that the distinct_id was made from', async (t) => {
@@ -133,40 +137,41 @@ t.test('the salt is that of the day of the event', async (t) => {
   t.notOk(isDayOpen('2026-05-10', at(14, 12)))
 })
 
-t.test(
-  'without address, browser or host the visitor stays unknown, with a warning',
-  async (t) => {
-    for (const [property, type] of [
-      ['$raw_user_agent', 'cookieless_missing_user_agent'],
-      ['$host', 'cookieless_missing_host'],
-    ] as const) {
-      const outcome = visit({ [property]: undefined })
-      t.match(outcome, { event: { distinctId: COOKIELESS_ID }, warnings: [{ type }] })
-      t.equal(outcome.event.properties['$raw_user_agent'], undefined, 'nothing of the other data stays')
-    }
-    t.match(visit({}, { address: '' }), {
-      event: { distinctId: COOKIELESS_ID },
-      warnings: [{ type: 'cookieless_missing_ip', details: { missingProperty: '$ip' } }],
+t.test('without address, browser or host the visitor stays unknown, with a warning', async (t) => {
+  for (const [property, type] of [
+    ['$raw_user_agent', 'cookieless_missing_user_agent'],
+    ['$host', 'cookieless_missing_host'],
+  ] as const) {
+    const outcome = visit({ [property]: undefined })
+    t.match(outcome, { event: { distinctId: COOKIELESS_ID }, warnings: [{ type }] })
+    t.equal(
+      outcome.event.properties['$raw_user_agent'],
+      undefined,
+      'nothing of the other data stays',
+    )
+  }
+  t.match(visit({}, { address: '' }), {
+    event: { distinctId: COOKIELESS_ID },
+    warnings: [{ type: 'cookieless_missing_ip', details: { missingProperty: '$ip' } }],
+  })
+  const context = {
+    arrivedAtMs: ARRIVED_MS,
+    sentAtMs: null,
+    isSentAtInvalid: false,
+    ip: '',
+    isIpAnonymized: false,
+    isHistorical: false,
+    propertiesBytesMax: 0,
+  }
+  for (const event of ['$identify', '$create_alias', '$merge_dangerously']) {
+    const given = { event, distinct_id: 'ann', properties: { ...VISIT } }
+    t.match(normaliseEvent(given, context, 100), {
+      kind: 'drop',
+      reason: 'cookieless_person_event',
+      warnings: [{ type: 'cookieless_unsupported_event' }],
     })
-    const context = {
-      arrivedAtMs: ARRIVED_MS,
-      sentAtMs: null,
-      isSentAtInvalid: false,
-      ip: '',
-      isIpAnonymized: false,
-      isHistorical: false,
-      propertiesBytesMax: 0,
-    }
-    for (const event of ['$identify', '$create_alias', '$merge_dangerously']) {
-      const given = { event, distinct_id: 'ann', properties: { ...VISIT } }
-      t.match(normaliseEvent(given, context, 100), {
-        kind: 'drop',
-        reason: 'cookieless_person_event',
-        warnings: [{ type: 'cookieless_unsupported_event' }],
-      })
-    }
-  },
-)
+  }
+})
 
 t.test('the secret of a day is the same for all requests until the day is over', async (t) => {
   const dataDir = t.testdir()
@@ -190,25 +195,22 @@ t.test('the secret of a day is the same for all requests until the day is over',
   t.match(readFileSync(file, 'utf8'), /^[0-9a-f]{64}$/)
 })
 
-t.test(
-  'a secret from another machine is used if there is none, and kept longer',
-  async (t) => {
-    const dataDir = t.testdir()
-    const salts = new DailySalts(dataDir, 7 * 86_400_000)
-    const own = Buffer.from(salts.saltOf('2026-05-10'))
-    const other = Buffer.alloc(32, 7)
-    salts.adopt('2026-05-10', other)
-    salts.adopt('2026-05-11', other)
-    t.strictSame(Buffer.from(salts.find('2026-05-10') ?? []), own, 'what was used stays')
-    t.strictSame(Buffer.from(salts.saltOf('2026-05-11')), other)
-    t.equal(salts.find('2026-05-12'), null)
-    t.throws(() => salts.adopt('../format', other), /is no day/)
-    salts.forget(Date.UTC(2026, 4, 21, 11))
-    t.ok(existsSync(join(dataDir, 'cookieless', '2026-05-10')), 'it is kept one week longer')
-    salts.forget(Date.UTC(2026, 4, 21, 12))
-    t.strictSame(readdirSync(join(dataDir, 'cookieless')), ['2026-05-11'])
-  },
-)
+t.test('a secret from another machine is used if there is none, and kept longer', async (t) => {
+  const dataDir = t.testdir()
+  const salts = new DailySalts(dataDir, 7 * 86_400_000)
+  const own = Buffer.from(salts.saltOf('2026-05-10'))
+  const other = Buffer.alloc(32, 7)
+  salts.adopt('2026-05-10', other)
+  salts.adopt('2026-05-11', other)
+  t.strictSame(Buffer.from(salts.find('2026-05-10') ?? []), own, 'what was used stays')
+  t.strictSame(Buffer.from(salts.saltOf('2026-05-11')), other)
+  t.equal(salts.find('2026-05-12'), null)
+  t.throws(() => salts.adopt('../format', other), /is no day/)
+  salts.forget(Date.UTC(2026, 4, 21, 11))
+  t.ok(existsSync(join(dataDir, 'cookieless', '2026-05-10')), 'it is kept one week longer')
+  salts.forget(Date.UTC(2026, 4, 21, 12))
+  t.strictSame(readdirSync(join(dataDir, 'cookieless')), ['2026-05-11'])
+})
 
 /** Sends a pageview of a visitor at an address, in one of the forms of the SDK. */
 async function browse(daemon: SpawnedDaemon, address: string, index: number): Promise<void> {
@@ -239,66 +241,69 @@ async function browse(daemon: SpawnedDaemon, address: string, index: number): Pr
   t.match(String(answer.status), /^20[04]$/, path)
 }
 
-t.test('cookieless visitors work on every path, after a crash, anonymised, and for flags', async (t) => {
-  const dataDir = `${t.testdir()}/data`
-  let daemon = await spawnDaemon({ dataDir })
-  t.teardown(() => daemon.stop())
-  const sourceOf = (): EventSource => ({ url: daemon.url, personalKey: PERSONAL_KEY })
-  const api = (method: string, path: string, json: object) =>
-    send(`${daemon.url}/api/projects/1/${path}`, {
-      method,
-      headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
-      body: JSON.stringify(json),
-    })
-  for (let index = 0; index < 6; index++) await browse(daemon, '203.0.113.7', index)
-  await browse(daemon, '203.0.113.8', 6)
-  await untilStored(sourceOf(), 7)
-  await daemon.kill()
-  daemon = await spawnDaemon({ dataDir })
-  t.equal((await api('PATCH', '', { anonymize_ips: true })).status, 200)
-  await browse(daemon, '203.0.113.7', 7)
-  const events = await untilStored(sourceOf(), 8)
-  const [first, , , , , , other] = events.map(({ distinct_id: id }) => id)
-  t.strictSame(
-    events.map(({ distinct_id: id }) => id),
-    [first, first, first, first, first, first, other, first],
-  )
-  t.match(first, /^cookieless_/)
-  t.not(first, other)
-  for (const event of events) {
-    t.match(event, {
-      person: null,
-      person_mode: 'propertyless',
-      properties: { $host: 'shop.example' },
-    })
-    t.notMatch(JSON.stringify(event), /203\.0\.113|Firefox|\$posthog_cookieless/)
-  }
+t.test(
+  'cookieless visitors work on every path, after a crash, anonymised, and for flags',
+  async (t) => {
+    const dataDir = `${t.testdir()}/data`
+    let daemon = await spawnDaemon({ dataDir })
+    t.teardown(() => daemon.stop())
+    const sourceOf = (): EventSource => ({ url: daemon.url, personalKey: PERSONAL_KEY })
+    const api = (method: string, path: string, json: object) =>
+      send(`${daemon.url}/api/projects/1/${path}`, {
+        method,
+        headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
+        body: JSON.stringify(json),
+      })
+    for (let index = 0; index < 6; index++) await browse(daemon, '203.0.113.7', index)
+    await browse(daemon, '203.0.113.8', 6)
+    await untilStored(sourceOf(), 7)
+    await daemon.kill()
+    daemon = await spawnDaemon({ dataDir })
+    t.equal((await api('PATCH', '', { anonymize_ips: true })).status, 200)
+    await browse(daemon, '203.0.113.7', 7)
+    const events = await untilStored(sourceOf(), 8)
+    const [first, , , , , , other] = events.map(({ distinct_id: id }) => id)
+    t.strictSame(
+      events.map(({ distinct_id: id }) => id),
+      [first, first, first, first, first, first, other, first],
+    )
+    t.match(first, /^cookieless_/)
+    t.not(first, other)
+    for (const event of events) {
+      t.match(event, {
+        person: null,
+        person_mode: 'propertyless',
+        properties: { $host: 'shop.example' },
+      })
+      t.notMatch(JSON.stringify(event), /203\.0\.113|Firefox|\$posthog_cookieless/)
+    }
 
-  const flags = Array.from({ length: 24 }, (_, index) => `half-${index}`)
-  const groups = [{ properties: [], rollout_percentage: 50 }]
-  for (const key of flags) {
-    t.equal((await api('POST', 'feature_flags/', { key, filters: { groups } })).status, 201)
-  }
-  const decide = async (distinctId: unknown, address: string) => {
-    const answer = await send(`${daemon.url}/flags/?v=1`, {
-      method: 'POST',
-      headers: {
-        ...{ 'X-Forwarded-For': address, 'User-Agent': AGENT },
-        ...{ Origin: 'https://shop.example', 'Content-Type': 'text/plain' },
-      },
-      body: JSON.stringify({
-        token: PROJECT_KEY,
-        distinct_id: distinctId,
-        timezone: 'Europe/Berlin',
-      }),
-    })
-    return (jsonOf(answer) as { featureFlags: object }).featureFlags
-  }
-  const mine = await decide(COOKIELESS_ID, '203.0.113.7')
-  t.strictSame(mine, await decide(first, '203.0.113.7'), 'as for the id of the events')
-  const others = await decide(COOKIELESS_ID, '203.0.113.8')
-  t.strictSame(others, await decide(other, '203.0.113.8'))
-  t.notSame(mine, others)
-  t.strictSame(await decide(COOKIELESS_ID, '203.0.113.7'), mine, 'whoever asked meanwhile')
-  t.equal((await readEvents(sourceOf())).length, 8)
-})
+    const flags = Array.from({ length: 24 }, (_, index) => `half-${index}`)
+    const groups = [{ properties: [], rollout_percentage: 50 }]
+    for (const key of flags) {
+      t.equal((await api('POST', 'feature_flags/', { key, filters: { groups } })).status, 201)
+    }
+    const decide = async (distinctId: unknown, address: string) => {
+      const answer = await send(`${daemon.url}/flags/?v=1`, {
+        method: 'POST',
+        headers: {
+          ...{ 'X-Forwarded-For': address, 'User-Agent': AGENT },
+          ...{ Origin: 'https://shop.example', 'Content-Type': 'text/plain' },
+        },
+        body: JSON.stringify({
+          token: PROJECT_KEY,
+          distinct_id: distinctId,
+          timezone: 'Europe/Berlin',
+        }),
+      })
+      return (jsonOf(answer) as { featureFlags: object }).featureFlags
+    }
+    const mine = await decide(COOKIELESS_ID, '203.0.113.7')
+    t.strictSame(mine, await decide(first, '203.0.113.7'), 'as for the id of the events')
+    const others = await decide(COOKIELESS_ID, '203.0.113.8')
+    t.strictSame(others, await decide(other, '203.0.113.8'))
+    t.notSame(mine, others)
+    t.strictSame(await decide(COOKIELESS_ID, '203.0.113.7'), mine, 'whoever asked meanwhile')
+    t.equal((await readEvents(sourceOf())).length, 8)
+  },
+)

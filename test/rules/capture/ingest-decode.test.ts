@@ -175,7 +175,11 @@ t.test('forms are recognised by media type and by content', async (t) => {
       body,
     )
   }
-  t.equal(decode({ body: 'ip=1&foo=bar' }), 'ip=1&foo=bar', 'the text looks like a form but has no data field')
+  t.equal(
+    decode({ body: 'ip=1&foo=bar' }),
+    'ip=1&foo=bar',
+    'the text looks like a form but has no data field',
+  )
 })
 
 t.test('GET reads the query only', async (t) => {
@@ -184,7 +188,11 @@ t.test('GET reads the query only', async (t) => {
   const lz64 = encodeURIComponent(lzString.compressToBase64(JSON_TEXT))
   t.equal(decode({ method: 'GET', query: `data=${lz64}&compression=lz-string` }), JSON_TEXT)
   const header = { contentEncoding: 'lz64' }
-  t.equal(decode({ method: 'GET', query: `data=${data}`, ...header }), JSON_TEXT, 'the header gives no hint')
+  t.equal(
+    decode({ method: 'GET', query: `data=${data}`, ...header }),
+    JSON_TEXT,
+    'the header gives no hint',
+  )
   t.equal(
     codeOf(() => decode({ method: 'GET', query: 'data=' })),
     'no_data',

@@ -353,5 +353,9 @@ t.test('a key opens its own project only', async (t) => {
   t.equal(code, 'invalid_personal_api_key')
   t.match(detail, /lacks the scope event:write/)
   t.equal(resolve('phx_reads'), 'invalid_project project_id', 'the project is looked up first')
-  t.equal(resolve('phx_reads', 2), 'invalid_personal_api_key', 'the error reveals nothing about projects')
+  t.equal(
+    resolve('phx_reads', 2),
+    'invalid_personal_api_key',
+    'the error reveals nothing about projects',
+  )
 })

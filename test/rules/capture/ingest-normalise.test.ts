@@ -350,56 +350,53 @@ t.test('expanding twice equals expanding once, and agrees with the updates', asy
   )
 })
 
-t.test(
-  'normalisation never throws, and its result is clean and survives JSON',
-  async () => {
-    const key = fc.constantFrom(
-      ...['event', 'distinct_id', '$distinct_id', 'properties', '$set', '$set_once', '$unset'],
-      ...[
-        'timestamp',
-        'offset',
-        'sent_at',
-        '$process_person_profile',
-        '$elements',
-        '$elements_chain',
-      ],
-      ...['$ip', '$groups', 'token', '$cookieless_mode', '__proto__', 'constructor', '\ud83d'],
-    )
-    const unit = fc.constantFrom('\ud83d', '\ude00', '\0', 'a', '$', '2', '-')
-    const leaf = fc.oneof(
-      fc.string({ unit, maxLength: 5 }),
-      fc.constantFrom('$identify', '$set', 'e', '2024-01-01', null, true, false, 0, 1e300, -5),
-    )
-    const value = fc.letrec((tie) => ({
-      any: fc.oneof({ maxDepth: 4 }, leaf, fc.array(tie('any'), { maxLength: 3 }), tie('object')),
-      object: fc.dictionary(key, tie('any'), { maxKeys: 6 }),
-    }))
-    fc.assert(
-      fc.property(value.object, fc.boolean(), (given, isIpAnonymized) => {
-        const event = parseJsonText(Buffer.from(JSON.stringify(given))) as OwnObject
-        const properties = event['properties']
-        if (typeof properties !== 'object' || Array.isArray(properties)) delete event['properties']
-        const outcome = normaliseEvent(
-          { event: 'e', distinct_id: 'u', ...event },
-          { ...CONTEXT, isIpAnonymized },
-          0,
-        )
-        const text = JSON.stringify(outcome)
-        const isClean = !/\\u0000|\\ud[89a-f]/.test(text) && !LONE_SURROGATE.test(text)
-        if (outcome.kind === 'drop') return isClean
-        const stored = outcome.event
-        const again = JSON.stringify(JSON.parse(JSON.stringify(stored.properties)))
-        return (
-          isClean &&
-          again === JSON.stringify(stored.properties) &&
-          Number.isSafeInteger(stored.timestampMs) &&
-          !(isIpAnonymized && stored.properties['$ip'] !== undefined)
-        )
-      }),
-      { numRuns: 1000 },
-    )
-  },
-)
+t.test('normalisation never throws, and its result is clean and survives JSON', async () => {
+  const key = fc.constantFrom(
+    ...['event', 'distinct_id', '$distinct_id', 'properties', '$set', '$set_once', '$unset'],
+    ...[
+      'timestamp',
+      'offset',
+      'sent_at',
+      '$process_person_profile',
+      '$elements',
+      '$elements_chain',
+    ],
+    ...['$ip', '$groups', 'token', '$cookieless_mode', '__proto__', 'constructor', '\ud83d'],
+  )
+  const unit = fc.constantFrom('\ud83d', '\ude00', '\0', 'a', '$', '2', '-')
+  const leaf = fc.oneof(
+    fc.string({ unit, maxLength: 5 }),
+    fc.constantFrom('$identify', '$set', 'e', '2024-01-01', null, true, false, 0, 1e300, -5),
+  )
+  const value = fc.letrec((tie) => ({
+    any: fc.oneof({ maxDepth: 4 }, leaf, fc.array(tie('any'), { maxLength: 3 }), tie('object')),
+    object: fc.dictionary(key, tie('any'), { maxKeys: 6 }),
+  }))
+  fc.assert(
+    fc.property(value.object, fc.boolean(), (given, isIpAnonymized) => {
+      const event = parseJsonText(Buffer.from(JSON.stringify(given))) as OwnObject
+      const properties = event['properties']
+      if (typeof properties !== 'object' || Array.isArray(properties)) delete event['properties']
+      const outcome = normaliseEvent(
+        { event: 'e', distinct_id: 'u', ...event },
+        { ...CONTEXT, isIpAnonymized },
+        0,
+      )
+      const text = JSON.stringify(outcome)
+      const isClean = !/\\u0000|\\ud[89a-f]/.test(text) && !LONE_SURROGATE.test(text)
+      if (outcome.kind === 'drop') return isClean
+      const stored = outcome.event
+      const again = JSON.stringify(JSON.parse(JSON.stringify(stored.properties)))
+      return (
+        isClean &&
+        again === JSON.stringify(stored.properties) &&
+        Number.isSafeInteger(stored.timestampMs) &&
+        !(isIpAnonymized && stored.properties['$ip'] !== undefined)
+      )
+    }),
+    { numRuns: 1000 },
+  )
+})
 
 t.test('addresses are normalised', async (t) => {
   const forwarded: [string, string][] = [

@@ -144,11 +144,7 @@ t.test('a large irregular body is read event by event', async (t) => {
   const events = `${ODD_EVENT},${repeated(EVENT, 5000)}`
   t.equal(accept(`{${KEY},"batch":[${events}]}`), 5001, 'the events are in a batch')
   t.equal(accept(`{"batch":[${events}],${KEY}}`), 5001, 'the key comes after the events')
-  t.equal(
-    accept(`[{${KEY},"event":"e"},${events}]`),
-    5002,
-    'the first event of a list has the key',
-  )
+  t.equal(accept(`[{${KEY},"event":"e"},${events}]`), 5002, 'the first event of a list has the key')
   t.equal(accept(`[${events},{${KEY},"event":"e"}]`), 5002, 'the last event of a list has the key')
   t.equal(
     accept(`{${KEY},"event":"e","x":["\\ud83d",${repeated('1', 50_000)}]}`),
@@ -184,7 +180,11 @@ t.test('keys are looked up before the events are parsed', async (t) => {
   t.equal(accept(`[{${KEY}},${broken}]`, { kind: 'session_recording' }), 0, 'recordings end there')
   const limits = { slowBytesMax: 1000 }
   t.equal(accept(`{"api_key":"phc_wrong","batch":[${many}]}`, limits), 'invalid_api_key')
-  t.equal(accept(`{${KEY},"batch":[${many}]}`, limits), 'request_too_large', 'the body is left to another thread')
+  t.equal(
+    accept(`{${KEY},"batch":[${many}]}`, limits),
+    'request_too_large',
+    'the body is left to another thread',
+  )
 })
 
 t.test('a body may hold as many events as 20 MiB of the smallest stored event', async (t) => {
@@ -194,19 +194,43 @@ t.test('a body may hold as many events as 20 MiB of the smallest stored event', 
   const odd = `{${KEY},"batch":[${ODD_EVENT},${repeated(smallest, BODY_EVENTS_MAX)}]}`
   t.equal(accept(odd), 'request_too_large', 'the parser accepts the maximum')
   const regular = repeated('{"":0}', BODY_EVENTS_MAX)
-  t.equal(accept(`{${KEY},"batch":[${regular}]}`), BODY_EVENTS_MAX, 'the scanner accepts the maximum')
-  t.equal(accept(`{${KEY},"batch":[${regular},{"":0}]}`), 'request_too_large', 'one more is refused')
+  t.equal(
+    accept(`{${KEY},"batch":[${regular}]}`),
+    BODY_EVENTS_MAX,
+    'the scanner accepts the maximum',
+  )
+  t.equal(
+    accept(`{${KEY},"batch":[${regular},{"":0}]}`),
+    'request_too_large',
+    'one more is refused',
+  )
 })
 
 t.test('the number of values of an event is limited, for parser and scanner', async (t) => {
   const wide = (count: number): string => `"properties":{"a":[${repeated('0', count)}]}`
   t.equal(accept(`{${KEY},"event":"e",${wide(EVENT_VALUES_MAX - 100)}}`), 1)
   const tooWide = wide(EVENT_VALUES_MAX + 1)
-  t.equal(accept(`{${KEY},"event":"e",${tooWide}}`), 'request_too_large', 'the scanner applies the limit')
-  t.equal(accept(`{${KEY},"event":"\\ud83d",${tooWide}}`), 'request_too_large', 'the parser applies the limit')
-  t.equal(accept(`{${KEY},"batch":[${ODD_EVENT},{${tooWide}}]}`), 'request_too_large', 'the limit holds in a batch')
+  t.equal(
+    accept(`{${KEY},"event":"e",${tooWide}}`),
+    'request_too_large',
+    'the scanner applies the limit',
+  )
+  t.equal(
+    accept(`{${KEY},"event":"\\ud83d",${tooWide}}`),
+    'request_too_large',
+    'the parser applies the limit',
+  )
+  t.equal(
+    accept(`{${KEY},"batch":[${ODD_EVENT},{${tooWide}}]}`),
+    'request_too_large',
+    'the limit holds in a batch',
+  )
   const half = `{"event":"e",${wide(EVENT_VALUES_MAX / 2)}}`
-  t.equal(accept(`{${KEY},"batch":[${half},${half},${half}]}`), 3, 'the limit counts for each event')
+  t.equal(
+    accept(`{${KEY},"batch":[${half},${half},${half}]}`),
+    3,
+    'the limit counts for each event',
+  )
   t.equal(
     outcomeOf(() => parseJsonText(Buffer.from('[1,2,[3]]'), 2)),
     'request_too_large',

@@ -225,28 +225,16 @@ t.test('any text is a time within four-digit years, or refused', async () => {
   )
 })
 
-t.test(
-  'sent_at: digits are milliseconds or seconds, unset clocks are ignored',
-  async (t) => {
-    t.equal(parseSentAt('1705323600000'), 1705323600000)
-    t.equal(parseSentAt('1705323600'), 1705323600000)
-    t.equal(parseSentAt(1705323600000), 1705323600000)
-    t.equal(parseSentAt('2024-01-15T13:00:00Z'), NOW + HOUR)
-    t.equal(parseSentAt('2001-01-01T00:00:00Z'), Date.UTC(2001, 0, 1))
-    for (const value of [
-      '2000-12-31T23:59:59Z',
-      '1970-01-01',
-      'invalid',
-      '17',
-      '',
-      {},
-      true,
-      1e16,
-    ]) {
-      t.equal(parseSentAt(value), null, JSON.stringify(value))
-    }
-  },
-)
+t.test('sent_at: digits are milliseconds or seconds, unset clocks are ignored', async (t) => {
+  t.equal(parseSentAt('1705323600000'), 1705323600000)
+  t.equal(parseSentAt('1705323600'), 1705323600000)
+  t.equal(parseSentAt(1705323600000), 1705323600000)
+  t.equal(parseSentAt('2024-01-15T13:00:00Z'), NOW + HOUR)
+  t.equal(parseSentAt('2001-01-01T00:00:00Z'), Date.UTC(2001, 0, 1))
+  for (const value of ['2000-12-31T23:59:59Z', '1970-01-01', 'invalid', '17', '', {}, true, 1e16]) {
+    t.equal(parseSentAt(value), null, JSON.stringify(value))
+  }
+})
 
 t.test('sent_at of a request: the first place that has one decides', async (t) => {
   const valid = { sentAtMs: 1705323600000, isSentAtInvalid: false }
@@ -299,11 +287,7 @@ t.test('the algorithm computes every row of the table', async (t) => {
   t.equal(iso(ignoring, '2024-01-15T13:00:00Z'), '2024-01-15T11:50:00')
   const own = { timestamp: '2024-01-15T12:50:00Z', sent_at: '2024-01-15T13:00:00Z' }
   t.equal(iso(own), '2024-01-15T11:50:00')
-  t.equal(
-    iso(own, '2024-01-15T14:00:00Z'),
-    '2024-01-15T10:50:00',
-    'the value of the request wins',
-  )
+  t.equal(iso(own, '2024-01-15T14:00:00Z'), '2024-01-15T10:50:00', 'the value of the request wins')
 })
 
 t.test('invalid and future times fall back to the arrival time with a warning', async (t) => {

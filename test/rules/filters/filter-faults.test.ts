@@ -148,10 +148,18 @@ t.test('a stored faulty filter is evaluated, read, reported and switched off', a
   t.match(decided.body['flags'], { stored: { enabled: false } }, 'the flag is as before')
   t.match(await api('PATCH', path, { name: 'renamed' }), { status: 200, body: { name: 'renamed' } })
   const off = { ...read.body, active: false }
-  t.match(await api('PUT', path, off), { status: 200, body: { active: false } }, 'the flag can be sent back whole')
+  t.match(
+    await api('PUT', path, off),
+    { status: 200, body: { active: false } },
+    'the flag can be sent back whole',
+  )
   t.match(await api('PATCH', path, { active: true }), { status: 200, body: { active: true } })
   const fewer = { groups: [...groups.slice(1).reverse(), { properties: [person('exact')] }] }
-  t.match(await api('PATCH', path, { filters: fewer }), { status: 200 }, 'conditions can be moved while one is repaired')
+  t.match(
+    await api('PATCH', path, { filters: fewer }),
+    { status: 200 },
+    'conditions can be moved while one is repaired',
+  )
   const refused = { status: 400, body: { attr: 'filters', detail: /groups\[0\]/ } }
   for (const property of [bad[0], person('regex', '(?=b)')]) {
     const filters = { groups: [{ properties: [property] }, ...fewer.groups] }
@@ -308,7 +316,11 @@ t.test('lists and analytics queries refuse unknown operators', async (t) => {
     t.match(answer, { status: 400, body: { code: 'invalid_input', attr: 'properties', detail } })
   }
   const other = [{ type: 'event', ...leaf }]
-  t.equal((await ask(`1/persons/?${query(other)}`)).status, 200, 'a filter that is skipped anyway is accepted')
+  t.equal(
+    (await ask(`1/persons/?${query(other)}`)).status,
+    200,
+    'a filter that is skipped anyway is accepted',
+  )
   for (const route of ['trends', 'stickiness']) {
     const answer = await api(
       'GET',
@@ -374,17 +386,18 @@ t.test('doctor names filters that can never match', async (t) => {
     {
       verdict: 'warning',
       message:
-        /^flag faulty in project 1 .*filters\.groups\[0\]\.properties\[0\] \("plan"\) .*looks ahead/,
+        /^A filter of flag faulty in project 1 .*filters\.groups\[0\]\.properties\[0\] \("plan"\) .*looks ahead/,
     },
     {
       verdict: 'warning',
-      message: /^flag faulty .*properties\[1\] \("plan"\) has the operator "exct"/,
+      message: /^A filter of flag faulty .*properties\[1\] \("plan"\) has the operator "exct"/,
     },
     {
       verdict: 'warning',
-      message: /^cohort 2 \(c2\) .*filters\.properties\.values\[0\]\.values\[0\] .*refers back/,
+      message:
+        /^A filter of cohort 2 \(c2\) .*filters\.properties\.values\[0\]\.values\[0\] .*refers back/,
     },
-    { verdict: 'warning', message: /^action 2 \(a2\) .*steps\[0\]\.url .*refers back/ },
+    { verdict: 'warning', message: /^A filter of action 2 \(a2\) .*steps\[0\]\.url .*refers back/ },
   ])
   t.equal(found.length, 4)
   const [shown] = linesOf(

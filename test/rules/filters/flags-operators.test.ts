@@ -178,7 +178,11 @@ t.test('dates without an offset are in the time zone of the project', async (t) 
   const skipped = ['2024-03-10T02:30:00', '2024-03-10T07:30:00Z'] as const
   t.equal(passes('is_date_exact', ...skipped, { timezone }), true, 'a time that the clock skips')
   const twice = ['2024-11-03T01:30:00', '2024-11-03T05:30:00Z'] as const
-  t.equal(passes('is_date_exact', ...twice, { timezone }), true, 'a time that the clock shows twice')
+  t.equal(
+    passes('is_date_exact', ...twice, { timezone }),
+    true,
+    'a time that the clock shows twice',
+  )
   t.equal(passes('is_date_exact', '2024-01-01', 1704067200, { timezone: 'No/Where' }), true)
 })
 
@@ -188,14 +192,22 @@ t.test('the patterns of a request share a budget; a flag fails when it is used u
     '',
   )
   const huge = flagPropertyTest('not_regex', '(a|b)*a(a|b){240}[cd]', 'UTC')
-  t.throws(() => huge(text, moment), new EvaluationFailure('pattern_limit'), 'the pattern is not tried')
+  t.throws(
+    () => huge(text, moment),
+    new EvaluationFailure('pattern_limit'),
+    'the pattern is not tried',
+  )
   const hostile = flagPropertyTest('not_regex', '(a|b)*a(a|b){60}[cd]', 'UTC')
   let searches = 0
   t.throws(() => {
     for (; searches < 1000; searches++) hostile(text.slice(searches, searches + 300), moment)
   }, new EvaluationFailure('pattern_limit'))
   t.ok(searches > 0, `${searches} searches`)
-  t.equal(flagPropertyTest('regex', 'b', 'UTC')('abc', moment), true, 'a cheap pattern still fits into the budget')
+  t.equal(
+    flagPropertyTest('regex', 'b', 'UTC')('abc', moment),
+    true,
+    'a cheap pattern still fits into the budget',
+  )
   const friendly = flagPropertyTest('regex', '@(example|test)\\.(com|org)$', 'UTC')
   const fresh = { nowMs: NOW_MS, patternBudget: new PatternBudget() }
   for (let count = 0; count < 5000; count++) friendly('someone@example.com', fresh)
@@ -224,8 +236,16 @@ t.test(
     }
     const moment = { nowMs: NOW_MS, patternBudget: new PatternBudget() }
     const [multi] = filters
-    t.equal(multi?.('buzz7', moment), true, 'thousands of values against a short text fit into the budget')
-    t.equal(flagPropertyTest('exact', text, 'UTC')(text, moment), true, 'a long text that is read once fits into the budget')
+    t.equal(
+      multi?.('buzz7', moment),
+      true,
+      'thousands of values against a short text fit into the budget',
+    )
+    t.equal(
+      flagPropertyTest('exact', text, 'UTC')(text, moment),
+      true,
+      'a long text that is read once fits into the budget',
+    )
     t.equal(flagPropertyTest('is_set', 1, 'UTC')(list, moment), true)
   },
 )

@@ -120,7 +120,11 @@ t.test('a random history of flags compiles incrementally', async (t) => {
       listed.equal(project.byKey(flag.key), flag, `${flag.key} is up to date after step ${step}`)
     }
     const units = [...all.values()].reduce((sum, { filtersUnits }) => sum + filtersUnits, 0)
-    listed.equal(project.filtersUnits, units, `the units of all filters are up to date after step ${step}`)
+    listed.equal(
+      project.filtersUnits,
+      units,
+      `the units of all filters are up to date after step ${step}`,
+    )
     const set: FlagSet = {
       projectId: 1,
       timezone: dice.chance(0.02) ? 'Europe/Paris' : 'UTC',

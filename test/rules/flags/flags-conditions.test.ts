@@ -51,70 +51,69 @@ t.test('request parameters narrow the list of flags', async (t) => {
   t.equal(values(flags, { evaluationRuntime: 'server' })['flag-7'], true)
 })
 
+t.test('enrollment in an older condition needs the device id that the flag uses', async (t) => {
+  const filters = (rollout: number) => ({
+    groups: [{ properties: [], rollout_percentage: 100 }],
+    super_groups: [{ properties: [person('beta', 'yes')], rollout_percentage: rollout }],
+  })
+  const flags: StoredFlag[] = [
+    { id: 1, key: 'all', filters: filters(100), bucketing_identifier: 'device_id' },
+    { id: 2, key: 'none', filters: filters(0), bucketing_identifier: 'device_id' },
+    { id: 3, key: 'by-person', filters: filters(100) },
+  ]
+  const decided = (personProperties: JsonObject, deviceId: string | null = null) => {
+    const { all, none, 'by-person': byPerson } = values(flags, { personProperties, deviceId })
+    return [all, none, byPerson]
+  }
+  t.strictSame(decided({ beta: 'yes' }), [false, false, true], 'no device')
+  t.strictSame(decided({ beta: 'yes' }, 'phone'), [true, false, true])
+  t.strictSame(decided({ beta: 'yes', $device_id: 'phone' }), [true, false, true])
+  t.strictSame(decided({ beta: 'no' }, 'phone'), [false, false, false])
+  t.strictSame(decided({}, 'phone'), [true, true, true], 'who has not decided gets the conditions')
+  t.strictSame(decided({}), [false, false, true])
+})
+
 t.test(
-  'enrollment in an older condition needs the device id that the flag uses',
+  'cohorts: trees, negation, nested cohorts, and cohorts that cannot be computed',
   async (t) => {
-    const filters = (rollout: number) => ({
-      groups: [{ properties: [], rollout_percentage: 100 }],
-      super_groups: [{ properties: [person('beta', 'yes')], rollout_percentage: rollout }],
-    })
-    const flags: StoredFlag[] = [
-      { id: 1, key: 'all', filters: filters(100), bucketing_identifier: 'device_id' },
-      { id: 2, key: 'none', filters: filters(0), bucketing_identifier: 'device_id' },
-      { id: 3, key: 'by-person', filters: filters(100) },
+    const tree = (type: string, ...values: unknown[]) => ({ properties: { type, values } })
+    const pro = person('plan', 'pro')
+    const cohorts = [
+      cohort(
+        1,
+        tree('AND', tree('OR', pro).properties, { ...person('spam', true), negation: true }),
+      ),
+      cohort(2, tree('OR', tree('AND', inCohort(1, 'not_in')).properties)),
+      cohort(3, tree('OR', tree('AND', inCohort(4)).properties)),
+      cohort(4, tree('OR', tree('AND', inCohort(3)).properties)),
+      cohort(5, tree('OR', tree('AND', { type: 'behavioral', key: 'x', value: 'y' }).properties)),
+      cohort(6, tree('OR', tree('AND', tree('AND', pro).properties).properties)),
+      cohort(7, {}),
+      cohort(8, tree('OR', { ...inCohort('1'), negation: true })),
+      cohort(9, tree('AND')),
     ]
-    const decided = (personProperties: JsonObject, deviceId: string | null = null) => {
-      const { all, none, 'by-person': byPerson } = values(flags, { personProperties, deviceId })
-      return [all, none, byPerson]
-    }
-    t.strictSame(decided({ beta: 'yes' }), [false, false, true], 'no device')
-    t.strictSame(decided({ beta: 'yes' }, 'phone'), [true, false, true])
-    t.strictSame(decided({ beta: 'yes', $device_id: 'phone' }), [true, false, true])
-    t.strictSame(decided({ beta: 'no' }, 'phone'), [false, false, false])
-    t.strictSame(
-      decided({}, 'phone'),
-      [true, true, true],
-      'who has not decided gets the conditions',
-    )
-    t.strictSame(decided({}), [false, false, true])
+    const flags = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map((id) => flag(id, [inCohort(id)]))
+    flags.push(flag(11, [inCohort(1, 'exact')]), flag(12, [inCohort('one')]))
+    flags.push(flag(13, [inCohort(77), person('plan', 'none')]))
+    const failed = 'failed: cohort_unavailable'
+    t.strictSame(values(flags, { personProperties: { plan: 'pro' } }, {}, cohorts), {
+      'flag-1': true,
+      'flag-2': false,
+      'flag-3': failed,
+      'flag-4': failed,
+      'flag-5': failed,
+      'flag-6': failed,
+      'flag-7': failed,
+      'flag-8': false,
+      'flag-9': true,
+      'flag-10': failed,
+      'flag-11': false,
+      'flag-12': false,
+      'flag-13': false,
+      hasErrors: true,
+    })
   },
 )
-
-t.test('cohorts: trees, negation, nested cohorts, and cohorts that cannot be computed', async (t) => {
-  const tree = (type: string, ...values: unknown[]) => ({ properties: { type, values } })
-  const pro = person('plan', 'pro')
-  const cohorts = [
-    cohort(1, tree('AND', tree('OR', pro).properties, { ...person('spam', true), negation: true })),
-    cohort(2, tree('OR', tree('AND', inCohort(1, 'not_in')).properties)),
-    cohort(3, tree('OR', tree('AND', inCohort(4)).properties)),
-    cohort(4, tree('OR', tree('AND', inCohort(3)).properties)),
-    cohort(5, tree('OR', tree('AND', { type: 'behavioral', key: 'x', value: 'y' }).properties)),
-    cohort(6, tree('OR', tree('AND', tree('AND', pro).properties).properties)),
-    cohort(7, {}),
-    cohort(8, tree('OR', { ...inCohort('1'), negation: true })),
-    cohort(9, tree('AND')),
-  ]
-  const flags = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map((id) => flag(id, [inCohort(id)]))
-  flags.push(flag(11, [inCohort(1, 'exact')]), flag(12, [inCohort('one')]))
-  flags.push(flag(13, [inCohort(77), person('plan', 'none')]))
-  const failed = 'failed: cohort_unavailable'
-  t.strictSame(values(flags, { personProperties: { plan: 'pro' } }, {}, cohorts), {
-    'flag-1': true,
-    'flag-2': false,
-    'flag-3': failed,
-    'flag-4': failed,
-    'flag-5': failed,
-    'flag-6': failed,
-    'flag-7': failed,
-    'flag-8': false,
-    'flag-9': true,
-    'flag-10': failed,
-    'flag-11': false,
-    'flag-12': false,
-    'flag-13': false,
-    hasErrors: true,
-  })
-})
 
 t.test('holdouts: older form, groups, limits', async (t) => {
   const everybody = [{ rollout_percentage: 100 }]

@@ -217,25 +217,22 @@ t.test(
   },
 )
 
-t.test(
-  'a flag with continuity uses the stored identifier, else the anonymous one',
-  async (t) => {
-    const half = { groups: [{ rollout_percentage: 72 }] }
-    const flags: StoredFlag[] = [
-      { id: 1, key: 'beta-feature', filters: half, ensure_experience_continuity: true },
+t.test('a flag with continuity uses the stored identifier, else the anonymous one', async (t) => {
+  const half = { groups: [{ rollout_percentage: 72 }] }
+  const flags: StoredFlag[] = [
+    { id: 1, key: 'beta-feature', filters: half, ensure_experience_continuity: true },
+  ]
+  const at = (anonDistinctId: string | null, overrides: [string, string][] = []) =>
+    values(flags, { anonDistinctId }, { continuityOverrides: () => new Map(overrides) })[
+      'beta-feature'
     ]
-    const at = (anonDistinctId: string | null, overrides: [string, string][] = []) =>
-      values(flags, { anonDistinctId }, { continuityOverrides: () => new Map(overrides) })[
-        'beta-feature'
-      ]
-    t.equal(at(null), false, 'the hash of user-1 is 0.726')
-    t.equal(at(''), false, 'there is no anonymous id')
-    t.equal(at('user-2'), true, 'the hash of user-2 is 0.697')
-    t.equal(at('user-2', [['beta-feature', 'user-1']]), false)
-    t.equal(at('user-1', [['beta-feature', 'user-2']]), true)
-    t.equal(at('user-1', [['other', 'user-2']]), false)
-  },
-)
+  t.equal(at(null), false, 'the hash of user-1 is 0.726')
+  t.equal(at(''), false, 'there is no anonymous id')
+  t.equal(at('user-2'), true, 'the hash of user-2 is 0.697')
+  t.equal(at('user-2', [['beta-feature', 'user-1']]), false)
+  t.equal(at('user-1', [['beta-feature', 'user-2']]), true)
+  t.equal(at('user-1', [['other', 'user-2']]), false)
+})
 
 t.test('circular dependencies raise the error flag, missing flags do not', async (t) => {
   const missing = [flag(1, [dependency(99, false)]), flag(2, [dependency(1, false)])]

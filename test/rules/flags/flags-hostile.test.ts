@@ -91,7 +91,11 @@ t.test('too many patterns, and a pattern that is too long', async (t) => {
     name: 'patterns',
     filters: { properties: { type: 'OR', values: patterns.map(leaf) } },
   })
-  t.match(await api('POST', 'cohorts/', cohort(['a'.repeat(5001)])), refused, 'the limit holds for cohorts, too')
+  t.match(
+    await api('POST', 'cohorts/', cohort(['a'.repeat(5001)])),
+    refused,
+    'the limit holds for cohorts, too',
+  )
   const made = await api('POST', 'cohorts/', cohort(['(a+)+$']))
   t.equal(made.status, 201)
   const path = `cohorts/${String(made.body['id'])}/`
@@ -112,36 +116,37 @@ t.test('filters of almost 1 MB are stored and evaluated, larger ones are refused
   })
 })
 
-t.test(
-  'filters with too many levels or parts are refused or cost too much',
-  async (t) => {
-    const leaf = { key: 'text', type: 'person', operator: 'exact', value: 'x' }
-    let deep: object = leaf
-    for (let level = 0; level < 1000; level++) deep = { type: 'AND', values: [deep] }
-    const rows: readonly (readonly [string, string, object])[] = [
-      ['a flag, 1000 deep', FLAGS, { key: 'deep', filters: { groups: [{ properties: [deep] }] } }],
-      ['a cohort, 1000 deep', 'cohorts/', { name: 'deep', filters: { properties: deep } }],
-      [
-        '5000 conditions of a cohort',
-        'cohorts/',
-        { name: 'wide', filters: { properties: { type: 'OR', values: Array(5000).fill(leaf) } } },
-      ],
-    ]
-    for (const [what, path, body] of rows) {
-      const answer = await api('POST', path, body)
-      t.equal(answer.status, 400, what)
-      t.match(answer.body, { type: 'validation_error', code: String, detail: /./ }, what)
-    }
-    await isAnswered(t, 'wide', { groups: Array(5000).fill({ properties: [leaf] }) }, PATTERN_LIMIT)
-    const value = Array.from({ length: 100_000 }, (_, index) => `v${index}`)
-    const many = { groups: [{ properties: [{ ...leaf, value }] }] }
-    const refused = await api('POST', FLAGS, { key: 'values', filters: many })
-    t.match(refused, { status: 400, body: { attr: 'filters', detail: /\d/ } }, 'the error names the limit')
-    const path = (filters: unknown): string =>
-      `events/?properties=${encodeURIComponent(JSON.stringify(filters))}`
-    t.equal((await api('GET', path([deep]))).status, 400)
-  },
-)
+t.test('filters with too many levels or parts are refused or cost too much', async (t) => {
+  const leaf = { key: 'text', type: 'person', operator: 'exact', value: 'x' }
+  let deep: object = leaf
+  for (let level = 0; level < 1000; level++) deep = { type: 'AND', values: [deep] }
+  const rows: readonly (readonly [string, string, object])[] = [
+    ['a flag, 1000 deep', FLAGS, { key: 'deep', filters: { groups: [{ properties: [deep] }] } }],
+    ['a cohort, 1000 deep', 'cohorts/', { name: 'deep', filters: { properties: deep } }],
+    [
+      '5000 conditions of a cohort',
+      'cohorts/',
+      { name: 'wide', filters: { properties: { type: 'OR', values: Array(5000).fill(leaf) } } },
+    ],
+  ]
+  for (const [what, path, body] of rows) {
+    const answer = await api('POST', path, body)
+    t.equal(answer.status, 400, what)
+    t.match(answer.body, { type: 'validation_error', code: String, detail: /./ }, what)
+  }
+  await isAnswered(t, 'wide', { groups: Array(5000).fill({ properties: [leaf] }) }, PATTERN_LIMIT)
+  const value = Array.from({ length: 100_000 }, (_, index) => `v${index}`)
+  const many = { groups: [{ properties: [{ ...leaf, value }] }] }
+  const refused = await api('POST', FLAGS, { key: 'values', filters: many })
+  t.match(
+    refused,
+    { status: 400, body: { attr: 'filters', detail: /\d/ } },
+    'the error names the limit',
+  )
+  const path = (filters: unknown): string =>
+    `events/?properties=${encodeURIComponent(JSON.stringify(filters))}`
+  t.equal((await api('GET', path([deep]))).status, 400)
+})
 
 t.test('circles are refused, and a stored circle is evaluated as an error', async (t) => {
   const dependsOn = (id: unknown) => ({

@@ -47,29 +47,26 @@ class WatchedPersons extends MemoryPersons {
   }
 }
 
-t.test(
-  'placeholder ids of faulty clients are illegal, similar ids are not',
-  async (t) => {
-    const anyCase = ['anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated']
-    anyCase.push('email', 'undefined', 'true', 'false')
-    const exact = ['[object Object]', 'NaN', 'None', 'none', 'null', '0', 'undefined']
-    const upper = anyCase.map((id) => id.toUpperCase())
-    const differences = new Differences()
-    const expect = (id: string, isIllegal: boolean): void =>
-      differences.equal(isIllegalId(id), isIllegal, JSON.stringify(id))
-    for (const id of [...anyCase, ...upper, ...exact]) {
-      for (const written of [id, `'${id}'`, `"${id}"`]) expect(written, true)
-      for (const written of [` ${id}`, `'${id}"`, `"${id}`, `''${id}''`, `' ${id}'`, `${id}1`]) {
-        expect(written, false)
-      }
+t.test('placeholder ids of faulty clients are illegal, similar ids are not', async (t) => {
+  const anyCase = ['anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated']
+  anyCase.push('email', 'undefined', 'true', 'false')
+  const exact = ['[object Object]', 'NaN', 'None', 'none', 'null', '0', 'undefined']
+  const upper = anyCase.map((id) => id.toUpperCase())
+  const differences = new Differences()
+  const expect = (id: string, isIllegal: boolean): void =>
+    differences.equal(isIllegalId(id), isIllegal, JSON.stringify(id))
+  for (const id of [...anyCase, ...upper, ...exact]) {
+    for (const written of [id, `'${id}'`, `"${id}"`]) expect(written, true)
+    for (const written of [` ${id}`, `'${id}"`, `"${id}`, `''${id}''`, `' ${id}'`, `${id}1`]) {
+      expect(written, false)
     }
-    for (const id of ['', ' ', '\t\n', '\u00a0', ' '.repeat(200)]) expect(id, true)
-    for (const id of ['nan', 'NULL', 'Null', 'NONE', "'nan'", '00', "''", '"', 'user', 'ids']) {
-      expect(id, false)
-    }
-    t.strictSame(differences.list(), [], 'exactly these ids are illegal')
-  },
-)
+  }
+  for (const id of ['', ' ', '\t\n', '\u00a0', ' '.repeat(200)]) expect(id, true)
+  for (const id of ['nan', 'NULL', 'Null', 'NONE', "'nan'", '00', "''", '"', 'user', 'ids']) {
+    expect(id, false)
+  }
+  t.strictSame(differences.list(), [], 'exactly these ids are illegal')
+})
 
 t.test('the other id of an event is text, cut like a distinct_id', async (t) => {
   const anon = (id: unknown): string | null => otherIdOf('$identify', { $anon_distinct_id: id })
@@ -138,16 +135,13 @@ t.test('automatic properties are those that readers of the event see', async (t)
   t.strictSame(differences.list(), [], 'the same entries')
 })
 
-t.test(
-  '$set and $unset of one name: an existing property goes, a new one stays',
-  async (t) => {
-    const world = new MemoryPersons()
-    send(world, 'a', 'u', { $set: { old: 1 } })
-    const unset = ['old', 'new', 'never', 5]
-    send(world, 'b', 'u', { $set: { old: 2, new: 2 }, $set_once: { old: 3 }, $unset: unset })
-    t.equal(personOf(world, 'u').properties.toJson(), '{"new":2}')
-  },
-)
+t.test('$set and $unset of one name: an existing property goes, a new one stays', async (t) => {
+  const world = new MemoryPersons()
+  send(world, 'a', 'u', { $set: { old: 1 } })
+  const unset = ['old', 'new', 'never', 5]
+  send(world, 'b', 'u', { $set: { old: 2, new: 2 }, $set_once: { old: 3 }, $unset: unset })
+  t.equal(personOf(world, 'u').properties.toJson(), '{"new":2}')
+})
 
 t.test('only changes are reported and counted, one for each event', async (t) => {
   const world = new WatchedPersons()
@@ -229,24 +223,21 @@ t.test('a person above a lowered limit may shrink but not grow', async (t) => {
   t.equal(personOf(world, 'u').properties.toJson(), `{"b":"${'y'.repeat(500)}"}`)
 })
 
-t.test(
-  'a merge that exceeds the limit keeps the properties of the surviving person',
-  async (t) => {
-    const world = new MemoryPersons()
-    const half = 'x'.repeat(300_000)
-    send(world, 'e', 'u', { $set: { a: half } })
-    send(world, 'e', 'v', { $set: { b: half } }, NOW_MS - 5)
-    const outcome = send(world, '$create_alias', 'u', { alias: 'v', $set: { c: 1 } })
-    t.strictSame(
-      outcome.warnings.map(({ type }) => type),
-      ['person_properties_size_violation'],
-    )
-    t.same(world.ids(), ['u', 'v'])
-    const { properties, createdAtMs, isIdentified } = personOf(world, 'v')
-    t.strictSame(Object.keys(properties.toObject()), ['a', 'c'])
-    t.strictSame([createdAtMs, isIdentified], [NOW_MS - 5, true])
-  },
-)
+t.test('a merge that exceeds the limit keeps the properties of the surviving person', async (t) => {
+  const world = new MemoryPersons()
+  const half = 'x'.repeat(300_000)
+  send(world, 'e', 'u', { $set: { a: half } })
+  send(world, 'e', 'v', { $set: { b: half } }, NOW_MS - 5)
+  const outcome = send(world, '$create_alias', 'u', { alias: 'v', $set: { c: 1 } })
+  t.strictSame(
+    outcome.warnings.map(({ type }) => type),
+    ['person_properties_size_violation'],
+  )
+  t.same(world.ids(), ['u', 'v'])
+  const { properties, createdAtMs, isIdentified } = personOf(world, 'v')
+  t.strictSame(Object.keys(properties.toObject()), ['a', 'c'])
+  t.strictSame([createdAtMs, isIdentified], [NOW_MS - 5, true])
+})
 
 t.test(
   'a million small changes stay within the limit without a new measurement each',
@@ -262,23 +253,26 @@ t.test(
   },
 )
 
-t.test('an event without a person has the uuid of the person that may be created later', async (t) => {
-  const world = new MemoryPersons()
-  const first = event('e', 'u', {}, NOW_MS, true)
-  const outcome = applyEvent(first, 100, world, context())
-  t.equal(outcome.person, null)
-  t.equal(personIdOf(outcome, first, context()), personUuid(1, 'u'))
-  t.equal(send(world, 'e', 'u', {}).person?.uuid, personUuid(1, 'u'))
-  for (const [ms, mode] of [
-    [60_000, 'propertyless'],
-    [60_001, 'force_upgrade'],
-    [-1, 'propertyless'],
-  ] as const) {
-    const later = event('e', 'u', { $groups: { a: 'b' } }, NOW_MS + ms, true)
-    t.match(applyEvent(later, 100, world, context()), { personMode: mode, groupKeys: [] })
-  }
-  t.strictSame(world.types, [], 'and registers no group type')
-})
+t.test(
+  'an event without a person has the uuid of the person that may be created later',
+  async (t) => {
+    const world = new MemoryPersons()
+    const first = event('e', 'u', {}, NOW_MS, true)
+    const outcome = applyEvent(first, 100, world, context())
+    t.equal(outcome.person, null)
+    t.equal(personIdOf(outcome, first, context()), personUuid(1, 'u'))
+    t.equal(send(world, 'e', 'u', {}).person?.uuid, personUuid(1, 'u'))
+    for (const [ms, mode] of [
+      [60_000, 'propertyless'],
+      [60_001, 'force_upgrade'],
+      [-1, 'propertyless'],
+    ] as const) {
+      const later = event('e', 'u', { $groups: { a: 'b' } }, NOW_MS + ms, true)
+      t.match(applyEvent(later, 100, world, context()), { personMode: mode, groupKeys: [] })
+    }
+    t.strictSame(world.types, [], 'and registers no group type')
+  },
+)
 
 t.test(
   'a freed distinct_id creates another person, with the same new uuid every time',
@@ -293,36 +287,39 @@ t.test(
   },
 )
 
-t.test('groups: index by first appearance, keys as text, properties merged one by one', async (t) => {
-  const world = new WatchedPersons()
-  const groups = { a: 'x', b: 5, c: true, none: null, empty: '', object: {}, list: [], '': 'k' }
-  const outcome = send(world, 'e', 'u', { $groups: groups })
-  t.strictSame(world.types, ['a', 'b', 'c'])
-  const properties: JsonObject = { k: 1 }
-  setGroupProperties(properties, outcome.groupKeys)
-  t.strictSame(properties, { k: 1, $group_0: 'x', $group_1: '5', $group_2: 'true' })
-  t.equal(world.groups().length, 0, 'a reference to a group does not create it')
-  for (const odd of ['acme', ['acme'], null, 5]) {
-    t.strictSame(send(world, 'e', 'u', { $groups: odd }).groupKeys, [])
-  }
-  identifyGroup(world, { $group_set: { n: 1, o: { x: 1 } } }, NOW_MS + 9)
-  identifyGroup(world, { $group_set: [1] })
-  world.settle()
-  t.strictSame(world.calls, [])
-  identifyGroup(world, { $group_set: { n: '1', o: { y: 1 } } })
-  identifyGroup(world, {}, NOW_MS - 9)
-  t.strictSame(world.calls, ['update group k', 'update group k'])
-  world.settle()
-  const [group, ...others] = world.groups()
-  t.match(group, { typeIndex: 1, key: 'k', createdAtMs: NOW_MS - 9 })
-  t.equal(group?.properties.toJson(), '{"n":"1","o":{"y":1}}')
-  for (const odd of [{ $group_type: '' }, { $group_type: 5 }, { $group_key: null }]) {
-    identifyGroup(world, odd)
-  }
-  t.strictSame([world.types.length, others], [3, []])
-  const huge = identifyGroup(world, { $group_set: { huge: 'x'.repeat(600_000) } })
-  t.match(huge.warnings, [{ type: 'message_size_too_large' }])
-})
+t.test(
+  'groups: index by first appearance, keys as text, properties merged one by one',
+  async (t) => {
+    const world = new WatchedPersons()
+    const groups = { a: 'x', b: 5, c: true, none: null, empty: '', object: {}, list: [], '': 'k' }
+    const outcome = send(world, 'e', 'u', { $groups: groups })
+    t.strictSame(world.types, ['a', 'b', 'c'])
+    const properties: JsonObject = { k: 1 }
+    setGroupProperties(properties, outcome.groupKeys)
+    t.strictSame(properties, { k: 1, $group_0: 'x', $group_1: '5', $group_2: 'true' })
+    t.equal(world.groups().length, 0, 'a reference to a group does not create it')
+    for (const odd of ['acme', ['acme'], null, 5]) {
+      t.strictSame(send(world, 'e', 'u', { $groups: odd }).groupKeys, [])
+    }
+    identifyGroup(world, { $group_set: { n: 1, o: { x: 1 } } }, NOW_MS + 9)
+    identifyGroup(world, { $group_set: [1] })
+    world.settle()
+    t.strictSame(world.calls, [])
+    identifyGroup(world, { $group_set: { n: '1', o: { y: 1 } } })
+    identifyGroup(world, {}, NOW_MS - 9)
+    t.strictSame(world.calls, ['update group k', 'update group k'])
+    world.settle()
+    const [group, ...others] = world.groups()
+    t.match(group, { typeIndex: 1, key: 'k', createdAtMs: NOW_MS - 9 })
+    t.equal(group?.properties.toJson(), '{"n":"1","o":{"y":1}}')
+    for (const odd of [{ $group_type: '' }, { $group_type: 5 }, { $group_key: null }]) {
+      identifyGroup(world, odd)
+    }
+    t.strictSame([world.types.length, others], [3, []])
+    const huge = identifyGroup(world, { $group_set: { huge: 'x'.repeat(600_000) } })
+    t.match(huge.warnings, [{ type: 'message_size_too_large' }])
+  },
+)
 
 t.test('imported events fill only the group properties that live events left unset', async (t) => {
   const DAY_MS = 86_400_000
@@ -356,7 +353,11 @@ t.test('imported events fill only the group properties that live events left uns
   t.same(stateOf('past'), { plan: 'pro', $initial_plan: 'b', daysAgo: 30 }, 'the last one counts')
   live('past', {})
   old('past', { plan: 'basic' }, 10)
-  t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'an import does not overwrite a live event')
+  t.match(
+    stateOf('past'),
+    { plan: 'pro', daysAgo: 30 },
+    'an import does not overwrite a live event',
+  )
 
   const huge = { $group_type: 'b', $group_key: 'live', $group_set: { x: 'x'.repeat(600_000) } }
   const sent = event('$groupidentify', 'g', huge, NOW_MS)
@@ -375,67 +376,68 @@ t.test('the group type of a $groupidentify event comes after those of its $group
   t.equal(world.groups().length, 4, 'a sixth group type is stored with the event only')
 })
 
-t.test(
-  'imported events fill only unset properties and never turn a person back',
-  async (t) => {
-    const DAY_MS = 86_400_000
-    const world = new MemoryPersons()
-    const historical = { ...context(), isHistorical: true }
-    const old = (name: string, id: string, properties: JsonObject, daysAgo: number): void => {
-      const sent = event(name, id, properties, NOW_MS - daysAgo * DAY_MS)
-      applyEvent(sent, Buffer.byteLength(JSON.stringify(sent)), world, historical)
+t.test('imported events fill only unset properties and never turn a person back', async (t) => {
+  const DAY_MS = 86_400_000
+  const world = new MemoryPersons()
+  const historical = { ...context(), isHistorical: true }
+  const old = (name: string, id: string, properties: JsonObject, daysAgo: number): void => {
+    const sent = event(name, id, properties, NOW_MS - daysAgo * DAY_MS)
+    applyEvent(sent, Buffer.byteLength(JSON.stringify(sent)), world, historical)
+  }
+  const stateOf = (id: string) => {
+    const person = world.personOf(id)
+    return {
+      ...person?.properties.toObject(),
+      daysAgo: (NOW_MS - (person?.createdAtMs ?? 0)) / DAY_MS,
     }
-    const stateOf = (id: string) => {
-      const person = world.personOf(id)
-      return {
-        ...person?.properties.toObject(),
-        daysAgo: (NOW_MS - (person?.createdAtMs ?? 0)) / DAY_MS,
-      }
-    }
-    send(world, 'e', 'live', {
-      $set: { plan: 'pro' },
-      $set_once: { first: 'live' },
-      $browser: 'Firefox',
-    })
-    old(
-      'e',
-      'live',
-      {
-        $set: { plan: 'free', city: 'Bern' },
-        $set_once: { first: 'old' },
-        $unset: ['plan'],
-        $browser: 'Opera',
-      },
-      30,
-    )
-    const filled = {
-      plan: 'pro',
-      first: 'live',
-      city: 'Bern',
-      $browser: 'Firefox',
-      $initial_browser: 'Opera',
-    }
-    t.same(stateOf('live'), { ...filled, daysAgo: 30 })
-    old('e', 'live', { $browser: 'Safari', $set: { city: 'Rome' } }, 20)
-    t.same(stateOf('live'), { ...filled, daysAgo: 30 }, 'the earlier one is the initial one')
-    old('e', 'live', { $browser: 'Edge' }, 40)
-    t.same(stateOf('live'), { ...filled, $initial_browser: 'Edge', daysAgo: 40 }, 'in any order')
-    send(world, 'e', 'live', { $set: { plan: 'max' } })
-    t.match(stateOf('live'), { plan: 'max', city: 'Bern' })
+  }
+  send(world, 'e', 'live', {
+    $set: { plan: 'pro' },
+    $set_once: { first: 'live' },
+    $browser: 'Firefox',
+  })
+  old(
+    'e',
+    'live',
+    {
+      $set: { plan: 'free', city: 'Bern' },
+      $set_once: { first: 'old' },
+      $unset: ['plan'],
+      $browser: 'Opera',
+    },
+    30,
+  )
+  const filled = {
+    plan: 'pro',
+    first: 'live',
+    city: 'Bern',
+    $browser: 'Firefox',
+    $initial_browser: 'Opera',
+  }
+  t.same(stateOf('live'), { ...filled, daysAgo: 30 })
+  old('e', 'live', { $browser: 'Safari', $set: { city: 'Rome' } }, 20)
+  t.same(stateOf('live'), { ...filled, daysAgo: 30 }, 'the earlier one is the initial one')
+  old('e', 'live', { $browser: 'Edge' }, 40)
+  t.same(stateOf('live'), { ...filled, $initial_browser: 'Edge', daysAgo: 40 }, 'in any order')
+  send(world, 'e', 'live', { $set: { plan: 'max' } })
+  t.match(stateOf('live'), { plan: 'max', city: 'Bern' })
 
-    old('e', 'past', { $set: { plan: 'free' } }, 30)
-    old('e', 'past', { $set: { plan: 'pro' } }, 20)
-    t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'among imported events the last one wins')
-    send(world, 'e', 'past', {})
-    old('e', 'past', { $set: { plan: 'free' } }, 10)
-    t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'an import does not overwrite a live event')
+  old('e', 'past', { $set: { plan: 'free' } }, 30)
+  old('e', 'past', { $set: { plan: 'pro' } }, 20)
+  t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'among imported events the last one wins')
+  send(world, 'e', 'past', {})
+  old('e', 'past', { $set: { plan: 'free' } }, 10)
+  t.match(
+    stateOf('past'),
+    { plan: 'pro', daysAgo: 30 },
+    'an import does not overwrite a live event',
+  )
 
-    old('e', 'user', { $set: { plan: 'free' } }, 30)
-    send(world, 'e', 'anon', { $set: { plan: 'pro' } })
-    old('$identify', 'user', { $anon_distinct_id: 'anon', $set: { plan: 'basic' } }, 25)
-    t.match(stateOf('user'), { plan: 'pro', daysAgo: 30 }, 'a merge keeps the live value')
-  },
-)
+  old('e', 'user', { $set: { plan: 'free' } }, 30)
+  send(world, 'e', 'anon', { $set: { plan: 'pro' } })
+  old('$identify', 'user', { $anon_distinct_id: 'anon', $set: { plan: 'basic' } }, 25)
+  t.match(stateOf('user'), { plan: 'pro', daysAgo: 30 }, 'a merge keeps the live value')
+})
 
 t.test('values are compared at any depth', async (t) => {
   const nested = (inner: string): unknown =>

@@ -89,7 +89,11 @@ t.test('missing values are null, the text null or the empty text; numbers are te
     t.equal(channelTypeOf({ ...inputs, gclid: absent, gad_source: absent }), 'Direct')
   }
   t.equal(channelTypeOf({ gad_source: 1 }), 'Paid Search')
-  t.equal(channelTypeOf({ utm_campaign: 'SHOPPING' }), 'Organic Shopping', 'comparison ignores case')
+  t.equal(
+    channelTypeOf({ utm_campaign: 'SHOPPING' }),
+    'Organic Shopping',
+    'comparison ignores case',
+  )
   t.equal(channelTypeOf({ utm_campaign: 'the shop' }), 'Organic Shopping')
 })
 
@@ -104,13 +108,21 @@ t.test('custom rules of a project see values as they were sent', async (t) => {
   t.equal(fits([{ key: 'utm_term', op: 'is_not_set' }], {}), true)
   t.equal(fits([{ key: 'constructor', op: 'is_set' }], {}), false)
   t.equal(fits([], {}), true, 'a rule without items always matches')
-  t.equal(fits([{ key: 'hostname', op: 'exact', value: [] }], { hostname: 'a' }), true, 'the rule is skipped')
+  t.equal(
+    fits([{ key: 'hostname', op: 'exact', value: [] }], { hostname: 'a' }),
+    true,
+    'the rule is skipped',
+  )
   const either = [
     { key: 'hostname', op: 'exact', value: [] },
     { key: 'hostname', op: 'exact', value: ['a', 'b'] },
   ]
   t.equal(fits(either, { hostname: 'b' }, 'OR'), true)
-  t.equal(fits(either, { hostname: 'c' }, 'OR'), false, 'a skipped rule does not block the rules after it')
+  t.equal(
+    fits(either, { hostname: 'c' }, 'OR'),
+    false,
+    'a skipped rule does not block the rules after it',
+  )
   t.equal(fits(either, { hostname: 'c' }), false)
 })
 

@@ -245,19 +245,26 @@ t.test('posthog-js in Chromium', async (t) => {
   await t.test('default options: gzip, and a beacon when the page closes', async (t) => {
     const seen = await visitShop(t, browser, await start(t), {})
     for (const sent of seen) {
-      t.match(sent, { method: 'POST', type: /^text\/plain/, isGzip: true }, 'no preflight request is needed')
+      t.match(
+        sent,
+        { method: 'POST', type: /^text\/plain/, isGzip: true },
+        'no preflight request is needed',
+      )
     }
     t.ok(seen.length >= 2 && seen.length < 9, `several events share one of ${seen.length} requests`)
   })
 
-  await t.test('without compression: JSON after a preflight request, base64 in the beacon', async (t) => {
-    const seen = await visitShop(t, browser, await start(t), { disable_compression: true })
-    const forms = seen.map(({ method, type }) => `${method} ${type.split(';')[0]}`)
-    t.strictSame([...new Set(forms)].sort(), [
-      'OPTIONS ',
-      'POST application/json',
-      'POST application/x-www-form-urlencoded',
-    ])
-    t.notOk(seen.some(({ isGzip }) => isGzip))
-  })
+  await t.test(
+    'without compression: JSON after a preflight request, base64 in the beacon',
+    async (t) => {
+      const seen = await visitShop(t, browser, await start(t), { disable_compression: true })
+      const forms = seen.map(({ method, type }) => `${method} ${type.split(';')[0]}`)
+      t.strictSame([...new Set(forms)].sort(), [
+        'OPTIONS ',
+        'POST application/json',
+        'POST application/x-www-form-urlencoded',
+      ])
+      t.notOk(seen.some(({ isGzip }) => isGzip))
+    },
+  )
 })

@@ -200,66 +200,69 @@ async function testRelease(t: Test, browser: Browser, release: Release): Promise
     t.equal(visit.answers.includes(config), isCurrent)
   })
 
-  await t.test(`${name} reports its flags to the page, and reports them again when they change`, async (t) => {
-    const visit = await Visit.begin(t, place)
-    await visit.loaded()
-    const anonymous = await visit.distinctId()
-    const { values, payloads } = await shop.ask({
-      distinct_id: anonymous,
-      evaluation_runtime: 'client',
-      // The device ID is the anonymous id.
-      ...(isCurrent ? { $device_id: anonymous } : {}),
-    })
-    const on = [...values].filter(([, value]) => value !== false)
-    const load = await visit.firstLoad()
-    t.strictSame([...load.keys].sort(), on.map(([key]) => key).sort(), 'keys of the callback')
-    t.strictSame(load.variants, Object.fromEntries(on), 'values of the callback')
-    t.equal(await visit.flag('variants'), values.get('variants'))
-    const shown = await visit.page.evaluate(() => {
-      const { posthog } = globalThis as unknown as PageGlobals
-      return [
-        posthog.isFeatureEnabled('everyone'),
-        posthog.isFeatureEnabled('nobody'),
-        posthog.getFeatureFlagPayload('variants'),
-        posthog.getFeatureFlagPayload('payload-text'),
-      ]
-    })
-    t.strictSame(shown, [true, false, payloads.get('variants'), 'text'])
+  await t.test(
+    `${name} reports its flags to the page, and reports them again when they change`,
+    async (t) => {
+      const visit = await Visit.begin(t, place)
+      await visit.loaded()
+      const anonymous = await visit.distinctId()
+      const { values, payloads } = await shop.ask({
+        distinct_id: anonymous,
+        evaluation_runtime: 'client',
+        // The device ID is the anonymous id.
+        ...(isCurrent ? { $device_id: anonymous } : {}),
+      })
+      const on = [...values].filter(([, value]) => value !== false)
+      const load = await visit.firstLoad()
+      t.strictSame([...load.keys].sort(), on.map(([key]) => key).sort(), 'keys of the callback')
+      t.strictSame(load.variants, Object.fromEntries(on), 'values of the callback')
+      t.equal(await visit.flag('variants'), values.get('variants'))
+      const shown = await visit.page.evaluate(() => {
+        const { posthog } = globalThis as unknown as PageGlobals
+        return [
+          posthog.isFeatureEnabled('everyone'),
+          posthog.isFeatureEnabled('nobody'),
+          posthog.getFeatureFlagPayload('variants'),
+          posthog.getFeatureFlagPayload('payload-text'),
+        ]
+      })
+      t.strictSame(shown, [true, false, payloads.get('variants'), 'text'])
 
-    await visit.change(() => visit.call('setPersonPropertiesForFlags', { plan: 'pro' }))
-    t.equal(await visit.flag('exact'), true, 'a property of the person')
-    t.equal(await visit.flag('company-key'), false)
-    await visit.change(() => visit.call('group', 'company', 'company-2'))
-    t.equal(await visit.flag('company-key'), true, 'a group')
+      await visit.change(() => visit.call('setPersonPropertiesForFlags', { plan: 'pro' }))
+      t.equal(await visit.flag('exact'), true, 'a property of the person')
+      t.equal(await visit.flag('company-key'), false)
+      await visit.change(() => visit.call('group', 'company', 'company-2'))
+      t.equal(await visit.flag('company-key'), true, 'a group')
 
-    const path = `feature_flags/${shop.id('nobody')}/`
-    const rollout = (rollout_percentage: number) => ({
-      filters: { groups: [{ properties: [], rollout_percentage }] },
-    })
-    await shop.api('PATCH', path, rollout(100))
-    await visit.change(() => visit.call('reloadFeatureFlags'))
-    t.equal(await visit.flag('nobody'), true, 'a changed flag')
-    await shop.api('PATCH', path, rollout(0))
+      const path = `feature_flags/${shop.id('nobody')}/`
+      const rollout = (rollout_percentage: number) => ({
+        filters: { groups: [{ properties: [], rollout_percentage }] },
+      })
+      await shop.api('PATCH', path, rollout(100))
+      await visit.change(() => visit.call('reloadFeatureFlags'))
+      t.equal(await visit.flag('nobody'), true, 'a changed flag')
+      await shop.api('PATCH', path, rollout(0))
 
-    const called = await untilStored(
-      source,
-      1,
-      `event=%24feature_flag_called&distinct_id=${anonymous}`,
-    )
-    const variants = called.find(({ properties }) => properties['$feature_flag'] === 'variants')
-    t.match(variants?.properties, {
-      $feature_flag_response: values.get('variants'),
-      $lib: 'web',
-      ...(isCurrent
-        ? {
-            $feature_flag_id: shop.id('variants'),
-            $feature_flag_version: 1,
-            $feature_flag_reason: 'Matched condition set 1',
-          }
-        : {}),
-    })
-    t.strictSame(visit.complaints, [])
-  })
+      const called = await untilStored(
+        source,
+        1,
+        `event=%24feature_flag_called&distinct_id=${anonymous}`,
+      )
+      const variants = called.find(({ properties }) => properties['$feature_flag'] === 'variants')
+      t.match(variants?.properties, {
+        $feature_flag_response: values.get('variants'),
+        $lib: 'web',
+        ...(isCurrent
+          ? {
+              $feature_flag_id: shop.id('variants'),
+              $feature_flag_version: 1,
+              $feature_flag_reason: 'Matched condition set 1',
+            }
+          : {}),
+      })
+      t.strictSame(visit.complaints, [])
+    },
+  )
 
   await t.test(`${name} keeps the flags with continuity of a visitor after login`, async (t) => {
     const visit = await Visit.begin(t, place, { person_profiles: 'always' })
@@ -273,7 +276,11 @@ async function testRelease(t: Test, browser: Browser, release: Release): Promise
     t.equal(await visit.distinctId(), visitor)
     t.equal(await visit.flag('continuity'), before, 'the value is the same as before login')
     const { values } = await shop.ask({ distinct_id: visitor })
-    t.equal(await visit.flag('variants'), values.get('variants'), 'the value is the one of the new id')
+    t.equal(
+      await visit.flag('variants'),
+      values.get('variants'),
+      'the value is the one of the new id',
+    )
     await untilStored(source, 1, `event=%24identify&distinct_id=${encodeURIComponent(visitor)}`)
     const kept = async () => (await shop.ask({ distinct_id: visitor })).values.get('continuity')
     await until(async () => (await kept()) === before)

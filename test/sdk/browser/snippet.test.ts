@@ -249,5 +249,7 @@ t.test('posthog-js in Chromium with its default options', async (t) => {
   await t.test('exceptions and web vitals are captured if the project enables them', (t) =>
     throwSomething(t, browser, daemon),
   )
-  await t.test('visitors without cookies are distinguished', (t) => visitWithoutCookies(t, browser, daemon))
+  await t.test('visitors without cookies are distinguished', (t) =>
+    visitWithoutCookies(t, browser, daemon),
+  )
 })

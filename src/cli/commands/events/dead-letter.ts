@@ -1,6 +1,6 @@
 /**
- * `tenrec dead-letter ...`: events that were accepted and could not be processed. They are read from the
- * data directory; having them processed again, or giving them up, is the daemon's.
+ * `tenrec dead-letter ...`: events that were accepted but could not be processed. The list is read from the data
+ * directory. The running daemon replays and drops dead letters.
  */
 import { UsageError } from '../../../base/errors.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
@@ -19,8 +19,8 @@ const NUMBER_MAX = 0xffff_ffff
 const ROUTES = '/api/organizations/@current/dead_letters/'
 
 const CHOICE_OPTIONS: OptionTexts = {
-  '--number N': 'The letter with this number.',
-  '--all': 'All letters that there are now.',
+  '--number N': 'The dead letter with this number.',
+  '--all': 'All dead letters that exist now.',
   ...ANSWER_OPTIONS,
 }
 
@@ -28,11 +28,12 @@ const CHOICE_OPTIONS: OptionTexts = {
 export const COMMANDS: Commands = [
   {
     name: 'dead-letter list',
-    sentence: 'List events that were accepted and could not be processed, oldest first.',
+    sentence:
+      'List dead letters, oldest first: events that were accepted but could not be processed.',
     options: {
-      '--after N': 'Only letters with a higher number.',
-      '--limit N': `At most so many; without it ${LIST_LETTERS_DEFAULT}.`,
-      '--raw': 'With what was sent.',
+      '--after N': 'Only dead letters with a higher number.',
+      '--limit N': `Maximum number of dead letters to list. Default: ${LIST_LETTERS_DEFAULT}.`,
+      '--raw': 'Also print the data that the client sent.',
       ...JSON_OPTION,
     },
     run(input) {
@@ -50,13 +51,13 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'dead-letter replay',
-    sentence: 'Process dead letters again; what fails again stays a dead letter.',
+    sentence: 'Process dead letters again. Events that fail again stay dead letters.',
     options: CHOICE_OPTIONS,
     run: (input) => carryOut(input, 'replay'),
   },
   {
     name: 'dead-letter drop',
-    sentence: 'Give dead letters up for good.',
+    sentence: 'Delete dead letters permanently.',
     options: CHOICE_OPTIONS,
     run: (input) => carryOut(input, 'drop'),
   },
@@ -66,7 +67,7 @@ async function carryOut(input: CommandInput, name: 'replay' | 'drop'): Promise<n
   const client = new DaemonClient(input)
   let { after, through } = rangeOf(input)
   const total = { done: 0, failed: 0, skipped: 0 }
-  // Letters that fail again get new numbers: they are not among those that were there.
+  // Dead letters that fail again get new numbers, which are outside of the requested range.
   for (;;) {
     const answer = await client.ask('POST', `${ROUTES}${name}/`, { after, through })
     total.done += Number(answer['done'])
@@ -83,7 +84,7 @@ async function carryOut(input: CommandInput, name: 'replay' | 'drop'): Promise<n
 function rangeOf(input: CommandInput): { after: number; through: number } {
   const isAll = input.has('all')
   if (isAll === input.has('number')) {
-    throw new UsageError('name the letters: either --number or --all')
+    throw new UsageError('Choose the dead letters with either --number or --all.')
   }
   if (isAll) return { after: 0, through: NUMBER_MAX }
   const number = input.id('number', 1)

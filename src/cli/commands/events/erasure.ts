@@ -1,5 +1,5 @@
 /**
- * `tenrec erasure ...`: events are removed for good by the running daemon, in the background, and every
+ * `tenrec erasure ...`: permanent removal of events. The running daemon removes them in the background, and every
  * erasure has a receipt.
  */
 import { OperatorError, UsageError } from '../../../base/errors.ts'
@@ -16,23 +16,26 @@ import { LIST_ERASURES_MAX } from '../../limits.ts'
 
 const LIST_DEFAULT = 100
 
-/** The option of commands that can say first what they would do. */
-export const DRY_RUN_OPTION: OptionTexts = { '--dry-run': 'Only say how many events would go.' }
+/** The option `--dry-run`, for commands that remove events. */
+export const DRY_RUN_OPTION: OptionTexts = {
+  '--dry-run': 'Only print how many events would be removed.',
+}
 
 /** `tenrec erasure ...`. */
 export const COMMANDS: Commands = [
   {
     name: 'erasure create',
-    sentence: 'Remove events for good; all that is named must fit.',
+    sentence:
+      'Remove events permanently. An event is removed only if it matches all given options.',
     options: {
       ...PROJECT_OPTION,
-      '--event NAME': 'Events of this name.',
-      '--after TIME': 'Events from then on: 2026-01-31T12:00Z.',
-      '--before TIME': 'Events before then.',
-      '--distinct-id ID': 'Events that were sent with this id.',
-      '--person UUID': 'Events of this person; the person stays.',
+      '--event NAME': 'Events with this name.',
+      '--after TIME': 'Events at or after this time, such as 2026-01-31T12:00Z.',
+      '--before TIME': 'Events before this time.',
+      '--distinct-id ID': 'Events that were sent with this distinct ID.',
+      '--person UUID': 'Events of this person. The person is not deleted.',
       ...DRY_RUN_OPTION,
-      '--yes': 'Do it; without it nothing is removed.',
+      '--yes': 'Remove the events. Without this option, nothing is removed.',
       ...ANSWER_OPTIONS,
     },
     async run(input) {
@@ -40,7 +43,8 @@ export const COMMANDS: Commands = [
       const body = { ...criteriaOf(input), ...(isReal ? {} : { dry_run: true }) }
       const client = new DaemonClient(input)
       print(input.io, await client.ask('POST', erasures(client), body), input.isJson)
-      if (!isReal) input.io.err('nothing was removed: --yes removes these events for good\n')
+      if (!isReal)
+        input.io.err('Nothing was removed. Use --yes to remove these events permanently.\n')
       return 0
     },
   },
@@ -49,7 +53,7 @@ export const COMMANDS: Commands = [
     sentence: 'List the receipts of erasures, newest first.',
     options: {
       ...PROJECT_OPTION,
-      '--limit N': `At most so many; without it ${LIST_DEFAULT}, ${LIST_ERASURES_MAX} at most.`,
+      '--limit N': `Maximum number of receipts to list, at most ${LIST_ERASURES_MAX}. Default: ${LIST_DEFAULT}.`,
       ...ANSWER_OPTIONS,
     },
     async run(input) {
@@ -63,14 +67,14 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'erasure show',
-    sentence: 'Print one receipt by its number.',
+    sentence: 'Print the receipt of one erasure.',
     operands: ['ID'],
     options: { ...PROJECT_OPTION, ...ANSWER_OPTIONS },
     async run(input) {
       const id = input.operandId
       const client = new DaemonClient(input)
       const receipt = await client.find(`${erasures(client)}${id}/`)
-      if (receipt === null) throw new OperatorError('there is no such erasure')
+      if (receipt === null) throw new OperatorError(`There is no erasure ${id} in this project.`)
       return receipt
     },
   },
@@ -83,7 +87,7 @@ function erasures({ projectPath }: DaemonClient): string {
 function criteriaOf(input: CommandInput): JsonObject {
   const filled = (option: string): string | undefined => {
     const text = input.text(option)
-    if (text === '') throw new UsageError(`--${option} must not be empty`)
+    if (text === '') throw new UsageError(`--${option} must not be empty.`)
     return text
   }
   const isoOption = (name: string): string | undefined => {
@@ -98,7 +102,9 @@ function criteriaOf(input: CommandInput): JsonObject {
     before: isoOption('before'),
   })
   if (Object.keys(criteria).length > 0) return criteria
-  throw new UsageError('say which events: --event, --after, --before, --distinct-id or --person')
+  throw new UsageError(
+    'Choose the events with --event, --after, --before, --distinct-id or --person.',
+  )
 }
 
 function shortRow(receipt: JsonObject) {

@@ -1,6 +1,6 @@
 /**
- * `tenrec event dropped`: events that were accepted and are not stored, read from the data directory with or
- * without a running daemon.
+ * `tenrec event dropped`: events that were accepted and then dropped, read from the data directory whether or not a
+ * daemon runs.
  */
 import { SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { UsageError } from '../../../base/errors.ts'
@@ -13,7 +13,7 @@ import { type Commands, JSON_OPTION, PROJECT_OPTION } from '../../lib/command.ts
 import { printable } from '../../lib/output.ts'
 import { pages, printPages } from './event.ts'
 
-/** The moment after which dropped events are still shown, milliseconds. */
+/** Returns the time, in milliseconds, from which on dropped events are listed. */
 export function keptAfterMs(): number {
   return SYSTEM_CLOCK.now() - DROPPED_DAYS_MAX * 86_400_000
 }
@@ -22,26 +22,26 @@ export function keptAfterMs(): number {
 export const COMMANDS: Commands = [
   {
     name: 'event dropped',
-    sentence: `List accepted events that are not stored, newest first, of the last ${DROPPED_DAYS_MAX} days.`,
+    sentence: `List accepted events of the last ${DROPPED_DAYS_MAX} days that were dropped, newest first.`,
     options: {
       ...PROJECT_OPTION,
-      '--reason REASON': `Only for it: ${LOSS_REASONS.join(', ')}.`,
-      '--after TIME': 'Only later arrivals: 2026-01-31T12:00Z.',
-      '--before TIME': 'Only earlier arrivals.',
-      '--limit N': `At most so many; without it ${PAGE_EVENTS_DEFAULT}.`,
-      '--counts': 'How many for each reason and hour, instead.',
+      '--reason REASON': `Only events that were dropped for this reason: ${LOSS_REASONS.join(', ')}.`,
+      '--after TIME': 'Only events that arrived after this time, such as 2026-01-31T12:00Z.',
+      '--before TIME': 'Only events that arrived before this time.',
+      '--limit N': `Maximum number of events to list. Default: ${PAGE_EVENTS_DEFAULT}.`,
+      '--counts': 'Print the number of dropped events for each reason and hour instead.',
       ...JSON_OPTION,
     },
     run(input) {
       const { projectId, dataDir } = input
       if (input.has('counts')) {
         const other = ['reason', 'after', 'before', 'limit'].find((name) => input.has(name))
-        if (other !== undefined) throw new UsageError(`--counts and --${other} exclude each other`)
+        if (other !== undefined) throw new UsageError(`--counts and --${other} cannot be combined.`)
         return openEvents(dataDir, (reader) => reader.countDropped(projectId, keptAfterMs()))
       }
       const reason = input.text('reason')
       if (reason !== undefined && !LOSS_REASONS.some((known) => known === reason)) {
-        throw new UsageError(`--reason must be one of ${LOSS_REASONS.join(', ')}`)
+        throw new UsageError(`--reason must be one of ${LOSS_REASONS.join(', ')}.`)
       }
       const filters = {
         projectId,

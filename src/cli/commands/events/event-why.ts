@@ -1,6 +1,6 @@
 /**
- * `tenrec event why`: what became of an accepted event, from all that the data directory still knows of
- * it, with or without a running daemon.
+ * `tenrec event why`: what happened to an accepted event, from all traces of it in the data directory, whether or not a
+ * daemon runs.
  */
 import { UsageError } from '../../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
@@ -14,12 +14,12 @@ import { keptAfterMs } from './event-dropped.ts'
 export const COMMANDS: Commands = [
   {
     name: 'event why',
-    sentence: 'Tell what became of an event: stored, waiting, skipped, a dead letter or erased.',
+    sentence: 'Print what happened to an event: stored, waiting, skipped, a dead letter or erased.',
     operands: ['UUID'],
     options: { ...PROJECT_OPTION, ...JSON_OPTION },
     async run({ operand, projectId, dataDir, io, isJson }) {
       const uuid = parseUuid(operand)
-      if (uuid === null) throw new UsageError(`${JSON.stringify(operand)} is not a UUID`)
+      if (uuid === null) throw new UsageError(`${JSON.stringify(operand)} is not a UUID.`)
       const query = { projectId, uuid, keptAfterMs: keptAfterMs() }
       const found = await openStore(
         { dataDir, environments: ['log'], isWriting: false },

@@ -1,6 +1,6 @@
 /**
- * `tenrec event ...`: stored events, read from the data directory with or without a running daemon. An
- * accepted event is listed once it is processed.
+ * `tenrec event ...`: stored events, read from the data directory whether or not a daemon runs. An accepted event is
+ * listed after it is processed.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
@@ -22,19 +22,19 @@ import { print, printable, printableJson } from '../../lib/output.ts'
 const POLL_MS = 1000
 const LIST_EVENTS_DEFAULT = 100
 const TAIL_EVENTS_DEFAULT = 10
-/** Events that each poll of `tail` looks at, at first. */
+/** Size of the first page that each poll of `tail` reads. */
 const POLL_EVENTS = 100
 
-/** The options that choose events by their name and sender. */
+/** Options that filter events by name and distinct ID. */
 export const FILTER_OPTIONS: OptionTexts = {
-  '--event NAME': 'Only events of this name.',
-  '--distinct-id ID': 'Only events of this distinct_id.',
+  '--event NAME': 'Only events with this name.',
+  '--distinct-id ID': 'Only events with this distinct ID.',
 }
 
-/** The options that choose events by their time. */
+/** Options that filter events by time. */
 export const TIME_OPTIONS: OptionTexts = {
-  '--after TIME': 'Only later events: 2026-01-31T12:00Z.',
-  '--before TIME': 'Only earlier events.',
+  '--after TIME': 'Only events after this time, such as 2026-01-31T12:00Z.',
+  '--before TIME': 'Only events before this time.',
 }
 
 /** `tenrec event ...`. */
@@ -46,13 +46,13 @@ export const COMMANDS: Commands = [
       ...PROJECT_OPTION,
       ...FILTER_OPTIONS,
       ...TIME_OPTIONS,
-      '--limit N': `At most so many; without it ${LIST_EVENTS_DEFAULT}.`,
-      '--all': 'All events, without a limit.',
+      '--limit N': `Maximum number of events to list. Default: ${LIST_EVENTS_DEFAULT}.`,
+      '--all': 'List all events, without a limit.',
       ...JSON_OPTION,
     },
     run(input) {
       if (input.has('all') && input.has('limit')) {
-        throw new UsageError('--all and --limit exclude each other')
+        throw new UsageError('--all and --limit cannot be combined.')
       }
       const times = given({ afterMs: input.time('after'), beforeMs: input.time('before') })
       const query = { ...readFilters(input), ...times }
@@ -71,12 +71,12 @@ export const COMMANDS: Commands = [
     options: { ...PROJECT_OPTION, ...JSON_OPTION },
     run({ io, operand, projectId, isJson, dataDir }) {
       if (parseUuid(operand) === null) {
-        throw new UsageError(`${JSON.stringify(operand)} is not a UUID`)
+        throw new UsageError(`${JSON.stringify(operand)} is not a UUID.`)
       }
       return openEvents(dataDir, (reader) => {
         const event = reader.getEvent(projectId, operand)
         if (event === null) {
-          throw new OperatorError(`project ${projectId} has no event ${operand}`)
+          throw new OperatorError(`Project ${projectId} has no event ${operand}.`)
         }
         io.out(`${isJson ? JSON.stringify(event) : printableJson(event)}\n`)
         return 0
@@ -85,11 +85,11 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'event tail',
-    sentence: 'Print events as they arrive, until it is interrupted.',
+    sentence: 'Print new events as they are stored, until the command is interrupted.',
     options: {
       ...PROJECT_OPTION,
       ...FILTER_OPTIONS,
-      '--lines N': `Begin with so many stored events; without it ${TAIL_EVENTS_DEFAULT}.`,
+      '--lines N': `Number of stored events to print first. Default: ${TAIL_EVENTS_DEFAULT}.`,
       ...JSON_OPTION,
     },
     run(input) {
@@ -117,7 +117,7 @@ async function tail(
   const stop = new AbortController()
   const forget = io.onStopSignal(() => stop.abort())
   const stored = reader.listEvents({ ...filters, limit: PAGE_EVENTS_MAX }).results
-  // Skipped ones count as seen, whatever their timestamps are.
+  // Events that are not shown count as seen, whatever their timestamps are.
   let lastId = stored.reduce((highest, { id }) => Math.max(highest, id), 0)
   const show = (events: readonly EventView[]) => {
     for (const event of [...events].sort((left, right) => left.id - right.id)) {
@@ -134,7 +134,7 @@ async function tail(
   return 0
 }
 
-/** Events behind `lastId`. Lists are in the order of timestamps, so pages are read until one is old. */
+/** Returns events after `lastId`. Lists are ordered by timestamp, so pages are read until one has an old event. */
 function arrivals(reader: EventReader, filters: Filters, lastId: number): readonly EventView[] {
   const found: EventView[] = []
   for (const events of eventPages(reader, filters, Number.POSITIVE_INFINITY, POLL_EVENTS)) {
@@ -158,14 +158,14 @@ function eventPages(
   )
 }
 
-/** Which page of a list is read. */
+/** The page of a list to read. */
 interface PageWanted<Cursor> {
   readonly limit: number
-  /** Behind which row; without it the first page. */
+  /** Position after which the page starts. Default: the first page. */
   readonly cursor?: Cursor
 }
 
-/** The pages of a list one after the other, until `limit` rows are read. */
+/** Yields the pages of a list until `limit` rows are read. */
 export function* pages<Row, Cursor>(
   read: (page: PageWanted<Cursor>) => {
     readonly results: readonly Row[]
@@ -184,7 +184,7 @@ export function* pages<Row, Cursor>(
   }
 }
 
-/** Prints the rows of pages as they are read, each as a line or as JSON; answers the exit code 0. */
+/** Prints the rows of pages as they are read, as lines or as JSON. Returns the exit code 0. */
 export function printPages<Row extends object>(
   { io, isJson }: CommandInput,
   read: Iterable<readonly Row[]>,

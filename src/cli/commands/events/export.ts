@@ -1,4 +1,4 @@
-/** `tenrec export`: events as lines of JSON, from the data directory with or without a running daemon. */
+/** `tenrec export`: writes events as lines of JSON from the data directory, whether or not a daemon runs. */
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
@@ -16,61 +16,64 @@ import { EXPORT_LAST_LINE_BYTES_MAX } from '../../limits.ts'
 import { FILTER_OPTIONS, TIME_OPTIONS } from './event.ts'
 
 const NEWLINE = 0x0a
-/** How each line begins. */
+/** The text at the beginning of each line. */
 const LINE_HEAD = '{"id":'
 
-/** Why a file cannot be opened, by the code of the system. */
+/** Reasons why a file cannot be opened, by the error code of the system. */
 const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'this user may not write there',
   ENOSPC: 'the disk is full',
-  ENOTDIR: 'a part of the path is no folder',
-  EROFS: 'the file system can only be read',
+  ENOTDIR: 'a part of the path is not a directory',
+  EROFS: 'the file system is read-only',
 }
 
 /** `tenrec export`. */
 export const COMMANDS: Commands = [
   {
     name: 'export',
-    sentence: 'Write stored events as lines of JSON, oldest arrival first.',
+    sentence:
+      'Write stored events as JSON, one event per line, in the order in which they arrived.',
     options: {
       ...PROJECT_OPTION,
-      '--format FORMAT': 'ndjson (the default), or parquet with --output.',
-      '--output FILE': 'Where to; without it standard output.',
-      '--resume': 'Go on behind the last whole line of the file of --output.',
+      '--format FORMAT': 'ndjson or parquet. Parquet requires --output. Default: ndjson.',
+      '--output FILE': 'File to write. Default: standard output.',
+      '--resume': 'Continue after the last complete line of the file in --output.',
       ...FILTER_OPTIONS,
       ...TIME_OPTIONS,
     },
     run(input) {
       const write = writerOf(input)
-      // A file is made once nothing else can be wrong.
+      // The file is created only after everything else was checked.
       return openEvents(input.dataDir, async (reader) => {
         const count = await write(reader, wantedEvents(input))
-        input.io.err(`exported ${count.toLocaleString('en')} events\n`)
+        input.io.err(`Exported ${count.toLocaleString('en')} events.\n`)
         return 0
       })
     },
   },
 ]
 
-/** Writes events and answers how many. */
+/** Writes events, and returns their number. */
 type Writer = (reader: EventReader, wanted: WantedEvents) => Promise<number>
 
-/** The way in which the options want events to be written. Throws `UsageError`. */
+/** Returns the writer for the options. Throws `UsageError`. */
 function writerOf(input: CommandInput): Writer {
   const path = input.text('output')
   const format = input.text('format') ?? 'ndjson'
   const isResumed = input.has('resume')
   if (format === 'parquet') {
     if (path === undefined || isResumed) {
-      throw new UsageError('--format parquet needs --output, and cannot be resumed')
+      throw new UsageError(
+        '--format parquet requires --output, and it cannot be combined with --resume.',
+      )
     }
     return (reader, wanted) => exportParquet(input, reader, path, wanted)
   }
   if (format !== 'ndjson') {
-    throw new UsageError(`--format: ${JSON.stringify(format)} is not ndjson or parquet`)
+    throw new UsageError(`--format: ${JSON.stringify(format)} is not ndjson or parquet.`)
   }
   if (path === undefined) {
-    if (isResumed) throw new UsageError('--resume needs --output')
+    if (isResumed) throw new UsageError('--resume requires --output.')
     return (reader, wanted) => exportLines(input, reader, standardOutput(input.io), wanted)
   }
   return async (reader, wanted) => {
@@ -123,7 +126,7 @@ async function exportParquet(
 
 type WantedEvents = EventExportQuery
 
-/** What the options ask for, from the first event on. Throws `UsageError`. */
+/** Returns the query for the options, from the first event on. Throws `UsageError`. */
 function wantedEvents(input: CommandInput): WantedEvents {
   const filters = given({
     event: input.text('event'),
@@ -134,7 +137,7 @@ function wantedEvents(input: CommandInput): WantedEvents {
   return { projectId: input.projectId, afterId: 0, ...filters }
 }
 
-/** The wanted events, segment by segment, with the progress shown. */
+/** Yields the requested events, segment by segment, and shows the progress. */
 function* exported(
   input: CommandInput,
   reader: EventReader,
@@ -155,10 +158,12 @@ function* exported(
 
 function refuseExisting(path: string): void {
   if (!existsSync(path)) return
-  throw new OperatorError(`${path} exists: remove it, choose another file, or add --resume`)
+  throw new OperatorError(
+    `${path} already exists. Remove it, choose another file, or add --resume.`,
+  )
 }
 
-/** Opens the file. Without `isResumed` it must not exist. A line that was cut is removed. */
+/** Opens the file. Without `isResumed`, it must not exist. Removes an incomplete last line. */
 function openTarget(path: string, isResumed: boolean): LineFile {
   if (!isResumed) refuseExisting(path)
   const descriptor = openFile(path, isResumed && existsSync(path) ? 'r+' : 'wx')
@@ -168,7 +173,7 @@ function openTarget(path: string, isResumed: boolean): LineFile {
   return new LineFile(descriptor, end, lastId)
 }
 
-/** Opens a file for writing. Throws `OperatorError` that says what is in the way. */
+/** Opens a file for writing. Throws `OperatorError` with the reason if it cannot be opened. */
 function openFile(path: string, flags: 'r+' | 'wx'): number {
   try {
     return openSync(path, flags, 0o600)
@@ -176,12 +181,12 @@ function openFile(path: string, flags: 'r+' | 'wx'): number {
     const folder = dirname(resolve(path))
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
     const known = Object.hasOwn(REASONS, code) ? REASONS[code] : code
-    const reason = existsSync(folder) ? known : `there is no folder ${folder}`
-    throw new OperatorError(`--output: ${path} cannot be written: ${reason}`, { cause })
+    const reason = existsSync(folder) ? known : `there is no directory ${folder}`
+    throw new OperatorError(`${path} cannot be written: ${reason}.`, { cause })
   }
 }
 
-/** Where the last whole line of a file ends, and the id in it. */
+/** Returns the offset after the last complete line of a file, and the event ID in that line. */
 function lastLine(
   descriptor: number,
   size: number,
@@ -191,12 +196,14 @@ function lastLine(
   const tail = Buffer.allocUnsafe(size - start)
   readSync(descriptor, tail, 0, tail.length, start)
   const end = tail.lastIndexOf(NEWLINE) + 1
-  // Without a whole line, only what can be the beginning of one is removed.
+  // A file without a complete line is emptied only if it starts like an exported event.
   const isBegun = start === 0 && LINE_HEAD.startsWith(tail.toString('latin1', 0, LINE_HEAD.length))
   if (end === 0 && isBegun) return { end: 0, lastId: 0 }
   const lineStart = end >= 2 ? tail.lastIndexOf(NEWLINE, end - 2) + 1 : 0
   const line: unknown = parseJson(tail.toString('utf8', lineStart, end))
   const id = isObject(line) ? line['id'] : undefined
   if (typeof id === 'number') return { end: start + end, lastId: id }
-  throw new OperatorError(`the last line of ${path} is no exported event: it cannot be resumed`)
+  throw new OperatorError(
+    `The last line of ${path} is not an exported event, so the export cannot be resumed. Choose another file.`,
+  )
 }

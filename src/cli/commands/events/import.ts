@@ -1,7 +1,7 @@
 /**
- * `tenrec import`: sends events from files to a running daemon. Every event has a uuid, so an import may
- * be repeated: what is stored already is recognised. How far a file came is noted beside it. Tables of
- * other programs become lines first.
+ * `tenrec import`: sends events from files to a running daemon. Every event has a UUID, so an import may be repeated:
+ * the daemon recognizes events that are already stored. A note beside each file stores the progress. Tables of other
+ * programs are converted to lines first.
  */
 import {
   closeSync,
@@ -33,22 +33,22 @@ import {
 } from '../../limits.ts'
 
 const NOTE_SUFFIX = '.imported'
-/** A note waits for the disk, so not every body gets one: what comes twice is recognised. */
+/** Time between notes. A note waits for the disk, and the daemon recognizes events that are sent twice. */
 const NOTE_MS = 1000
 const READ_BYTES = 1024 * 1024
 const NEWLINE = 0x0a
 const MARK = Buffer.from('\ufeff')
 const LINE_END = Buffer.from('\n')
 const GZIP = '1f8b'
-/** The first bytes of files that hold no lines, and what to do about each. */
+/** First bytes of files that do not contain lines, and what to do with each. */
 const OTHER_FILES: readonly (readonly [string, string])[] = [
-  ['504b0304', 'is a ZIP archive: unpack it, and import the files in it'],
-  ['28b52ffd', "is compressed with zstd: unpack it with 'zstd -d'"],
-  ['425a68', "is compressed with bzip2: unpack it with 'bunzip2'"],
-  ['fd377a585a', "is compressed with xz: unpack it with 'unxz'"],
-  ['50415231', 'is a Parquet file: write it as lines of JSON'],
-  ['fffe', "is in UTF-16: convert it with 'iconv -f UTF-16 -t UTF-8'"],
-  ['feff', "is in UTF-16: convert it with 'iconv -f UTF-16 -t UTF-8'"],
+  ['504b0304', 'is a ZIP archive. Unpack it, and import the files in it.'],
+  ['28b52ffd', "is compressed with zstd. Unpack it with 'zstd -d'."],
+  ['425a68', "is compressed with bzip2. Unpack it with 'bunzip2'."],
+  ['fd377a585a', "is compressed with xz. Unpack it with 'unxz'."],
+  ['50415231', 'is a Parquet file. Convert it to JSON with one object per line.'],
+  ['fffe', "is encoded in UTF-16. Convert it with 'iconv -f UTF-16 -t UTF-8'."],
+  ['feff', "is encoded in UTF-16. Convert it with 'iconv -f UTF-16 -t UTF-8'."],
 ]
 
 /** `tenrec import`. */
@@ -56,26 +56,26 @@ export const COMMANDS: Commands = [
   {
     name: 'import',
     sentence:
-      'Send events from files of JSON lines (also .gz) to a running daemon; may be repeated.',
+      'Send events from files with one JSON object per line, plain or as .gz, to a running daemon. Repeating an import creates no duplicates.',
     operands: ['FILE', '...'],
     options: {
       ...PROJECT_OPTION,
       ...BASE_URL_OPTION,
-      '--project-key KEY': 'Key of the project; without it the data directory is asked.',
+      '--project-key KEY': 'Key of the project. Default: the key in the data directory.',
       '--format FORMAT': {
         sentence:
-          'lines (the default), or umami: its table website_event, as CSV or lines of JSON.',
+          'lines, or umami for the table website_event of Umami, as CSV or as one JSON object per line. Default: lines.',
         choices: ['lines', 'umami'],
       },
-      '--event-data FILE': "Umami's table event_data: what custom events carry.",
-      '--resume': `Go on where FILE${NOTE_SUFFIX} says that the last import of the file ended.`,
+      '--event-data FILE': 'Table event_data of Umami, with the properties of custom events.',
+      '--resume': `Continue where the last import of the file ended, as noted in FILE${NOTE_SUFFIX}.`,
     },
     async run(input) {
       const parquet = input.operands.find((path) => /\.parquet$/i.test(path))
       if (parquet !== undefined) {
-        // What 'tenrec export --format parquet' writes, and other programs, too.
+        // 'tenrec export --format parquet' writes such files.
         throw new UsageError(
-          `${parquet}: Parquet files are not read; import takes lines of JSON, plain or as .gz, such as 'tenrec export' writes`,
+          `${parquet} is a Parquet file, which cannot be imported. Import files with one JSON object per line, plain or as .gz, such as 'tenrec export' writes.`,
         )
       }
       const { umamiData, faults: dataFaults } = await umamiDataOf(input)
@@ -99,21 +99,21 @@ interface Target {
   readonly url: string
   readonly projectKey: string
   readonly context: ImportContext
-  /** Null when the files hold lines of events. */
+  /** Null if the files contain lines of events. */
   readonly umamiData: UmamiEventData | null
 }
 
-/** What goes into the events of Umami's table; null for another format. Throws `UsageError`. */
+/** Reads the properties for the events of Umami. Returns null for another format. Throws `UsageError`. */
 async function umamiDataOf(
   input: CommandInput,
 ): Promise<{ readonly umamiData: UmamiEventData | null; readonly faults: number }> {
   const format = input.text('format') ?? 'lines'
   const path = input.text('event-data')
   if (format !== 'lines' && format !== 'umami') {
-    throw new UsageError(`--format: ${JSON.stringify(format)} is not lines or umami`)
+    throw new UsageError(`--format: ${JSON.stringify(format)} is not lines or umami.`)
   }
   if (format === 'lines' && path !== undefined) {
-    throw new UsageError('--event-data needs --format umami')
+    throw new UsageError('--event-data requires --format umami.')
   }
   if (format === 'lines') return { umamiData: null, faults: 0 }
   if (path === undefined) return { umamiData: new Map(), faults: 0 }
@@ -128,7 +128,7 @@ async function umamiDataOf(
 
 const LONG_LINE = `it has more than ${LINE_BYTES_MAX.toLocaleString('en')} bytes`
 
-/** What is left out of a file: counted, and named on standard error. */
+/** Counts the lines that are left out of a file, and names them on standard error. */
 class Faults {
   count = 0
   readonly add: FaultListener
@@ -142,19 +142,19 @@ class Faults {
 }
 
 function checkFile(path: string): void {
-  if (!existsSync(path)) throw new OperatorError(`${path} does not exist`)
+  if (!existsSync(path)) throw new OperatorError(`${path} does not exist.`)
   if (statSync(path).isDirectory()) {
-    throw new OperatorError(`${path} is a folder: name the files in it, one for each import`)
+    throw new OperatorError(`${path} is a directory. Name the files in it instead.`)
   }
 }
 
-/** Sends one file; answers how many events were left out because of faults. */
+/** Sends one file. Returns the number of events that were left out because of faults. */
 async function importFile(input: CommandInput, path: string, target: Target): Promise<number> {
   checkFile(path)
   const { io } = input
   const isResumed = input.has('resume')
   const skip = isResumed ? linesDone(path) : 0
-  // What an earlier import noted may be of another daemon.
+  // The note of an earlier import may concern another daemon.
   if (!isResumed) rmSync(path + NOTE_SUFFIX, { force: true })
   const totalBytes = isGzip(path) ? null : statSync(path).size
   let bytes = 0
@@ -178,7 +178,7 @@ async function importFile(input: CommandInput, path: string, target: Target): Pr
       try {
         for await (const block of lines) await importer.takeBlock(block, skip)
       } catch (error) {
-        // What was read of a damaged file is sent all the same.
+        // The readable part of a damaged file is sent anyway.
         if (!(error instanceof DamagedFileError)) throw error
         await importer.finish()
         progress.finish()
@@ -194,7 +194,7 @@ async function importFile(input: CommandInput, path: string, target: Target): Pr
   return faults.count
 }
 
-/** Brings the lines of one file to the daemon: one body is filled while the one before is on its way. */
+/** Sends the lines of one file to the daemon. One body is filled while the previous one is in flight. */
 class Importer {
   eventCount = 0
   readonly #path: string
@@ -207,7 +207,7 @@ class Importer {
   #refusals = 0
   #sending: Promise<void> = Promise.resolve()
   #lineNumber = 0
-  /** Lines up to this one end with a newline: what follows may be the beginning of one. */
+  /** Number of the last line that ends with a newline. The line after it may be incomplete. */
   #wholeLine = 0
   #acceptedLine = 0
   #notedLine = 0
@@ -222,12 +222,12 @@ class Importer {
     this.#spare = new ImportBatch(head, context, onFault)
   }
 
-  /** Of the line that was taken last, from 1; 0: none. */
+  /** Number of the last line that was read, starting with 1, or 0. */
   get lineNumber(): number {
     return this.#lineNumber
   }
 
-  /** Takes whole lines but the first `skip` of the file. Rejects with `OperatorError` when a body was refused. */
+  /** Adds whole lines, except the first `skip` ones of the file. Rejects with `OperatorError` if a body was refused. */
   async takeBlock(block: Buffer, skip: number): Promise<void> {
     for (let start = 0; start < block.length; ) {
       const newline = block.indexOf(NEWLINE, start)
@@ -243,14 +243,14 @@ class Importer {
     }
   }
 
-  /** Sends the rest and waits for the answer. */
+  /** Sends the rest, and waits for the answer. */
   async finish(): Promise<void> {
     this.#filling.lastLine = this.#wholeLine
     await this.#send()
     await this.#sending
   }
 
-  /** Notes how far the file came. */
+  /** Writes the note with the progress. */
   close(): void {
     this.#note()
     this.#sender.close()
@@ -268,7 +268,7 @@ class Importer {
     this.#sending = this.#sendAll(batch, body, count).then(() => {
       this.#acceptedLine = lastLine
     })
-    // Whoever sends or finishes next is told.
+    // The next send or finish rejects with this error.
     this.#sending.catch(() => undefined)
   }
 
@@ -277,8 +277,8 @@ class Importer {
   }
 
   /**
-   * Sends the events of a body from `from` to before `to`. When they are refused, each half is sent by itself, and
-   * so on, until the events at fault are found: they are named and left out, and the others are stored.
+   * Sends the events of a body from `from` up to, but not including, `to`. If they are refused, each half is sent
+   * separately, and so on, until the faulty events are found. They are named and left out, and the others are stored.
    */
   async #sendPart(batch: ImportBatch, body: Buffer, from: number, to: number): Promise<void> {
     try {
@@ -286,7 +286,7 @@ class Importer {
     } catch (error) {
       if (!(error instanceof RefusedBodyError)) throw error
       if (to - from === 1) {
-        // A daemon or proxy that takes nothing at all is no fault of the lines.
+        // If the daemon or a proxy accepts nothing at all, the lines are not at fault.
         if (++this.#refusals > IMPORT_REFUSALS_IN_A_ROW_MAX) throw error
         this.#onFault(batch.lineOf(from), `the daemon answered ${error.reason}`)
         return
@@ -312,24 +312,24 @@ class Importer {
 /** A compressed file that is cut short or damaged. */
 class DamagedFileError extends OperatorError {}
 
-/** What is told while a file is read. */
+/** Callbacks while a file is read. */
 interface BlockListeners {
-  /** So many bytes more were read, and unpacked. */
+  /** Receives the number of further bytes that were read and unpacked. */
   readonly onBytes?: (count: number) => void
-  /** The next line is too long, and comes as an empty one. */
+  /** Called when the next line is too long and is replaced with an empty line. */
   readonly onLongLine: () => void
 }
 
 /**
- * A file of lines in blocks that end with a newline, the last one perhaps without; each is filled anew when the next
- * one is asked for. Unpacks gzip and skips the mark of UTF-8. A line that is too long comes as an empty one. Rejects
- * with `OperatorError` for a file that holds something else than lines, and with `DamagedFileError`.
+ * Yields a file in blocks of whole lines. Each block ends with a newline, except perhaps the last one, and its memory
+ * is reused for later blocks. Unpacks gzip, and skips the byte order mark. A line that is too long is replaced with an
+ * empty line. Rejects with `OperatorError` for a file that does not contain lines, and with `DamagedFileError`.
  */
 async function* lineBlocks(
   path: string,
   { onBytes, onLongLine }: BlockListeners,
 ): AsyncGenerator<Buffer> {
-  /** A line whose end has not come yet, in pieces. */
+  /** Chunks of a line whose end has not been read yet. */
   let begun: Buffer[] = []
   let begunBytes = 0
   let isFirst = true
@@ -360,7 +360,7 @@ async function* lineBlocks(
   else if (begunBytes > 0) yield Buffer.concat(begun)
 }
 
-/** Throws `OperatorError` for the beginning of a file that holds no lines. */
+/** Throws `OperatorError` if the beginning of a file shows that it does not contain lines. */
 function refuseOtherFile(path: string, beginning: Buffer): void {
   const hex = beginning.toString('hex', 0, 8)
   for (const [bytes, what] of OTHER_FILES) {
@@ -372,17 +372,17 @@ function refuseOtherFile(path: string, beginning: Buffer): void {
     .trimStart()
   if (text.startsWith('[')) {
     throw new OperatorError(
-      `${path} is one JSON array: write one object a line, for example with 'jq -c ".[]"'`,
+      `${path} is a single JSON array. Convert it to one object per line, for example with 'jq -c ".[]"'.`,
     )
   }
   if (/^\{\s*\n/.test(text)) {
     throw new OperatorError(
-      `${path} is JSON over several lines: write one object a line, for example with 'jq -c .'`,
+      `${path} has JSON objects that span several lines. Convert it to one object per line, for example with 'jq -c .'.`,
     )
   }
 }
 
-/** Whether a file is compressed with gzip, whatever its name is. */
+/** Returns whether a file is compressed with gzip, whatever its name is. */
 function isGzip(path: string): boolean {
   const file = openSync(path, 'r')
   try {
@@ -394,7 +394,7 @@ function isGzip(path: string): boolean {
   }
 }
 
-/** Two pieces of memory in turns, one of which is read into meanwhile: new ones would be most of what is collected. */
+/** Reads into two buffers in turns, because new buffers would be most of the garbage of an import. */
 async function* chunksOf(path: string): AsyncGenerator<Buffer> {
   const file = await open(path)
   try {
@@ -405,7 +405,7 @@ async function* chunksOf(path: string): AsyncGenerator<Buffer> {
       if (bytesRead === 0) return
       ;[next, other] = [other, next]
       reading = file.read(next, 0, READ_BYTES, null)
-      // Whoever asks for the next chunk is told.
+      // The next iteration rejects with this error.
       reading.catch(() => undefined)
       yield buffer.subarray(0, bytesRead)
     }
@@ -425,7 +425,7 @@ async function* unpacked(path: string): AsyncGenerator<Buffer> {
       throw error
     }
     throw new DamagedFileError(
-      `${path} is damaged or cut short (${error.message}): what was readable was sent. Fetch the file again, and use --resume`,
+      `${path} is damaged or cut short (${error.message}). The readable part was sent. Fetch the file again, and import it with --resume.`,
     )
   }
 }
@@ -435,5 +435,7 @@ function linesDone(path: string): number {
   if (!existsSync(note)) return 0
   const lines = Number(readFileSync(note, 'utf8'))
   if (Number.isSafeInteger(lines) && lines >= 0) return lines
-  throw new OperatorError(`${note} is not a number of lines: remove it to begin anew`)
+  throw new OperatorError(
+    `${note} does not contain a number of lines. Remove it to import the file from the beginning.`,
+  )
 }

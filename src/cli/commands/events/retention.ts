@@ -1,4 +1,4 @@
-/** `tenrec retention ...`: how long the running daemon keeps the events of a project. */
+/** `tenrec retention ...`: rules for how long the running daemon keeps the events of a project. */
 import { UsageError } from '../../../base/errors.ts'
 import { given, type JsonObject, objectsOf } from '../../../base/json.ts'
 import { parseBytes } from '../../../config/value-kinds.ts'
@@ -13,10 +13,10 @@ import { ANSWER_OPTIONS, DaemonClient } from '../../lib/daemon-client.ts'
 import { DRY_RUN_OPTION } from './erasure.ts'
 
 const EVENT_OPTION: OptionTexts = {
-  '--event NAME': 'The rule of events of this name, instead of that of the others.',
+  '--event NAME': 'The rule for events with this name, instead of the rule for all other events.',
 }
 
-/** The members of the rules that a request may say. */
+/** The rules in a request. */
 interface Rules {
   readonly days: unknown
   readonly bytes_max: unknown
@@ -27,30 +27,34 @@ interface Rules {
 export const COMMANDS: Commands = [
   {
     name: 'retention show',
-    sentence: 'Print how long events are kept, and how large the project is.',
+    sentence: 'Print the retention rules of a project and its size.',
     options: { ...PROJECT_OPTION, ...ANSWER_OPTIONS },
     run: (input) => askRules(input, 'GET'),
   },
   {
     name: 'retention set',
-    sentence: 'Change how long events are kept; what is not named stays as it is.',
+    sentence: 'Change the retention rules. Rules that are not given stay as they are.',
     options: {
       ...PROJECT_OPTION,
       ...EVENT_OPTION,
-      '--days DAYS': 'Whole days by their timestamp, or forever.',
+      '--days DAYS':
+        'Number of whole days to keep events, counted from their timestamps, or forever.',
       '--bytes SIZE':
-        'All events as stored, such as 20GiB, or unlimited; the first to arrive go first.',
+        'Maximum size of all stored events, such as 20GiB, or unlimited. The events that arrived first are removed first.',
       ...DRY_RUN_OPTION,
       ...ANSWER_OPTIONS,
     },
     run(input) {
       const event = input.text('event')
-      if (!input.has('days') && !input.has('bytes')) throw new UsageError('say --days or --bytes')
+      if (!input.has('days') && !input.has('bytes')) throw new UsageError('Give --days or --bytes.')
       if (event === undefined) {
         const changed = given({ days: daysOf(input), bytes_max: bytesOf(input) })
         return changeRules(input, (rules) => ({ ...rules, ...changed }))
       }
-      if (input.has('bytes')) throw new UsageError('--bytes is about the project, not an event')
+      if (input.has('bytes'))
+        throw new UsageError(
+          '--bytes applies to the whole project and cannot be combined with --event.',
+        )
       const rule = { event, days: daysOf(input) }
       return changeRules(input, (rules) => ({
         ...rules,
@@ -60,7 +64,8 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'retention clear',
-    sentence: 'Remove all rules, or the one of --event: events are kept for ever.',
+    sentence:
+      'Remove all retention rules, or only the rule of --event. Without a rule, events are kept forever.',
     options: { ...PROJECT_OPTION, ...EVENT_OPTION, ...ANSWER_OPTIONS },
     run(input) {
       const event = input.text('event')
@@ -73,7 +78,7 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'retention run',
-    sentence: 'Remove now what the rules say, instead of within the hour.',
+    sentence: 'Apply the retention rules now, instead of within the next hour.',
     options: { ...PROJECT_OPTION, ...DRY_RUN_OPTION, ...ANSWER_OPTIONS },
     run: (input) => askRules(input, 'POST', 'run/', { dry_run: input.has('dry-run') }),
   },
@@ -111,5 +116,5 @@ function bytesOf(input: CommandInput): number | null | undefined {
   if (text === 'unlimited') return null
   const bytes = parseBytes(text)
   if (bytes !== undefined) return bytes
-  throw new UsageError(`--bytes: ${JSON.stringify(text)} is not a size such as 20GiB`)
+  throw new UsageError(`--bytes: ${JSON.stringify(text)} is not a size such as 20GiB.`)
 }

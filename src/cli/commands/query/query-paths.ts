@@ -1,8 +1,8 @@
 /**
- * `tenrec query paths`: how often, and by whom, is gone from one page, screen or event to another. To the
- * routes a page is its whole address, and a place in a session a number; who asks for persons may mean the
- * path of the page, wherever in the session it comes. Source of the rules:
- * docs/compatibility/analytics.md, "Paths", and docs/compatibility/queries.md, "PathsQuery".
+ * `tenrec query paths`: how often people go from one page, screen or event to another, and these persons. The routes
+ * identify a page by its full address, and a position in a session by a number. A query for persons may also use the
+ * path of a page, at any position in a session. Source of the rules: docs/compatibility/analytics.md, "Paths", and
+ * docs/compatibility/queries.md, "PathsQuery".
  */
 import { UsageError } from '../../../base/errors.ts'
 import { given, type JsonObject } from '../../../base/json.ts'
@@ -11,7 +11,7 @@ import { limitOf, printRows, QueryClient, questionOptions } from '../../lib/quer
 import { datesOf, PERIOD_OPTIONS, queryRange } from './query-periods.ts'
 
 const ORIGIN = '^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*'
-/** Makes of addresses their paths: `https://x.example/docs/?a#b` becomes `/docs`, what has no path `/`. */
+/** Replaces addresses with their paths: `https://x.example/docs/?a#b` becomes `/docs`. An empty path becomes `/`. */
 const PATHS_ONLY = [
   { regex: `${ORIGIN}/*([?#].*)?$`, alias: '/' },
   { regex: `${ORIGIN}(/[^?#]*[^?#/])/*([?#].*)?$`, alias: '\\1' },
@@ -22,16 +22,18 @@ export const COMMANDS: Commands = [
   {
     name: 'query paths',
     sentence:
-      'Count the ways from one page, screen or event to the next, or list who goes them. An ITEM is the whole address of a page, the name of a screen, or of an event; with --persons also the path of a page (/pricing, whatever its host and query).',
+      'Count how often people go from one page, screen or event to the next, or list these persons. An ITEM is the full address of a page, or the name of a screen or an event. With --persons, it can also be the path of a page, such as /pricing, for any host and query.',
     options: {
       ...PERIOD_OPTIONS,
-      '--start ITEM': 'Where they come from, the first time in a session; they go on from there.',
-      '--end ITEM': 'Where they go next; without --persons where they end.',
-      '--last ITEM': 'Persons whose session ends there, the first time that they come there.',
+      '--start ITEM':
+        'Only paths from this item on, starting with its first occurrence in a session.',
+      '--end ITEM':
+        'Only paths that end with this item. With --persons: the item that these persons go to next.',
+      '--last ITEM': 'List persons who reach this item and whose session then ends.',
       '--position N':
-        'Persons with --start or --last as the Nth item of the session; --end is the one behind.',
+        'List persons who have --start or --last as item number N of a session, and --end as the item after it.',
       '--types TYPES':
-        'Kinds of events, with commas: $pageview, $screen, custom_event; without it all.',
+        'Kinds of events, separated by commas: $pageview, $screen, custom_event. Default: all.',
       ...questionOptions(),
     },
     async run(input) {
@@ -53,18 +55,18 @@ export const COMMANDS: Commands = [
   },
 ]
 
-/** `2_/docs` is the second item of a path. */
+/** Converts an edge to a row. `2_/docs` is the second item of a path. */
 function wayRow({ source, target, value, average_conversion_time: averageMs }: JsonObject) {
   const [from, to] = [source, target].map((item) => /^(\d+)_(.*)$/s.exec(String(item)) ?? [])
   const seconds = Math.round(Number(averageMs) / 1000)
   return { step: Number(from?.[1]), from: from?.[2], to: to?.[2], times: Number(value), seconds }
 }
 
-/** The way as the route takes it: with a position by keys alone, else cut to where it begins or ends. */
+/** Returns the path parameters of the route: keys if a position is given, and otherwise start and end points. */
 function wayOf(input: CommandInput): JsonObject {
   const items = ['start', 'end', 'last'].map((name) => input.text(name))
   if (items[2] !== undefined && (items[0] ?? items[1]) !== undefined) {
-    throw new UsageError('--last excludes --start and --end')
+    throw new UsageError('--last cannot be combined with --start or --end.')
   }
   const hasPath = items.some((item) => item?.startsWith('/'))
   const [start, end, last] = items.map((item) => (hasPath ? pathOf(item) : item))
@@ -83,7 +85,7 @@ function wayOf(input: CommandInput): JsonObject {
   })
 }
 
-/** An item as `PATHS_ONLY` leaves it. */
+/** Returns an item as `PATHS_ONLY` converts it. */
 function pathOf(item: string | undefined): string | undefined {
   if (item === undefined) return undefined
   const path = URL.canParse(item) ? item.replace(new RegExp(ORIGIN), '') : item

@@ -1,4 +1,4 @@
-/** The days, weeks or months that `tenrec query` asks for, as the dates on which they begin. */
+/** Computes the days, weeks or months of `tenrec query`, as the dates on which they begin. */
 import { UsageError } from '../../../base/errors.ts'
 import type { CommandInput, OptionTexts } from '../../lib/command.ts'
 
@@ -11,12 +11,12 @@ export type QueryInterval = (typeof INTERVALS)[number]
 
 /** Options that choose periods. */
 export const PERIOD_OPTIONS: OptionTexts = {
-  '--from DATE': `First day, such as 2024-05-01; without it ${PERIODS_DEFAULT} periods.`,
-  '--to DATE': 'Last day; without it today (UTC).',
-  '--interval UNIT': 'day (without it), week or month.',
+  '--from DATE': `First day, such as 2024-05-01. Default: the start of the last ${PERIODS_DEFAULT} periods.`,
+  '--to DATE': 'Last day. Default: today (UTC).',
+  '--interval UNIT': 'Length of a period: day, week or month. Default: day.',
 }
 
-/** What is asked for. */
+/** The time range of a query. */
 export interface QueryRange {
   readonly interval: QueryInterval
   readonly from: string
@@ -26,8 +26,8 @@ export interface QueryRange {
 }
 
 /**
- * Reads the options. A week begins on Sunday, or on Monday with `isMonday`. Throws `UsageError` for a
- * date that is none. Cost: the periods.
+ * Reads the time range from the options. A week begins on Sunday, or on Monday with `isMonday`. Throws `UsageError` for
+ * an invalid date. The cost grows with the number of periods.
  */
 export function queryRange(input: CommandInput, isMonday = false): QueryRange {
   const interval = intervalOf(input.text('interval') ?? 'day')
@@ -36,7 +36,7 @@ export function queryRange(input: CommandInput, isMonday = false): QueryRange {
   const from = input.text('from')
   const fromMs =
     from === undefined ? shifted(lastMs, 1 - PERIODS_DEFAULT, interval) : dateMs('from', from)
-  if (fromMs > toMs) throw new UsageError('--from is later than --to')
+  if (fromMs > toMs) throw new UsageError('--from is later than --to.')
   const starts: string[] = []
   for (let ms = startOf(fromMs, interval, isMonday); ms <= lastMs; ms = shifted(ms, 1, interval)) {
     starts.push(isoDate(ms))
@@ -44,20 +44,20 @@ export function queryRange(input: CommandInput, isMonday = false): QueryRange {
   return { interval, from: isoDate(fromMs), to: isoDate(toMs), starts }
 }
 
-/** The range as the routes take it. */
+/** Returns the range as parameters of the routes. */
 export function datesOf({ from, to }: QueryRange): Readonly<Record<string, string>> {
   return { date_from: from, date_to: to }
 }
 
 function intervalOf(text: string): QueryInterval {
   const interval = INTERVALS.find((candidate) => candidate === text)
-  if (interval === undefined) throw new UsageError('--interval must be day, week or month')
+  if (interval === undefined) throw new UsageError('--interval must be day, week or month.')
   return interval
 }
 
 function dateMs(name: string, text: string): number {
   const ms = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN
-  if (Number.isNaN(ms)) throw new UsageError(`--${name} must be a date such as 2024-05-01`)
+  if (Number.isNaN(ms)) throw new UsageError(`--${name} must be a date such as 2024-05-01.`)
   return ms
 }
 

@@ -1,6 +1,6 @@
 /**
- * `tenrec query ...`: numbers of charts, each from one query to a running daemon, and who is behind them,
- * from the analytic routes of persons.
+ * `tenrec query ...`: the numbers of charts, each from one query to a running daemon, and the persons behind them, from
+ * the analytic routes of persons.
  */
 import { UsageError } from '../../../base/errors.ts'
 import { given, type JsonObject, objectsOf } from '../../../base/json.ts'
@@ -18,46 +18,46 @@ import { datesOf, PERIOD_OPTIONS, type QueryRange, queryRange } from './query-pe
 
 const STATUSES = ['new', 'returning', 'resurrecting', 'dormant'] as const
 const PERIOD_NAMES = { day: 'Day', week: 'Week', month: 'Month' } as const
-/** What values are called that are no texts of a property. */
+/** Labels of breakdown values that are not property values. */
 const BREAKDOWN_LABELS: ReadonlyMap<unknown, string> = new Map([
   ['$$_posthog_breakdown_null_$$', '(none)'],
   ['$$_posthog_breakdown_other_$$', '(other)'],
 ])
-/** Names of columns for what is computed; any other has the name of the computation. */
+/** Column names for computations. Any other column has the name of the computation. */
 const MATH_COLUMNS: ReadonlyMap<string, string> = new Map([
   ['dau', 'persons'],
   ['total', 'events'],
 ])
 
-/** A question as a command: the analytic route of persons has the same name. */
+/** A query command. The analytic route of persons has the same name. */
 interface Question extends Omit<CommandDescription, 'run'> {
-  /** Weeks of the analytic route begin on Monday. */
+  /** Whether the weeks of the analytic route begin on Monday. */
   readonly isMonday?: boolean
-  /** What the route is asked with `--persons`. Throws `UsageError`. */
+  /** Returns the parameters of the route for `--persons`. Throws `UsageError`. */
   persons(input: CommandInput, range: QueryRange): JsonObject
-  /** What is asked without it, besides range and filters. Throws `UsageError`. */
+  /** Returns the query without `--persons`, except range and filters. Throws `UsageError`. */
   query(input: CommandInput, range: QueryRange): JsonObject
-  /** What is printed of its results. */
+  /** Converts the results to the rows to print. */
   rows(
     results: readonly JsonObject[],
     input: CommandInput,
     range: QueryRange,
   ): readonly JsonObject[]
-  /** Which column has bars. */
+  /** Returns the name of the column that gets bars. */
   column?(input: CommandInput): string
-  /** Names of events that nobody had; without it those are asked for that can be. */
+  /** Returns the events that nobody had. Default: all events of the query if all numbers are 0. */
   missed?(rows: readonly JsonObject[]): readonly string[]
 }
 
 const QUESTIONS: readonly Question[] = [
   {
     name: 'trends',
-    sentence: 'Count the persons with an event, period by period; EVENT * is any.',
+    sentence: 'Count the persons who had an event, for each period. EVENT * stands for any event.',
     options: {
       '--math MATH':
-        'What to count instead: total (events), weekly_active, unique_session; or of a property sum:price, avg, min, max, median, p90, ...',
-      '--breakdown PROPERTY': 'For each value of a property of the events.',
-      '--compare': 'Beside the time of the same length before.',
+        'Number to compute instead of persons: total (events), weekly_active or unique_session, or a function of a property, such as sum:price, with avg, min, max, median, p90 and more.',
+      '--breakdown PROPERTY': 'Break down by the values of an event property.',
+      '--compare': 'Compare with the preceding time range of the same length.',
     },
     persons: (input, range) => ({ ...targetOf(input, range), ...datesOf(range) }),
     query(input) {
@@ -77,16 +77,17 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     name: 'funnel',
-    sentence: 'Count the persons who get through steps, one event after the other.',
+    sentence: 'Count the persons who complete each step of a funnel. Each EVENT is one step.',
     operands: ['EVENT', '...'],
     options: {
-      '--window DAYS': 'Time for all steps; without it 14 days.',
-      '--order ORDER': 'ordered (without it), strict, unordered.',
-      '--step N': 'With --persons: who got so far; -2 for who stopped before step 2.',
+      '--window DAYS': 'Days within which a person must complete all steps. Default: 14.',
+      '--order ORDER': 'Order of the steps: ordered, strict or unordered. Default: ordered.',
+      '--step N':
+        'With --persons: list persons who reached step N. Use -2 for persons who dropped off before step 2.',
     },
     persons(input, range) {
       const step = input.text('step') ?? String(input.operands.length)
-      if (!/^-?\d{1,2}$/.test(step)) throw new UsageError('--step must be the number of a step')
+      if (!/^-?\d{1,2}$/.test(step)) throw new UsageError('--step must be the number of a step.')
       return {
         ...datesOf(range),
         events: stepsOf(input).map((name, index) => seriesOf(name, index)),
@@ -119,15 +120,15 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     name: 'lifecycle',
-    sentence: 'Count new, returning, resurrecting and dormant persons, period by period.',
+    sentence: 'Count new, returning, resurrecting and dormant persons for each period.',
     options: {
-      '--status STATUS': `With --persons, in the last period: ${STATUSES.join(', ')}.`,
+      '--status STATUS': `With --persons: list persons with this status in the last period: ${STATUSES.join(', ')}. Default: new.`,
     },
     isMonday: true,
     persons(input, range) {
       const status = input.text('status') ?? 'new'
       if (!STATUSES.some((known) => known === status)) {
-        throw new UsageError(`--status must be one of ${STATUSES.join(', ')}`)
+        throw new UsageError(`--status must be one of ${STATUSES.join(', ')}.`)
       }
       return {
         ...{ events: [seriesOf(input.operand)], interval: range.interval, ...datesOf(range) },
@@ -146,21 +147,22 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     name: 'retention',
-    sentence: 'Count who comes back after an event, cohort by cohort.',
+    sentence: 'Count the persons who come back after an event, for each cohort.',
     options: {
-      '--returning EVENT': 'The event that shows a return; without it the same.',
-      '--first-time': 'Only who had the event never before.',
-      '--cohort N': 'With --persons: which cohort, from 1.',
+      '--returning EVENT': 'Event that counts as coming back. Default: the same event.',
+      '--first-time': 'Only persons who had never had the event before.',
+      '--cohort N': 'With --persons: number of the cohort, starting with 1. Default: 1.',
     },
     persons(input, range) {
       const cohort = input.id('cohort', 1)
-      if (cohort > range.starts.length) throw new UsageError('there is no such --cohort')
+      if (cohort > range.starts.length)
+        throw new UsageError('--cohort is higher than the number of cohorts.')
       const [target_entity, returning_entity] = returnOf(input)
       return {
         ...{ target_entity, returning_entity, retention_type: retentionType(input) },
         period: PERIOD_NAMES[range.interval],
         total_intervals: range.starts.length,
-        // The range of the route ends one period behind this day.
+        // The range of the route ends one period after this day.
         date_to: range.starts.at(-1) ?? range.to,
         selected_interval: cohort - 1,
       }
@@ -176,7 +178,7 @@ const QUESTIONS: readonly Question[] = [
     },
     rows: (cohorts, input, { interval, starts }) =>
       cohorts.map(({ values }, index) => {
-        // What lies behind the end of the range is not known yet.
+        // Periods after the end of the range are not complete yet.
         const counts = objectsOf(values).slice(0, cohorts.length - index)
         const [persons = 0, ...returned] = counts.map(({ count }) => Number(count))
         const row = { [interval]: starts[index], persons }
@@ -189,7 +191,10 @@ const QUESTIONS: readonly Question[] = [
   {
     name: 'stickiness',
     sentence: 'Count persons by the number of periods in which they had an event.',
-    options: { '--periods N': 'With --persons: who was there so often.' },
+    options: {
+      '--periods N':
+        'With --persons: list persons who had the event in exactly N periods. Default: 1.',
+    },
     persons(input, range) {
       const stickiness_days = input.id('periods', 1)
       return { ...targetOf(input, range), ...datesOf(range), stickiness_days }
@@ -200,7 +205,7 @@ const QUESTIONS: readonly Question[] = [
   },
 ]
 
-/** `tenrec query ...`, but paths. */
+/** `tenrec query ...`, except paths. */
 export const COMMANDS: Commands = QUESTIONS.map((question) => ({
   name: `query ${question.name}`,
   sentence: question.sentence,
@@ -219,7 +224,7 @@ export const COMMANDS: Commands = QUESTIONS.map((question) => ({
   },
 }))
 
-/** Whether something is in a row besides what every answer has. */
+/** Returns whether a row has a number other than 0. */
 function hasNumber({ periods: _, ...row }: JsonObject): boolean {
   return Object.values(row).some((value) => typeof value === 'number' && value !== 0)
 }
@@ -236,7 +241,7 @@ function isCurrent({ compare_label }: JsonObject): boolean {
   return compare_label !== 'previous'
 }
 
-/** The numbers of an item before the range; null without `--compare`. */
+/** Returns the numbers of an item in the preceding range, or null without `--compare`. */
 function previousOf(
   items: readonly JsonObject[],
   { breakdown_value }: JsonObject,
@@ -248,7 +253,7 @@ function previousOf(
   )
 }
 
-/** A row for each period. */
+/** Returns one row for each period. */
 function trendRows(
   items: readonly JsonObject[],
   item: JsonObject,
@@ -264,7 +269,7 @@ function trendRows(
   }))
 }
 
-/** A row for each value, with all periods in a line. */
+/** Returns one row for each breakdown value, with all periods in one line. */
 function breakdownTable(items: readonly JsonObject[], input: CommandInput): readonly JsonObject[] {
   const current = items.filter(isCurrent)
   const largest = current.flatMap(numbersOf).reduce((most, number) => Math.max(most, number), 0)
@@ -303,14 +308,14 @@ function targetOf({ operand }: CommandInput, { interval }: QueryRange): JsonObje
   return operand === '*' ? target : { ...target, entity_id: operand }
 }
 
-/** Events of a name as a series of a query. */
+/** Returns the events with a name as a series of a query. */
 function nodeOf(name: string): JsonObject {
   return { kind: 'EventsNode', event: name === '*' ? null : name }
 }
 
 function stepsOf({ operands }: CommandInput): readonly string[] {
   if (operands.length <= QUERY_STEPS_MAX) return operands
-  throw new UsageError(`a funnel has ${QUERY_STEPS_MAX} steps at most`)
+  throw new UsageError(`A funnel has at most ${QUERY_STEPS_MAX} steps.`)
 }
 
 function returnOf(input: CommandInput): readonly [JsonObject, JsonObject] {

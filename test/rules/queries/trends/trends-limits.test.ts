@@ -34,8 +34,16 @@ const minutes = (days: number) => ({
 t.test('charts with too many points to be readable are refused', async (t) => {
   const tooLarge = { code: 'query_too_large', attr: 'interval', message: /longer interval/ }
   const formulas = Array.from({ length: 26 }, () => 'A')
-  t.throws(() => pageOf({ series: series(1), ...minutes(20) }), tooLarge, 'the points of one series count')
-  t.throws(() => pageOf({ series: series(26), ...minutes(10) }), tooLarge, 'the points of all series count')
+  t.throws(
+    () => pageOf({ series: series(1), ...minutes(20) }),
+    tooLarge,
+    'the points of one series count',
+  )
+  t.throws(
+    () => pageOf({ series: series(26), ...minutes(10) }),
+    tooLarge,
+    'the points of all series count',
+  )
   t.throws(
     () => pageOf({ series: series(1), ...minutes(10), trendsFilter: { formulas } }),
     tooLarge,
@@ -48,7 +56,11 @@ t.test('charts with too many points to be readable are refused', async (t) => {
   const days = (years: number) => ({
     dateRange: { date_from: `${2038 - years}-01-01`, date_to: '2037-12-31' },
   })
-  t.match(pageOf({ series: series(1), ...days(68) }).results, { length: 1 }, 'the range is every day since 1970')
+  t.match(
+    pageOf({ series: series(1), ...days(68) }).results,
+    { length: 1 },
+    'the range is every day since 1970',
+  )
   t.throws(() => pageOf({ series: series(1), ...days(69) }), tooLarge)
 })
 
