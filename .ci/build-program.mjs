@@ -14,7 +14,7 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const SOURCE = join(ROOT, 'src')
 const TARGET = join(ROOT, 'dist')
 /** The process with its commands, and the copy in ClickHouse, which has its own processes. */
-const ENTRIES = ['main', 'warehouse/sink', 'warehouse/door']
+const ENTRIES = ['main', 'clickhouse/copy-thread', 'clickhouse/query-thread']
 const THREAD_ENTRIES = ['thread']
 const NEIGHBOUR = /new URL\('([^']+)', import\.meta\.url\)/g
 

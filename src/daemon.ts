@@ -10,6 +10,7 @@ import { createLogger, type Logger } from './base/log.ts'
 import { collectGarbage } from './base/memory/garbage.ts'
 import { createServiceManager, type ServiceManager } from './base/service-manager.ts'
 import { VERSION } from './base/version.ts'
+import type { EventCopy } from './clickhouse/event-copy.ts'
 import type { ClusterNode } from './cluster/cluster-node.ts'
 import { urlOf } from './config/base-url.ts'
 import type { Settings } from './config/settings.ts'
@@ -49,7 +50,7 @@ import { developmentRoutes } from './http/routes/development.ts'
 import { healthRoutes, type Readiness } from './http/routes/health.ts'
 import { privateRoutes } from './http/routes/private-api.ts'
 import { CAPTURE_PATHS, captureRoutes } from './http/routes/public/capture.ts'
-import { DEFINITION_ROUTES } from './http/routes/public/definitions.ts'
+import { DEFINITION_ROUTES } from './http/routes/public/flag-definitions.ts'
 import { publicFlagRoutes } from './http/routes/public/flag-routes.ts'
 import { BodyBudget, bodyBudgetBytes } from './http/server/body.ts'
 import { createFront } from './http/server/daemon-server.ts'
@@ -58,7 +59,6 @@ import { AddressesBehind, TrustedProxies } from './http/server/url.ts'
 import { ProjectDirectory } from './store/catalog/organization-store.ts'
 import { DataDir } from './store/directory/data-dir.ts'
 import { isShortage } from './store/faults.ts'
-import type { EventCopy } from './warehouse/event-copy.ts'
 
 /** The interval at which changes of projects and keys by other processes are detected. */
 const DIRECTORY_REFRESH_MS = 200
@@ -138,11 +138,18 @@ export async function startDaemon(
   for (const note of dataDir.notes) log.warn(note)
   const { onListening = () => {}, retentionMs, threads, consoleFolder, developmentKey } = options
   const running = new RunningDaemon({
-    ...{ settings, clock, log, serviceManager, dataDir, onListening, retentionMs, threads },
+    settings,
+    clock,
+    log,
+    serviceManager,
+    dataDir,
+    onListening,
+    retentionMs,
+    threads,
     consoleFolder,
     developmentKey,
     cluster: settings.cluster.length === 0 ? null : await import('./cluster/cluster-node.ts'),
-    warehouse: settings.warehouse === null ? null : await import('./warehouse/event-copy.ts'),
+    warehouse: settings.warehouse === null ? null : await import('./clickhouse/event-copy.ts'),
   })
   try {
     await running.start()
@@ -161,7 +168,7 @@ interface Parts extends Required<Pick<DaemonOptions, 'clock' | 'log' | 'dataDir'
   readonly consoleFolder: URL | undefined
   readonly developmentKey: string | undefined
   readonly cluster: typeof import('./cluster/cluster-node.ts') | null
-  readonly warehouse: typeof import('./warehouse/event-copy.ts') | null
+  readonly warehouse: typeof import('./clickhouse/event-copy.ts') | null
 }
 
 class RunningDaemon implements Daemon {
@@ -221,13 +228,18 @@ class RunningDaemon implements Daemon {
     )
     this.#pool = new WorkerPool({
       threads: shared,
-      ...{ entry: parts.threads, workerThreads, analyticsThreads, queryMsMax, cacheBytesMax },
+      entry: parts.threads,
+      workerThreads,
+      analyticsThreads,
+      queryMsMax,
+      cacheBytesMax,
       onDeath: (death) => this.#died(death),
       changes: () => this.#cluster?.changes ?? null,
     })
     this.#budget = new BodyBudget({
       bytesMax: bodyBudgetBytes(settings.inFlightBytesMax, settings.bodyBytesMax),
-      ...{ clock, gauge: this.#metrics.httpBodyBytesInFlight },
+      clock,
+      gauge: this.#metrics.httpBodyBytesInFlight,
     })
     this.#refused = new RefusedCaptures(clock, this.#directory)
     this.#shares = new FairShares({ clock, settings, bodies: this.#budget })
@@ -240,9 +252,12 @@ class RunningDaemon implements Daemon {
     })
     this.#live = new LiveEvents(this.#pool.queries, clock, this.#metrics.liveStreams)
     this.#loop = new ProcessingLoop({
-      ...{ clock, disk: this.#disk, front: this.#load },
+      clock,
+      disk: this.#disk,
+      front: this.#load,
       pool: settings.partitions.length === 0 ? NO_PROCESSING : this.#pool,
-      ...{ lagMsMax: settings.processingLagMsMax, watches: () => this.#live.begin() },
+      lagMsMax: settings.processingLagMsMax,
+      watches: () => this.#live.begin(),
       copyNews: () => this.#copy?.takeNews() ?? {},
       onResult: (result) => this.#processed(result),
       onTrouble: (trouble) => this.#troubled(trouble),
@@ -255,14 +270,18 @@ class RunningDaemon implements Daemon {
     this.#groupCommit =
       this.#cluster?.commits ?? new GroupCommit({ ...this.#commitOptions(), pool: this.#pool })
     this.#admission = new Admission({
-      ...{ settings, disk: this.#disk, budget: this.#budget },
+      settings,
+      disk: this.#disk,
+      budget: this.#budget,
       loop: this.#loop,
       groupCommit: this.#groupCommit,
       shares: this.#shares,
       hasFailed: () => this.#failure !== undefined,
     })
     this.#commands = new LoggedPersonCommands({
-      ...{ groupCommit: this.#groupCommit, clock, eraseCopies: this.#copy?.erase },
+      groupCommit: this.#groupCommit,
+      clock,
+      eraseCopies: this.#copy?.erase,
       isSaidElsewhere: () => this.#cluster?.isSaidElsewhere === true,
       refusal: (isErasing) => this.#admission.refusal(isErasing ? 'erasing' : 'change'),
       onLogged: (...of) => this.#cluster?.logged(...of) ?? this.#loop.hurry(),
@@ -270,16 +289,24 @@ class RunningDaemon implements Daemon {
     const retained = { queries: this.#queries, commands: this.#commands, clock }
     this.#retention = new RetentionSchedule(retained, log, parts.retentionMs)
     this.#flags = new FlagService({
-      ...{ dataDir: settings.dataDir, clock, projects: this.#directory, log },
+      dataDir: settings.dataDir,
+      clock,
+      projects: this.#directory,
+      log,
       damage: new DamageReports(this.#damage, log, clock),
-      ...{ groupCommit: this.#groupCommit, queries: this.#queries },
-      ...{ elsewhere: this.#cluster?.edge, refusal: () => this.#admission.refusal('change') },
+      groupCommit: this.#groupCommit,
+      queries: this.#queries,
+      elsewhere: this.#cluster?.edge,
+      refusal: () => this.#admission.refusal('change'),
       onDecision: (elapsedMs, hasErrors) => this.#metrics.decided(elapsedMs, hasErrors),
       onRepeat: () => this.#metrics.decidedBefore(),
     })
     this.#front = createFront({
-      ...{ ...parts, metrics: this.#metrics, budget: this.#budget },
-      ...{ queries: this.#queries, directory: this.#directory },
+      ...parts,
+      metrics: this.#metrics,
+      budget: this.#budget,
+      queries: this.#queries,
+      directory: this.#directory,
     })
   }
 
@@ -381,7 +408,10 @@ class RunningDaemon implements Daemon {
   #addRoutes(): void {
     const { settings, clock } = this.#parts
     const capture = captureRoutes({
-      ...{ clock, pool: this.#pool, groupCommit: this.#groupCommit, budget: this.#budget },
+      clock,
+      pool: this.#pool,
+      groupCommit: this.#groupCommit,
+      budget: this.#budget,
       directory: this.#front.limits.directory(this.#directory, true),
       bodyBytesMax: settings.bodyBytesMax,
       decodedBytesMax: settings.bodyBytesMax,
@@ -404,9 +434,12 @@ class RunningDaemon implements Daemon {
       onRefused: (error, request) => this.#refused.note(error, request),
     })
     const flags = publicFlagRoutes({
-      ...{ clock, settings, budget: this.#budget },
+      clock,
+      settings,
+      budget: this.#budget,
       directory: this.#front.limits.directory(this.#directory, false),
-      ...{ flags: this.#flags, projects: this.#directory },
+      flags: this.#flags,
+      projects: this.#directory,
       isLimited: (projectId) => this.#dailyLimits.isReached(projectId),
     })
     this.#front.server.publicRoutes([...capture, ...flags])
@@ -429,7 +462,10 @@ class RunningDaemon implements Daemon {
     const { settings, clock } = this.#parts
     const { sessions, limits } = this.#front
     return {
-      ...{ clock, directory: this.#directory, sessions, limits },
+      clock,
+      directory: this.#directory,
+      sessions,
+      limits,
       publicUrl: settings.publicUrl,
       trustedProxies: new TrustedProxies(settings.trustedProxies),
     }
@@ -467,8 +503,14 @@ class RunningDaemon implements Daemon {
     const analytics = measuredQueries(queries, this.#metrics, clock)
     return privateRoutes({
       ...this.#routeServices(),
-      ...{ queries, analytics, numbers: analytics, live, refused: this.#refused },
-      ...{ commands: this.#commands, letters: this.#commands, status: this.#statusSource() },
+      queries,
+      analytics,
+      numbers: analytics,
+      live,
+      refused: this.#refused,
+      commands: this.#commands,
+      letters: this.#commands,
+      status: this.#statusSource(),
       flags: this.#flags.directory,
       decisions: this.#flags.decisions,
       usageOf: (projectId) => this.#dailyLimits.usageOf(projectId),
@@ -479,7 +521,8 @@ class RunningDaemon implements Daemon {
 
   #statusSource() {
     const report = new StatusReport({
-      ...{ metrics: this.#metrics, clock: this.#parts.clock },
+      metrics: this.#metrics,
+      clock: this.#parts.clock,
       capturePaths: Object.keys(CAPTURE_PATHS),
       sources: () => this.#gaugeSources(),
     })
@@ -505,9 +548,15 @@ class RunningDaemon implements Daemon {
     const { cluster, settings } = this.#parts
     if (cluster === null) return null
     return new cluster.ClusterNode({
-      ...{ settings, channel, page: this.#metrics.page, pool: this.#pool },
-      ...{ flags: () => this.#flags, hurry: () => this.#loop.hurry() },
-      ...{ directory: this.#directory, copy: this.#copy, commits: this.#commitOptions() },
+      settings,
+      channel,
+      page: this.#metrics.page,
+      pool: this.#pool,
+      flags: () => this.#flags,
+      hurry: () => this.#loop.hurry(),
+      directory: this.#directory,
+      copy: this.#copy,
+      commits: this.#commitOptions(),
       onOutcome: (outcome) => this.#commands.processed({ commands: [outcome], erased: [] }),
       onBlock: (...block) => this.#loop.committed(...block),
     })
@@ -558,7 +607,9 @@ class RunningDaemon implements Daemon {
     const { checksWaiting, busy, queueDepths: queues, memory, caches } = this.#pool
     return {
       ...this.#parts.settings,
-      ...{ loop: this.#loop, disk: this.#disk, damage: this.#damage },
+      loop: this.#loop,
+      disk: this.#disk,
+      damage: this.#damage,
       checksWaiting,
       busy,
       queues,

@@ -63,7 +63,7 @@ async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
 }
 
 async function reading(): Promise<ReadWiring> {
-  const { EventReader } = await import('./store/warehouse/read/event-reader.ts')
+  const { EventReader } = await import('./store/events/read/event-reader.ts')
   return {
     log: (settings) => new LogReader(settings),
     reader: ({ dataDir, analytics, plan }, damage) =>
@@ -86,7 +86,7 @@ function wiringOf(settings: ThreadSettings): ThreadWiring | Promise<ThreadWiring
 // pool.ts passes the settings to every thread.
 const settings = workerData as ThreadSettings
 if (settings.warehouse !== undefined && settings.kind !== 'writer') {
-  const { openColumns } = await import('./warehouse/copied-columns.ts')
+  const { openColumns } = await import('./clickhouse/copied-columns.ts')
   openColumns(settings.warehouse)
 }
 export default taskRunner(settings, await wiringOf(settings))

@@ -25,10 +25,23 @@ export async function createTable(server: ClickHouse): Promise<void> {
 export function rowOf(event: WorkloadEvent, personUuid: string): string {
   const { properties: of } = event
   return [
-    ...[event.name, event.timeSeconds, personUuid, event.personSinceSeconds],
-    ...[formatUuid(event.uuidBytes, 0), of.$current_url ?? '', of.$browser, of.$os],
-    ...[of.$device_type, of.$lib, of.$session_id, of.$screen_width, of.$viewport_height],
-    ...[of.country, of.channel, of.plan, of.amount ?? 0],
+    event.name,
+    event.timeSeconds,
+    personUuid,
+    event.personSinceSeconds,
+    formatUuid(event.uuidBytes, 0),
+    of.$current_url ?? '',
+    of.$browser,
+    of.$os,
+    of.$device_type,
+    of.$lib,
+    of.$session_id,
+    of.$screen_width,
+    of.$viewport_height,
+    of.country,
+    of.channel,
+    of.plan,
+    of.amount ?? 0,
   ].join('\t')
 }
 

@@ -8,7 +8,7 @@ import type { EventContext } from '../../src/rules/capture/types.ts'
 import { applyEvent } from '../../src/rules/persons/apply-event.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../src/rules/persons/limits.ts'
 import type { PersonContext } from '../../src/rules/persons/person-world.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { WORKLOAD_DAYS, WORKLOAD_START_MS, type WorkloadEvent } from './analytics-workload.ts'
 
 /** The first project of a daemon. */
@@ -22,7 +22,7 @@ const ARRIVED_AT_MS = WORKLOAD_START_MS + (WORKLOAD_DAYS + 1) * 86_400_000
 
 /** Writes events. No other process may write or serve the folder meanwhile. */
 export class AnalyticStore {
-  readonly #writer: EventStoreWriter
+  readonly #writer: ProcessingWriter
   readonly #context: EventContext = {
     arrivedAtMs: ARRIVED_AT_MS,
     sentAtMs: null,
@@ -39,7 +39,7 @@ export class AnalyticStore {
   }
 
   constructor(dataDir: string) {
-    this.#writer = new EventStoreWriter({ dataDir, isFlushDeferred: true })
+    this.#writer = new ProcessingWriter({ dataDir, isFlushDeferred: true })
   }
 
   /** Throws if the event is not stored. About 10 us. */

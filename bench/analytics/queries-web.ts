@@ -15,8 +15,14 @@ const DAYS = 30
 /** The days of the queries have a million events. */
 const EVENTS = 3_000_000
 const TABLES = [
-  ...['Page', 'InitialPage', 'ExitPage', 'InitialChannelType', 'InitialReferringDomain'],
-  ...['Browser', 'DeviceType', 'Country'],
+  'Page',
+  'InitialPage',
+  'ExitPage',
+  'InitialChannelType',
+  'InitialReferringDomain',
+  'Browser',
+  'DeviceType',
+  'Country',
 ]
 const FIRST_MS_MAX = 300
 const AGAIN_MS_MAX = 20
@@ -105,7 +111,10 @@ function webQueries(): readonly object[] {
   return [
     { kind: 'WebOverviewQuery', ...rest },
     ...TABLES.map((breakdownBy) => ({
-      ...{ kind: 'WebStatsTableQuery', breakdownBy, ...rest, limit: 10 },
+      kind: 'WebStatsTableQuery',
+      breakdownBy,
+      ...rest,
+      limit: 10,
       includeBounceRate: breakdownBy === 'Page' || breakdownBy === 'InitialPage',
     })),
   ]

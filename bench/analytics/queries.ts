@@ -61,7 +61,9 @@ async function measure(context: BenchContext): Promise<void> {
   await measureBreakdown(context, questions, asker)
   const addLater = () => filled.addLater(newEvents, daemon, server)
   await measureAgain(context, questions, asker, server, {
-    ...{ rounds: againRounds, newEvents, addLater },
+    rounds: againRounds,
+    newEvents,
+    addLater,
   })
   for (const question of questions) await expectSame(asker, server, question)
   asker.close()

@@ -161,9 +161,14 @@ function eventList(): Compared {
     name: 'a list of events',
     ours: async (asker) => {
       const { results } = await answer(asker, {
-        ...{ kind: 'EventsQuery', select: ['uuid', 'timestamp', 'person_id'], event: VIEW },
-        ...{ properties: [filter], orderBy: ['timestamp DESC'], limit: PAGE_ROWS },
-        ...{ after: momentOf(WORKLOAD_DAYS - DAYS), before: momentOf(WORKLOAD_DAYS) },
+        kind: 'EventsQuery',
+        select: ['uuid', 'timestamp', 'person_id'],
+        event: VIEW,
+        properties: [filter],
+        orderBy: ['timestamp DESC'],
+        limit: PAGE_ROWS,
+        after: momentOf(WORKLOAD_DAYS - DAYS),
+        before: momentOf(WORKLOAD_DAYS),
       })
       const rows = results as readonly (readonly [string, string, string])[]
       const last = Date.parse(rows.at(-1)?.[1] ?? '')
@@ -181,8 +186,9 @@ function eventList(): Compared {
 /** All persons with a rare event. */
 function personList(): Compared {
   const trends = {
-    ...{ kind: 'TrendsQuery', series: [{ kind: 'EventsNode', event: RARE, math: 'dau' }] },
-    ...{ trendsFilter: { display: 'BoldNumber' } },
+    kind: 'TrendsQuery',
+    series: [{ kind: 'EventsNode', event: RARE, math: 'dau' }],
+    trendsFilter: { display: 'BoldNumber' },
     dateRange: site().dateRange,
   }
   return {

@@ -12,8 +12,14 @@ const INSTALL_MS_MAX = 120_000
 const QUERY_MS_MAX = 30_000
 /** Generous where it is cheap. The settings that make a commit durable keep their defaults. */
 const SETTINGS = [
-  ...['synchronous_commit=on', 'fsync=on', 'full_page_writes=on', 'shared_buffers=512MB'],
-  ...['max_wal_size=8GB', 'checkpoint_timeout=1h', 'wal_buffers=16MB', 'autovacuum=off'],
+  'synchronous_commit=on',
+  'fsync=on',
+  'full_page_writes=on',
+  'shared_buffers=512MB',
+  'max_wal_size=8GB',
+  'checkpoint_timeout=1h',
+  'wal_buffers=16MB',
+  'autovacuum=off',
 ]
 const TABLE =
   'CREATE TABLE events (uuid uuid NOT NULL, event text NOT NULL, distinct_id text NOT NULL, ' +

@@ -82,13 +82,21 @@ async function startServer(
     cwd: folder,
     stdio: 'ignore',
     env: {
-      ...{ PATH: process.env['PATH'], NODE_ENV: 'production', LOG_LEVEL: 'error' },
-      ...{ HTTP_HOST: '127.0.0.1', HTTP_PORT: String(port) },
-      ...{ DATABASE_HOST: '127.0.0.1', DATABASE_PORT: String(database.port) },
-      ...{ DATABASE_USERNAME: 'bench', DATABASE_PASSWORD: database.password },
-      ...{ DATABASE_NAME: 'postgres', DATABASE_SSL: 'false' },
-      ...{ INIT_ADMIN_API_TOKENS: adminToken, INIT_FRONTEND_API_TOKENS: frontendToken },
-      ...{ SEND_TELEMETRY: 'false', CHECK_VERSION: 'false' },
+      PATH: process.env['PATH'],
+      NODE_ENV: 'production',
+      LOG_LEVEL: 'error',
+      HTTP_HOST: '127.0.0.1',
+      HTTP_PORT: String(port),
+      DATABASE_HOST: '127.0.0.1',
+      DATABASE_PORT: String(database.port),
+      DATABASE_USERNAME: 'bench',
+      DATABASE_PASSWORD: database.password,
+      DATABASE_NAME: 'postgres',
+      DATABASE_SSL: 'false',
+      INIT_ADMIN_API_TOKENS: adminToken,
+      INIT_FRONTEND_API_TOKENS: frontendToken,
+      SEND_TELEMETRY: 'false',
+      CHECK_VERSION: 'false',
     },
   })
   endWithBench(context, child, 'SIGKILL')
@@ -99,7 +107,9 @@ async function startServer(
   const headers = { Authorization: frontendToken }
   await untilUp('the flags of Unleash', child, () => checkFlags(url, headers, flags))
   return {
-    ...{ url, pid: child.pid ?? 0, headers },
+    url,
+    pid: child.pid ?? 0,
+    headers,
     version: `Unleash ${VERSION}, ${database.version}`,
     async stop() {
       await endChild(child)

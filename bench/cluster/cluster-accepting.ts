@@ -60,7 +60,10 @@ async function measure(context: BenchContext): Promise<void> {
     return
   }
   const machines = await Machines.make({
-    ...{ context, machines: 3, hasWarehouse: false, isTogether: true },
+    context,
+    machines: 3,
+    hasWarehouse: false,
+    isTogether: true,
     nodes: [[], ['--partitions', 'none']],
   })
   const box = await context.startDaemon({ args: ['--workers', '1'] })

@@ -34,7 +34,10 @@ async function measure(context: BenchContext): Promise<void> {
     return
   }
   const machines = await Machines.make({
-    ...{ context, machines: 3, hasWarehouse: false, isTogether: true },
+    context,
+    machines: 3,
+    hasWarehouse: false,
+    isTogether: true,
     nodes: [['--partitions', 'none']],
   })
   await run(context, machines, false)

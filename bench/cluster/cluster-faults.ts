@@ -39,7 +39,8 @@ async function measure(context: BenchContext): Promise<void> {
   const machines = await Machines.make({ context, machines: MACHINES, hasWarehouse: true })
   const load = new RecordedLoad({
     urls: () => machines.nodes.map(({ url }) => url),
-    ...{ eventsPerSecond: EVENTS_PER_SECOND, random },
+    eventsPerSecond: EVENTS_PER_SECOND,
+    random,
   })
   const world: FaultWorld = { machines, load, random, isWhole: true, story: [] }
   try {

@@ -146,7 +146,9 @@ export class Machines {
       if (warehouse !== null) words.push('--warehouse', warehouse)
       return new ClusterNode(join(folder, `node-${index}`), (node) =>
         startDaemon({
-          ...{ dataDir: node.dataDir, place, args: words },
+          dataDir: node.dataDir,
+          place,
+          args: words,
           onLine: (line) => {
             node.lines.push(line)
             if (node.lines.length > LINES_KEPT) node.lines.shift()

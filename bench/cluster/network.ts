@@ -101,15 +101,20 @@ function placeApart(name: string, index: number): Place {
     innerHost: `${NET}.0.${index + 1}`,
     outerHost: `${NET}.${index + 1}.2`,
     clientHost: `${NET}.${index + 1}.1`,
-    ...{ brokerPort: BROKER_PORT, routePort: ROUTE_PORT },
-    ...{ monitorPort: MONITOR_PORT, nodePort: NODE_PORT },
+    brokerPort: BROKER_PORT,
+    routePort: ROUTE_PORT,
+    monitorPort: MONITOR_PORT,
+    nodePort: NODE_PORT,
   }
 }
 
 async function placeHere(): Promise<Place> {
   const host = '127.0.0.1'
   return {
-    ...{ launcher: [], innerHost: host, outerHost: host, clientHost: host },
+    launcher: [],
+    innerHost: host,
+    outerHost: host,
+    clientHost: host,
     brokerPort: await freePort(),
     routePort: await freePort(),
     monitorPort: await freePort(),

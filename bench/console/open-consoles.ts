@@ -54,7 +54,9 @@ export async function measureOpenConsoles(context: BenchContext): Promise<void> 
   if (shown === 0) throw new Error('the consoles were shown nothing')
   const state = (figure: string, unit: string, of: (report: LoadReport) => number, note = '') =>
     context.report({
-      ...{ figure, unit, note },
+      figure,
+      unit,
+      note,
       value: median(open.map(of)),
       baseline: median(none.map(of)),
       target: { of: 'ratio', bound: 'at most', limit: SLOWER_MAX },
@@ -97,7 +99,8 @@ async function logIn({ url }: Daemon): Promise<string> {
 async function watch({ url }: Daemon, cookie: string, signal: AbortSignal): Promise<number> {
   const ask = async (path: string) => {
     const answer = await fetch(`${url}/api/${path}`, {
-      ...{ headers: { ...FROM_CONSOLE, Cookie: cookie }, signal },
+      headers: { ...FROM_CONSOLE, Cookie: cookie },
+      signal,
     })
     if (!answer.ok) throw new Error(`${path}: ${answer.status}`)
     return answer

@@ -71,7 +71,10 @@ export async function measureUnderLoad(
     await daemon.drain()
     const processedShare = (done.stored - atStart.stored) / (done.accepted - atStart.accepted)
     return {
-      ...{ decisions, events: report, processedPerSecond, processedShare },
+      decisions,
+      events: report,
+      processedPerSecond,
+      processedShare,
       worstLagSeconds: await worstLag,
     }
   }

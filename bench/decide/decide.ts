@@ -114,7 +114,10 @@ async function measureCost(
   const bodies = (project: FlagProject, persons = knownPersons): string[] =>
     Array.from({ length: persons }, (_, person) => decisionBody(project.apiKey, person))
   const ours = (name: string, project: FlagProject, path = DECISION_PATH): Side => ({
-    ...{ name, server: daemon, path, bodies: bodies(project) },
+    name,
+    server: daemon,
+    path,
+    bodies: bodies(project),
   })
   const askedAgainSeconds = context.size(0.1, ASKED_AGAIN_SECONDS)
   const sides: Side[] = [
@@ -154,7 +157,9 @@ async function load(side: Side, seconds: number, warmupSeconds: number): Promise
       url: server.url,
       request: { kind: 'post', path, bodies, headers },
       connections: CONNECTIONS,
-      ...{ warmupSeconds, seconds, serverPid: server.pid },
+      warmupSeconds,
+      seconds,
+      serverPid: server.pid,
     }),
   )
   expectOnlyOk(report)
@@ -178,33 +183,45 @@ function reportCost(context: BenchContext, reports: Reports): void {
   })
   context.report({
     figure: `${FEW} flags: CPU per request, against (a)`,
-    ...{ value: cpu('few'), unit, baseline: cpu('bare') },
+    value: cpu('few'),
+    unit,
+    baseline: cpu('bare'),
   })
   context.report({
     figure: `${USUAL} flags: CPU per request, against (a)`,
-    ...{ value: cpu('usual'), unit, baseline: cpu('bare') },
+    value: cpu('usual'),
+    unit,
+    baseline: cpu('bare'),
     target: { of: 'ratio', bound: 'at most', limit: 4.5 },
     note: 'user and system time of all threads',
   })
   context.report({
     figure: `${MANY} flags: CPU per request, against ${USUAL} flags`,
-    ...{ value: cpu('many'), unit, baseline: cpu('usual') },
+    value: cpu('many'),
+    unit,
+    baseline: cpu('usual'),
     target: { of: 'ratio', bound: 'at most', limit: 8 },
   })
   context.report({
     figure: `${USUAL} flags, ${OLD_DECISION_PATH}: CPU per request, against (a)`,
-    ...{ value: cpu('old'), unit, baseline: cpu('bare') },
+    value: cpu('old'),
+    unit,
+    baseline: cpu('bare'),
     note: 'the shorter answer that earlier SDKs ask for',
   })
   context.report({
     figure: `${USUAL} flags, no request like one before: CPU per request, against (a)`,
-    ...{ value: cpu('fresh'), unit, baseline: cpu('bare') },
+    value: cpu('fresh'),
+    unit,
+    baseline: cpu('bare'),
     target: { of: 'ratio', bound: 'at most', limit: 4.5 },
     note: 'all others ask again what was answered a moment ago, as pages do',
   })
   context.report({
     figure: `${USUAL} flags, persons who are not in memory: CPU per request, against (a)`,
-    ...{ value: cpu('rare'), unit, baseline: cpu('bare') },
+    value: cpu('rare'),
+    unit,
+    baseline: cpu('bare'),
     target: { of: 'ratio', bound: 'at most', limit: 6 },
     note: 'so many persons in turn that each is read from the store',
   })

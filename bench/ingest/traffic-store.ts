@@ -7,7 +7,7 @@ import type { EventContext } from '../../src/rules/capture/types.ts'
 import { applyEvent } from '../../src/rules/persons/apply-event.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../src/rules/persons/limits.ts'
 import type { PersonContext } from '../../src/rules/persons/person-world.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import type { BenchContext } from '../harness.ts'
 import { writeUuid } from './bodies.ts'
 import { EventGenerator } from './events.ts'
@@ -55,13 +55,13 @@ export async function fillStore(
 }
 
 class StoredTraffic {
-  readonly #writer: EventStoreWriter
+  readonly #writer: ProcessingWriter
   readonly #drawn: readonly { readonly properties: Record<string, unknown> }[]
   readonly #uuid = Buffer.from('00000000-0000-0000-0000-000000000000')
   #ordinal = 0
 
   constructor(dataDir: string, seed: number, distinctEvents: number) {
-    this.#writer = new EventStoreWriter({ dataDir, isFlushDeferred: true })
+    this.#writer = new ProcessingWriter({ dataDir, isFlushDeferred: true })
     const generator = new EventGenerator({ seed, users: USERS })
     this.#drawn = Array.from({ length: distinctEvents }, () => generator.event())
   }
@@ -101,8 +101,13 @@ class StoredTraffic {
 
 function contextOf(arrivedAtMs: number): EventContext {
   return {
-    ...{ arrivedAtMs, sentAtMs: null, isSentAtInvalid: false, ip: '', isIpAnonymized: true },
-    ...{ isHistorical: false, propertiesBytesMax: 0 },
+    arrivedAtMs,
+    sentAtMs: null,
+    isSentAtInvalid: false,
+    ip: '',
+    isIpAnonymized: true,
+    isHistorical: false,
+    propertiesBytesMax: 0,
   }
 }
 

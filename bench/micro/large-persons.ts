@@ -13,8 +13,8 @@ import type { Flag } from '../../src/rules/flags/types.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import { groupState, personState } from '../../src/rules/persons/person-world.ts'
 import { PropertyTable } from '../../src/rules/persons/property-table.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { DecisionSourceReader } from '../../src/store/identity/decision-sources.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { makeFlag } from './flag-decisions.ts'
 
 /** Sizes of a run. */
@@ -92,7 +92,7 @@ export async function run(sizes: LargePersonsRun): Promise<readonly LargePersons
 }
 
 async function storeEverybody({ persons, properties, dataDir }: LargePersonsRun): Promise<void> {
-  const writer = new EventStoreWriter({ dataDir, isFlushDeferred: true })
+  const writer = new ProcessingWriter({ dataDir, isFlushDeferred: true })
   const world = writer.persons(1)
   world.addGroupType(GROUP_TYPE, 0)
   for (let index = 0; index < persons; index++) {

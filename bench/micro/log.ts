@@ -58,8 +58,11 @@ export async function run(options: LogRun): Promise<readonly LogFigures[]> {
     }
     const [files, lmdb] = best
     const found = {
-      ...{ blockBytes, filesCpuUs: files?.cpuUs ?? 0, filesWallUs: files?.wallUs ?? 0 },
-      ...{ lmdbCpuUs: lmdb?.cpuUs ?? 0, lmdbWallUs: lmdb?.wallUs ?? 0 },
+      blockBytes,
+      filesCpuUs: files?.cpuUs ?? 0,
+      filesWallUs: files?.wallUs ?? 0,
+      lmdbCpuUs: lmdb?.cpuUs ?? 0,
+      lmdbWallUs: lmdb?.wallUs ?? 0,
     }
     process.stdout.write(`${JSON.stringify(found)}\n`)
     return found

@@ -6,9 +6,16 @@
  * Reconsider: gathering names on request, if a list of cached names takes more than 20 ms, or the first list takes
  * longer than parsing.
  */
-import { definitionId, findProperties, propertyBody } from '../../src/rules/events/definitions.ts'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
-import { type EventInput, EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import {
+  definitionId,
+  findProperties,
+  propertyBody,
+} from '../../src/rules/events/event-definitions.ts'
+import { EventReader } from '../../src/store/events/read/event-reader.ts'
+import {
+  type EventInput,
+  ProcessingWriter,
+} from '../../src/store/events/write/processing-writer.ts'
 
 /** Sizes of a run. */
 export interface NamesRun {
@@ -37,7 +44,7 @@ const ROUNDS = 20
 
 /** Stores events in an empty data directory and prints one line of JSON. */
 export async function run({ events, properties, dataDir }: NamesRun): Promise<NamesFigures> {
-  const writer = new EventStoreWriter({ dataDir, isFlushDeferred: true })
+  const writer = new ProcessingWriter({ dataDir, isFlushDeferred: true })
   let parseMs = 0
   let stored = 0
   const storeBatch = (): void => {
@@ -59,7 +66,8 @@ export async function run({ events, properties, dataDir }: NamesRun): Promise<Na
   const nextMs = timed(() => reader.names(1, check))
   const query = {
     ...({ of: 'event', words: ['p'], excluded: [], names: null, isNumerical: false } as const),
-    ...{ isFeatureFlag: null, isSeenOnly: false },
+    isFeatureFlag: null,
+    isSeenOnly: false,
   }
   const list = (): unknown => {
     const names = reader.names(1, check)
@@ -97,8 +105,12 @@ function inputOf(number: number, properties: number): EventInput {
       elementsChain: '',
       isPersonless: false,
     },
-    ...{ uuidBytes, uuidOffset: 0, hasClientUuid: false, createdAtMs: Date.UTC(2024, 5, 2) },
-    ...{ personMode: 'full', isHistorical: false },
+    uuidBytes,
+    uuidOffset: 0,
+    hasClientUuid: false,
+    createdAtMs: Date.UTC(2024, 5, 2),
+    personMode: 'full',
+    isHistorical: false,
   }
 }
 

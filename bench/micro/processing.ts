@@ -14,7 +14,7 @@ import type { ProjectDirectory } from '../../src/rules/access/project-directory.
 import { acceptCapture, type CaptureRequest } from '../../src/rules/capture/accept.ts'
 import { LogBlockWriter, seal } from '../../src/rules/capture/log-block.ts'
 import { Scanner } from '../../src/rules/capture/scanner/scanner.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { eventRequests, type RequestTemplate, stampUuids } from '../ingest/bodies.ts'
 
 /** Sizes of a run. */
@@ -102,8 +102,14 @@ class Blocks implements LogReader {
 
   #accept(writer: LogBlockWriter, arrivedAtMs: number): void {
     const request: CaptureRequest = {
-      ...{ kind: 'capture', method: 'POST', contentType: 'application/json', contentEncoding: '' },
-      ...{ query: '', address: '203.0.113.7', arrivedAtMs, body: this.next() },
+      kind: 'capture',
+      method: 'POST',
+      contentType: 'application/json',
+      contentEncoding: '',
+      query: '',
+      address: '203.0.113.7',
+      arrivedAtMs,
+      body: this.next(),
     }
     const limits = { decodedBytesMax: BYTES_MAX, slowBytesMax: BYTES_MAX }
     const context = { scanner: this.#scanner, directory: DIRECTORY, ...limits }
@@ -130,7 +136,7 @@ export async function run(options: ProcessingRun): Promise<ProcessingFigures> {
   const onDamage = (error: Error): void => {
     throw error
   }
-  const store = new EventStoreWriter({ dataDir, isFlushDeferred: true, onDamage })
+  const store = new ProcessingWriter({ dataDir, isFlushDeferred: true, onDamage })
   const settings = { dataDir, propertiesBytesMax: 0, isFlushDeferred: true }
   const processor = new LogProcessor({ settings, log: blocks, store, onDamage, commitEvents })
   const none = { events: 0, process: LONG_US, commit: 0, recognised: 0, parse: LONG_US, json: 0 }

@@ -10,7 +10,10 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseUuid } from '../../src/base/ids.ts'
 import type { JsonObject } from '../../src/base/json.ts'
-import { type EventInput, EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import {
+  type EventInput,
+  ProcessingWriter,
+} from '../../src/store/events/write/processing-writer.ts'
 import { EventGenerator } from '../ingest/events.ts'
 
 /** The results of a run, per event. */
@@ -41,7 +44,7 @@ const SLICE = 512
 export async function run(options: SegmentRun): Promise<SegmentFigures> {
   const batch = options.batch ?? 8192
   const generator = new EventGenerator({ seed: options.seed })
-  const writer = new EventStoreWriter({ dataDir: options.dataDir, isFlushDeferred: true })
+  const writer = new ProcessingWriter({ dataDir: options.dataDir, isFlushDeferred: true })
   const batches = Math.max(3, Math.ceil(options.events / batch))
   const spent = { parse: 0, add: 0, commit: 0, maintain: 0, json: 0, segments: 0 }
   let total = { events: 0, segmentBytes: 0 }

@@ -73,9 +73,13 @@ async function ours(context: BenchContext): Promise<readonly Peer[]> {
   let before = 0
   return [
     {
-      ...{ name: 'Tenrec', protocol: 'capture', isDurable: true },
-      ...{ port: Number(new URL(daemon.url).port), pids: [daemon.pid] },
-      ...{ description: '--durability fsync', connectionsMax: CONNECTIONS_MAX },
+      name: 'Tenrec',
+      protocol: 'capture',
+      isDurable: true,
+      port: Number(new URL(daemon.url).port),
+      pids: [daemon.pid],
+      description: '--durability fsync',
+      connectionsMax: CONNECTIONS_MAX,
       settle: async () => void (await daemon.drain()),
       count: async () => (await daemon.progress()).stored - before,
       // It cannot delete events, and continues with everything that it has stored.
@@ -90,8 +94,13 @@ async function fastify(context: BenchContext): Promise<readonly Peer[]> {
   const { port, pids, version, query } = await startFastify(context)
   return [
     {
-      ...{ name: FASTIFY_NAME, protocol: 'capture', isDurable: true, port, pids },
-      ...{ description: `${version}, synchronous_commit on`, connectionsMax: CONNECTIONS_MAX },
+      name: FASTIFY_NAME,
+      protocol: 'capture',
+      isDurable: true,
+      port,
+      pids,
+      description: `${version}, synchronous_commit on`,
+      connectionsMax: CONNECTIONS_MAX,
       settle: () => Promise.resolve(),
       count: async () => Number(await query('SELECT count(*) FROM events')),
       async clear() {
@@ -107,11 +116,17 @@ async function nats(context: BenchContext): Promise<readonly Peer[]> {
   const actions = { settle: () => Promise.resolve(), count, clear }
   return [
     {
-      ...{ ...usual, ...actions, name: 'NATS JetStream', protocol: 'nats' },
+      ...usual,
+      ...actions,
+      name: 'NATS JetStream',
+      protocol: 'nats',
       description: `${version}, a message for each event`,
     },
     {
-      ...{ ...usual, ...actions, name: 'NATS JetStream, whole batches', protocol: 'nats-batches' },
+      ...usual,
+      ...actions,
+      name: 'NATS JetStream, whole batches',
+      protocol: 'nats-batches',
       description: `${version}, the events of a request in one message that it cannot look into`,
     },
   ]
@@ -121,8 +136,15 @@ async function redis(context: BenchContext): Promise<readonly Peer[]> {
   const { port, pid, version, count, clear } = await startRedis(context)
   return [
     {
-      ...{ name: 'Redis streams', protocol: 'redis', isDurable: true, port, pids: [pid] },
-      ...{ description: version, connectionsMax: CONNECTIONS_MAX, count, clear },
+      name: 'Redis streams',
+      protocol: 'redis',
+      isDurable: true,
+      port,
+      pids: [pid],
+      description: version,
+      connectionsMax: CONNECTIONS_MAX,
+      count,
+      clear,
       settle: () => Promise.resolve(),
     },
   ]
@@ -134,8 +156,12 @@ async function clickHouse(context: BenchContext): Promise<readonly Peer[]> {
   await server.query(CLICKHOUSE_TABLE)
   return [
     {
-      ...{ name: 'ClickHouse', protocol: 'clickhouse', isDurable: false, port: server.port },
-      ...{ pids: [server.pid], connectionsMax: CLICKHOUSE_CONNECTIONS_MAX },
+      name: 'ClickHouse',
+      protocol: 'clickhouse',
+      isDurable: false,
+      port: server.port,
+      pids: [server.pid],
+      connectionsMax: CLICKHOUSE_CONNECTIONS_MAX,
       description: `ClickHouse ${server.version}, HTTP, MergeTree, not flushed before the answer`,
       settle: () => Promise.resolve(),
       count: async () => Number(await server.query('SELECT count() FROM events')),
@@ -151,8 +177,15 @@ async function influxDb(context: BenchContext): Promise<readonly Peer[]> {
   const { port, pid, version, count, clear } = await startInfluxDb(context)
   return [
     {
-      ...{ name: 'InfluxDB', protocol: 'influxdb', isDurable: true, port, pids: [pid] },
-      ...{ description: version, connectionsMax: CONNECTIONS_MAX, count, clear },
+      name: 'InfluxDB',
+      protocol: 'influxdb',
+      isDurable: true,
+      port,
+      pids: [pid],
+      description: version,
+      connectionsMax: CONNECTIONS_MAX,
+      count,
+      clear,
       settle: () => Promise.resolve(),
     },
   ]

@@ -109,8 +109,13 @@ async function load(
   let cpuBefore = 0
   const report = await runPeerLoad(
     {
-      ...{ protocol: peer.protocol, port: peer.port, projectKey: PROJECT_KEY },
-      ...{ eventsPerRequest, seed, stream, distinctEvents: Math.min(distinctEvents, 20_000) },
+      protocol: peer.protocol,
+      port: peer.port,
+      projectKey: PROJECT_KEY,
+      eventsPerRequest,
+      seed,
+      stream,
+      distinctEvents: Math.min(distinctEvents, 20_000),
       connections: Math.min(connections, peer.connectionsMax),
       warmupSeconds: context.size(0.1, 0.3),
       seconds: isWarmUp ? WARM_UP_SECONDS : context.size(0.5, 1.5),

@@ -4,9 +4,9 @@
  * of their keys. No plain layout has checksums, which would make it more expensive.
  */
 import { type Database, open, type RootDatabase } from 'lmdb'
+import { UuidIndex } from '../../src/store/events/uuid/uuid-index.ts'
+import { UuidTable } from '../../src/store/events/uuid/uuid-table.ts'
 import type { Table } from '../../src/store/lmdb/environment.ts'
-import { UuidIndex } from '../../src/store/warehouse/uuid/uuid-index.ts'
-import { UuidTable } from '../../src/store/warehouse/uuid/uuid-table.ts'
 
 /** All layouts; the first is the one in use. */
 export const LAYOUTS = ['runs', 'hash-key', 'hash-dup', 'hash-page', 'time-key'] as const
@@ -91,7 +91,7 @@ export function openLayout(options: LayoutOptions): Layout {
   return new PageLayout(root, table, options.entries)
 }
 
-/** As in `EventStoreWriter`. */
+/** As in `ProcessingWriter`. */
 class RunLayout implements Layout {
   readonly #root: RootDatabase<Buffer, Buffer>
   readonly #index: UuidIndex

@@ -109,7 +109,9 @@ export function blockMemory(bytesMax: number, threads: number): BlockMemory {
     chunks.push(new SharedArrayBuffer(Math.min(CHUNK_UNITS, unitCount - unit) * UNIT_BYTES))
   }
   const memory = {
-    ...{ threads, unitCount, chunks },
+    threads,
+    unitCount,
+    chunks,
     state: sharedWords(SPELLS + threads),
     bits: sharedWords(Math.ceil(unitCount / WORD_BITS)),
     heads: sharedWords(headCount),

@@ -88,9 +88,12 @@ function inputCompiler(): Ajv {
 function createCompiler(options: Options): Ajv {
   const { Ajv: Compiler } = loadPackage('ajv') as typeof import('ajv')
   return new Compiler({
-    ...{ strict: true, allowUnionTypes: true, allErrors: false },
+    strict: true,
+    allowUnionTypes: true,
+    allErrors: false,
     // A test checks that our schemas are valid: compiling the meta schema takes longer than compiling all of ours.
-    ...{ meta: false, validateSchema: false },
+    meta: false,
+    validateSchema: false,
     ...options,
   })
 }
@@ -151,8 +154,12 @@ function addReading(
     return true
   }
   compiler.addKeyword({
-    ...{ keyword, ...place },
-    ...{ schemaType: 'boolean', modifying: true, errors: false, validate },
+    keyword,
+    ...place,
+    schemaType: 'boolean',
+    modifying: true,
+    errors: false,
+    validate,
   })
 }
 

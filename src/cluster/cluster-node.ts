@@ -91,22 +91,31 @@ export class ClusterNode {
     this.#partitionOf = partitionOf
     this.#brokers = new NatsBrokers(settings.cluster, logger)
     this.commits = new Outboxes({
-      ...{ settings, brokers: this.#brokers, partitionOf, commits },
+      settings,
+      brokers: this.#brokers,
+      partitionOf,
+      commits,
       append: (task) => pool.append(task),
     })
     this.changes = new ControlState({
-      ...{ stream: this.#brokers.stream(CONTROL_STREAM), copy: catalogueOf(pool), logger },
+      stream: this.#brokers.stream(CONTROL_STREAM),
+      copy: catalogueOf(pool),
+      logger,
       place: SHARED_CATALOGUE.place(dataDir),
       onChange: () => options.flags().snapshots.refresh(),
     })
     this.#salts = new SharedSalts({
-      ...{ stream: this.#brokers.stream(SALT_STREAM), clock },
+      stream: this.#brokers.stream(SALT_STREAM),
+      clock,
       salts: new DailySalts(dataDir),
     })
     const control = (): number => this.changes.place?.number ?? 0
     const asking = { messages: this.#brokers, pool, control }
     this.edge = new Edge({
-      ...{ ...asking, held: this.#held, partitionOf, folder: outboxFolder(dataDir) },
+      ...asking,
+      held: this.#held,
+      partitionOf,
+      folder: outboxFolder(dataDir),
       onDefinitions: (ids) => options.flags().snapshots.definitionsChanged(ids),
     })
     const holding = { ...asking, stored: () => options.flags().stored, hurry: options.hurry }
@@ -131,8 +140,12 @@ export class ClusterNode {
     const shared = this.#brokers.stream(eventStream(held))
     this.#stream = shared
     this.#feed = new ReplicaFeed({
-      ...{ shared, channel, onBlock, logger: this.#options.commits.log },
-      ...{ origin: readOrigin(dataDir), position: readProcessedPosition(dataDir) },
+      shared,
+      channel,
+      onBlock,
+      logger: this.#options.commits.log,
+      origin: readOrigin(dataDir),
+      position: readProcessedPosition(dataDir),
     })
   }
 
@@ -196,8 +209,13 @@ export class ClusterNode {
     const waiting = this.#feed?.waitingCount ?? 0
     const { counts: control, place } = this.changes
     return {
-      ...{ ...counts, isAlone, unsent, unsentBlocks, waiting },
-      ...{ control, controlNumber: place?.number ?? 0 },
+      ...counts,
+      isAlone,
+      unsent,
+      unsentBlocks,
+      waiting,
+      control,
+      controlNumber: place?.number ?? 0,
       ...this.edge.link.counts,
       answered: this.#holder?.answered ?? 0,
     }
@@ -226,11 +244,16 @@ export class ClusterNode {
     const feed = this.#feed
     const { copy, directory } = this.#options
     this.#brokers.announce({
-      ...{ replica: this.commits.name, host: hostname(), partition: this.#held },
-      ...{ partitions: directory.partitions(), places: feed?.places ?? {} },
+      replica: this.commits.name,
+      host: hostname(),
+      partition: this.#held,
+      partitions: directory.partitions(),
+      places: feed?.places ?? {},
       position: feed?.position ?? { incarnation: '', sequence: 0 },
-      ...{ waiting: feed?.waitingCount ?? 0, unsent: this.commits.unsent },
-      ...{ control: this.changes.place?.number ?? -1, warehouse: directory.warehouse() },
+      waiting: feed?.waitingCount ?? 0,
+      unsent: this.commits.unsent,
+      control: this.changes.place?.number ?? -1,
+      warehouse: directory.warehouse(),
       isCopying: copy !== null,
       troubles: [...this.troubles, ...(copy?.troubles ?? [])],
     })

@@ -54,8 +54,11 @@ export function readControl(data: Buffer): ControlMessage {
   const kind = isControl ? KINDS[data.readUInt32LE(4) - 1] : undefined
   if (kind === undefined) throw new RangeError('a message of the catalogue lacks its mark')
   return {
-    ...{ kind, id: data.toString('hex', 8, 24), content: data.subarray(HEAD_BYTES) },
-    ...{ number: data.readDoubleLE(24), through: data.readDoubleLE(32) },
+    kind,
+    id: data.toString('hex', 8, 24),
+    content: data.subarray(HEAD_BYTES),
+    number: data.readDoubleLE(24),
+    through: data.readDoubleLE(32),
     parts: data.readUInt32LE(40),
   }
 }

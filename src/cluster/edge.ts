@@ -213,8 +213,10 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     const partition = this.#options.partitionOf(wanted.projectId)
     const asking = { asked: { ask: 'facts', wanted }, after: this.#after(partition) } as const
     const { result, bytes } = await this.link.ask(partition, asking, {
-      ...{ attempts: READ_ATTEMPTS, nobodyMs: 0 },
-      ...{ silenceMs: FACTS_SILENCE_MS_MAX, msMax: FACTS_MS_MAX },
+      attempts: READ_ATTEMPTS,
+      nobodyMs: 0,
+      silenceMs: FACTS_SILENCE_MS_MAX,
+      msMax: FACTS_MS_MAX,
     })
     const sources = sourcesOf(result as Facts, wanted)
     this.#facts.keep(name, { sources, atMs, bytes })

@@ -57,7 +57,10 @@ async function join(options: JoinOptions): Promise<boolean> {
     }
     const brokers = new NatsBrokers(servers, logger)
     const control = new ControlState({
-      ...{ stream: brokers.stream(CONTROL_STREAM), copy, place: null, logger },
+      stream: brokers.stream(CONTROL_STREAM),
+      copy,
+      place: null,
+      logger,
       onChange: () => {},
       onEmpty: () => {
         if (fill()) copy.isNew = true

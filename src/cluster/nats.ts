@@ -316,10 +316,14 @@ class NatsStream implements SharedStream {
   #stateOf({ created, state, cluster }: StreamInfo): StreamState {
     const { leader, replicas = [] } = cluster ?? {}
     const others = replicas.map(({ name, current, offline }) => ({
-      ...{ name, isCurrent: current && offline !== true },
+      name,
+      isCurrent: current && offline !== true,
     }))
     return {
-      ...{ incarnation: created, first: state.first_seq, last: state.last_seq, bytes: state.bytes },
+      incarnation: created,
+      first: state.first_seq,
+      last: state.last_seq,
+      bytes: state.bytes,
       oldestMs: state.messages === 0 ? null : Date.parse(state.first_ts),
       brokers: leader === undefined ? others : [{ name: leader, isCurrent: true }, ...others],
     }
@@ -378,7 +382,10 @@ class NatsStream implements SharedStream {
       if (this.#makingMs === null || performance.now() < this.#makingMs) throw cause
       this.#makingMs = null
       const making = link.manager.streams.add({
-        ...{ name, subjects: [subject], num_replicas: this.#copies, storage: StorageType.File },
+        name,
+        subjects: [subject],
+        num_replicas: this.#copies,
+        storage: StorageType.File,
         max_age: ageMsMax * NANOSECONDS,
         duplicate_window: DUPLICATE_WINDOW_MS * NANOSECONDS,
       })

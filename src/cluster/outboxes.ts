@@ -139,7 +139,12 @@ export class Outboxes implements Commits {
     const log = new LogReader({ dataDir: folder })
     const append = (task: AppendTask) => this.#append({ ...task, partition })
     const outbox = new EdgeOutbox({
-      ...{ identity, clock, logger, append, log, others: brokers },
+      identity,
+      clock,
+      logger,
+      append,
+      log,
+      others: brokers,
       shared: brokers.stream(eventStream(partition)),
       isMajorityNeeded: settings.durability === 'replicated',
       copies: settings.clusterCopies,

@@ -41,8 +41,12 @@ export async function shareChange<T>(
   const logger = createLogger({ level: 'silent', format: 'json' })
   const brokers = new NatsBrokers(servers, logger)
   const control = new ControlState({
-    ...{ stream: brokers.stream(CONTROL_STREAM), copy, place: copy.place(), logger },
-    ...{ onChange: () => {}, isGuest: true },
+    stream: brokers.stream(CONTROL_STREAM),
+    copy,
+    place: copy.place(),
+    logger,
+    onChange: () => {},
+    isGuest: true,
   })
   const endProposing = SHARED_CATALOGUE.propose(dataDir)
   const decide = async () => ({ result: await action(), proposal: SHARED_CATALOGUE.takeProposal() })

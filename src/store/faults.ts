@@ -57,8 +57,17 @@ export function isWithinWrite(): boolean {
 
 /** Tables whose keys are only numbers. Keys of other tables contain texts that clients sent. */
 const NUMBERED_TABLES: ReadonlySet<string> = new Set([
-  ...['segment_headers', 'segment_groups', 'uuid_runs', 'uuid_chunks', 'projects', 'kept_names'],
-  ...['distinct_texts', 'persons', 'person_changes', 'person_owners', 'warnings'],
+  'segment_headers',
+  'segment_groups',
+  'uuid_runs',
+  'uuid_chunks',
+  'projects',
+  'kept_names',
+  'distinct_texts',
+  'persons',
+  'person_changes',
+  'person_owners',
+  'warnings',
 ])
 
 /** A stored value is missing or its checksum does not match. Such a record is refused and never returned. */

@@ -29,12 +29,12 @@ import {
   requireStore,
 } from './directory/data-dir.ts'
 import { lockForCommand } from './directory/data-dir-lock.ts'
+import { EventReader } from './events/read/event-reader.ts'
 import { DecisionSourceReader } from './identity/decision-sources.ts'
 import { Environment } from './lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT } from './lmdb/keys.ts'
 import { clearOrigin, loadOrigin, storeOrigin } from './lmdb/shared-position.ts'
 import { LogReader } from './log/event-log.ts'
-import { EventReader } from './warehouse/read/event-reader.ts'
 
 const CREDENTIALS_NAME = 'credentials.json'
 /** The credentials and the address that the operator is shown once, after the first start. */

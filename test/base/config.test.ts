@@ -236,7 +236,7 @@ t.test('an unknown setting is reported with a suggestion', async (t) => {
 t.test('an invalid TOML file is reported with line and column', async (t) => {
   const configPath = join(t.testdir({ 'a.toml': 'port = 1\nhost = \n' }), 'a.toml')
   t.match(refusalOf({ configPath }), `${configPath} is not valid TOML: line 2, column `)
-  t.match(refusalOf({ configPath: `${configPath}.none` }), /Cannot read .*: ENOENT/)
+  t.match(refusalOf({ configPath: `${configPath}.none` }), /cannot be read: ENOENT/)
   const wrongType = join(t.testdir({ 'a.toml': 'port = "http"' }), 'a.toml')
   t.match(refusalOf({ configPath: wrongType }), /"http" from .*a.toml line 1, column 1/)
 })
@@ -254,7 +254,7 @@ t.test('secrets are read from credentials of the service manager, too', async (t
   t.equal(formatSetting('bootstrapProjectKey', settings.bootstrapProjectKey), '********')
   t.equal(formatSetting('bootstrapProjectKey', null), '')
   const folder = t.testdir({ 'bootstrap-project-key': {} })
-  t.match(refusalOf({ environment: { CREDENTIALS_DIRECTORY: folder } }), /Cannot read/)
+  t.match(refusalOf({ environment: { CREDENTIALS_DIRECTORY: folder } }), /cannot be read/)
   t.doesNotThrow(() => load({ environment: { CREDENTIALS_DIRECTORY: join(dir, 'none') } }))
 })
 
@@ -393,8 +393,16 @@ t.test('the address of a warehouse is checked', async (t) => {
     authorization: null,
   })
   for (const text of [
-    ...['', 'ch:8123', 'tcp://ch:9000', 'http://ch/a/b', 'http://ch/1a', 'http://ch/a-b'],
-    ...['http://ch/a?x=1', 'http://ch/a#b', 'http://u:%zz@ch/a', `http://ch/${'a'.repeat(65)}`],
+    '',
+    'ch:8123',
+    'tcp://ch:9000',
+    'http://ch/a/b',
+    'http://ch/1a',
+    'http://ch/a-b',
+    'http://ch/a?x=1',
+    'http://ch/a#b',
+    'http://u:%zz@ch/a',
+    `http://ch/${'a'.repeat(65)}`,
   ]) {
     t.equal(parseWarehouse(text), null, text)
   }

@@ -14,7 +14,7 @@ import {
   reasonText,
   refusal,
 } from '../../src/base/refusals.ts'
-import { addWarehouseMetrics } from '../../src/warehouse/warehouse-metrics.ts'
+import { addWarehouseMetrics } from '../../src/clickhouse/warehouse-metrics.ts'
 import { clusterMetricPage } from '../fixtures/cluster/metric-page.ts'
 import { Differences } from '../fixtures/differences.ts'
 

@@ -201,8 +201,13 @@ t.test("threads that evict each other's blocks never see a block change", async 
     (index) =>
       new Worker(WORKER, {
         workerData: {
-          ...{ module: MODULE.href, memory, index, spells: 6000, names: 60 },
-          ...{ bytesMax: 2 * UNIT, meeting },
+          module: MODULE.href,
+          memory,
+          index,
+          spells: 6000,
+          names: 60,
+          bytesMax: 2 * UNIT,
+          meeting,
         },
       }),
   )

@@ -18,8 +18,18 @@ import { eventually, runTimed } from '../fixtures/timed-command.ts'
 t.teardown(closeConnections)
 
 const QUIET: StepResult = {
-  ...{ rate: 100, seconds: 2, requests: 200, events: 200, failures: new Map(), unanswered: 0 },
-  ...{ p50Ms: 1, p99Ms: 2, maxMs: 3, latenessMs: 1, generatorBusy: 0.1, heldUp: 0 },
+  rate: 100,
+  seconds: 2,
+  requests: 200,
+  events: 200,
+  failures: new Map(),
+  unanswered: 0,
+  p50Ms: 1,
+  p99Ms: 2,
+  maxMs: 3,
+  latenessMs: 1,
+  generatorBusy: 0.1,
+  heldUp: 0,
 }
 
 t.test(
@@ -66,12 +76,10 @@ t.test('latency is measured from the time at which a request was due', async (t)
   t.teardown(() => server.close())
   const { port } = server.address() as AddressInfo
   const generator = new LoadGenerator({
-    ...{
-      baseUrl: `http://127.0.0.1:${port}`,
-      projectKey: 'k',
-      connections: 1,
-      eventsPerRequest: 1,
-    },
+    baseUrl: `http://127.0.0.1:${port}`,
+    projectKey: 'k',
+    connections: 1,
+    eventsPerRequest: 1,
   })
   await generator.open()
   const step = await generator.step(100, 0.1)

@@ -76,10 +76,20 @@ t.test('status of a daemon that is running, degraded, hanging or stopped', async
   t.match(running, {
     exitCode: 0,
     row: {
-      ...{ state: 'running', reasons: [], url: daemon.url, process: daemon.pid },
-      ...{ version: VERSION, events_per_second: 0, waiting_events: 0 },
-      ...{ uptime_seconds: Number, main_thread_lag_seconds: Number, last_backup: /^\d{4}-.*Z$/ },
-      ...{ log_bytes: Number, events_bytes: Number, flags_bytes: Number, disk_free_bytes: Number },
+      state: 'running',
+      reasons: [],
+      url: daemon.url,
+      process: daemon.pid,
+      version: VERSION,
+      events_per_second: 0,
+      waiting_events: 0,
+      uptime_seconds: Number,
+      main_thread_lag_seconds: Number,
+      last_backup: /^\d{4}-.*Z$/,
+      log_bytes: Number,
+      events_bytes: Number,
+      flags_bytes: Number,
+      disk_free_bytes: Number,
     },
   })
   t.match(await runCommand('status', '--data-dir', dataDir), { out: /^uptime +\d+ s$/m })

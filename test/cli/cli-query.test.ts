@@ -64,7 +64,8 @@ t.test('charts show numbers, and each number leads to its persons', async (t) =>
     distinct_id: who,
     timestamp: new Date(Date.UTC(2024, 0, day, 1, index)).toISOString(),
     properties: {
-      ...{ $current_url: url, plan: who === 'ann' ? 'pro' : 'free' },
+      $current_url: url,
+      plan: who === 'ann' ? 'pro' : 'free',
       ...(event === 'buy' ? { price: who === 'ann' ? 10.5 : 20 } : {}),
     },
   }))

@@ -23,7 +23,14 @@ async function stopped(t: { testdir(): string }) {
 t.test('users are created, changed, listed and deactivated', async (t) => {
   const { plain, json } = await stopped(t)
   const [ann] = await json(
-    ...['user', 'create', '--email', 'ann@x.example', '--first-name', 'Ann', '--level', 'admin'],
+    'user',
+    'create',
+    '--email',
+    'ann@x.example',
+    '--first-name',
+    'Ann',
+    '--level',
+    'admin',
   )
   t.match(ann, {
     id: 2,

@@ -189,7 +189,12 @@ t.test('version is printed', async (t) => {
 t.test('config print shows values and their origins and hides secrets', async (t) => {
   const console = new Console({ ...KEYS, TENREC_HOST: '::1' })
   const { out, exitCode } = await console.run(
-    ...['config', 'print', '--origin', '--port=1', '--no-get-capture', '--trust-forwarded-for'],
+    'config',
+    'print',
+    '--origin',
+    '--port=1',
+    '--no-get-capture',
+    '--trust-forwarded-for',
   )
   t.equal(exitCode, 0)
   t.match(out, /^port +1 +--port$/m)
@@ -311,9 +316,20 @@ t.test('projects are created, listed, changed and shown', async (t) => {
   ])
   const filters = '[{"key":"email","value":"@example.com"}]'
   const set = await run(
-    ...['project', 'set', '2', '--project-key', 'phc_shop', '--anonymize-ips', 'false'],
-    ...['--timezone', 'Europe/Berlin', '--test-account-filters', filters, ...dir],
-    ...['--autocapture-exceptions-opt-in', 'true'],
+    'project',
+    'set',
+    '2',
+    '--project-key',
+    'phc_shop',
+    '--anonymize-ips',
+    'false',
+    '--timezone',
+    'Europe/Berlin',
+    '--test-account-filters',
+    filters,
+    ...dir,
+    '--autocapture-exceptions-opt-in',
+    'true',
   )
   t.match(set.out, /^autocapture_exceptions_opt_in +true$/m)
   t.match(set.out, /^autocapture_opt_out +false$/m)
@@ -337,8 +353,18 @@ t.test('projects are created, listed, changed and shown', async (t) => {
 t.test('keys are created, listed without the key, and revoked', async (t) => {
   const dir = await initialised(t)
   const created = await run(
-    ...['key', 'create', '--label', 'CI', '--projects', '1', '--scopes', 'event:read,flag:write'],
-    ...['--expires-in', '1d', '--json', ...dir],
+    'key',
+    'create',
+    '--label',
+    'CI',
+    '--projects',
+    '1',
+    '--scopes',
+    'event:read,flag:write',
+    '--expires-in',
+    '1d',
+    '--json',
+    ...dir,
   )
   const [key] = jsonLines(created.out) as readonly Record<string, unknown>[]
   t.match(key, {

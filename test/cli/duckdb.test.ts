@@ -50,7 +50,8 @@ const EXPECTED: Readonly<Record<string, readonly unknown[]>> = {
       { day: '2025-03-11', events: '1', persons: '1' },
     ],
     ['1', '1', '1', '0', '0', '0', '0'].map((persons, index) => ({
-      ...{ day: `2025-03-0${index + 3}`, persons },
+      day: `2025-03-0${index + 3}`,
+      persons,
     })),
     [
       { browser: 'Firefox', events: '3', persons: '2' },
@@ -108,7 +109,10 @@ t.test('every block of the page returns the same numbers as the daemon', async (
   const daemon = await spawnDaemon({ dataDir })
   t.teardown(() => daemon.stop())
   const batch = DONE.map(([distinct_id, at, event, properties = {}]) => ({
-    ...{ distinct_id, event, properties, timestamp: `2025-03-${at}:00Z` },
+    distinct_id,
+    event,
+    properties,
+    timestamp: `2025-03-${at}:00Z`,
   }))
   await postJson(`${daemon.url}/batch/`, { api_key: PROJECT_KEY, batch })
   const source = { url: daemon.url, personalKey: PERSONAL_KEY }
@@ -163,7 +167,8 @@ t.test('every block of the page returns the same numbers as the daemon', async (
       'SELECT person_id, epoch_ms(timestamp)::DOUBLE AS at FROM events ORDER BY id',
     )
     const wanted = stored.map(({ person_id, timestamp }) => ({
-      ...{ person_id, at: Date.parse(timestamp) },
+      person_id,
+      at: Date.parse(timestamp),
     }))
     t.strictSame(rows, wanted)
     t.equal(new Set(rows.map(({ person_id }) => person_id)).size, 3, 'the persons are merged')

@@ -58,8 +58,14 @@ t.test(
     const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
     const file = join(root, 'website_event.csv')
     const words = [
-      ...['--format', 'umami', '--event-data', join(root, 'event_data.csv')],
-      ...['--data-dir', join(root, 'data'), '--base-url', daemon.url],
+      '--format',
+      'umami',
+      '--event-data',
+      join(root, 'event_data.csv'),
+      '--data-dir',
+      join(root, 'data'),
+      '--base-url',
+      daemon.url,
     ]
     const first = await run('import', file, ...words)
     t.match(first, { exitCode: 0, err: /4 events sent/ })

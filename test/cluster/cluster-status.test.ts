@@ -22,10 +22,18 @@ function events(...states: readonly (StreamState | null)[]): ClusterView['events
 
 function node(host: string, changes: Partial<NodeReport> = {}): NodeReport {
   return {
-    ...{ partition: 0, partitions: [0] },
-    ...{ host, replica: `${host}0123456789`, places: {}, waiting: 0, unsent: 0, control: 7 },
-    ...{ position: { incarnation: 'a', sequence: 100 }, troubles: [] },
-    ...{ warehouse: null, isCopying: false },
+    partition: 0,
+    partitions: [0],
+    host,
+    replica: `${host}0123456789`,
+    places: {},
+    waiting: 0,
+    unsent: 0,
+    control: 7,
+    position: { incarnation: 'a', sequence: 100 },
+    troubles: [],
+    warehouse: null,
+    isCopying: false,
     ...changes,
   }
 }

@@ -7,7 +7,7 @@
  */
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { EventReader } from '../../src/store/events/read/event-reader.ts'
 import { onThree, areMachinesMissing as skip } from '../fixtures/cluster/three-copies.ts'
 import {
   checkFlagCase,

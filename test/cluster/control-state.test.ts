@@ -230,7 +230,10 @@ class Member {
       whole: () => copy.whole(),
     }
     return new ControlState({
-      ...{ stream, copy: writing, place: copy.place, logger },
+      stream,
+      copy: writing,
+      place: copy.place,
+      logger,
       onChange: () => {},
     })
   }

@@ -8,11 +8,11 @@ import { execFile } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { ClickHouseServer, isClickHouseMissing } from '../fixtures/clickhouse/clickhouse-server.ts'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
 import { Node } from '../fixtures/cluster/nodes.ts'
 import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
 import { eventually } from '../fixtures/timed-command.ts'
-import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/clickhouse-server.ts'
 
 const skip = areBrokersMissing === false ? isClickHouseMissing : areBrokersMissing
 const run = promisify(execFile)
@@ -31,7 +31,9 @@ interface Receipt {
 async function post({ url }: Node, path: string, body: object): Promise<unknown> {
   const headers = { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' }
   const answer = await fetch(`${url}${path}`, {
-    ...{ method: 'POST', headers, body: JSON.stringify(body) },
+    method: 'POST',
+    headers,
+    body: JSON.stringify(body),
   })
   const text = await answer.text()
   if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${text}`)

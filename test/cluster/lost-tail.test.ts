@@ -122,7 +122,8 @@ t.test('numbers that an earlier process only published are not blocks', async (t
   stream.announce({
     ...reportOf('two', feed),
     position: { incarnation: 'one', sequence: sent },
-    ...{ waiting: 0, places: { [name]: published } },
+    waiting: 0,
+    places: { [name]: published },
   })
   t.equal(edge.trimmed(), 5, 'the blocks that have these numbers now are kept')
   t.ok(await eventually(async () => stream.messages.length > sent))
@@ -152,7 +153,11 @@ t.test('a thread that starts while messages arrive reads each of them, in order'
   const own = new LosingStream()
   const channel = `feed ${Math.random()}`
   const feed = new ReplicaFeed({
-    ...{ shared: own, channel, logger, origin: null, position: 0 },
+    shared: own,
+    channel,
+    logger,
+    origin: null,
+    position: 0,
     onBlock: () => {},
   })
   t.teardown(() => feed.close())

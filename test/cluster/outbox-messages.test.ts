@@ -25,7 +25,11 @@ function openCopy(t: Test, stream: LosingStream) {
   const channel = `feed ${Math.random()}`
   const copy = { last: 0 }
   const feed = new ReplicaFeed({
-    ...{ shared: stream, channel, logger, origin: null, position: 0 },
+    shared: stream,
+    channel,
+    logger,
+    origin: null,
+    position: 0,
     onBlock: (number) => {
       copy.last = number
     },

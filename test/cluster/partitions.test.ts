@@ -45,12 +45,27 @@ function readsOf(project: number): readonly string[] {
 /** The same for requests that an empty project, or a query without parameters, answers with another status than 200. */
 function otherReadsOf(project: number): readonly string[] {
   const paths = [
-    ...['', 'secret_keys/', 'retention/', 'dashboards/', 'ingestion_warnings/', 'dropped_events/'],
-    ...['dropped_events/counts/', 'events/values/?key=n', 'sessions/property_definitions/'],
-    ...['persons/activity/', 'persons/trends/?events=[{"id":"seen"}]', 'persons/stickiness/'],
-    ...['persons/retention/', 'persons/funnel/', 'persons/path/', 'groups/?group_type_index=0'],
-    ...['feature_flags/activity/', 'feature_flags/my_flags/', 'feature_flags/local_evaluation/'],
-    ...['feature_flags/evaluation_reasons/?distinct_id=ann', 'persons/cohorts/?person_id=1'],
+    '',
+    'secret_keys/',
+    'retention/',
+    'dashboards/',
+    'ingestion_warnings/',
+    'dropped_events/',
+    'dropped_events/counts/',
+    'events/values/?key=n',
+    'sessions/property_definitions/',
+    'persons/activity/',
+    'persons/trends/?events=[{"id":"seen"}]',
+    'persons/stickiness/',
+    'persons/retention/',
+    'persons/funnel/',
+    'persons/path/',
+    'groups/?group_type_index=0',
+    'feature_flags/activity/',
+    'feature_flags/my_flags/',
+    'feature_flags/local_evaluation/',
+    'feature_flags/evaluation_reasons/?distinct_id=ann',
+    'persons/cohorts/?person_id=1',
   ]
   return paths.map((path) => `/api/projects/${project}/${path}`)
 }
@@ -74,7 +89,10 @@ async function startMachines(t: Test): Promise<Machines> {
   const brokers = await Brokers.start(t, folder)
   const node = (name: string, partitions: string): Node =>
     new Node(t, folder, name, brokers.addresses, [
-      ...['--partitions', partitions, '--cluster-copies', '1'],
+      '--partitions',
+      partitions,
+      '--cluster-copies',
+      '1',
     ])
   const holders = [node('zero', '0'), node('one', '1'), node('two', '2')] as const
   const edge = node('edge', 'none')
@@ -82,8 +100,17 @@ async function startMachines(t: Test): Promise<Machines> {
   for (const one of all) await one.start()
   for (const partition of [1, 2]) {
     const text = await command(
-      ...['project', 'create', '--name', `Of ${partition}`, '--partition', String(partition)],
-      ...['--project-key', KEYS[partition] ?? '', '--data-dir', edge.dataDir, '--json'],
+      'project',
+      'create',
+      '--name',
+      `Of ${partition}`,
+      '--partition',
+      String(partition),
+      '--project-key',
+      KEYS[partition] ?? '',
+      '--data-dir',
+      edge.dataDir,
+      '--json',
     )
     t.match(JSON.parse(text), { id: partition + 1, partition })
   }
@@ -260,8 +287,14 @@ t.test('three partitions and an edge', { skip: areBrokersMissing }, async (t) =>
     const stream = await ask(holders[0], 'GET', '/api/projects/2/events/stream/')
     t.match(stream, { status: 503, text: /does not store the events/ })
     const nobody = await run(
-      ...['project', 'create', '--name', 'Nowhere', '--partition', '9'],
-      ...['--data-dir', holders[1].dataDir],
+      'project',
+      'create',
+      '--name',
+      'Nowhere',
+      '--partition',
+      '9',
+      '--data-dir',
+      holders[1].dataDir,
     )
     t.match(nobody, {
       code: 1,
@@ -275,8 +308,15 @@ t.test('three partitions and an edge', { skip: areBrokersMissing }, async (t) =>
   })
 
   const other = await run(
-    ...['serve', '--data-dir', holders[1].dataDir, '--port', '0', '--partitions', '2'],
-    ...['--cluster', machines.brokers.addresses],
+    'serve',
+    '--data-dir',
+    holders[1].dataDir,
+    '--port',
+    '0',
+    '--partitions',
+    '2',
+    '--cluster',
+    machines.brokers.addresses,
   )
   t.match(other, { code: 1, err: /stores partition 1, not 2/ })
   const alone = await run('serve', '--data-dir', holders[0].dataDir, '--port', '0')
@@ -287,7 +327,14 @@ t.test('a single machine has no partitions', async (t) => {
   const dataDir = t.testdir({})
   await command('init', '--data-dir', dataDir)
   const made = await run(
-    ...['project', 'create', '--name', 'Other', '--partition', '1', '--data-dir', dataDir],
+    'project',
+    'create',
+    '--name',
+    'Other',
+    '--partition',
+    '1',
+    '--data-dir',
+    dataDir,
   )
   t.match(made, { code: 1, err: /is only for a cluster/ })
   const several = await run('serve', '--data-dir', dataDir, '--partitions', '0-7')

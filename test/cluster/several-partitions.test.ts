@@ -23,15 +23,27 @@ t.test('a process stores several partitions', { skip: areBrokersMissing }, async
   const brokers = await Brokers.start(t, folder)
   const node = (name: string, partitions: string): Node =>
     new Node(t, folder, name, brokers.addresses, [
-      ...['--partitions', partitions, '--cluster-copies', '1'],
+      '--partitions',
+      partitions,
+      '--cluster-copies',
+      '1',
     ])
   const [several, other] = [node('several', '0,2'), node('other', '1')]
   await several.start()
   await other.start()
   for (const partition of [1, 2]) {
     const made = await run(
-      ...['project', 'create', '--name', `Of ${partition}`, '--partition', String(partition)],
-      ...['--project-key', KEYS[partition] ?? '', '--data-dir', several.dataDir, '--json'],
+      'project',
+      'create',
+      '--name',
+      `Of ${partition}`,
+      '--partition',
+      String(partition),
+      '--project-key',
+      KEYS[partition] ?? '',
+      '--data-dir',
+      several.dataDir,
+      '--json',
     )
     t.match(made, { code: 0, out: `"partition":${partition}` })
   }
@@ -102,8 +114,15 @@ t.test('a process stores several partitions', { skip: areBrokersMissing }, async
 
   const serve = async (partitions: string): Promise<Outcome> =>
     await run(
-      ...['serve', '--data-dir', several.dataDir, '--port', '0', '--partitions', partitions],
-      ...['--cluster', brokers.addresses],
+      'serve',
+      '--data-dir',
+      several.dataDir,
+      '--port',
+      '0',
+      '--partitions',
+      partitions,
+      '--cluster',
+      brokers.addresses,
     )
   t.match(await serve('2,0'), { code: 1, err: /stores partition 0, not 2/ })
 })

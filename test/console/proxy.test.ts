@@ -63,7 +63,9 @@ t.test(
     await startProxy(t, 'nginx', nginxWords(proxy.folder, server), proxy)
 
     const window = await openWindow(browser, {
-      ...{ url: PUBLIC_URL, key: null, ignoreHTTPSErrors: true },
+      url: PUBLIC_URL,
+      key: null,
+      ignoreHTTPSErrors: true,
     })
     const { page } = window
     const { out: link } = await runCommand('login-link', '--data-dir', dataDir, ...args)
@@ -72,7 +74,7 @@ t.test(
     await page.getByRole('link', { name: 'Live' }).click()
     t.equal(page.url(), `${PUBLIC_URL}/console/p/1/live`)
     t.match(await page.context().cookies(), [
-      ...[{ name: '__Host-tenrec', secure: true, httpOnly: true, sameSite: 'Strict', path: '/' }],
+      { name: '__Host-tenrec', secure: true, httpOnly: true, sameSite: 'Strict', path: '/' },
     ])
 
     await page.getByText('Live', { exact: true }).and(page.locator('.badge')).waitFor()

@@ -6,7 +6,7 @@
 import t from 'tap'
 import { blockShares, SharedBlocks } from '../../src/base/shared-blocks.ts'
 import { LongReads } from '../../src/engine/threads/long-reads.ts'
-import { SCAN_OPEN_ROWS_MAX } from '../../src/store/warehouse/limits.ts'
+import { SCAN_OPEN_ROWS_MAX } from '../../src/store/events/limits.ts'
 import { randomEvents, START_MS } from '../fixtures/analytics/scan-comparison.ts'
 import { Differences } from '../fixtures/differences.ts'
 import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
@@ -24,7 +24,9 @@ t.test('columns of a query can be evicted once it is answered', async (t) => {
   const [of, other] = blockShares(2_000_000, 2)
   if (of === undefined || other === undefined) throw new Error('two shares')
   const threads = new LongReads({
-    ...{ kind: 'analytics', threads: threadSettings(log.dataDir), threadCount: 1 },
+    kind: 'analytics',
+    threads: threadSettings(log.dataDir),
+    threadCount: 1,
     analytics: [{ queryMsMax: 30_000, cache: of }],
     onDeath: () => undefined,
   })

@@ -34,8 +34,12 @@ class World {
   constructor(t: Test) {
     this.dataDir = t.testdir()
     const group = new ThreadGroup({
-      ...{ kind: 'writer', settings: threadSettings(this.dataDir), entry: ENTRY },
-      ...{ threadsMin: 1, threadsMax: 1, pool: { atomics: 'sync' } },
+      kind: 'writer',
+      settings: threadSettings(this.dataDir),
+      entry: ENTRY,
+      threadsMin: 1,
+      threadsMax: 1,
+      pool: { atomics: 'sync' },
       onDeath: ({ isReplaced }) => this.deaths.push(isReplaced),
     })
     t.teardown(() => group.close())

@@ -24,8 +24,13 @@ import { resultsOf, startOrganization } from '../fixtures/organization-daemon.ts
 const daemon = await startOrganization(t)
 const LOG = 'organizations/@current/audit_log/'
 const READ_ONLY = [
-  ...['funnel/', 'funnel/correlation/', 'path/', 'user_blast_radius/'],
-  ...['rehearse/', '/query/', '/query/{id}/'],
+  'funnel/',
+  'funnel/correlation/',
+  'path/',
+  'user_blast_radius/',
+  'rehearse/',
+  '/query/',
+  '/query/{id}/',
 ]
 /** Ids of objects that do not exist, so that the walk changes nothing. */
 const SEGMENTS: Readonly<Record<string, string>> = { org_id: '@current', project_id: '2' }

@@ -35,7 +35,8 @@ log.send(
 log.send(
   1,
   Array.from({ length: COMPANIES }, (_, number) => ({
-    ...{ event: '$groupidentify', distinct_id: 'p0' },
+    event: '$groupidentify',
+    distinct_id: 'p0',
     properties: { $group_type: 'company', $group_key: `c${number}`, $group_set: { plan: 'pro' } },
   })),
 )
@@ -68,7 +69,7 @@ function slowClock(t: Test, stepMs: number): void {
 t.test('the result in chunks is the same', async (t) => {
   const half = { groups: [{ properties: [PRO], rollout_percentage: 50 }] }
   const ofCompanies = {
-    ...{ aggregation_group_type_index: 0 },
+    aggregation_group_type_index: 0,
     groups: [{ properties: [{ ...PRO, type: 'group', group_type_index: 0 }] }],
   }
   const all = [

@@ -79,8 +79,14 @@ class Bench {
     const slab = isInSlab ? this.slabs.take(given.length) : null
     const body = slab === null ? given : new Uint8Array(slab.memory, 0, given.length)
     const request: CaptureRequest = {
-      ...{ kind: 'capture', method: 'POST', contentType: '', contentEncoding: '', query: name },
-      ...{ address: '', arrivedAtMs: 0, body },
+      kind: 'capture',
+      method: 'POST',
+      contentType: '',
+      contentEncoding: '',
+      query: name,
+      address: '',
+      arrivedAtMs: 0,
+      body,
     }
     const waiter = {
       isWanted: () => this.isWanted,

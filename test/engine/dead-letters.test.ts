@@ -9,9 +9,9 @@ import { loadSettings } from '../../src/config/settings.ts'
 import { startDaemon } from '../../src/daemon.ts'
 import { LogBlockWriter, ParsedEvents, seal } from '../../src/rules/capture/log-block.ts'
 import type { DeadLetterCommand, DeadLetterOutcome } from '../../src/rules/events/dead-letters.ts'
-import { DeadLetters } from '../../src/store/aside/dead-letters.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { DeadLetters } from '../../src/store/rejected/dead-letter-store.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import { send } from '../fixtures/exact-client.ts'
 import { PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
@@ -43,9 +43,9 @@ function outcomeOf(log: PersonLog, command: DeadLetterCommand): DeadLetterOutcom
 /** Leaves letters in a store that is closed. */
 async function withLetters(
   dataDir: string,
-  add: (writer: EventStoreWriter) => void,
+  add: (writer: ProcessingWriter) => void,
 ): Promise<void> {
-  const writer = new EventStoreWriter({ dataDir })
+  const writer = new ProcessingWriter({ dataDir })
   add(writer)
   writer.commit(writer.readPosition())
   await writer.close()
@@ -108,7 +108,9 @@ t.test('letters of old versions, blocks and commands are replayed', async (t) =>
   await withLetters(dataDir, (writer) => {
     const reason = 'Error: x'
     writer.addDeadLetter({
-      ...{ projectId: 1, step: 'process', reason },
+      projectId: 1,
+      step: 'process',
+      reason,
       raw: Buffer.from(textOf('old', { uuid })),
     })
     writer.addDeadLetter({ projectId: 0, step: 'read', reason, raw: bytes })

@@ -19,7 +19,7 @@ import { RememberedParts } from '../../src/engine/threads/queries/remembered-par
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
 import type { PlannedQuery } from '../../src/rules/queries/kinds.ts'
 import type { QueryShard } from '../../src/rules/queries/query-kind.ts'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { EventReader } from '../../src/store/events/read/event-reader.ts'
 import { Dice } from '../fixtures/dice.ts'
 import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
 import { webProperties, webQueries } from '../fixtures/queries/divided-web.ts'
@@ -230,7 +230,11 @@ class History {
 
   #number(distinctId: string): number | null {
     const [person] = this.log.reader.persons().list({
-      ...{ projectId: 1, distinctId, limit: 1, offset: 0, nowMs: START_MS },
+      projectId: 1,
+      distinctId,
+      limit: 1,
+      offset: 0,
+      nowMs: START_MS,
     }).results
     return person?.id ?? null
   }
@@ -385,8 +389,12 @@ t.test('answers are the same, whatever is divided and cached', async (t) => {
       for (const [name, by, query] of QUERIES) {
         const asked = { ...query, dateRange: RANGE }
         const task: QueryTask = {
-          ...{ projectId: 1, timezone: 'Europe/Berlin', nowMs: START_MS + DAYS * DAY_MS },
-          ...{ testAccountFilters: [], query: asked, format: 'json' },
+          projectId: 1,
+          timezone: 'Europe/Berlin',
+          nowMs: START_MS + DAYS * DAY_MS,
+          testAccountFilters: [],
+          query: asked,
+          format: 'json',
         }
         const fresh = toolsOf(reader)
         const everybody = { by: 'persons', index: 0, count: 1 } as const

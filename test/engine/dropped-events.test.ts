@@ -10,11 +10,11 @@ import { formatUuid } from '../../src/base/ids.ts'
 import { LOSS_REASONS, type LossReason } from '../../src/rules/capture/drop-reasons.ts'
 import type { DroppedEventView } from '../../src/rules/events/dropped-events.ts'
 import type { ErasureCriteria } from '../../src/rules/events/erasure.ts'
-import { DroppedEvents, listDropped } from '../../src/store/aside/dropped-events.ts'
-import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
+import type { EventReader } from '../../src/store/events/read/event-reader.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT } from '../../src/store/lmdb/keys.ts'
-import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { createBackup, restoreBackup } from '../../src/store/maintenance/backup/backups.ts'
+import { DroppedEvents, listDropped } from '../../src/store/rejected/dropped-events.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
 import { closeConnections, postJson } from '../fixtures/exact-client.ts'
@@ -348,14 +348,20 @@ t.test('records survive kills, the command line reads them, and a backup holds t
   }
   await look(...where)
   await createBackup({
-    ...{ dataDir, folder: `${folder}/backups`, nowMs: Date.now(), keep: null },
+    dataDir,
+    folder: `${folder}/backups`,
+    nowMs: Date.now(),
+    keep: null,
     onProgress: () => undefined,
   })
   await daemon.stop()
   await look(...where)
   await restoreBackup({
-    ...{ folder: `${folder}/backups`, name: null, dataDir: `${folder}/restored` },
-    ...{ isForced: false, onProgress: () => undefined },
+    folder: `${folder}/backups`,
+    name: null,
+    dataDir: `${folder}/restored`,
+    isForced: false,
+    onProgress: () => undefined,
   })
   await look('--data-dir', `${folder}/restored`)
   for (const words of [

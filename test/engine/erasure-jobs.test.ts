@@ -6,9 +6,9 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { newJob } from '../../src/rules/events/erasure-job.ts'
-import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
-import { StoredSegments } from '../../src/store/warehouse/read/segment-texts.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { StoredSegments } from '../../src/store/events/read/segment-texts.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
+import { verifyStore } from '../../src/store/maintenance/verify/verify-store.ts'
 import { runCommand } from '../fixtures/command-line.ts'
 import { eventInput, openReader, uuidOf } from '../fixtures/stored-events.ts'
 
@@ -18,8 +18,8 @@ t.test('a job continues where it stopped, and counts the erased events', async (
   let now = 0
   // Time passes so fast that one call does one step.
   const clock = { now: () => 0, monotonic: () => (now += 60) }
-  const open = (): EventStoreWriter =>
-    new EventStoreWriter({ dataDir, clock, segmentRowsTarget: 50 })
+  const open = (): ProcessingWriter =>
+    new ProcessingWriter({ dataDir, clock, segmentRowsTarget: 50 })
   let writer = open()
   for (let part = 0; part < 4; part++) {
     for (let index = 0; index < 50; index++) {
@@ -89,8 +89,8 @@ t.test(
   async (t) => {
     const dataDir = join(t.testdir({}), 'data')
     t.match(await runCommand('init', '--data-dir', dataDir), { exitCode: 0 })
-    const open = (hasCopies: boolean): EventStoreWriter =>
-      new EventStoreWriter({ dataDir, hasCopies })
+    const open = (hasCopies: boolean): ProcessingWriter =>
+      new ProcessingWriter({ dataDir, hasCopies })
     let writer = open(true)
     const order = (through: number) => ({
       origin: 'person' as const,

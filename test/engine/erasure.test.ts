@@ -10,10 +10,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
 import type { ErasureCriteria, ErasureReceipt } from '../../src/rules/events/erasure.ts'
-import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
+import type { EventReader } from '../../src/store/events/read/event-reader.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES } from '../../src/store/lmdb/keys.ts'
-import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { verifyStore } from '../../src/store/maintenance/verify/verify-store.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import {
   PROJECT_KEY,

@@ -10,7 +10,7 @@ import { KeptAnswers } from '../../src/engine/threads/queries/kept-answers.ts'
 import { PieceCounts } from '../../src/engine/threads/queries/query-parts.ts'
 import { type QueryTask, runQuery } from '../../src/engine/threads/queries/query-tasks.ts'
 import { RememberedParts } from '../../src/engine/threads/queries/remembered-parts.ts'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { EventReader } from '../../src/store/events/read/event-reader.ts'
 import { Dice } from '../fixtures/dice.ts'
 import { Differences } from '../fixtures/differences.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
@@ -20,8 +20,12 @@ const NOW_MS = Date.UTC(2024, 0, 10, 12, 5)
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 const FACTS = {
-  ...{ projectId: 1, testAccountFilters: [], pathCleaningFilters: [], channelTypeRules: [] },
-  ...{ timezone: 'UTC', nowMs: NOW_MS },
+  projectId: 1,
+  testAccountFilters: [],
+  pathCleaningFilters: [],
+  channelTypeRules: [],
+  timezone: 'UTC',
+  nowMs: NOW_MS,
 }
 const TRENDS = { kind: 'TrendsQuery', series: [{ kind: 'EventsNode', event: 'view' }] }
 const TASK: QueryTask = { ...FACTS, query: TRENDS, format: 'json' }
@@ -43,7 +47,8 @@ function toolsOf(reader: EventReader): LongTools {
 function viewsAt(t: Test, times: readonly number[]): LongTools {
   const log = new PersonLog(t, t.testdir())
   const at = (timeMs: number) => ({
-    ...{ event: 'view', distinct_id: 'ann' },
+    event: 'view',
+    distinct_id: 'ann',
     timestamp: new Date(timeMs).toISOString(),
   })
   log.send(1, times.map(at))

@@ -15,9 +15,9 @@ import type { ProjectDirectory } from '../../src/rules/access/project-directory.
 import { acceptCapture, type CaptureRequest } from '../../src/rules/capture/accept.ts'
 import { LogBlockWriter, seal } from '../../src/rules/capture/log-block.ts'
 import { Scanner } from '../../src/rules/capture/scanner/scanner.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES } from '../../src/store/lmdb/keys.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { Differences } from '../fixtures/differences.ts'
 import { runsOf } from '../fixtures/random-depth.ts'
 import { randomBody, tellingEvent } from '../fixtures/random-events.ts'
@@ -123,8 +123,11 @@ async function process(
   const outbox = new BoundedOutbox()
   const listener = outbox.subscribe(1_000_000)
   const told: string[] = []
-  const store = new EventStoreWriter({
-    ...{ dataDir, outbox, isFlushDeferred: true, segmentRowsTarget: 700 },
+  const store = new ProcessingWriter({
+    dataDir,
+    outbox,
+    isFlushDeferred: true,
+    segmentRowsTarget: 700,
   })
   const onDamage = (error: Error): void => {
     throw error

@@ -70,7 +70,11 @@ async function startFront(t: Test, budgetBytesMax: number) {
     t,
     (server, budget) => {
       const routes = captureRoutes({
-        ...{ clock: SYSTEM_CLOCK, pool, groupCommit, directory, budget },
+        clock: SYSTEM_CLOCK,
+        pool,
+        groupCommit,
+        directory,
+        budget,
         shares: new FairShares({
           clock: SYSTEM_CLOCK,
           settings: { processingLagMsMax: 30_000, backlogBytesMax: 4 * 1024 ** 3 },
@@ -78,8 +82,10 @@ async function startFront(t: Test, budgetBytesMax: number) {
         }),
         addresses: { of: (peer) => peer },
         limits: { isReached: () => false },
-        ...{ bodyBytesMax: 20 * MIB, decodedBytesMax: 20 * MIB },
-        ...{ isForwardedForTrusted: false, isGetCaptureEnabled: false },
+        bodyBytesMax: 20 * MIB,
+        decodedBytesMax: 20 * MIB,
+        isForwardedForTrusted: false,
+        isGetCaptureEnabled: false,
         refusal: () => null,
         onAccepted: () => {},
       })
@@ -111,8 +117,19 @@ interface Body {
 }
 
 const WAYS = [
-  ...['plain', 'plain', 'gzip', 'gzip', 'chunked', 'parsed', 'recording'],
-  ...['wrong key', 'no JSON', 'leaves', 'leaves late', 'exit', 'throw'],
+  'plain',
+  'plain',
+  'gzip',
+  'gzip',
+  'chunked',
+  'parsed',
+  'recording',
+  'wrong key',
+  'no JSON',
+  'leaves',
+  'leaves late',
+  'exit',
+  'throw',
 ] as const
 
 function makeBody(client: number, body: number, way: Body['way'], eventCount: number): Body {
@@ -185,8 +202,17 @@ function readLog(dataDir: string, t: Test): ReadonlyMap<string, string> {
 }
 
 const STATUSES: Readonly<Record<Body['way'], number>> = {
-  ...{ plain: 200, gzip: 200, chunked: 200, parsed: 200, leaves: 0, 'leaves late': 0 },
-  ...{ recording: 200, 'wrong key': 401, 'no JSON': 400, exit: 503, throw: 503 },
+  plain: 200,
+  gzip: 200,
+  chunked: 200,
+  parsed: 200,
+  leaves: 0,
+  'leaves late': 0,
+  recording: 200,
+  'wrong key': 401,
+  'no JSON': 400,
+  exit: 503,
+  throw: 503,
 }
 
 for (const budgetBytesMax of [400 * MIB, 60 * MIB]) {

@@ -15,8 +15,12 @@ const MIB = 1024 * 1024
 t.test('the log is small again after a rush, including waiting blocks', async (t) => {
   const dataDir = t.testdir()
   const pool = new WorkerPool({
-    ...{ threads: threadSettings(dataDir), workerThreads: 1, analyticsThreads: 1 },
-    ...{ queryMsMax: 1000, shrinkLogEveryMs: 200, onDeath: ({ cause }) => t.fail(String(cause)) },
+    threads: threadSettings(dataDir),
+    workerThreads: 1,
+    analyticsThreads: 1,
+    queryMsMax: 1000,
+    shrinkLogEveryMs: 200,
+    onDeath: ({ cause }) => t.fail(String(cause)),
   })
   t.teardown(() => pool.close())
   const append = async (name: string, padBytes: number, trimThrough: number): Promise<void> => {

@@ -28,12 +28,20 @@ t.test('points are the counts of each minute, and the newest point continues', a
   totals.decisions = 4
   t.strictSame(history.points(MINUTE_MS + 1), [
     {
-      ...{ at: '1970-01-01T00:00:00.000Z', accepted: 20, processed: 0, decisions: 0 },
-      ...{ p50_ms: 1, p99_ms: 9.82 },
+      at: '1970-01-01T00:00:00.000Z',
+      accepted: 20,
+      processed: 0,
+      decisions: 0,
+      p50_ms: 1,
+      p99_ms: 9.82,
     },
     {
-      ...{ at: '1970-01-01T00:01:00.000Z', accepted: 0, processed: 0, decisions: 3 },
-      ...{ p50_ms: null, p99_ms: null },
+      at: '1970-01-01T00:01:00.000Z',
+      accepted: 0,
+      processed: 0,
+      decisions: 3,
+      p50_ms: null,
+      p99_ms: null,
     },
   ])
   for (let minute = 2; minute < RATE_MINUTES_MAX + 2; minute++) history.note(minute * MINUTE_MS, 0)

@@ -130,7 +130,9 @@ t.test('parts by persons are computed again for persons with newer events', asyn
     looksAtPersons: false,
   }
   const shard = {
-    ...{ context: { projectId: 1, nowMs: START_MS }, scanner, part: null },
+    context: { projectId: 1, nowMs: START_MS },
+    scanner,
+    part: null,
   } as unknown as QueryShard
   const planned = { kind, plan: {} } satisfies PlannedQuery
   const ask = (): unknown => parts.again(planned, shard)
@@ -160,7 +162,8 @@ t.test('evicted small parts make room for large ones', async (t) => {
   const parts = new RememberedParts()
   const kind = { dividedBy: 'segments' } as unknown as AnyQueryKind
   const shard = {
-    ...{ context: { projectId: 1 }, part: null },
+    context: { projectId: 1 },
+    part: null,
     scanner: {
       known: () => ({ through: 1, version: '1', moves: 0 }),
       extent: () => ({ lastPerson: 3 }),

@@ -6,7 +6,7 @@
 import t, { type Test } from 'tap'
 import { type RetentionRules, rulesAt } from '../../src/rules/events/erasure.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
-import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
+import { verifyStore } from '../../src/store/maintenance/verify/verify-store.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
 import {
@@ -137,8 +137,15 @@ t.test('the rules of a project are stored, previewed and applied', async (t) => 
   t.match(run, { status: 202, body: { id: 1, origin: 'retention', requested_by: /@/ } })
   t.match(await untilDone(daemon, 1), { events_removed: 6, criteria: { event: null } })
   t.strictSame([...(await remaining(daemon))].sort(), [
-    ...['buy 100', 'buy 2', 'buy 20', 'buy 40', 'buy 400'],
-    ...['log 2', 'view 2', 'view 20', 'view 40'],
+    'buy 100',
+    'buy 2',
+    'buy 20',
+    'buy 40',
+    'buy 400',
+    'log 2',
+    'view 2',
+    'view 20',
+    'view 40',
   ])
   t.match(await daemon.api('POST', 'retention/run/'), { status: 200, body: { events: 0 } })
   t.match((await daemon.api('GET', 'erasures/')).body, { count: 1 })

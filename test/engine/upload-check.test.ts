@@ -135,8 +135,14 @@ t.test('a block that is larger than a slab gets its own memory', async (t) => {
   const events = Array.from({ length: 700_000 }, () => '{"distinct_id":1}').join(',')
   const body = Buffer.from(`{"api_key":"${KEY}","batch":[${events}]}`)
   const request: CaptureRequest = {
-    ...{ kind: 'engage', method: 'POST', contentType: '', contentEncoding: '', query: '' },
-    ...{ address: '', arrivedAtMs: 1.7e12, body: new Uint8Array(SLAB, 0, body.length) },
+    kind: 'engage',
+    method: 'POST',
+    contentType: '',
+    contentEncoding: '',
+    query: '',
+    address: '',
+    arrivedAtMs: 1.7e12,
+    body: new Uint8Array(SLAB, 0, body.length),
   }
   const check = (): CheckResult => {
     new Uint8Array(SLAB).set(body)

@@ -9,9 +9,9 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { openProcessor } from '../../src/engine/processor/open-processor.ts'
-import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
+import { verifyStore } from '../../src/store/maintenance/verify/verify-store.ts'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
 import { readEvents, untilVisible } from '../fixtures/event-pages.ts'
 import { type Answer, closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'
@@ -174,7 +174,7 @@ class Store {
 const STEPS: readonly Step[] = [
   {
     name: 'merges of persons, and events',
-    killedAt: 'EventStoreWriter before',
+    killedAt: 'ProcessingWriter before',
     act: (store) => {
       const merges = Array.from({ length: LATE_EVENTS }, (_, index) => ({
         ...eventOf(EVENTS + index),
@@ -191,7 +191,7 @@ const STEPS: readonly Step[] = [
   },
   {
     name: 'the split of a person',
-    killedAt: 'EventStoreWriter after',
+    killedAt: 'ProcessingWriter after',
     act: async (store) => {
       const path = `persons/${await store.idOf('p1')}/split/`
       return store.ask('POST', path, { main_distinct_id: 'p1' })
@@ -225,8 +225,13 @@ async function contents(store: Store) {
   return {
     events: events.map(({ id, uuid, event, distinct_id, timestamp, properties, person_id }) =>
       JSON.stringify([
-        ...[id, uuid, event, distinct_id, timestamp],
-        ...[Object.entries(properties).sort(), names.get(person_id) ?? 'nobody'],
+        id,
+        uuid,
+        event,
+        distinct_id,
+        timestamp,
+        Object.entries(properties).sort(),
+        names.get(person_id) ?? 'nobody',
       ]),
     ),
     persons: persons

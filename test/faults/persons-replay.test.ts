@@ -12,9 +12,9 @@ import t from 'tap'
 import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
 import { readProcessedPosition } from '../../src/store/directory/data-dir.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { WRITER_CACHE_BYTES_MAX } from '../../src/store/identity/limits.ts'
 import { LogReader } from '../../src/store/log/event-log.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import {
   PersonLog,
   personDigest,
@@ -108,7 +108,7 @@ async function replay(
     throw error
   }
   const settings = threadSettings(to)
-  const store = new EventStoreWriter({ dataDir: to, onDamage, personCacheBytesMax })
+  const store = new ProcessingWriter({ dataDir: to, onDamage, personCacheBytesMax })
   const log = new LogReader(settings)
   const processor = new LogProcessor({ settings, log, store, onDamage, commitEvents })
   processor.run(3_600_000)

@@ -7,9 +7,9 @@
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
 import { ENDS_ALONE_MAX } from '../../src/engine/processor/limits.ts'
-import { readDeadLetters } from '../../src/store/aside/dead-letters.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES } from '../../src/store/lmdb/keys.ts'
+import { readDeadLetters } from '../../src/store/rejected/dead-letter-store.ts'
 import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
 import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 
@@ -33,7 +33,7 @@ t.test(
     const script = `
     const { openProcessor } = await import(${sourceText('engine/processor/open-processor')})
     const { ProcessingAttempts } = await import(${sourceText('engine/processor/processing-attempts')})
-    const { SegmentEncoder } = await import(${sourceText('store/warehouse/format/segment-encoder')})
+    const { SegmentEncoder } = await import(${sourceText('store/events/format/segment-encoder')})
     const { encode } = SegmentEncoder.prototype
     SegmentEncoder.prototype.encode = function (...given) {
       if (given[2].names.values.includes('event ${POISON}')) process.kill(process.pid, 'SIGKILL')

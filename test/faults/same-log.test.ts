@@ -12,8 +12,8 @@ import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
 import type { DeadLetterCommand } from '../../src/rules/events/dead-letters.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
 import { readProcessedPosition } from '../../src/store/directory/data-dir.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { LogReader } from '../../src/store/log/event-log.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { Dice } from '../fixtures/dice.ts'
 import { PersonLog, type SentEvent, threadSettings } from '../fixtures/persons/person-log.ts'
 import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
@@ -150,8 +150,11 @@ async function follow(
   }
   const settings = threadSettings(to)
   const { commitEvents, budgetMs, personCacheBytesMax, isLazy } = pace
-  const store = new EventStoreWriter({
-    ...{ dataDir: to, onDamage, segmentRowsTarget: 64, tableMax: 50 },
+  const store = new ProcessingWriter({
+    dataDir: to,
+    onDamage,
+    segmentRowsTarget: 64,
+    tableEntriesMax: 50,
     ...(personCacheBytesMax === undefined ? {} : { personCacheBytesMax }),
   })
   const log = new LogReader(settings)

@@ -112,7 +112,9 @@ const BOMBS: Readonly<Record<string, Bomb>> = {
     codes: ['missing_api_key'],
   },
   'an upload that the front could take': {
-    ...{ count: 50, path: '/e/', body: filled('[', '{}', ']', 120 * 1024) },
+    count: 50,
+    path: '/e/',
+    body: filled('[', '{}', ']', 120 * 1024),
     codes: ['missing_api_key'],
   },
   'a flag request': {

@@ -42,7 +42,7 @@ import { parseMetrics, readMetric, sumMetric } from '../../bench/metrics.ts'
 import { parseCpuSeconds, parseMemory } from '../../bench/proc.ts'
 import { type BenchResult, documentText, figureTable, judge } from '../../bench/report.ts'
 import { median, Samples } from '../../bench/samples.ts'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { EventReader } from '../../src/store/events/read/event-reader.ts'
 import { Differences } from '../fixtures/differences.ts'
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/

@@ -48,7 +48,7 @@ import { PERSON_MODES, WARNING_TYPES } from '../../src/rules/capture/types.ts'
 import { propertyTest } from '../../src/rules/filters/property-filter.ts'
 import { expandProperties } from '../../src/rules/persons/automatic-properties.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
-import { SCAN_ROWS_MAX } from '../../src/store/warehouse/limits.ts'
+import { SCAN_ROWS_MAX } from '../../src/store/events/limits.ts'
 
 const MACHINE = { coreCount: 4, isTerminal: false }
 /** Variables that are not settings. The last one is the misspelling in a quoted message. */

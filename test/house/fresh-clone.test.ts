@@ -6,7 +6,7 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { basename, dirname, join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import t from 'tap'
 import { BENCHES } from '../../bench/benches.ts'
 
@@ -33,7 +33,8 @@ console.log('added some packages')
 function run(folder: string, command: string, words: readonly string[]) {
   const { NODE_OPTIONS: _, NODE_V8_COVERAGE: __, ...own } = process.env
   const environment = {
-    ...{ ...own, npm_execpath: join(folder, 'npm/npm.js') },
+    ...own,
+    npm_execpath: join(folder, 'npm/npm.js'),
     PACKAGES: resolve('node_modules'),
   }
   return spawnSync(command, words, { cwd: folder, env: environment, encoding: 'utf8' })
@@ -54,7 +55,9 @@ t.test('serving needs few packages, and no tool among them', async (t) => {
     '--loglevel=notice',
   ]
   const answer = execFileSync('npm', words, {
-    ...{ cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] },
+    cwd: folder,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
   })
   const count = Number(/^added (\d+) packages/m.exec(answer)?.[1])
   t.ok(count > 10 && count <= PACKAGES_MAX, answer)
@@ -88,12 +91,9 @@ t.test(
     }
     cpSync('src/console', join(folder, 'src/console'), { recursive: true })
     writeFileSync(join(folder, 'bench/run.ts'), 'export {}\n')
-    for (const entry of ['main', 'thread', 'warehouse/sink', 'warehouse/door']) {
+    for (const entry of ['main', 'thread', 'clickhouse/copy-thread', 'clickhouse/query-thread']) {
       mkdirSync(join(folder, 'src', dirname(entry)), { recursive: true })
-      writeFileSync(
-        join(folder, `src/${entry}.ts`),
-        `export const ${basename(entry)}: number = 42\n`,
-      )
+      writeFileSync(join(folder, `src/${entry}.ts`), 'export const answer: number = 42\n')
     }
     // A script, whatever the package is.
     writeFileSync(join(folder, 'npm/npm.js'), NPM)
@@ -112,7 +112,7 @@ t.test(
       'tenrec: installing the packages of package-lock.json\ntenrec: building\n',
       'nothing else is printed',
     )
-    t.match(readFileSync(join(folder, 'dist/main.js'), 'utf8'), 'main = 42')
+    t.match(readFileSync(join(folder, 'dist/main.js'), 'utf8'), 'answer = 42')
     t.equal(prepare(), '')
     t.strictSame(asked(), ['ci --workspaces=false'])
     t.equal(

@@ -19,12 +19,12 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   ports: ['base', 'rules'],
   store: ['base', 'rules', 'config', 'ports'],
   engine: ['base', 'rules', 'config', 'ports', 'store'],
-  warehouse: ['base', 'rules', 'config', 'ports', 'store'],
+  clickhouse: ['base', 'rules', 'config', 'ports', 'store'],
   cluster: ['base', 'rules', 'config', 'ports', 'store', 'engine'],
-  'thread.ts': ['base', 'rules', 'config', 'ports', 'store', 'engine', 'warehouse', 'cluster'],
+  'thread.ts': ['base', 'rules', 'config', 'ports', 'store', 'engine', 'clickhouse', 'cluster'],
   http: ['base', 'rules', 'config', 'store', 'engine'],
-  'daemon.ts': ['base', 'rules', 'config', 'store', 'engine', 'cluster', 'http', 'warehouse'],
-  cli: ['base', 'rules', 'config', 'store', 'engine', 'warehouse', 'cluster', 'http', 'daemon.ts'],
+  'daemon.ts': ['base', 'rules', 'config', 'store', 'engine', 'cluster', 'http', 'clickhouse'],
+  cli: ['base', 'rules', 'config', 'store', 'engine', 'clickhouse', 'cluster', 'http', 'daemon.ts'],
   'main.ts': ['base', 'cli'],
   // Runs before the program, in the single executable.
   executable: ['base'],
@@ -293,6 +293,24 @@ function declaredNames(statement: ts.Statement): readonly string[] {
 
 t.test('every exported name has a doc comment', async (t) => {
   t.strictSame(PRODUCT.flatMap(undocumentedExports), [])
+})
+
+/** Returns the literals that are spread into a literal of their kind, or into the arguments of a call. */
+function spreadLiterals(file: SourceFile): readonly string[] {
+  const offences: string[] = []
+  visit(file.tree, (node) => {
+    if (!ts.isSpreadAssignment(node) && !ts.isSpreadElement(node)) return
+    const { expression } = node
+    const isLiteral = ts.isSpreadAssignment(node)
+      ? ts.isObjectLiteralExpression(expression)
+      : ts.isArrayLiteralExpression(expression)
+    if (isLiteral) offences.push(at(file, node, 'is spread: write its members instead'))
+  })
+  return offences
+}
+
+t.test('no literal is spread into another', async (t) => {
+  t.strictSame(SOURCES.flatMap(spreadLiterals), [])
 })
 
 t.test('exports are named, and no file only re-exports those of others', async (t) => {

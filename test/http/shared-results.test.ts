@@ -19,7 +19,11 @@ import { type Insight, NEW_DASHBOARD, NEW_INSIGHT } from '../../src/rules/saved/
 import { shownDashboard, shownInsight, shownShared } from '../../src/rules/saved/shown-text.ts'
 
 const SAVED = {
-  ...{ projectId: 1, isDeleted: false, createdById: 1, createdAtMs: 0, updatedAtMs: 0 },
+  projectId: 1,
+  isDeleted: false,
+  createdById: 1,
+  createdAtMs: 0,
+  updatedAtMs: 0,
   sharing: null,
 }
 const SHOWING = { userById: () => null, timezoneOf: () => 'UTC' }

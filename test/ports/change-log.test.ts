@@ -18,8 +18,15 @@ import { catalogueLines } from '../fixtures/catalogue-lines.ts'
 const ENTRY: AuditEntry = {
   atMs: 1,
   source: 'command_line',
-  ...{ userId: null, keyId: null, account: 'ann', address: '', projectId: null },
-  ...{ method: '', route: 'tenrec test', objectId: null, status: 0 },
+  userId: null,
+  keyId: null,
+  account: 'ann',
+  address: '',
+  projectId: null,
+  method: '',
+  route: 'tenrec test',
+  objectId: null,
+  status: 0,
 }
 
 interface Copies {

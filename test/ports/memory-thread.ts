@@ -7,8 +7,8 @@ import { BoundedOutbox } from '../../src/engine/processor/bounded-outbox.ts'
 import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
 import { taskRunner } from '../../src/engine/threads/run-task.ts'
 import type { ThreadSettings } from '../../src/engine/threads/tasks.ts'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { EventReader } from '../../src/store/events/read/event-reader.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { MemoryLog, SharedBlocks } from './memory-log.ts'
 import { MemoryWarehouse, MemoryWarehouseWriter } from './memory-warehouse.ts'
 
@@ -32,7 +32,7 @@ export default taskRunner(workerData as ThreadSettings, {
     const onDamage = (error: Error): void => damage.report(error)
     const events = new MemoryWarehouseWriter(new SharedBlocks(memory.events))
     const { dataDir } = settings
-    const store = new EventStoreWriter({ dataDir, onDamage, warehouse: events, outbox })
+    const store = new ProcessingWriter({ dataDir, onDamage, warehouse: events, outbox })
     return new LogProcessor({ settings, log: new MemoryLog(memory.log), store, onDamage })
   },
   log: () => new MemoryLog(memory.log),

@@ -20,7 +20,7 @@ import type { NormalisedEvent, PersonMode } from '../../src/rules/capture/types.
 import type { ErasureTarget } from '../../src/rules/events/erasure-job.ts'
 import type { EventListQuery, EventRows, EventView } from '../../src/rules/events/event-queries.ts'
 import { expandProperties } from '../../src/rules/persons/automatic-properties.ts'
-import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import type { EventReader } from '../../src/store/events/read/event-reader.ts'
 import { MemoryScanner } from '../fixtures/analytics/memory-scanner.ts'
 import type { SharedBlocks } from './memory-log.ts'
 
@@ -199,8 +199,11 @@ export class MemoryWarehouse implements Warehouse {
           .filter((row) => row.projectId === projectId)
           .map(({ event }) => ({ ...event, timeMs: event.timestampMs })),
         persons: persons.list(list).results.map((person) => ({
-          ...{ number: person.id, uuid: person.uuid, properties: person.properties },
-          ...{ createdMs: Date.parse(person.created_at), distinctIds: person.distinct_ids },
+          number: person.id,
+          uuid: person.uuid,
+          properties: person.properties,
+          createdMs: Date.parse(person.created_at),
+          distinctIds: person.distinct_ids,
         })),
       })
       made.push(scanner)

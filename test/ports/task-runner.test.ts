@@ -51,12 +51,22 @@ function distant(t: Test) {
   const control = () => 0
   const hurry = () => {}
   const holder = new HolderService({
-    ...{ messages, pool, stored: () => stored, control, hurry, partition: 0 },
+    messages,
+    pool,
+    stored: () => stored,
+    control,
+    hurry,
+    partition: 0,
   })
   holder.serve(true)
   const edge = new Edge({
-    ...{ messages, pool, control, folder, held: null },
-    ...{ partitionOf: () => 0, onDefinitions: () => {} },
+    messages,
+    pool,
+    control,
+    folder,
+    held: null,
+    partitionOf: () => 0,
+    onDefinitions: () => {},
   })
   t.teardown(async () => {
     edge.close()

@@ -11,11 +11,11 @@ import {
 import { newJob } from '../../src/rules/events/erasure-job.ts'
 import type { EventListQuery, EventView } from '../../src/rules/events/event-queries.ts'
 import { applyEvent } from '../../src/rules/persons/apply-event.ts'
-import type { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import type { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 
 /** Creates an empty store with the warehouse under test, and opens its reading end. Both close with the test. */
 export type WarehouseMaker = (t: Test) => {
-  readonly store: EventStoreWriter
+  readonly store: ProcessingWriter
   readonly open: () => Warehouse
 }
 
@@ -36,10 +36,13 @@ function uuidOf(number: number): string {
 }
 
 /** Adds an event as processing does. Returns false if it is a duplicate. */
-function add(store: EventStoreWriter, number: number, sent: Sent): boolean {
+function add(store: ProcessingWriter, number: number, sent: Sent): boolean {
   const { name, who, projectId = 1, second = number, plan, isServerUuid = false } = sent
   const event = {
-    ...{ name, distinctId: who, timestampMs: START_MS + second * 1000, elementsChain: '' },
+    name,
+    distinctId: who,
+    timestampMs: START_MS + second * 1000,
+    elementsChain: '',
     properties: plan === undefined ? {} : { plan },
     isPersonless: false,
   }
@@ -67,7 +70,12 @@ function namesOf(rows: readonly EventView[]): readonly string[] {
 
 function scan(warehouse: Warehouse, request: Partial<EventScanRequest> = {}): EventColumns {
   return warehouse.scanner(NO_LIMITS).scan({
-    ...{ projectId: 1, fromMs: 0, toMs: 8e15, filter: null, values: [], persons: null },
+    projectId: 1,
+    fromMs: 0,
+    toMs: 8e15,
+    filter: null,
+    values: [],
+    persons: null,
     series: [{ names: null, filter: null, steps: [] }],
     nowMs: START_MS,
     ...request,
@@ -207,7 +215,8 @@ export function warehouseContract(t: Test, name: string, make: WarehouseMaker): 
       ...({ ids: null, oldestThrough: 1, through: 4, origin: 'request', requestedBy: '' } as const),
       rules: [{ event: 'a', afterMs: START_MS + 3000, beforeMs: null }],
       criteria: { event: 'a', afterMs: null, beforeMs: null, distinctId: null, personId: null },
-      ...{ requestedAt: new Date(START_MS).toISOString(), arrivedThroughMs: null },
+      requestedAt: new Date(START_MS).toISOString(),
+      arrivedThroughMs: null,
     }
     store.persons(1).addJob(newJob(order))
     store.commit(2)

@@ -4,8 +4,8 @@
  * @lane quick
  */
 import t from 'tap'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { EventReader } from '../../src/store/events/read/event-reader.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { SharedBlocks } from './memory-log.ts'
 import { MemoryWarehouse, MemoryWarehouseWriter } from './memory-warehouse.ts'
 import { type WarehouseMaker, warehouseContract } from './warehouse-contract.ts'
@@ -15,7 +15,7 @@ function maker(isInMemory: boolean): WarehouseMaker {
     const dataDir = t.testdir()
     const shared = new SharedBlocks()
     const warehouse = new MemoryWarehouseWriter(shared)
-    const store = new EventStoreWriter({ dataDir, ...(isInMemory ? { warehouse } : {}) })
+    const store = new ProcessingWriter({ dataDir, ...(isInMemory ? { warehouse } : {}) })
     t.teardown(() => store.close())
     const open = () => {
       const reader = new EventReader({ dataDir })

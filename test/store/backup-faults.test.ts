@@ -17,22 +17,22 @@ import {
 import { join } from 'node:path'
 import t from 'tap'
 import { OperatorError } from '../../src/base/errors.ts'
+import { ProjectStore } from '../../src/store/catalog/project-store.ts'
+import { DataDir, FORMAT_VERSION, readFormat } from '../../src/store/directory/data-dir.ts'
+import { Environment } from '../../src/store/lmdb/environment.ts'
 import {
   type BackupResult,
   createBackup,
   restoreBackup,
-} from '../../src/store/care/backup/backups.ts'
+} from '../../src/store/maintenance/backup/backups.ts'
 import {
   backupNames,
   chunkPath,
   encodeManifest,
   manifestPath,
   readManifest,
-} from '../../src/store/care/backup/manifest.ts'
-import { MIGRATIONS, type Migration } from '../../src/store/care/migrations.ts'
-import { ProjectStore } from '../../src/store/catalog/project-store.ts'
-import { DataDir, FORMAT_VERSION, readFormat } from '../../src/store/directory/data-dir.ts'
-import { Environment } from '../../src/store/lmdb/environment.ts'
+} from '../../src/store/maintenance/backup/manifest.ts'
+import { MIGRATIONS, type Migration } from '../../src/store/maintenance/migrations.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import { refusal } from '../fixtures/refusal.ts'
 import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
@@ -135,7 +135,7 @@ t.test('a killed backup does not count, and the next backup completes it', async
   const [data, folder] = [join(root, 'data'), join(root, 'backups')]
   const values = await largeStore(data)
   const script = `
-    import { createBackup } from ${sourceText('store/care/backup/backups')}
+    import { createBackup } from ${sourceText('store/maintenance/backup/backups')}
     const onProgress = (bytes) => {
       if (bytes > ${(VALUES / 2) * MIB}) process.kill(process.pid, 'SIGKILL')
     }

@@ -8,11 +8,15 @@ import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
-import { backupNames, encodeManifest, readManifest } from '../../src/store/care/backup/manifest.ts'
-import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
+import { createBackup, restoreBackup } from '../../src/store/maintenance/backup/backups.ts'
+import {
+  backupNames,
+  encodeManifest,
+  readManifest,
+} from '../../src/store/maintenance/backup/manifest.ts'
+import { verifyStore } from '../../src/store/maintenance/verify/verify-store.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { Differences } from '../fixtures/differences.ts'
 import { EventLedger, seededRandom } from '../fixtures/event-ledger.ts'

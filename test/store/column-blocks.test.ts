@@ -7,13 +7,18 @@ import t, { type Test } from 'tap'
 import type { JsonObject } from '../../src/base/json.ts'
 import { EventRecogniser } from '../../src/rules/capture/kernel/recognise.ts'
 import type { ColumnBlock, EventContext } from '../../src/rules/capture/types.ts'
-import { SegmentBuilder } from '../../src/store/warehouse/format/segment-builder.ts'
-import { SegmentEncoder } from '../../src/store/warehouse/format/segment-encoder.ts'
+import { SegmentBuilder } from '../../src/store/events/format/segment-builder.ts'
+import { SegmentEncoder } from '../../src/store/events/format/segment-encoder.ts'
 
 const NOW_MS = Date.UTC(2024, 0, 15, 12)
 const CONTEXT: EventContext = {
-  ...{ arrivedAtMs: NOW_MS, sentAtMs: null, isSentAtInvalid: false, ip: '', isHistorical: false },
-  ...{ isIpAnonymized: false, propertiesBytesMax: 100_000 },
+  arrivedAtMs: NOW_MS,
+  sentAtMs: null,
+  isSentAtInvalid: false,
+  ip: '',
+  isHistorical: false,
+  isIpAnonymized: false,
+  propertiesBytesMax: 100_000,
 }
 const UUID = new Uint8Array(16).fill(1)
 

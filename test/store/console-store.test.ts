@@ -5,12 +5,12 @@
  */
 import { join } from 'node:path'
 import t from 'tap'
-import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
-import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { OrganizationStore, ProjectDirectory } from '../../src/store/catalog/organization-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, FLAGS_TABLES } from '../../src/store/lmdb/keys.ts'
+import { createBackup, restoreBackup } from '../../src/store/maintenance/backup/backups.ts'
+import { verifyStore } from '../../src/store/maintenance/verify/verify-store.ts'
 
 const TABLES = ['console_sessions', 'login_codes'] as const
 const FROM = { address: '192.0.2.1', userAgent: 'Browser' }
@@ -37,7 +37,8 @@ t.test(
     const path = t.testdir()
     await newStore(path)
     const old = new Environment({
-      ...{ dataDir: path, name: FLAGS_ENVIRONMENT },
+      dataDir: path,
+      name: FLAGS_ENVIRONMENT,
       tables: FLAGS_TABLES.filter((name) => !TABLES.some((one) => one === name)),
     })
     for (const name of TABLES) t.ok(old.openAll().includes(name))

@@ -7,9 +7,9 @@
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { Environment, type Table } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES, pairKey } from '../../src/store/lmdb/keys.ts'
+import { verifyStore } from '../../src/store/maintenance/verify/verify-store.ts'
 import { Differences } from '../fixtures/differences.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
 import {

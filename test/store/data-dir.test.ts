@@ -26,10 +26,10 @@ import {
   NOTHING_ACCEPTED,
   reserveBytesOf,
 } from '../../src/engine/front/disk-guard.ts'
-import { planMigration } from '../../src/store/care/migrations.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
 import { lockHolder } from '../../src/store/directory/data-dir-lock.ts'
 import { inspectLmdbFile } from '../../src/store/lmdb/lmdb-file.ts'
+import { planMigration } from '../../src/store/maintenance/migrations.ts'
 import { Differences } from '../fixtures/differences.ts'
 import {
   filledStore,

@@ -4,14 +4,14 @@
  * @lane quick
  */
 import t from 'tap'
-import { SCAN_PAIRS_MAX } from '../../src/store/warehouse/limits.ts'
-import { inNameOrder, rowsByName } from '../../src/store/warehouse/scan/event-scan-names.ts'
+import { SCAN_PAIRS_MAX } from '../../src/store/events/limits.ts'
+import { inNameOrder, rowsByName } from '../../src/store/events/scan/event-scan-names.ts'
 import {
   countPairs,
   countPassing,
   rowsOf,
   valueCounts,
-} from '../../src/store/warehouse/scan/event-scan-pairs.ts'
+} from '../../src/store/events/scan/event-scan-pairs.ts'
 import { Dice } from '../fixtures/dice.ts'
 import { Differences } from '../fixtures/differences.ts'
 

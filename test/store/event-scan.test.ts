@@ -8,8 +8,8 @@ import { ServiceError } from '../../src/base/errors.ts'
 import type { FilterGroup, PropertyFilter } from '../../src/rules/filters/filter-group.ts'
 import { propertyTest } from '../../src/rules/filters/property-filter.ts'
 import type { PersonView } from '../../src/rules/persons/person-queries.ts'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
-import { RowPool, timeOrder } from '../../src/store/warehouse/scan/event-scan-rows.ts'
+import { EventReader } from '../../src/store/events/read/event-reader.ts'
+import { RowPool, timeOrder } from '../../src/store/events/scan/event-scan-rows.ts'
 import {
   all,
   BASE,

@@ -8,7 +8,7 @@ import { JsonBytes } from '../../src/base/json-bytes.ts'
 import { ImportBatch } from '../../src/cli/lib/import-batch.ts'
 import { findOwnLine, type OwnLine } from '../../src/rules/capture/own-line.ts'
 import { Scanner } from '../../src/rules/capture/scanner/scanner.ts'
-import { jsonPlaces } from '../../src/store/warehouse/format/segment-values.ts'
+import { jsonPlaces } from '../../src/store/events/format/segment-values.ts'
 import { Differences } from '../fixtures/differences.ts'
 
 function written(write: (json: JsonBytes) => void): string {

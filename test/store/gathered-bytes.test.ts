@@ -11,9 +11,9 @@ import { parseUuid, uuidV7 } from '../../src/base/ids.ts'
 import type { JsonObject } from '../../src/base/json.ts'
 import { applyEvent } from '../../src/rules/persons/apply-event.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../src/rules/persons/limits.ts'
+import { EventReader } from '../../src/store/events/read/event-reader.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { refuseDamage } from '../../src/store/faults.ts'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 
 const PROJECT = 1
 const NOW_MS = Date.UTC(2024, 0, 15, 12)
@@ -29,12 +29,12 @@ t.setTimeout(120_000)
 
 /** The writing end of a store, which processes events as the processing thread does. */
 class Processing {
-  readonly store: EventStoreWriter
+  readonly store: ProcessingWriter
   #events = 0
   #commits = 0
 
   constructor(t: Test, dataDir: string, personCacheBytesMax: number) {
-    this.store = new EventStoreWriter({ dataDir, onDamage: refuseDamage, personCacheBytesMax })
+    this.store = new ProcessingWriter({ dataDir, onDamage: refuseDamage, personCacheBytesMax })
     t.teardown(() => this.store.close())
   }
 
@@ -130,7 +130,7 @@ t.test('groups are counted and evicted in the same way', (t) => {
 
 t.test('many projects share the cache limit', (t) => {
   const dataDir = t.testdir()
-  const store = new EventStoreWriter({
+  const store = new ProcessingWriter({
     dataDir,
     onDamage: refuseDamage,
     personCacheBytesMax: 8 * MIB,

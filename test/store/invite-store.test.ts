@@ -11,8 +11,17 @@ import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
 
 const ENTRY: AuditEntry = {
-  ...{ atMs: 0, source: 'api', userId: 1, keyId: 1, account: null, address: '' },
-  ...{ projectId: null, method: 'POST', route: '/', objectId: null, status: 201 },
+  atMs: 0,
+  source: 'api',
+  userId: 1,
+  keyId: 1,
+  account: null,
+  address: '',
+  projectId: null,
+  method: 'POST',
+  route: '/',
+  objectId: null,
+  status: 201,
 }
 
 t.test('an invitation lasts seven days, and expired ones make room', async (t) => {

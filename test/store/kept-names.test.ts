@@ -4,11 +4,11 @@
  * @lane quick
  */
 import t, { type Test } from 'tap'
+import type { PropertyEntry } from '../../src/store/events/names/project-names.ts'
+import type { EventReader } from '../../src/store/events/read/event-reader.ts'
+import type { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES, numberKey } from '../../src/store/lmdb/keys.ts'
-import type { PropertyEntry } from '../../src/store/warehouse/names/project-names.ts'
-import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
-import type { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
 import { eventInput, openReader, openWriter, uuidOf } from '../fixtures/stored-events.ts'
 
@@ -20,7 +20,7 @@ const CRITERIA = { afterMs: null, beforeMs: null, distinctId: null, personId: nu
 t.setTimeout(200_000)
 
 /** Events of twelve names. The property `late` comes with the last ones only. */
-function addEvents(writer: EventStoreWriter, first: number, end: number): void {
+function addEvents(writer: ProcessingWriter, first: number, end: number): void {
   for (let index = first; index < end; index++) {
     const properties: Record<string, unknown> = { plan: index % 3 === 0 ? null : 'pro', all: index }
     if (index % 7 === 0) properties[`p${index % 70}`] = `${index}`

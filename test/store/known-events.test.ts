@@ -4,10 +4,10 @@
  * @lane quick
  */
 import t from 'tap'
+import type { SegmentReader } from '../../src/store/events/format/segment-reader.ts'
+import { OWNER_MOVES_MAX } from '../../src/store/events/limits.ts'
+import { KnownProjects } from '../../src/store/events/scan/known-events.ts'
 import { OWNER_HAS_SINCE, type OwnerTable } from '../../src/store/identity/owner-table.ts'
-import type { SegmentReader } from '../../src/store/warehouse/format/segment-reader.ts'
-import { OWNER_MOVES_MAX } from '../../src/store/warehouse/limits.ts'
-import { KnownProjects } from '../../src/store/warehouse/scan/known-events.ts'
 
 const FIRST_PERSONLESS = 2 ** 20
 const [SEGMENT_START, SEGMENT_ROWS] = [1, 7]

@@ -8,7 +8,6 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { OperatorError } from '../../src/base/errors.ts'
 import { migrateAndReport } from '../../src/cli/commands/migrate.ts'
-import { type Migration, planMigration, runMigration } from '../../src/store/care/migrations.ts'
 import {
   DataDir,
   FORMAT_VERSION,
@@ -16,6 +15,11 @@ import {
   requireStore,
 } from '../../src/store/directory/data-dir.ts'
 import { lockDataDir } from '../../src/store/directory/data-dir-lock.ts'
+import {
+  type Migration,
+  planMigration,
+  runMigration,
+} from '../../src/store/maintenance/migrations.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 
 /** A new store that is marked with this format. */

@@ -4,20 +4,20 @@
  * @lane quick
  */
 import t, { type Test } from 'tap'
-import { type PropertyType, propertyType } from '../../src/rules/events/definitions.ts'
+import { type PropertyType, propertyType } from '../../src/rules/events/event-definitions.ts'
 import { OrganizationStore } from '../../src/store/catalog/organization-store.ts'
-import { DamagedRecordError } from '../../src/store/faults.ts'
-import { Environment } from '../../src/store/lmdb/environment.ts'
-import { EVENTS_TABLES, pairKey } from '../../src/store/lmdb/keys.ts'
-import { SegmentTables } from '../../src/store/warehouse/format/segment-tables.ts'
+import { SegmentTables } from '../../src/store/events/format/segment-tables.ts'
 import {
   PROJECT_EVENT_NAMES_BYTES_MAX,
   PROJECT_PROPERTY_NAMES_BYTES_MAX,
   SEGMENT_NAMES_UNITS_MAX,
-} from '../../src/store/warehouse/limits.ts'
-import type { ProjectNames } from '../../src/store/warehouse/names/project-names.ts'
-import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
-import type { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+} from '../../src/store/events/limits.ts'
+import type { ProjectNames } from '../../src/store/events/names/project-names.ts'
+import type { EventReader } from '../../src/store/events/read/event-reader.ts'
+import type { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
+import { DamagedRecordError } from '../../src/store/faults.ts'
+import { Environment } from '../../src/store/lmdb/environment.ts'
+import { EVENTS_TABLES, pairKey } from '../../src/store/lmdb/keys.ts'
 import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
 import {
   type EventSketch,
@@ -326,7 +326,7 @@ async function saveInsight(
 }
 
 /** Adds `count` events, each with its own name and property of 200 characters. */
-function addNames(writer: EventStoreWriter, first: number, count: number, atMs: number): void {
+function addNames(writer: ProcessingWriter, first: number, count: number, atMs: number): void {
   const filler = 'x'.repeat(180)
   for (let index = first; index < first + count; index++) {
     const name = `event ${index} ${filler}`

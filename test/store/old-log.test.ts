@@ -17,9 +17,6 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { openProcessor } from '../../src/engine/processor/open-processor.ts'
 import { LogBlockWriter, ParsedEvents } from '../../src/rules/capture/log-block.ts'
-import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
-import { encodeManifest, manifestPath, readManifest } from '../../src/store/care/backup/manifest.ts'
-import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import {
   DataDir,
@@ -27,8 +24,15 @@ import {
   readProcessedPosition,
   requireStore,
 } from '../../src/store/directory/data-dir.ts'
+import { EventReader } from '../../src/store/events/read/event-reader.ts'
 import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { createBackup, restoreBackup } from '../../src/store/maintenance/backup/backups.ts'
+import {
+  encodeManifest,
+  manifestPath,
+  readManifest,
+} from '../../src/store/maintenance/backup/manifest.ts'
+import { verifyStore } from '../../src/store/maintenance/verify/verify-store.ts'
 import { runCommand } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
 import { betweenSteps } from '../fixtures/faults/log-steps.ts'
@@ -219,7 +223,11 @@ t.test('a backup of format 2 is restored', async (t) => {
   dir.release()
   const folder = `${path}-backups`
   const { name } = await createBackup({
-    ...{ dataDir: path, folder, nowMs: NOW_MS, keep: null, onProgress: nothing },
+    dataDir: path,
+    folder,
+    nowMs: NOW_MS,
+    keep: null,
+    onProgress: nothing,
   })
   const manifest = readManifest(folder, name)
   t.strictSame(

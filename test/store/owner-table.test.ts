@@ -5,12 +5,12 @@
  */
 import t from 'tap'
 import type { EventScanRequest } from '../../src/rules/analytics/event-columns.ts'
+import { EventReader } from '../../src/store/events/read/event-reader.ts'
 import { OWNER_CHUNKS_NOTED_MAX } from '../../src/store/identity/limits.ts'
 import type { OwnerChanges, PersonCounters } from '../../src/store/identity/person-records.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES, numberKey } from '../../src/store/lmdb/keys.ts'
 import { getRecord } from '../../src/store/lmdb/records.ts'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
 import { randomNumbers } from '../fixtures/stored-events.ts'
 

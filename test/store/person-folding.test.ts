@@ -13,6 +13,8 @@ import { openProcessor } from '../../src/engine/processor/open-processor.ts'
 import { PROCESS_CALLS } from '../../src/engine/threads/processing/process-calls.ts'
 import type { ProcessResult, ProcessTask } from '../../src/engine/threads/tasks.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
+import { EventReader } from '../../src/store/events/read/event-reader.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import { refuseDamage } from '../../src/store/faults.ts'
 import { DecisionSourceReader } from '../../src/store/identity/decision-sources.ts'
 import { FOLDED_PERSONS_MAX } from '../../src/store/identity/limits.ts'
@@ -21,8 +23,6 @@ import { Environment } from '../../src/store/lmdb/environment.ts'
 import { readStanding } from '../../src/store/lmdb/event-state.ts'
 import { EVENTS_TABLES, numberInKey } from '../../src/store/lmdb/keys.ts'
 import { LogReader } from '../../src/store/log/event-log.ts'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { Dice } from '../fixtures/dice.ts'
 import { Differences } from '../fixtures/differences.ts'
 import { PersonLog, type SentEvent, threadSettings } from '../fixtures/persons/person-log.ts'
@@ -80,7 +80,7 @@ class World {
     cpSync(`${from}/log`, `${dataDir}/log`, { recursive: true })
     const settings = threadSettings(dataDir)
     const onDamage = refuseDamage
-    const store = new EventStoreWriter({ dataDir, onDamage, personCacheBytesMax: 0 })
+    const store = new ProcessingWriter({ dataDir, onDamage, personCacheBytesMax: 0 })
     const log = new LogReader(settings)
     this.processor = new LogProcessor({ settings, log, store, onDamage, commitEvents: 1 })
     this.decisions = new DecisionSourceReader(dataDir)

@@ -5,9 +5,9 @@
  */
 import fc from 'fast-check'
 import t from 'tap'
-import { ByteWriter } from '../../src/store/warehouse/format/byte-writer.ts'
-import { PlainValues } from '../../src/store/warehouse/format/plain-values.ts'
-import { planValues, writeValues } from '../../src/store/warehouse/format/segment-values.ts'
+import { ByteWriter } from '../../src/store/events/format/byte-writer.ts'
+import { PlainValues } from '../../src/store/events/format/plain-values.ts'
+import { planValues, writeValues } from '../../src/store/events/format/segment-values.ts'
 import { Differences } from '../fixtures/differences.ts'
 
 const hex = (digits: number): fc.Arbitrary<string> =>
@@ -22,8 +22,14 @@ const JSON_VALUE = fc.oneof(
 /** Mostly of one kind, as in real columns. */
 const VALUES = fc
   .constantFrom<fc.Arbitrary<unknown>>(
-    ...[hex(16), hex(12), hex(7), fc.uuid(), fc.string({ unit: 'grapheme-ascii' })],
-    ...[fc.integer(), fc.double({ noNaN: true }), fc.oneof(hex(36), fc.uuid())],
+    hex(16),
+    hex(12),
+    hex(7),
+    fc.uuid(),
+    fc.string({ unit: 'grapheme-ascii' }),
+    fc.integer(),
+    fc.double({ noNaN: true }),
+    fc.oneof(hex(36), fc.uuid()),
     fc.uuid().map((uuid) => uuid.replace('-', 'A')),
   )
   .chain((usual) =>

@@ -5,10 +5,10 @@
  * @lane quick
  */
 import t from 'tap'
+import { ColumnBuilder } from '../../src/store/events/format/column-builder.ts'
+import { SegmentTables } from '../../src/store/events/format/segment-tables.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES } from '../../src/store/lmdb/keys.ts'
-import { ColumnBuilder } from '../../src/store/warehouse/format/column-builder.ts'
-import { SegmentTables } from '../../src/store/warehouse/format/segment-tables.ts'
 import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
 
 const SHORT_VALUES = 200

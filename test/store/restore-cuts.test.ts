@@ -8,10 +8,10 @@ import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
-import { planMigration } from '../../src/store/care/migrations.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
+import { createBackup, restoreBackup } from '../../src/store/maintenance/backup/backups.ts'
+import { planMigration } from '../../src/store/maintenance/migrations.ts'
 import { runCommand } from '../fixtures/command-line.ts'
 import { spawnDaemon } from '../fixtures/daemon.ts'
 import { Differences } from '../fixtures/differences.ts'
@@ -143,7 +143,7 @@ t.test('a restore killed while it writes keeps out daemons and commands', async 
   const folder = await backupNamed(root, 'the backup')
   await storeNamed(data, 'the old store')
   const script = `
-    import { restoreBackup } from ${sourceText('store/care/backup/backups')}
+    import { restoreBackup } from ${sourceText('store/maintenance/backup/backups')}
     const [folder, dataDir] = ${JSON.stringify([folder, data])}
     const onProgress = () => process.kill(process.pid, 'SIGKILL')
     await restoreBackup({ folder, name: null, dataDir, isForced: true, onProgress })`

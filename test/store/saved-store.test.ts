@@ -7,8 +7,6 @@ import { join } from 'node:path'
 import t from 'tap'
 import { PAGE_SAVED_UNITS_MAX } from '../../src/rules/saved/limits.ts'
 import type { InsightRequest } from '../../src/rules/saved/saved.ts'
-import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
-import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { DirectoryEnvironment } from '../../src/store/catalog/directory-environment.ts'
 import { OrganizationStore } from '../../src/store/catalog/organization-store.ts'
 import { SavedTable } from '../../src/store/catalog/saved-table.ts'
@@ -16,6 +14,8 @@ import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, FLAGS_TABLES, numberKey } from '../../src/store/lmdb/keys.ts'
 import { putRecord } from '../../src/store/lmdb/records.ts'
+import { createBackup, restoreBackup } from '../../src/store/maintenance/backup/backups.ts'
+import { verifyStore } from '../../src/store/maintenance/verify/verify-store.ts'
 
 const OWNER = { projectId: 1, userId: 1, tiles: [] }
 const FIRST_PAGE = { limit: 100, offset: 0 }
@@ -142,7 +142,9 @@ t.test('the objects deleted first make room, together with references to them', 
   const environment = new DirectoryEnvironment(path)
   const removed: string[] = []
   const table = new SavedTable<{ readonly name: string }>(environment, {
-    ...{ table: 'dashboards', number: 'flag_dashboard_id', countMax: 3 },
+    table: 'dashboards',
+    number: 'flag_dashboard_id',
+    countMax: 3,
     onRemove: ({ fields }) => removed.push(fields.name),
   })
   const add = (name: string, projectId = 1) =>

@@ -10,8 +10,8 @@ import {
   OWNER_BITS,
   type ValueRequest,
 } from '../../src/rules/analytics/event-columns.ts'
-import { SCAN_OPEN_ROWS_MAX } from '../../src/store/warehouse/limits.ts'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { SCAN_OPEN_ROWS_MAX } from '../../src/store/events/limits.ts'
+import { EventReader } from '../../src/store/events/read/event-reader.ts'
 import {
   BASE,
   compare,

@@ -9,14 +9,6 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { openProcessor } from '../../src/engine/processor/open-processor.ts'
 import { LogBlockWriter, ParsedEvents } from '../../src/rules/capture/log-block.ts'
-import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
-import {
-  backupNames,
-  encodeManifest,
-  manifestPath,
-  readManifest,
-} from '../../src/store/care/backup/manifest.ts'
-import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import {
   DataDir,
@@ -30,6 +22,14 @@ import { Environment } from '../../src/store/lmdb/environment.ts'
 import { stateKey } from '../../src/store/lmdb/keys.ts'
 import { LogAppender } from '../../src/store/log/event-log.ts'
 import { lookAtLog } from '../../src/store/log/log-inspection.ts'
+import { createBackup, restoreBackup } from '../../src/store/maintenance/backup/backups.ts'
+import {
+  backupNames,
+  encodeManifest,
+  manifestPath,
+  readManifest,
+} from '../../src/store/maintenance/backup/manifest.ts'
+import { verifyStore } from '../../src/store/maintenance/verify/verify-store.ts'
 import { runCommand } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { Differences } from '../fixtures/differences.ts'

@@ -7,7 +7,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { readProcessedPosition } from '../../src/store/directory/data-dir.ts'
-import type { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import type { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import {
   type EventSketch,
   eventInput,
@@ -18,7 +18,7 @@ import {
 } from '../fixtures/stored-events.ts'
 
 /** Adds events and commits them at the next position. Returns the results of `add`. */
-function store(writer: EventStoreWriter, sketches: readonly EventSketch[]): readonly boolean[] {
+function store(writer: ProcessingWriter, sketches: readonly EventSketch[]): readonly boolean[] {
   const answers = sketches.map((sketch) => writer.add(eventInput(sketch)))
   writer.commit(writer.readPosition() + 1)
   return answers

@@ -389,13 +389,13 @@ t.test(
       differences.same(
         { ...person.properties?.all() },
         {
-          ...{
-            $os: 'Linux',
-            $initial_os: 'Linux',
-            $browser: 'Firefox',
-            $initial_browser: 'Firefox',
-          },
-          ...{ $current_url: `/${round}`, $initial_current_url: '/0', first: 1 },
+          $os: 'Linux',
+          $initial_os: 'Linux',
+          $browser: 'Firefox',
+          $initial_browser: 'Firefox',
+          $current_url: `/${round}`,
+          $initial_current_url: '/0',
+          first: 1,
           n: round === 3 ? 2 : round,
           ...(round < 3 ? { email: 'u@x.io', m: 0 } : { utm_source: 'mail' }),
           ...(round < 3 ? {} : { $initial_utm_source: 'mail' }),

@@ -13,8 +13,8 @@ import type {
   EventView,
 } from '../../src/rules/events/event-queries.ts'
 import type { ExportedSegment } from '../../src/rules/events/exported-event.ts'
+import type { EventReader } from '../../src/store/events/read/event-reader.ts'
 import type { DamagedRecordError } from '../../src/store/faults.ts'
-import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import {
   type EventSketch,
   eventInput,

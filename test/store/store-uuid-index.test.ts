@@ -5,15 +5,15 @@
  */
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
+import { UuidFilter } from '../../src/store/events/uuid/uuid-filter.ts'
+import { UuidFingerprint } from '../../src/store/events/uuid/uuid-fingerprint.ts'
+import { UuidIndex } from '../../src/store/events/uuid/uuid-index.ts'
+import { loadChunkRuns, loadRuns, RunCursor } from '../../src/store/events/uuid/uuid-run.ts'
+import { UuidTable } from '../../src/store/events/uuid/uuid-table.ts'
+import { ProcessingWriter } from '../../src/store/events/write/processing-writer.ts'
 import type { DamagedRecordError } from '../../src/store/faults.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT } from '../../src/store/lmdb/keys.ts'
-import { UuidFilter } from '../../src/store/warehouse/uuid/uuid-filter.ts'
-import { UuidFingerprint } from '../../src/store/warehouse/uuid/uuid-fingerprint.ts'
-import { UuidIndex } from '../../src/store/warehouse/uuid/uuid-index.ts'
-import { loadChunkRuns, loadRuns, RunCursor } from '../../src/store/warehouse/uuid/uuid-run.ts'
-import { UuidTable } from '../../src/store/warehouse/uuid/uuid-table.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { Differences } from '../fixtures/differences.ts'
 import {
   eventInput,
@@ -192,7 +192,7 @@ async function damage(dataDir: string, table: string, isMeant: (key: Buffer) => 
 /** A store with all of its events in four runs of the index. */
 async function storeWithRuns(t: Test): Promise<string> {
   const dataDir = t.testdir()
-  const writer = new EventStoreWriter({ dataDir, tableEntriesMax: 50 })
+  const writer = new ProcessingWriter({ dataDir, tableEntriesMax: 50 })
   for (let number = 0; number < 200; number++) {
     writer.add(eventInput({ uuid: uuidOf(number) }))
     if (number % 50 === 49) writer.commit(number)

@@ -7,7 +7,7 @@ import {
   createBackup,
   listBackups,
   restoreBackup,
-} from '../../store/care/backup/backups.ts'
+} from '../../store/maintenance/backup/backups.ts'
 import { type Commands, JSON_OPTION } from '../lib/command.ts'
 import { print, printable } from '../lib/output.ts'
 import { withProgress } from '../lib/progress.ts'

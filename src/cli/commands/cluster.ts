@@ -32,8 +32,10 @@ export const COMMANDS: Commands = [
       const status = clusterStatus(view, clusterCopies, io.clock.now())
       const { brokers, nodes, risks } = status
       const partitions = status.partitions.map((one) => ({
-        ...{ partition: one.partition, machines: one.machines },
-        ...{ stream_seconds: one.streamSeconds, stream_bytes: one.streamBytes },
+        partition: one.partition,
+        machines: one.machines,
+        stream_seconds: one.streamSeconds,
+        stream_bytes: one.streamBytes,
       }))
       const row = { brokers, partitions, nodes, risks }
       print(io, isJson ? row : readable(row), isJson)

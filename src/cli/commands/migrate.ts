@@ -1,11 +1,12 @@
 /** `tenrec migrate`. */
+
+import { FORMAT_VERSION } from '../../store/directory/data-dir.ts'
 import {
   MIGRATIONS,
   type Migration,
   planMigration,
   runMigration,
-} from '../../store/care/migrations.ts'
-import { FORMAT_VERSION } from '../../store/directory/data-dir.ts'
+} from '../../store/maintenance/migrations.ts'
 import { type CommandIo, type Commands, JSON_OPTION } from '../lib/command.ts'
 import { noteInStore } from '../lib/with-store.ts'
 

@@ -88,7 +88,8 @@ async function startFirst(
   // Loaded late, so that other commands do not load the HTTP server.
   const { startDaemon } = await import('../../daemon.ts')
   const daemon = await startDaemon(settings, {
-    ...{ dataDir: filled.dataDir, log },
+    dataDir: filled.dataDir,
+    log,
     onListening(port) {
       if (first !== null) first = correctBaseUrl(first, baseUrlOf(settings, port))
     },

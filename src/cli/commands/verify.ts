@@ -1,5 +1,5 @@
 /** `tenrec verify`. */
-import { type VerifyFinding, verifyStore } from '../../store/care/verify/verify-store.ts'
+import { type VerifyFinding, verifyStore } from '../../store/maintenance/verify/verify-store.ts'
 import { type CommandInput, type Commands, JSON_OPTION } from '../lib/command.ts'
 import { print, printable } from '../lib/output.ts'
 import { withProgress } from '../lib/progress.ts'

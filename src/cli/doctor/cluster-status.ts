@@ -63,7 +63,8 @@ export function clusterStatus(view: ClusterView, copies: number, nowMs: number):
   return {
     nodes: nodes.map((node) => nodeStatus(node, events)),
     partitions: [...events].map(([partition, state]) => ({
-      ...{ partition, machines: holdersOf(nodes, partition).length },
+      partition,
+      machines: holdersOf(nodes, partition).length,
       streamSeconds: state?.oldestMs == null ? null : Math.round((nowMs - state.oldestMs) / 1000),
       streamBytes: state?.bytes ?? null,
     })),

@@ -10,8 +10,26 @@ import { bytesText, type Finding, fine, problem, warning } from './doctor-findin
 /** Free space below this multiple of the reserve causes a warning. */
 const RESERVES_FEW = 4
 const NETWORK_TYPES: ReadonlySet<string> = new Set([
-  ...['nfs', 'nfs4', 'cifs', 'smb3', 'smbfs', 'ncpfs', 'afs', 'coda', 'ceph', 'lustre', 'gpfs'],
-  ...['beegfs', 'orangefs', 'pvfs2', 'glusterfs', 'davfs', '9p', 'sshfs', 's3fs', 'rclone'],
+  'nfs',
+  'nfs4',
+  'cifs',
+  'smb3',
+  'smbfs',
+  'ncpfs',
+  'afs',
+  'coda',
+  'ceph',
+  'lustre',
+  'gpfs',
+  'beegfs',
+  'orangefs',
+  'pvfs2',
+  'glusterfs',
+  'davfs',
+  '9p',
+  'sshfs',
+  's3fs',
+  'rclone',
 ])
 const MEMORY_TYPES: ReadonlySet<string> = new Set(['tmpfs', 'ramfs'])
 const SHARED_TYPES: ReadonlySet<string> = new Set(['ocfs2', 'gfs2', 'virtiofs', 'vboxsf'])

@@ -1,6 +1,7 @@
 /** The warehouse check of `tenrec doctor`: whether ClickHouse answers and supports what Tenrec needs. */
+
+import { warehouseTrouble } from '../../clickhouse/warehouse-trouble.ts'
 import type { Settings } from '../../config/settings.ts'
-import { warehouseTrouble } from '../../warehouse/warehouse-trouble.ts'
 import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 const CHECK = 'warehouse'

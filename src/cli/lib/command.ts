@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import type { Clock } from '../../base/clock.ts'
 import { UsageError } from '../../base/errors.ts'
 import { isObject, type JsonObject, parseJson } from '../../base/json.ts'
+import { openColumns } from '../../clickhouse/copied-columns.ts'
 import { loadSettings, type Settings } from '../../config/settings.ts'
 import {
   CONFIG_FLAG,
@@ -12,7 +13,6 @@ import {
 } from '../../config/settings-table.ts'
 import { didYouMean } from '../../config/suggestion.ts'
 import { boolean, splitList } from '../../config/value-kinds.ts'
-import { openColumns } from '../../warehouse/copied-columns.ts'
 import { ID_MAX } from '../limits.ts'
 
 /** Streams, environment and signals of the process. Tests pass their own implementation. */

@@ -62,13 +62,17 @@ export default function SettingsPage() {
 function fieldsOf(project: Project, canWrite: boolean) {
   const check = (name: keyof typeof SWITCHES) => ({
     ...({ kind: 'check', isSwitch: true, isDisabled: !canWrite } as const),
-    ...{ label: SWITCHES[name], value: project[name] },
+    label: SWITCHES[name],
+    value: project[name],
   })
   const list = JSON.stringify(project.test_account_filters, null, 2)
   return {
     name: { label: 'Name', value: project.name, isRequired: true },
     timezone: {
-      ...{ label: 'Time zone', value: project.timezone, options: ZONES, isRequired: true },
+      label: 'Time zone',
+      value: project.timezone,
+      options: ZONES,
+      isRequired: true,
       hint: 'Days and hours of every chart.',
     },
     daily_events_limit: {

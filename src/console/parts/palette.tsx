@@ -71,7 +71,9 @@ export function Palette({ close }: { close: () => void }) {
 function pagesFor(words: string): readonly Hit[] {
   const fits = PAGES.filter((page) => isOpenTo(page) && page.name.toLowerCase().includes(words.toLowerCase()))
   return fits.map((page) => ({
-    ...{ what: 'Page', words: page.name, to: pageHref(page, project.value.id) },
+    what: 'Page',
+    words: page.name,
+    to: pageHref(page, project.value.id),
     keys: `g ${page.letter}`,
   }))
 }

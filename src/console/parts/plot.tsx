@@ -110,7 +110,9 @@ function scaleOf(count: number, lines: readonly Line[], kind: PlotKind, width: n
   const place = (x: number) => Math.round((x - LEFT) / step - margin)
   const unit = (HEIGHT - TOP - BOTTOM) / (high - low)
   return {
-    ...{ width, tops, step },
+    width,
+    tops,
+    step,
     ticks: ticksOf(low, high, values.every(Number.isInteger)),
     x: (index) => LEFT + (index + margin) * step,
     y: (value) => TOP + (high - value) * unit,

@@ -79,7 +79,10 @@ export class FlagService {
       usage,
     })
     this.usage = new UsageKeeper({
-      ...{ usage, refusal, queries: options.queries, log: options.log },
+      usage,
+      refusal,
+      queries: options.queries,
+      log: options.log,
       collect: () => this.decisions.collectUsage(),
     })
   }

@@ -115,8 +115,17 @@ const SENTENCES: Readonly<Record<ProcessingTrouble['kind'] | Shortage, string>> 
 }
 
 const NOTHING: ProcessResult = {
-  ...{ processed: 0, last: 0, eventCount: 0, recognisedCount: 0, elapsedMs: 0, commitMs: 0 },
-  ...{ fates: [], commands: [], changedDefinitions: [], erased: [], isIdle: true },
+  processed: 0,
+  last: 0,
+  eventCount: 0,
+  recognisedCount: 0,
+  elapsedMs: 0,
+  commitMs: 0,
+  fates: [],
+  commands: [],
+  changedDefinitions: [],
+  erased: [],
+  isIdle: true,
   pausedSteps: [],
 }
 

@@ -3,11 +3,11 @@ import { timeText } from '../../base/time.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import { type ActionRecord, actionView } from '../../rules/filters/actions.ts'
 import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
-import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
+import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 
 /** The dependencies of such a command. */
 export interface ActionStep {
-  readonly persons: Pick<ReturnType<EventStoreWriter['persons']>, 'actions'>
+  readonly persons: Pick<ReturnType<ProcessingWriter['persons']>, 'actions'>
   readonly actor: Actor
   readonly atMs: number
 }

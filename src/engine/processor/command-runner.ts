@@ -33,13 +33,13 @@ import {
   personState,
 } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
-import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
+import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 import { runActionCommand } from './action-commands.ts'
 import { orderForPerson, runErasureCommand } from './erasure-commands.ts'
 
 /** The input of one command. */
 interface Step {
-  readonly persons: ReturnType<EventStoreWriter['persons']>
+  readonly persons: ReturnType<ProcessingWriter['persons']>
   readonly projectId: number
   readonly actor: Actor
   readonly atMs: number
@@ -54,10 +54,10 @@ const NOT_FOUND: CommandResult = { kind: 'not_found' }
 
 /** Carries out commands. For the processing thread. */
 export class CommandRunner {
-  readonly #store: EventStoreWriter
+  readonly #store: ProcessingWriter
   readonly #propertiesBytesMax: number
 
-  constructor(store: EventStoreWriter, propertiesBytesMax: number) {
+  constructor(store: ProcessingWriter, propertiesBytesMax: number) {
     this.#store = store
     this.#propertiesBytesMax = propertiesBytesMax
   }

@@ -6,7 +6,7 @@
  * store is reopened.
  */
 import { DISK_PLENTY_BYTES, DiskRoom } from '../../base/disk-room.ts'
-import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
+import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 import { SHORT_COMMIT_BYTES_MAX } from './limits.ts'
 
 /** The assumed bytes that a commit adds and touches for each byte of the log, before any commit was measured. */
@@ -27,11 +27,11 @@ const ROOM_PART = 0.5
 
 /** Decides how much is committed at a time. There is one for each processor. */
 export class CommitRoom {
-  readonly #store: Pick<EventStoreWriter, 'room'>
+  readonly #store: Pick<ProcessingWriter, 'room'>
   readonly #shared: DiskRoom
   #usedBytes: number | null = null
 
-  constructor(store: Pick<EventStoreWriter, 'room'>, shared: DiskRoom = new DiskRoom()) {
+  constructor(store: Pick<ProcessingWriter, 'room'>, shared: DiskRoom = new DiskRoom()) {
     this.#store = store
     this.#shared = shared
     // The last commit has failed, so it needed more than expected.

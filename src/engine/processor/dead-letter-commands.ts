@@ -17,12 +17,12 @@ import {
 } from '../../rules/capture/log-block.ts'
 import type { DeadLetterOrigin, StoredDeadLetter } from '../../rules/events/dead-letter.ts'
 import type { DeadLetterCommand, DeadLetterOutcome } from '../../rules/events/dead-letters.ts'
-import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
+import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 import { COMMAND_LETTER_BYTES_MAX, COMMAND_LETTERS_MAX } from './limits.ts'
 
 /** Carries out one command. `process` takes a record as if it had been read from the log. */
 export function runDeadLetterCommand(
-  letters: EventStoreWriter['deadLetters'],
+  letters: ProcessingWriter['deadLetters'],
   command: DeadLetterCommand,
   process: (record: LogRecord) => void,
 ): DeadLetterOutcome {

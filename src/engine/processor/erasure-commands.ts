@@ -12,11 +12,11 @@ import {
   receiptOf,
 } from '../../rules/events/erasure-job.ts'
 import type { CommandResult } from '../../rules/persons/commands.ts'
-import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
+import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 
 /** The input of such a command. */
 export interface ErasureStep {
-  readonly persons: ReturnType<EventStoreWriter['persons']>
+  readonly persons: ReturnType<ProcessingWriter['persons']>
   readonly actor: Actor
   readonly atMs: number
   /** The sequence number of the newest event. Later events are not erased. */

@@ -43,13 +43,13 @@ import { setGroupProperties } from '../../rules/persons/group-rules.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/limits.ts'
 import { isAboutDeadLetters, readCommand } from '../../rules/persons/logged-command.ts'
 import { FlagsVersion } from '../../store/catalog/organization-store.ts'
+import type { BlockPart, ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 import {
   DamagedRecordError,
   type DamageListener,
   isBeyondRepair,
   isShortage,
 } from '../../store/faults.ts'
-import type { BlockPart, EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { DailySalts } from '../front/daily-salts.ts'
 import type {
   CommandOutcome,
@@ -89,7 +89,7 @@ export interface LogProcessorOptions {
   >
   readonly log: LogReader
   /** The store, including the warehouse that contains the events. */
-  readonly store: EventStoreWriter
+  readonly store: ProcessingWriter
   /** Called with stored records that were damaged and therefore skipped. */
   readonly onDamage: DamageListener
   /** The number of events gathered for one transaction; slightly more if they fill a segment. Default 49,152. */
@@ -142,7 +142,7 @@ const NO_PART: BlockPart = { done: 0, dropped: 0 }
 /** The work of the processing thread. There is one for each data directory. */
 export class LogProcessor {
   readonly #log: LogReader
-  readonly #store: EventStoreWriter
+  readonly #store: ProcessingWriter
   readonly #warehouse: WarehouseWriter
   readonly #propertiesBytesMax: number
   readonly #commitEvents: number
@@ -465,7 +465,7 @@ export class LogProcessor {
   }
 
   /** Returns the state of the other environments at the time when everything up to `sequence` is stored. */
-  #seen(sequence: number): Parameters<EventStoreWriter['note']>[0] {
+  #seen(sequence: number): Parameters<ProcessingWriter['note']>[0] {
     return {
       logThrough: this.#isLogFlushed ? sequence : 0,
       flagsVersion: this.#flags.readIfSound(),

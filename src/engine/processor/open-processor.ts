@@ -2,9 +2,9 @@
 import { DiskRoom } from '../../base/disk-room.ts'
 import type * as ports from '../../ports/log.ts'
 import type { OutboxWriter } from '../../ports/outbox.ts'
+import { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 import { type DamageListener, NO_GUARD } from '../../store/faults.ts'
 import { LogReader } from '../../store/log/event-log.ts'
-import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import type { ThreadSettings } from '../threads/tasks.ts'
 import { LogProcessor, type LogProcessorOptions } from './log-processor.ts'
 
@@ -30,7 +30,7 @@ export function openProcessor(
   const hasCopies = settings.warehouse !== undefined
   const { dataDir, plan, lockDescriptor } = settings
   const guard = choices.attempts ?? NO_GUARD
-  const store = new EventStoreWriter({
+  const store = new ProcessingWriter({
     dataDir,
     onDamage,
     outbox,

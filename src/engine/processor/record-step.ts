@@ -40,7 +40,11 @@ interface EventAtHand extends EventIdentity {
 
 /** A placeholder until there is an event. */
 const NO_EVENT: NormalisedEvent = {
-  ...{ name: '', distinctId: '', timestampMs: 0, properties: {}, elementsChain: '' },
+  name: '',
+  distinctId: '',
+  timestampMs: 0,
+  properties: {},
+  elementsChain: '',
   isPersonless: true,
 }
 

@@ -124,7 +124,10 @@ export const STORE_CALLS: ReadonlySet<string> = new Set([
   ...Object.keys({ ...DEFINITION_CALLS, ...PERSON_CALLS, ...ACTION_CALLS, ...TABLE_CALLS }),
   ...Object.keys({ ...COUNT_CALLS, ...VALUE_CALLS }),
   // The conditions of flags may refer to cohorts.
-  ...['changeFlag', 'analytics', 'query', 'sessionValues'],
+  'changeFlag',
+  'analytics',
+  'query',
+  'sessionValues',
 ])
 
 /** The calls in `STORE_CALLS` that concern all projects of a store. */

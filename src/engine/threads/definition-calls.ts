@@ -13,7 +13,7 @@ import {
   isDeleted,
   type PropertyDefinitionQuery,
   propertyBody,
-} from '../../rules/events/definitions.ts'
+} from '../../rules/events/event-definitions.ts'
 import { type EventValueQuery, offeredEvents } from '../../rules/events/event-values.ts'
 import { type LongTools, long, type PageTools, page } from './call-kinds.ts'
 import { queryLimits } from './queries/query-limits.ts'

@@ -9,7 +9,7 @@ import type { DropReason } from '../../rules/capture/drop-reasons.ts'
 import { eventUuidOffset, readBlock } from '../../rules/capture/log-block.ts'
 import type { EventFate } from '../../rules/events/event-fate.ts'
 import type { WarningView } from '../../rules/events/event-queries.ts'
-import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
+import type { EventReader } from '../../store/events/read/event-reader.ts'
 import { FATE_WARNINGS_READ_MAX } from './limits.ts'
 
 /** Warnings about events that were not stored, with the matching drop reasons. */

@@ -86,10 +86,15 @@ export class LongReads {
       (_, index) =>
         new ThreadGroup({
           settings: withAnalytics(settings, options.analytics?.[index]),
-          ...{ kind, entry, onDeath, threadsMin: 0, threadsMax: 1 },
+          kind,
+          entry,
+          onDeath,
+          threadsMin: 0,
+          threadsMax: 1,
           ...(kind === 'analytics' ? { oldMib } : {}),
           pool: {
-            ...{ atomics: 'async', niceIncrement: NICENESS[kind] },
+            atomics: 'async',
+            niceIncrement: NICENESS[kind],
             resourceLimits: {
               ...(heapMib === undefined ? {} : { maxOldGenerationSizeMb: heapMib[kind] }),
               ...(kind === 'analytics' ? { maxYoungGenerationSizeMb: ANALYTICS_YOUNG_MIB } : {}),

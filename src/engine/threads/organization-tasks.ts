@@ -21,7 +21,7 @@ import type {
   UserRequest,
 } from '../../rules/access/organization.ts'
 import type { FlagNumbers, RoleChanges, RoleRequest } from '../../rules/access/roles.ts'
-import type { DeletedDefinition } from '../../rules/events/definitions.ts'
+import type { DeletedDefinition } from '../../rules/events/event-definitions.ts'
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import { SAVED_HANDLERS } from './saved-tasks.ts'
 

@@ -132,7 +132,9 @@ export class WorkerPool implements TaskRunner<Calls> {
     this.#long = {
       long_readers: new LongReads(long),
       analytics: new LongReads({
-        ...{ ...long, kind: 'analytics', threadCount: analyticsThreads },
+        ...long,
+        kind: 'analytics',
+        threadCount: analyticsThreads,
         analytics,
       }),
     }
@@ -404,7 +406,8 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
       pool: { atomics, resourceLimits: heapOf('writer') },
     }),
     processor: new ThreadGroup({
-      ...{ ...one, threadsMin: threads.holdsEvents === false ? 0 : 1 },
+      ...one,
+      threadsMin: threads.holdsEvents === false ? 0 : 1,
       kind: 'processor',
       pool: {
         atomics: 'async',
@@ -415,7 +418,9 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
       },
     }),
     readers: new ThreadGroup({
-      ...{ ...all, threadsMin: workerThreads, threadsMax: workerThreads },
+      ...all,
+      threadsMin: workerThreads,
+      threadsMax: workerThreads,
       kind: 'readers',
       pool: {
         maxQueue: READS_WAITING_MAX,
@@ -425,7 +430,9 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
     }),
     checkers: new ThreadGroup({
       // These threads start when first needed: many daemons never receive a large body.
-      ...{ ...all, threadsMin: 0, threadsMax: checkers },
+      ...all,
+      threadsMin: 0,
+      threadsMax: checkers,
       kind: 'checkers',
       pool: {
         atomics: 'async',

@@ -46,8 +46,16 @@ type TableResult = MadePiece<TableState>
 
 /** The columns of an export, in order. `properties` is JSON. */
 const EXPORT_COLUMNS = [
-  ...['id', 'uuid', 'event', 'distinct_id', 'person_id', 'timestamp', 'created_at'],
-  ...['person_mode', 'elements_chain', 'properties'],
+  'id',
+  'uuid',
+  'event',
+  'distinct_id',
+  'person_id',
+  'timestamp',
+  'created_at',
+  'person_mode',
+  'elements_chain',
+  'properties',
 ]
 
 /**
@@ -104,9 +112,15 @@ export function makeExportPiece(
 function eventLine(event: ExportedEvent): string {
   const { id, uuid, event: name, distinctId, personId, personMode } = event
   return csvLine([
-    ...[String(id), uuid, name, distinctId, personId],
+    String(id),
+    uuid,
+    name,
+    distinctId,
+    personId,
     ...[event.timestampMs, event.arrivedAtMs].map((atMs) => new Date(atMs).toISOString()),
-    ...[personMode, event.elementsChain, event.propertiesJson],
+    personMode,
+    event.elementsChain,
+    event.propertiesJson,
   ])
 }
 

@@ -129,7 +129,8 @@ function readFiles(folder: string): readonly ConsoleFile[] {
     .map((name): ConsoleFile => {
       const [br, gzip] = [read(`${name}.br`), read(`${name}.gz`)]
       return {
-        ...{ name, bytes: readFileSync(join(folder, name)) },
+        name,
+        bytes: readFileSync(join(folder, name)),
         ...(br && { br }),
         ...(gzip && { gzip }),
       }
@@ -153,7 +154,9 @@ function pageOf(file: ConsoleFile, kept = HASHED.test(file.name) ? KEPT : ASKED)
     const encoding = encodingOf(head.acceptEncoding)
     const body = encoding === 'identity' ? undefined : file[encoding]
     const headers: readonly Header[] = [
-      ...[kept, VARY, ...PROTECTION],
+      kept,
+      VARY,
+      ...PROTECTION,
       ...(body === undefined ? [] : [['Content-Encoding', encoding] as const]),
     ]
     const answer = { status: 200, contentType, body: body ?? file.bytes, headers } as const

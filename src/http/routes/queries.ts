@@ -165,7 +165,10 @@ function taskOf(
 ): QueryTask {
   const project = directory.projectById(projectId)
   return {
-    ...{ projectId, query, format, nowMs: clock.now() },
+    projectId,
+    query,
+    format,
+    nowMs: clock.now(),
     timezone: project?.timezone ?? 'UTC',
     testAccountFilters: project?.testAccountFilters ?? [],
     pathCleaningFilters: project?.pathCleaningFilters ?? [],

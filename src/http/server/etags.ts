@@ -1,6 +1,6 @@
 /** Entity tags of answers that clients cache and revalidate. Source: RFC 9110, section 13.1.2. */
 import { createHash } from 'node:crypto'
-import { isSameEtag } from '../../rules/flags/definitions.ts'
+import { isSameEtag } from '../../rules/flags/flag-definitions.ts'
 import type { RequestHead } from './framing.ts'
 import type { Answer } from './respond.ts'
 

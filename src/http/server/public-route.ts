@@ -80,7 +80,10 @@ export function readable<Services>(
     { ...record, who: ANYBODY, method: 'GET', id: `get${id}` },
     {
       ...record,
-      ...{ who: ANYBODY, method: 'HEAD', id: `head${id}`, answers: headers },
+      who: ANYBODY,
+      method: 'HEAD',
+      id: `head${id}`,
+      answers: headers,
       summary: 'The headers of GET.',
     },
     preflight(path, id),

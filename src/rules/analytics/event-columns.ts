@@ -1,6 +1,6 @@
 /**
  * The data that analytic queries read: the relevant events of a time range as plain columns, with the current owner of
- * each event. This file contains only shapes. The store fills them (store/warehouse/scan/event-scan.ts), and the
+ * each event. This file contains only shapes. The store fills them (store/events/scan/event-scan.ts), and the
  * algorithms of this folder compute on them.
  */
 import type { FilterGroup } from '../filters/filter-group.ts'

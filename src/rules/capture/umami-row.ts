@@ -13,7 +13,11 @@ export type UmamiRow = ReadonlyMap<string, string>
 
 /** The columns that a table must have. Any other column may be missing; its property is then missing too. */
 export const UMAMI_COLUMNS: readonly string[] = [
-  ...['event_id', 'session_id', 'created_at', 'event_type', 'url_path'],
+  'event_id',
+  'session_id',
+  'created_at',
+  'event_type',
+  'url_path',
 ]
 
 /** The name space of the uuids that are derived from ids of Umami. */
@@ -27,8 +31,17 @@ const PERFORMANCE = '5'
 
 /** Properties that have the name of their column, or of a parameter of the address. */
 const SAME_NAMES = [
-  ...['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'],
-  ...['gclid', 'fbclid', 'msclkid', 'ttclid', 'li_fat_id', 'twclid'],
+  'utm_source',
+  'utm_medium',
+  'utm_campaign',
+  'utm_content',
+  'utm_term',
+  'gclid',
+  'fbclid',
+  'msclkid',
+  'ttclid',
+  'li_fat_id',
+  'twclid',
 ]
 const RENAMED = [
   ['title', 'page_title'],

@@ -37,10 +37,21 @@ const PATHS: readonly (readonly [name: string, path: readonly string[]])[] = [
  * The properties that are reset if a new place does not have them, because a value of an earlier place would be wrong.
  */
 const RESET: readonly string[] = [
-  ...['city_name', 'city_confidence', 'subdivision_2_name', 'subdivision_2_code'],
-  ...['subdivision_1_name', 'subdivision_1_code', 'country_name', 'country_code'],
-  ...['continent_name', 'continent_code', 'postal_code', 'latitude', 'longitude'],
-  ...['accuracy_radius', 'time_zone'],
+  'city_name',
+  'city_confidence',
+  'subdivision_2_name',
+  'subdivision_2_code',
+  'subdivision_1_name',
+  'subdivision_1_code',
+  'country_name',
+  'country_code',
+  'continent_name',
+  'continent_code',
+  'postal_code',
+  'latitude',
+  'longitude',
+  'accuracy_radius',
+  'time_zone',
 ]
 
 /**

@@ -3,7 +3,7 @@
  * "Offered values".
  */
 import { propertyText } from '../filters/property-text.ts'
-import type { EventFacts } from './definitions.ts'
+import type { EventFacts } from './event-definitions.ts'
 import {
   OFFERED_EVENTS_MAX,
   OFFERED_UNITS_MAX,

@@ -2,12 +2,28 @@
  * The properties of sessions, for users who filter by them. Source: docs/compatibility/definitions.md, "Properties of
  * sessions".
  */
-import type { PropertyFacts, PropertyType } from './definitions.ts'
+import type { PropertyFacts, PropertyType } from './event-definitions.ts'
 
 /** The parameters of an address that advertisements add. */
 const CLICK_IDS = [
-  ...['gclid', 'gad_source', 'fbclid', 'gclsrc', 'dclid', 'gbraid', 'wbraid', 'msclkid', 'twclid'],
-  ...['li_fat_id', 'mc_cid', 'igshid', 'ttclid', 'epik', 'qclid', 'sccid', '_kx', 'irclid'],
+  'gclid',
+  'gad_source',
+  'fbclid',
+  'gclsrc',
+  'dclid',
+  'gbraid',
+  'wbraid',
+  'msclkid',
+  'twclid',
+  'li_fat_id',
+  'mc_cid',
+  'igshid',
+  'ttclid',
+  'epik',
+  'qclid',
+  'sccid',
+  '_kx',
+  'irclid',
 ]
 
 const NAMES: readonly (readonly [type: PropertyType, names: readonly string[]])[] = [

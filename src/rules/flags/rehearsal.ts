@@ -119,7 +119,9 @@ export class Rehearsal {
   report(): RehearsalReport {
     const { sampled, changed, failed, values, flips, examples } = this.#tally
     return {
-      ...{ sampled, changed, failed },
+      sampled,
+      changed,
+      failed,
       values: [...values].map(([value, counts]) => ({ value, ...counts })),
       flips: [...flips.values()]
         .sort((one, other) => other.count - one.count)

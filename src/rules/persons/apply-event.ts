@@ -70,8 +70,12 @@ export interface PersonOutcome {
  * The events that have rules of their own. Most of the traffic has names that begin with `$`, but few of these events.
  */
 const SPECIAL_NAMES: ReadonlySet<string> = new Set([
-  ...['$identify', '$create_alias', '$merge_dangerously', '$groupidentify'],
-  ...['$exception', '$$heatmap'],
+  '$identify',
+  '$create_alias',
+  '$merge_dangerously',
+  '$groupidentify',
+  '$exception',
+  '$$heatmap',
 ])
 const NO_WARNINGS: readonly IngestionWarning[] = Object.freeze([])
 const NO_GROUP_KEYS: readonly GroupKey[] = Object.freeze([])

@@ -8,11 +8,25 @@ import { cutPoints } from '../capture/fields.ts'
 import { ILLEGAL_ID_UNITS_MAX } from './limits.ts'
 
 const ILLEGAL_IN_ANY_CASE: ReadonlySet<string> = new Set([
-  ...['anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated', 'email'],
-  ...['undefined', 'true', 'false'],
+  'anonymous',
+  'guest',
+  'distinctid',
+  'distinct_id',
+  'id',
+  'not_authenticated',
+  'email',
+  'undefined',
+  'true',
+  'false',
 ])
 const ILLEGAL_AS_WRITTEN: ReadonlySet<string> = new Set([
-  ...['[object Object]', 'NaN', 'None', 'none', 'null', '0', 'undefined'],
+  '[object Object]',
+  'NaN',
+  'None',
+  'none',
+  'null',
+  '0',
+  'undefined',
 ])
 
 /**

@@ -149,7 +149,11 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
         urlOf?.({ lifecycle_type: status, target_date: momentText(buckets.startMs(bucket)) }),
       )
       return {
-        ...{ action, label: `${series.label} - ${status}`, status, count, data },
+        action,
+        label: `${series.label} - ${status}`,
+        status,
+        count,
+        data,
         ...rest,
         ...(hasPersonsUrls ? { persons_urls: urls } : {}),
       }
@@ -180,7 +184,9 @@ function urlsOf({ series, filter, range }: LifecyclePlan, context: QueryContext)
   const { interval } = range
   if (interval === 'week' || interval === 'minute') return NO_URLS
   return new PersonsUrls(context).of({
-    ...{ route: 'lifecycle', filter, series: [series] },
+    route: 'lifecycle',
+    filter,
+    series: [series],
     parameters: { ...seriesParameters([series]), interval, ...rangeParameters(range) },
   })
 }

@@ -211,7 +211,9 @@ function urlsOf(
   if (isCumulative || test !== null || more !== null || interval === 'minute') return NO_URLS
   const dates = rangeParameters({ fromMs: eventsFromMs(range), toMs })
   return urls.of({
-    ...{ route: 'stickiness', filter, series: [series] },
+    route: 'stickiness',
+    filter,
+    series: [series],
     parameters: { ...targetParameters(series), interval, ...dates },
   })
 }

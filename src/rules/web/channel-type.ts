@@ -10,20 +10,47 @@ import { MEDIUM_CHANNELS, SOURCE_KINDS, type SourceKind } from './channel-source
 
 /** All channels of sessions in a project without rules of its own. */
 export const CHANNEL_TYPES = [
-  ...['Cross Network', 'Paid Search', 'Paid Social', 'Paid Video', 'Paid Shopping'],
-  ...['Paid Unknown', 'Direct', 'Organic Search', 'Organic Social', 'Organic Video'],
-  ...['Organic Shopping', 'AI Assistant', 'Push', 'SMS', 'Audio', 'Email', 'Display', 'Referral'],
-  ...['Affiliate', 'Unknown'],
+  'Cross Network',
+  'Paid Search',
+  'Paid Social',
+  'Paid Video',
+  'Paid Shopping',
+  'Paid Unknown',
+  'Direct',
+  'Organic Search',
+  'Organic Social',
+  'Organic Video',
+  'Organic Shopping',
+  'AI Assistant',
+  'Push',
+  'SMS',
+  'Audio',
+  'Email',
+  'Display',
+  'Referral',
+  'Affiliate',
+  'Unknown',
 ] as const
 
 /** The keys that the rules of a project may use. */
 export const CHANNEL_RULE_KEYS = [
-  ...['utm_source', 'utm_medium', 'utm_campaign', 'referring_domain', 'url', 'pathname'],
+  'utm_source',
+  'utm_medium',
+  'utm_campaign',
+  'referring_domain',
+  'url',
+  'pathname',
   'hostname',
 ] as const
 /** The operators that the rules of a project may use. */
 export const CHANNEL_RULE_OPERATORS = [
-  ...['exact', 'is_not', 'is_set', 'is_not_set', 'icontains', 'not_icontains', 'regex'],
+  'exact',
+  'is_not',
+  'is_set',
+  'is_not_set',
+  'icontains',
+  'not_icontains',
+  'regex',
   'not_regex',
 ] as const
 

@@ -47,7 +47,8 @@ export function takeProposal(): Proposal | null {
  */
 export function proposeWrites(dataDir: string): () => void {
   captureWrites({
-    ...{ path: dataDir, name: FLAGS_ENVIRONMENT },
+    path: dataDir,
+    name: FLAGS_ENVIRONMENT,
     mayCommit: (environment, writes) => {
       const local = writes.filter(isLocal)
       if (local.length === writes.length) return true
@@ -88,7 +89,9 @@ export class StoredCatalogue implements CatalogueCopy {
 
   constructor(dataDir: string) {
     this.#environment = new Environment({
-      ...{ dataDir, name: FLAGS_ENVIRONMENT, tables: FLAGS_TABLES },
+      dataDir,
+      name: FLAGS_ENVIRONMENT,
+      tables: FLAGS_TABLES,
       isUncaptured: true,
     })
   }

@@ -66,7 +66,10 @@ export class ConsoleStore {
       const session: ConsoleSession = {
         id: this.#environment.nextNumber('console_session'),
         ...owner,
-        ...{ createdAtMs: atMs, lastSeenAtMs: atMs, address, userAgent },
+        createdAtMs: atMs,
+        lastSeenAtMs: atMs,
+        address,
+        userAgent,
       }
       putRecord(this.#environment.table('console_sessions'), hashKey(token), session)
       return true
@@ -112,7 +115,8 @@ export class ConsoleStore {
       const table = this.#environment.table('login_codes')
       const codes = this.#orNone('login_codes', () =>
         [...entriesOf(table)].map(({ key, value }) => ({
-          ...{ key: Buffer.from(key), ...(unpack(value) as LoginCode) },
+          key: Buffer.from(key),
+          ...(unpack(value) as LoginCode),
         })),
       ).sort((a, b) => a.expiresAtMs - b.expiresAtMs)
       const expired = codes.filter(({ expiresAtMs }) => expiresAtMs <= atMs).length

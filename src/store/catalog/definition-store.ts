@@ -2,7 +2,7 @@
  * Deleted event definitions. The events stay, and a later event creates the definition again. Table
  * `deleted_definitions`: project u32, id as text -> `DeletedDefinition`, MessagePack with a checksum.
  */
-import type { DeletedDefinition } from '../../rules/events/definitions.ts'
+import type { DeletedDefinition } from '../../rules/events/event-definitions.ts'
 import { distinctIdKey, keysOf } from '../lmdb/keys.ts'
 import { putRecord, recordsOf } from '../lmdb/records.ts'
 import { demandRoom } from './checks.ts'

@@ -168,7 +168,10 @@ export class FlagStore {
       if (stored.flag.usageDashboard !== null) return stored.flag
       const name = `Generated Dashboard: ${stored.flag.key} Usage`
       const { dashboard } = this.#saved(nowMs).createDashboard({
-        ...{ projectId, userId: authorOf(actor), fields: { name }, tiles: [] },
+        projectId,
+        userId: authorOf(actor),
+        fields: { name },
+        tiles: [],
       })
       const flag: Flag = { ...stored.flag, usageDashboard: dashboard.id }
       const change = new ProjectChange(this.#environment, projectId)

@@ -57,7 +57,10 @@ export class InviteStore {
         number: this.#environment.nextNumber('invite'),
         id: uuidV7(nowMs),
         hash: hashKey(text),
-        ...{ email, firstName, level, ...rest },
+        email,
+        firstName,
+        level,
+        ...rest,
         createdAtMs: nowMs,
         expiresAtMs: nowMs + INVITE_MS_MAX,
       })

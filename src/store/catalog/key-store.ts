@@ -158,8 +158,12 @@ export class KeyStore {
   /** Returns the fields that keys of both kinds have. */
   #newKey(text: string, others: readonly RevocableKey[], label: string) {
     return {
-      ...{ id: nextId(others), label, ...hashed(text) },
-      ...{ createdAtMs: this.#environment.clock.now(), revokedAtMs: null, rolledAtMs: null },
+      id: nextId(others),
+      label,
+      ...hashed(text),
+      createdAtMs: this.#environment.clock.now(),
+      revokedAtMs: null,
+      rolledAtMs: null,
     }
   }
 

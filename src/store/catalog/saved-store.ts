@@ -75,16 +75,22 @@ export class SavedStore {
     this.#environment = environment
     this.#tiles = new DashboardTiles(environment)
     this.#insights = new SavedTable(environment, {
-      ...{ table: 'insights', number: 'insight', countMax: INSIGHTS_MAX },
+      table: 'insights',
+      number: 'insight',
+      countMax: INSIGHTS_MAX,
       aside: { table: 'insight_queries', member: 'query' },
       onRemove: (insight) => this.#removeInsight(insight),
     })
     this.#dashboards = new SavedTable(environment, {
-      ...{ table: 'dashboards', number: 'flag_dashboard_id', countMax: DASHBOARDS_MAX },
+      table: 'dashboards',
+      number: 'flag_dashboard_id',
+      countMax: DASHBOARDS_MAX,
       onRemove: (dashboard) => this.#removeDashboard(dashboard),
     })
     this.#annotations = new SavedTable(environment, {
-      ...{ table: 'annotations', number: 'annotation', countMax: ANNOTATIONS_MAX },
+      table: 'annotations',
+      number: 'annotation',
+      countMax: ANNOTATIONS_MAX,
     })
   }
 

@@ -18,7 +18,9 @@ export interface StoredFlags {
 export async function readStoredFlags(dataDir: string): Promise<StoredFlags> {
   const tables = ['flags', 'projects']
   const environment = new Environment({
-    ...{ dataDir, name: FLAGS_ENVIRONMENT, tables },
+    dataDir,
+    name: FLAGS_ENVIRONMENT,
+    tables,
     isReadOnly: true,
   })
   try {

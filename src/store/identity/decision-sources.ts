@@ -96,7 +96,11 @@ interface KnownGroup extends FoundGroup {
 }
 
 const NOBODY: KnownPerson = {
-  ...{ position: -1, number: 0, version: -1, properties: null, units: 0 },
+  position: -1,
+  number: 0,
+  version: -1,
+  properties: null,
+  units: 0,
   directory: null,
   folds: -1,
   storedVersion: -1,

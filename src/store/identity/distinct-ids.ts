@@ -63,7 +63,9 @@ export class DistinctIds {
   #currentId = -1
   /** The bytes of an event's id. The object is reused for all events. */
   readonly #words: { -readonly [Field in keyof IdWords]: IdWords[Field] } = {
-    ...{ words: new Int32Array(0), first: 0, byteCount: 0 },
+    words: new Int32Array(0),
+    first: 0,
+    byteCount: 0,
   }
 
   constructor(tables: DistinctIdTables, bytesMax = CACHED_ID_BYTES_MAX) {

@@ -5,7 +5,7 @@
  *   copied_erasures   project, number -> `ErasureTarget`; only if there are copies of the events elsewhere
  *   retention_rules   project u32     -> `RetentionRules`; a project without a record keeps everything
  *
- * Jobs are run by warehouse/erase. A record in `copied_erasures` exists from the time when the store has erased the
+ * Jobs are run by events/erase. A record in `copied_erasures` exists from the time when the store has erased the
  * events until they are erased from the copies. Unlike all other records here, it does not follow from the log.
  */
 import { NO_RETENTION, type RetentionRules } from '../../rules/events/erasure.ts'

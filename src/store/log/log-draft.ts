@@ -23,7 +23,10 @@ const ALLOCATED_BYTES_MIN = 8 * 1024 * 1024
 
 /** Temporary errors that prevent the creation of a file, and the reason that clients receive. */
 const REASONS: Readonly<Record<string, 'disk_full' | 'not_stored'>> = {
-  ...{ ENOSPC: 'disk_full', EDQUOT: 'disk_full', EMFILE: 'not_stored', ENFILE: 'not_stored' },
+  ENOSPC: 'disk_full',
+  EDQUOT: 'disk_full',
+  EMFILE: 'not_stored',
+  ENFILE: 'not_stored',
 }
 
 /** A complete file that is ready for appends. */

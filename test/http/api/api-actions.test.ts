@@ -170,7 +170,12 @@ t.test('actions are stored in order and match events by their steps', async (t) 
   const names = [2, 3].map((id) => {
     const steps = actionSteps(reader.action(1, id)?.steps ?? [])
     const columns = scanner.scan({
-      ...{ projectId: 1, fromMs: 0, toMs: 4e12, nowMs: 0, filter: null, persons: null },
+      projectId: 1,
+      fromMs: 0,
+      toMs: 4e12,
+      nowMs: 0,
+      filter: null,
+      persons: null,
       series: [{ names: null, filter: null, steps }],
       values: [{ kind: 'event_name' }],
     })

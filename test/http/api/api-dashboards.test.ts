@@ -54,17 +54,30 @@ t.test('a dashboard can be created, read, changed, deleted and restored', async 
   t.match(answer, {
     status: 201,
     body: {
-      ...{ name: 'Board', description: 'd', pinned: true, tags: ['t'], created_at: TIME },
-      ...{ created_by: { id: ann.user.id }, last_accessed_at: null, is_shared: false },
-      ...{ deleted: false, creation_mode: 'default', restriction_level: 21 },
-      ...{
-        effective_restriction_level: 21,
-        effective_privilege_level: 37,
-        team_id: daemon.decisions.idOf(),
-      },
-      ...{ user_access_level: 'editor', access_control_version: 'v2', last_refresh: null },
-      ...{ filters, persisted_filters: filters, variables: {}, persisted_variables: null },
-      ...{ breakdown_colors: [], data_color_theme_id: null, tiles: [] },
+      name: 'Board',
+      description: 'd',
+      pinned: true,
+      tags: ['t'],
+      created_at: TIME,
+      created_by: { id: ann.user.id },
+      last_accessed_at: null,
+      is_shared: false,
+      deleted: false,
+      creation_mode: 'default',
+      restriction_level: 21,
+      effective_restriction_level: 21,
+      effective_privilege_level: 37,
+      team_id: daemon.decisions.idOf(),
+      user_access_level: 'editor',
+      access_control_version: 'v2',
+      last_refresh: null,
+      filters,
+      persisted_filters: filters,
+      variables: {},
+      persisted_variables: null,
+      breakdown_colors: [],
+      data_color_theme_id: null,
+      tiles: [],
     },
   })
   const path = `${DASHBOARDS}${String(answer.body['id'])}/`
@@ -108,7 +121,11 @@ t.test('tiles hold insights or texts and layouts, and can be removed', async (t)
   const [tile] = await tilesOf(board)
   t.match(tile, {
     insight: { id: insight, dashboards: [one, two], result: null },
-    ...{ text: null, layouts: {}, color: null, order: null, is_cached: false },
+    text: null,
+    layouts: {},
+    color: null,
+    order: null,
+    is_cached: false,
   })
   const layouts = { sm: { x: 0, y: 0, w: 6, h: 5 } }
   const texted = await daemon.ask(
@@ -360,14 +377,25 @@ t.test('any value in any field is accepted or refused without a server error', a
   const note = await made(ANNOTATIONS, {})
   const [tile] = await tilesOf(`${DASHBOARDS}${board}/`)
   const values: readonly unknown[] = [
-    ...[null, true, 0, -1, 1.5, 1e300, 2 ** 32, '', 'x', '\ud800', '\u0000', [], [null], [[]]],
-    ...[
-      {},
-      { id: {} },
-      { body: null },
-      JSON.parse('{"__proto__": {"id": 1}}'),
-      { a: [{ b: '<' }] },
-    ],
+    null,
+    true,
+    0,
+    -1,
+    1.5,
+    1e300,
+    2 ** 32,
+    '',
+    'x',
+    '\ud800',
+    '\u0000',
+    [],
+    [null],
+    [[]],
+    {},
+    { id: {} },
+    { body: null },
+    JSON.parse('{"__proto__": {"id": 1}}'),
+    { a: [{ b: '<' }] },
   ]
   const insightFields = ['name', 'derived_name', 'description', 'query', 'saved', 'favorited']
   const boardFields = ['name', 'description', 'pinned', 'filters', 'variables', 'use_template']

@@ -82,8 +82,14 @@ t.test('definitions over HTTP', async (t) => {
       id: UUID,
       name: 'signup',
       last_seen_at: at(27).replace('Z', '000Z'),
-      ...{ tags: [], is_action: false, action_id: null, is_calculating: false },
-      ...{ last_calculated_at: null, created_by: null, post_to_slack: false, count: 3 },
+      tags: [],
+      is_action: false,
+      action_id: null,
+      is_calculating: false,
+      last_calculated_at: null,
+      created_by: null,
+      post_to_slack: false,
+      count: 3,
       first_seen_at: at(240).replace('Z', '000Z'),
     })
     const [createdAtMs = 0, seenAtMs = 0] = ['created_at', 'last_seen_at'].map((name) =>
@@ -137,7 +143,10 @@ t.test('definitions over HTTP', async (t) => {
     const [plan] = await listed(daemon, 'property_definitions/?properties=plan')
     t.match(plan, {
       id: UUID,
-      ...{ is_numerical: false, tags: [], is_seen_on_filtered_events: null, count: 4 },
+      is_numerical: false,
+      tags: [],
+      is_seen_on_filtered_events: null,
+      count: 4,
       first_seen_at: at(240).replace('Z', '000Z'),
       last_seen_at: at(27).replace('Z', '000Z'),
     })
@@ -182,8 +191,12 @@ t.test('definitions over HTTP', async (t) => {
     t.strictSame(await names(daemon, 'property_definitions/?type=group&group_type_index=4'), [])
     const session = 'property_definitions/?type=session&search=duration'
     const duration = {
-      ...{ id: '$session_duration', name: '$session_duration', is_numerical: true },
-      ...{ property_type: 'Duration', tags: [], is_seen_on_filtered_events: null },
+      id: '$session_duration',
+      name: '$session_duration',
+      is_numerical: true,
+      property_type: 'Duration',
+      tags: [],
+      is_seen_on_filtered_events: null,
     }
     t.strictSame(await listed(daemon, session), [duration])
     const own = await daemon.api('GET', 'sessions/property_definitions?search=session%20dur')

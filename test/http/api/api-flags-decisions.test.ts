@@ -323,7 +323,9 @@ t.test('the reach of a condition is counted', async (t) => {
   t.strictSame(await reach({}, { group_type_index: 3 }), [0, 0], 'there is no such group type')
   t.strictSame(await reach({ properties: [size] }), [400, 'invalid_input', null])
   t.strictSame(await reach({ properties: [size] }, { group_type_index: 1 }), [
-    ...[400, 'invalid_input', null],
+    400,
+    'invalid_input',
+    null,
   ])
   t.strictSame(await reach({}, { group_type_index: 'x' }), [400, 'invalid_input', null])
   t.strictSame(await reach([]), [400, 'invalid_input', null])

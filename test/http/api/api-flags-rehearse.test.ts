@@ -136,7 +136,10 @@ t.test('the listed persons are exactly those with another decision after the cha
     t.match(rehearsed.body, {
       is_new: false,
       group_type_index: null,
-      ...{ total: PERSONS, sampled: PERSONS, changed: flips.length, failed: 0 },
+      total: PERSONS,
+      sampled: PERSONS,
+      changed: flips.length,
+      failed: 0,
     })
     const told = rehearsed.body['flips'] as (Flip & { count: number })[]
     t.strictSame(
@@ -193,7 +196,9 @@ t.test('disabling a flag, a new flag, and flags of groups can be rehearsed', asy
   t.match(rehearsed, {
     status: 200,
     body: {
-      ...{ group_type_index: 0, total: 9, changed: 4 },
+      group_type_index: 0,
+      total: 9,
+      changed: 4,
       examples: [3, 4, 5, 6].map((size) => ({ distinct_id: null, group_key: `c${size}` })),
     },
   })

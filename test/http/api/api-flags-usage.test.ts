@@ -129,7 +129,9 @@ t.test(
     await daemon.stop()
 
     const environment = new Environment({
-      ...{ dataDir, name: FLAGS_ENVIRONMENT, tables: FLAGS_TABLES },
+      dataDir,
+      name: FLAGS_ENVIRONMENT,
+      tables: FLAGS_TABLES,
     })
     const table = environment.table('flag_usage')
     const [first] = [...table.getKeys({})].map((key) => Buffer.from(key))

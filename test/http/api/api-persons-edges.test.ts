@@ -99,7 +99,12 @@ t.test('an unknown format is 404, and errors are JSON in every format', async (t
   const { store, ask } = await startPersons(t)
   store.persons = [person(1)]
   for (const path of [
-    ...['', '1', 'values', 'activity', '1/activity', '1/properties_timeline'],
+    '',
+    '1',
+    'values',
+    'activity',
+    '1/activity',
+    '1/properties_timeline',
     'cohorts?person_id=1',
   ]) {
     const mark = path.includes('?') ? '&' : '?'

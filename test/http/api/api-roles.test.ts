@@ -40,7 +40,12 @@ t.test('a role can be created, read, renamed, listed and deleted', async (t) => 
   const made = await daemon.ask('POST', ROLES, { name: ' Engineers ' }, admin.key)
   t.equal(made.status, 201)
   t.strictSame(Object.keys(made.body), [
-    ...['id', 'name', 'feature_flags_access_level', 'created_at', 'created_by', 'members'],
+    'id',
+    'name',
+    'feature_flags_access_level',
+    'created_at',
+    'created_by',
+    'members',
     'associated_flags',
   ])
   t.match(made.body, {

@@ -13,7 +13,7 @@ import { LongReads } from '../../../src/engine/threads/long-reads.ts'
 import { makeTablePiece, type TableState } from '../../../src/engine/threads/table-tasks.ts'
 import { type WaitingAnswer, WaitingAnswers } from '../../../src/http/server/waiting-answers.ts'
 import { personBody } from '../../../src/rules/persons/person-answer.ts'
-import { decodeGroup, encodeGroup } from '../../../src/store/warehouse/format/segment-format.ts'
+import { decodeGroup, encodeGroup } from '../../../src/store/events/format/segment-format.ts'
 import { PersonLog, threadSettings } from '../../fixtures/persons/person-log.ts'
 import { eventually } from '../../fixtures/timed-command.ts'
 
@@ -23,7 +23,9 @@ const LIST = { projectId: 1, limit: 10_000, offset: 0, nowMs: 2e12 }
 t.test('a table that is made in chunks equals a table that is made at once', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const events = Array.from({ length: 500 }, (_, index) => ({
-    ...{ event: 'e', distinct_id: `p${index}`, timestamp: new Date(index * 1000).toISOString() },
+    event: 'e',
+    distinct_id: `p${index}`,
+    timestamp: new Date(index * 1000).toISOString(),
     properties: { $set: { text: `${index},"${'z'.repeat(8000)}"`, [`n${index % 70}`]: index } },
   }))
   log.send(1, events)
@@ -64,7 +66,8 @@ t.test('segments of large events are bounded by bytes, and merges keep that boun
   const log = new PersonLog(t, t.testdir())
   for (let batch = 0; batch < 20; batch++) {
     const events = Array.from({ length: 5 }, (_, index) => ({
-      ...{ event: 'e', distinct_id: 'd' },
+      event: 'e',
+      distinct_id: 'd',
       properties: { text: `${batch} ${index} ${'x'.repeat(900_000)}` },
     }))
     log.send(1, events)

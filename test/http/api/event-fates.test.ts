@@ -7,7 +7,7 @@ import t from 'tap'
 import { formatUuid } from '../../../src/base/ids.ts'
 import { RECORD_IP_ANONYMIZED } from '../../../src/rules/capture/log-block.ts'
 import { FATE_SAMPLES_MAX } from '../../../src/rules/events/limits.ts'
-import { EventStoreWriter } from '../../../src/store/warehouse/write/event-store.ts'
+import { ProcessingWriter } from '../../../src/store/events/write/processing-writer.ts'
 import {
   PERSONAL_KEY,
   serveDecisions,
@@ -20,15 +20,18 @@ t.setTimeout(300_000)
 
 const uuidText = (number: number): string => formatUuid(uuidOf(number), 0)
 const ORIGIN = {
-  ...{ flags: 0, arrivedAtMs: Date.UTC(2024, 0, 15), sentAtMs: Number.NaN },
-  ...{ address: '', uuid: uuidOf(40) },
+  flags: 0,
+  arrivedAtMs: Date.UTC(2024, 0, 15),
+  sentAtMs: Number.NaN,
+  address: '',
+  uuid: uuidOf(40),
 }
 
 /** A store with records that no client can cause: dead letters, and an erased event that is still in the index. */
 const empty = await startDecisions(t, 2)
 await empty.stop()
 const { dataDir } = empty
-const writer = new EventStoreWriter({ dataDir, tableEntriesMax: 1 })
+const writer = new ProcessingWriter({ dataDir, tableEntriesMax: 1 })
 writer.add(eventInput({ uuid: uuidOf(50), name: 'gone', distinctId: 'ann' }))
 writer.commit(writer.readPosition())
 while (writer.warehouse.maintain(1000));
@@ -91,8 +94,14 @@ t.test('a stored event and its duplicates are reported', async (t) => {
   const event = { event: 'bought', distinct_id: 'ann', uuid }
   await daemon.capture([event, event])
   t.match((await fate(uuid.toUpperCase())).body, {
-    ...{ uuid, status: 'stored', reason: null, event: 'bought', distinct_id: 'ann' },
-    ...{ warnings: [], dead_letter: null, data: null },
+    uuid,
+    status: 'stored',
+    reason: null,
+    event: 'bought',
+    distinct_id: 'ann',
+    warnings: [],
+    dead_letter: null,
+    data: null,
   })
   const [copies] = (await fates()).filter(({ reason }) => reason === 'duplicate')
   t.match(copies, { count: 1, samples: [] })
@@ -102,8 +111,12 @@ t.test('a stored event and its duplicates are reported', async (t) => {
 
 t.test('a dead letter and an event without any trace are reported', async (t) => {
   t.match((await fate(uuidText(40))).body, {
-    ...{ status: 'dead_letter', reason: 'dead_letter', dead_letter: 1, detail: /Error: odd/ },
-    ...{ received_at: /^2024-01-15/, processed_at: /^2024-01-16/ },
+    status: 'dead_letter',
+    reason: 'dead_letter',
+    dead_letter: 1,
+    detail: /Error: odd/,
+    received_at: /^2024-01-15/,
+    processed_at: /^2024-01-16/,
   })
   t.match((await fate(uuidText(50))).body, { status: 'stored', event: 'gone' })
   const json = { event: 'gone' }
@@ -142,7 +155,9 @@ t.test('dead letters are listed for administrators, newest first', async (t) => 
   const { status, body } = await list()
   t.equal(status, 200)
   t.match(body, {
-    ...{ count: 3, next: null, previous: null },
+    count: 3,
+    next: null,
+    previous: null,
     results: [
       { number: 3, project: null, step: 'read', bytes: 2, body: null },
       { number: 2, project: 1, step: 'process', body: null },

@@ -21,9 +21,18 @@ const organization = await startOrganization(t)
 const { decisions } = organization
 
 const STORED: LiveEvent = {
-  ...{ projectId: 1, sequence: 1, uuid: '', name: 'a', distinctId: 'ann', distinctIdNumber: 1 },
-  ...{ timestampMs: 0, createdAtMs: 0, elementsChain: '', properties: '{}' },
-  ...{ personMode: 'full', isHistorical: false },
+  projectId: 1,
+  sequence: 1,
+  uuid: '',
+  name: 'a',
+  distinctId: 'ann',
+  distinctIdNumber: 1,
+  timestampMs: 0,
+  createdAtMs: 0,
+  elementsChain: '',
+  properties: '{}',
+  personMode: 'full',
+  isHistorical: false,
 }
 
 async function stream(query = '', { project = 1, key = PERSONAL_KEY } = {}): Promise<EventStream> {

@@ -130,7 +130,9 @@ t.test('large events are returned in pages of bounded size, each event once', as
       const uuid = `0199a000-0000-7000-8000-${String(first + index).padStart(12, '0')}`
       sent.push(uuid)
       return {
-        ...{ event: 'large', distinct_id: `large-${first}`, uuid },
+        event: 'large',
+        distinct_id: `large-${first}`,
+        uuid,
         properties: { text: `${first + index} ${'x'.repeat(900_000)}` },
       }
     })
@@ -151,7 +153,9 @@ t.test('large events are returned in pages of bounded size, each event once', as
 t.test('a person with very many ids is shown with the first ids and their count', async (t) => {
   const ids = Array.from({ length: 5000 }, (_, index) => `id-${index}`)
   const merges = ids.map((alias) => ({
-    ...{ event: '$merge_dangerously', distinct_id: 'many', properties: { alias } },
+    event: '$merge_dangerously',
+    distinct_id: 'many',
+    properties: { alias },
   }))
   await capture(merges)
   await capture([{ event: 'of many', distinct_id: 'id-4999' }])
@@ -176,7 +180,8 @@ t.test('a person with very many ids is shown with the first ids and their count'
   }
   t.same([...seen].sort(), ['many', ...ids].sort(), 'the rest is returned with distinct_ids_offset')
   const patched = await send(`${daemon.url}${API}${person}`, {
-    ...{ method: 'PATCH', headers: { ...AUTHORIZATION, 'Content-Type': 'application/json' } },
+    method: 'PATCH',
+    headers: { ...AUTHORIZATION, 'Content-Type': 'application/json' },
     body: JSON.stringify({ properties: { plan: 'pro' } }),
   })
   t.equal(patched.status, 202)
@@ -192,7 +197,8 @@ const LARGE_PERSONS = 40
 t.test('large persons are returned in pages and as a table, each once', async (t) => {
   for (let first = 0; first < LARGE_PERSONS; first += 20) {
     const batch = Array.from({ length: 20 }, (_, index) => ({
-      ...{ event: 'e', distinct_id: `p${first + index}` },
+      event: 'e',
+      distinct_id: `p${first + index}`,
       properties: { $set: { text: 'y'.repeat(300_000), [`n${first + index}`]: index } },
     }))
     await capture(batch)

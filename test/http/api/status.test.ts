@@ -5,7 +5,7 @@
  */
 import t from 'tap'
 import { VERSION } from '../../../src/base/version.ts'
-import { createBackup } from '../../../src/store/care/backup/backups.ts'
+import { createBackup } from '../../../src/store/maintenance/backup/backups.ts'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { startOrganization } from '../../fixtures/organization-daemon.ts'
 

@@ -365,10 +365,13 @@ t.test('remote configuration says whether there are flags and does not read file
     [world.key(7)]: { config: await config(7), siteApps: [] },
   })
   for (const path of [
-    ...['/array/phc_none/config', '/array/phc_none/config.js'],
+    '/array/phc_none/config',
+    '/array/phc_none/config.js',
     // A token is looked up and is never part of a file path.
-    ...['/array/..%2f..%2fpackage.json%00/config', '/array/%252e%252e/config.js'],
-    ...['/array/..%5c..%5cformat/config.js', '/static/..%2f..%2fpackage.json'],
+    '/array/..%2f..%2fpackage.json%00/config',
+    '/array/%252e%252e/config.js',
+    '/array/..%5c..%5cformat/config.js',
+    '/static/..%2f..%2fpackage.json',
   ]) {
     t.equal((await world.ask(path)).status, 404, path)
   }

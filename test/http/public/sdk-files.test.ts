@@ -85,15 +85,23 @@ t.test('files are compressed for the browser, and not sent again if unchanged', 
 
 t.test('no other file of the machine, the package or another version is served', async (t) => {
   for (const path of [
-    ...['/static/toolbar.js', '/static/array.js.map', '/static/main.js', '/static/package.json'],
-    ...['/static/1.0.0/array.js', '/static/2/array.js', '/static/__proto__', '/static/constructor'],
-    ...[
-      '/static/..%2fpackage.json',
-      '/static/..%2f..%2f..%2fpackage.json',
-      '/static/%2e%2e/LICENSE',
-    ],
-    ...['/static/1/..%2fpackage.json', '/static/dist/array.js', '/static/a/b/array.js', '/static/'],
-    ...['/array/phc_unknown/array.js', `/array/${'x'.repeat(70)}/array.js`],
+    '/static/toolbar.js',
+    '/static/array.js.map',
+    '/static/main.js',
+    '/static/package.json',
+    '/static/1.0.0/array.js',
+    '/static/2/array.js',
+    '/static/__proto__',
+    '/static/constructor',
+    '/static/..%2fpackage.json',
+    '/static/..%2f..%2f..%2fpackage.json',
+    '/static/%2e%2e/LICENSE',
+    '/static/1/..%2fpackage.json',
+    '/static/dist/array.js',
+    '/static/a/b/array.js',
+    '/static/',
+    '/array/phc_unknown/array.js',
+    `/array/${'x'.repeat(70)}/array.js`,
   ]) {
     const { status, body } = await get(path)
     t.equal(status, 404, path)
@@ -175,7 +183,12 @@ t.test('installed files are served and replace the previous ones', async (t) => 
 t.test('the command prints the snippet for a page', async (t) => {
   const url = 'https://events.shop.example'
   const printed = await runCommand(
-    ...['snippet', 'show', '--data-dir', world.dataDir, '--public-url', url],
+    'snippet',
+    'show',
+    '--data-dir',
+    world.dataDir,
+    '--public-url',
+    url,
   )
   t.equal(
     printed.out,

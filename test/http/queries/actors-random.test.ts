@@ -18,9 +18,7 @@ const NUMBERS_EACH = 6
 const OTHER = '$$_posthog_breakdown_other_$$'
 /** Kinds of trends whose number is a sum over the events of the actors. For all others the number counts the actors. */
 const BY_EVENTS: readonly unknown[] = ['total', null]
-const BY_ACTORS = [
-  ...['dau', 'unique_group', 'weekly_active', 'monthly_active', 'first_time_for_user'],
-]
+const BY_ACTORS = ['dau', 'unique_group', 'weekly_active', 'monthly_active', 'first_time_for_user']
 
 /** A number, its ActorsQuery, and the way to compute the number from the rows. */
 interface Behind {

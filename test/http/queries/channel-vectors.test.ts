@@ -29,7 +29,9 @@ const CASES = vectorsOf('web-cases.json').map(({ id, in: given, rules, channel }
   }
   const timestamp = '2024-03-08T10:00:00Z'
   return {
-    ...{ id, title: channel, now: timestamp },
+    id,
+    title: channel,
+    now: timestamp,
     ...(rules === undefined ? {} : { project: { customChannelTypeRules: rules } }),
     events: [{ distinct_id: 'a', event: '$pageview', timestamp, properties }],
     request: { query },

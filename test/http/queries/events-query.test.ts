@@ -9,8 +9,13 @@ import type { Json } from '../../fixtures/queries/query-cases.ts'
 
 const CLICKED = [
   {
-    ...{ tag_name: 'a', $el_text: 'Go', attr__href: '/go', attr__class: 'big red' },
-    ...{ nth_child: 2, nth_of_type: 1, attr__id: 'go' },
+    tag_name: 'a',
+    $el_text: 'Go',
+    attr__href: '/go',
+    attr__class: 'big red',
+    nth_child: 2,
+    nth_of_type: 1,
+    attr__id: 'go',
   },
   { tag_name: 'div' },
 ]
@@ -23,7 +28,9 @@ t.test('events are returned as rows', async (t) => {
     { event: 'x', distinct_id: 'a', timestamp: at(2), properties: {} },
     { event: 'x', distinct_id: 'a', timestamp: at(3), properties: { n: 3 } },
     {
-      ...{ event: '$autocapture', distinct_id: 'a', timestamp: at(4) },
+      event: '$autocapture',
+      distinct_id: 'a',
+      timestamp: at(4),
       properties: { $elements: CLICKED },
     },
   ])
@@ -52,8 +59,15 @@ t.test('events are returned as rows', async (t) => {
     const none = { text: null, attr_class: null, href: null, attr_id: null, attributes: {} }
     t.strictSame(clicked?.['elements'], [
       {
-        ...{ text: 'Go', tag_name: 'a', attr_class: ['big', 'red'], href: '/go', attr_id: 'go' },
-        ...{ nth_child: 2, nth_of_type: 1, attributes: others, order: 0 },
+        text: 'Go',
+        tag_name: 'a',
+        attr_class: ['big', 'red'],
+        href: '/go',
+        attr_id: 'go',
+        nth_child: 2,
+        nth_of_type: 1,
+        attributes: others,
+        order: 0,
       },
       { ...none, tag_name: 'div', nth_child: 0, nth_of_type: 0, order: 1 },
     ])

@@ -13,7 +13,9 @@ const TIMES = 4
 t.test('every change appears in the next answer', async (t) => {
   const daemon = await shareDecisions()
   const view = (distinct_id: string, properties: Json = {}) => ({
-    ...{ event: 'view', distinct_id, properties },
+    event: 'view',
+    distinct_id,
+    properties,
   })
   const step = (event: string) => ({ name: 'a', steps: [{ event }] })
   const { body: action } = await daemon.api('POST', 'actions/', 1, step('view'))

@@ -21,7 +21,9 @@ t.test('they are refused before the points are computed', async (t) => {
   const daemon = await shareDecisions()
   await daemon.capture(
     Array.from({ length: VALUES }, (_, number) => ({
-      ...{ event: 'view', distinct_id: `d${number}`, timestamp: '2023-01-02T12:00:00Z' },
+      event: 'view',
+      distinct_id: `d${number}`,
+      timestamp: '2023-01-02T12:00:00Z',
       properties: { browser: `b${number}` },
     })),
   )
@@ -41,7 +43,10 @@ t.test('they are refused before the points are computed', async (t) => {
     minutes: { ...trends, ...MANY_MINUTES, series: series(1) },
     lifecycle: { ...trends, ...MANY_MINUTES, kind: 'LifecycleQuery', series: series(1) },
     funnel: {
-      ...{ ...trends, kind: 'FunnelsQuery', series: series(2), ...BROWSERS },
+      ...trends,
+      kind: 'FunnelsQuery',
+      series: series(2),
+      ...BROWSERS,
       funnelsFilter: { funnelVizType: 'trends' },
     },
   }

@@ -43,7 +43,8 @@ t.test('no kind of query has a bucket for the skipped day', async (t) => {
   )
   const target = { id: 'a', type: 'events' }
   const rows = await results({
-    ...{ kind: 'RetentionQuery', dateRange: { date_to: '2012-01-01' } },
+    kind: 'RetentionQuery',
+    dateRange: { date_to: '2012-01-01' },
     retentionFilter: { totalIntervals: 3, targetEntity: target, returningEntity: target },
   })
   t.match(rows, [

@@ -26,7 +26,11 @@ const SENTENCES = casesOf<Sentences>('sentence-cases.json')
 
 t.test('every sentence holds', async (t) => {
   const worlds = SENTENCES.map((one) => ({
-    ...{ ...one, id: one.title, request: {}, expect: {}, requires: ['clock'] },
+    ...one,
+    id: one.title,
+    request: {},
+    expect: {},
+    requires: ['clock'],
   }))
   const cases = await QueryCases.start(t, worlds)
   const differences = new Differences()

@@ -26,7 +26,12 @@ const EVENTS = [
   event('c', 57, null),
 ]
 const CASE: QueryCase = {
-  ...{ id: 'one', title: '', now: NOW, events: EVENTS, request: {}, expect: {} },
+  id: 'one',
+  title: '',
+  now: NOW,
+  events: EVENTS,
+  request: {},
+  expect: {},
   project: {
     customChannelTypeRules: [
       {

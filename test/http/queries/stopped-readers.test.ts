@@ -15,7 +15,9 @@ t.test('a count does not wait for event lists that are not read', async (t) => {
   const daemon = await startDecisions(t, 1, { 'analytics-threads': '1' })
   await daemon.capture(
     Array.from({ length: ROWS }, (_, number) => ({
-      ...{ event: 'view', distinct_id: `d${number % 500}`, timestamp: '2023-01-02T12:00:00Z' },
+      event: 'view',
+      distinct_id: `d${number % 500}`,
+      timestamp: '2023-01-02T12:00:00Z',
       properties: { number, text: 'x'.repeat(200) },
     })),
   )
@@ -41,7 +43,8 @@ t.test('a count does not wait for event lists that are not read', async (t) => {
           `Authorization: Bearer ${PERSONAL_KEY}`,
           'Content-Type: application/json',
           `Content-Length: ${body.length}`,
-          ...['', body],
+          '',
+          body,
         ].join('\r\n'),
       )
     }),

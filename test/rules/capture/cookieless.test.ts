@@ -105,7 +105,12 @@ t.test('the event keeps none of the data that the distinct_id was made from', as
   const { properties, distinctId } = visit(given).event
   const kept = JSON.parse(JSON.stringify(properties)) as JsonObject
   t.strictSame(Object.keys(kept).sort(), [
-    ...['$cookieless_mode', '$device_id', '$host', '$session_id', '$timezone', 'distinct_id'],
+    '$cookieless_mode',
+    '$device_id',
+    '$host',
+    '$session_id',
+    '$timezone',
+    'distinct_id',
   ])
   t.equal(kept['distinct_id'], distinctId)
   t.equal(kept['$device_id'], distinctId.replace('cookieless_', 'cookielessd_'))
@@ -287,8 +292,10 @@ t.test(
       const answer = await send(`${daemon.url}/flags/?v=1`, {
         method: 'POST',
         headers: {
-          ...{ 'X-Forwarded-For': address, 'User-Agent': AGENT },
-          ...{ Origin: 'https://shop.example', 'Content-Type': 'text/plain' },
+          'X-Forwarded-For': address,
+          'User-Agent': AGENT,
+          Origin: 'https://shop.example',
+          'Content-Type': 'text/plain',
         },
         body: JSON.stringify({
           token: PROJECT_KEY,

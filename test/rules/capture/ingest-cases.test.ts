@@ -25,7 +25,13 @@ const BODY_BYTES_MAX = 20 * 1024 * 1024
 const PROPERTIES_BYTES_MAX = 1024 * 1024
 /** Cases that only HTTP can answer: methods, CORS preflight, the status of the beacon, the recordings sink. */
 const HTTP_CASES = new Set([
-  ...['route-15', 'route-19', 'route-20', 'route-21', 'route-22', 'route-23', 'cors-01'],
+  'route-15',
+  'route-19',
+  'route-20',
+  'route-21',
+  'route-22',
+  'route-23',
+  'cors-01',
 ])
 /** Fields of stored events that persons and groups add. */
 const PERSON_FIELDS = ['person_id', 'person_mode', 'person_properties']

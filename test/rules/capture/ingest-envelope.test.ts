@@ -22,8 +22,13 @@ import {
 
 const LONE_SURROGATE_OR_NUL = /[\0\ud800-\udfff]/u
 const NO_FORM = {
-  ...{ apiKey: undefined, token: undefined, compression: undefined },
-  ...{ sentAt: undefined, underscore: undefined, projectId: undefined, beacon: undefined },
+  apiKey: undefined,
+  token: undefined,
+  compression: undefined,
+  sentAt: undefined,
+  underscore: undefined,
+  projectId: undefined,
+  beacon: undefined,
 }
 
 const parse = (text: string): unknown => parseJsonText(Buffer.from(text))
@@ -188,12 +193,20 @@ t.test('empty bodies, and bodies that are not events, are refused', async (t) =>
 
 t.test('every shape of a body is accepted', async (t) => {
   t.match(envelopeOf('[{"event":"a","project_id":3},{}]'), {
-    ...{ root: null, isBatch: true, projectId: 3, sentAt: undefined, isHistorical: false },
+    root: null,
+    isBatch: true,
+    projectId: 3,
+    sentAt: undefined,
+    isHistorical: false,
     events: [{ event: 'a' }, {}],
   })
   t.match(envelopeOf('{"batch":[1],"sent_at":"x","historical_migration":true,"project_id":"2"}'), {
-    ...{ isBatch: true, isBatchMalformed: false, events: [1] },
-    ...{ projectId: '2', sentAt: 'x', isHistorical: true },
+    isBatch: true,
+    isBatchMalformed: false,
+    events: [1],
+    projectId: '2',
+    sentAt: 'x',
+    isHistorical: true,
   })
   t.match(envelopeOf('{"event":"a","historical_migration":1}'), {
     isBatch: false,
@@ -243,16 +256,12 @@ t.test('one bad element refuses the whole body and is named', async (t) => {
 
 t.test('fields of any type, and every form of a uuid', async (t) => {
   const uuids = [
-    ...[
-      'null',
-      '""',
-      '"550e8400-e29b-41d4-a716-446655440000"',
-      '"550E8400E29B41D4A716446655440000"',
-    ],
-    ...[
-      '"{550e8400-e29b-41d4-a716-446655440000}"',
-      '"urn:uuid:550e8400-e29b-41d4-a716-446655440000"',
-    ],
+    'null',
+    '""',
+    '"550e8400-e29b-41d4-a716-446655440000"',
+    '"550E8400E29B41D4A716446655440000"',
+    '"{550e8400-e29b-41d4-a716-446655440000}"',
+    '"urn:uuid:550e8400-e29b-41d4-a716-446655440000"',
   ]
   for (const uuid of uuids) t.equal(checked(envelopeOf(`[{"uuid":${uuid}}]`)).length, 1, uuid)
   const odd = '{"event":[],"distinct_id":{},"timestamp":{},"$set":1,"$unset":"x","properties":null}'

@@ -264,8 +264,15 @@ t.test('elements are stored as text', async (t) => {
     other: 'x',
   }
   const expected = [
-    ...['a.bc.z:', 'attr__class="z  b\\"c"', 'attr__data-n="5"', 'attr__href="/x\\"y"'],
-    ...['attr__id="i"', 'attr_id="i"', 'href="/x\\"y"', 'nth-child="2"', 'nth-of-type="0"'],
+    'a.bc.z:',
+    'attr__class="z  b\\"c"',
+    'attr__data-n="5"',
+    'attr__href="/x\\"y"',
+    'attr__id="i"',
+    'attr_id="i"',
+    'href="/x\\"y"',
+    'nth-child="2"',
+    'nth-of-type="0"',
     `text="\\"${'t'.repeat(399)}"`,
   ]
   t.equal(elementsChain([element, null, 'x']), expected.join(''))
@@ -352,16 +359,26 @@ t.test('expanding twice equals expanding once, and agrees with the updates', asy
 
 t.test('normalisation never throws, and its result is clean and survives JSON', async () => {
   const key = fc.constantFrom(
-    ...['event', 'distinct_id', '$distinct_id', 'properties', '$set', '$set_once', '$unset'],
-    ...[
-      'timestamp',
-      'offset',
-      'sent_at',
-      '$process_person_profile',
-      '$elements',
-      '$elements_chain',
-    ],
-    ...['$ip', '$groups', 'token', '$cookieless_mode', '__proto__', 'constructor', '\ud83d'],
+    'event',
+    'distinct_id',
+    '$distinct_id',
+    'properties',
+    '$set',
+    '$set_once',
+    '$unset',
+    'timestamp',
+    'offset',
+    'sent_at',
+    '$process_person_profile',
+    '$elements',
+    '$elements_chain',
+    '$ip',
+    '$groups',
+    'token',
+    '$cookieless_mode',
+    '__proto__',
+    'constructor',
+    '\ud83d',
   )
   const unit = fc.constantFrom('\ud83d', '\ude00', '\0', 'a', '$', '2', '-')
   const leaf = fc.oneof(

@@ -30,8 +30,13 @@ const DIRECTORY: ProjectDirectory = {
   personalKey: () => null,
 }
 const NO_FORM = {
-  ...{ apiKey: undefined, token: undefined, compression: undefined },
-  ...{ sentAt: undefined, underscore: undefined, projectId: undefined, beacon: undefined },
+  apiKey: undefined,
+  token: undefined,
+  compression: undefined,
+  sentAt: undefined,
+  underscore: undefined,
+  projectId: undefined,
+  beacon: undefined,
 }
 const KEY = `"api_key":"${PROJECT.apiKey}"`
 const EVENT = '{"event":"e","distinct_id":"u"}'
@@ -66,15 +71,14 @@ interface Options {
 /** Returns the number of accepted events, or the code of the refusal. */
 function accept(text: string, { kind = 'capture', ...options }: Options = {}): unknown {
   const request = {
-    ...{
-      kind,
-      method: 'POST' as const,
-      contentType: '',
-      contentEncoding: '',
-      query: '',
-      address: '',
-    },
-    ...{ arrivedAtMs: 0, body: Buffer.from(text) },
+    kind,
+    method: 'POST' as const,
+    contentType: '',
+    contentEncoding: '',
+    query: '',
+    address: '',
+    arrivedAtMs: 0,
+    body: Buffer.from(text),
   } as const
   const limits = { decodedBytesMax: 64 * 1024 ** 2, slowBytesMax: Infinity }
   const tools = { ...limits, outlinedBytesMax: Infinity, scanner, directory: DIRECTORY, ...options }
@@ -88,28 +92,34 @@ function repeated(unit: string, count: number): string {
 
 t.test('a body means the same whole and event by event', async () => {
   const event = fc.constantFrom(
-    ...[EVENT, ODD_EVENT, '{}', 'null', '[]', '{"a":[{"b":"]},"}]}', '{"token":"k"}', '{"x":NaN}'],
-    ...[
-      '{"distinct_id":12345678901234567890}',
-      '{"api_key":"k","uuid":"x"}',
-      '"a\\"]"',
-      '{"a":1',
-      '',
-    ],
+    EVENT,
+    ODD_EVENT,
+    '{}',
+    'null',
+    '[]',
+    '{"a":[{"b":"]},"}]}',
+    '{"token":"k"}',
+    '{"x":NaN}',
+    '{"distinct_id":12345678901234567890}',
+    '{"api_key":"k","uuid":"x"}',
+    '"a\\"]"',
+    '{"a":1',
+    '',
   )
   const list = fc.array(event, { maxLength: 4 }).map((events) => `[${events.join(' , ')}]`)
   const key = fc.constantFrom(
-    ...[
-      'batch',
-      'b\\u0061tch',
-      'batch\\u0000',
-      'api_key',
-      'token',
-      'sent_at',
-      'event',
-      'properties',
-    ],
-    ...['historical_migration', 'project_id', '__proto__', '\\"batch'],
+    'batch',
+    'b\\u0061tch',
+    'batch\\u0000',
+    'api_key',
+    'token',
+    'sent_at',
+    'event',
+    'properties',
+    'historical_migration',
+    'project_id',
+    '__proto__',
+    '\\"batch',
   )
   const value = fc.oneof(
     list,

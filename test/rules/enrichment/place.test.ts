@@ -76,8 +76,16 @@ t.test('subdivisions are counted from the largest, four at most', async (t) => {
 
 t.test('a record that describes no place adds nothing', async (t) => {
   const records = [
-    ...[null, undefined, 7, 'x', [], {}, { city: 7 }, { city: { names: ['en'] } }],
-    ...[{ country: { iso_code: '' } }, { location: { latitude: Number.NaN } }],
+    null,
+    undefined,
+    7,
+    'x',
+    [],
+    {},
+    { city: 7 },
+    { city: { names: ['en'] } },
+    { country: { iso_code: '' } },
+    { location: { latitude: Number.NaN } },
     { country: { iso_code: 'x'.repeat(PLACE_TEXT_UNITS_MAX + 1) }, subdivisions: 'x' },
     { autonomous_system_number: 1 },
     Object.create({ country: { iso_code: 'SE' } }),

@@ -14,7 +14,7 @@ import {
   type PropertyFacts,
   propertyType,
   searchWords,
-} from '../../../src/rules/events/definitions.ts'
+} from '../../../src/rules/events/event-definitions.ts'
 import { offeredEvents, ValueCounts } from '../../../src/rules/events/event-values.ts'
 import { VALUES_COUNTED_MAX } from '../../../src/rules/events/limits.ts'
 import { SESSION_PROPERTIES } from '../../../src/rules/events/session-properties.ts'
@@ -29,11 +29,23 @@ function event(name: string, lastSeenMs = NOON, lastSequence = 5): EventFacts {
 }
 
 const ALL_EVENTS: EventDefinitionQuery = {
-  ...{ projectId: 1, words: [], excluded: [], type: 'event', ordering: [] },
+  projectId: 1,
+  words: [],
+  excluded: [],
+  type: 'event',
+  ordering: [],
 }
 const ALL_PROPERTIES: PropertyDefinitionQuery = {
-  ...{ projectId: 1, of: 'event', groupType: 0, words: [], excluded: [], names: null },
-  ...{ isNumerical: false, isFeatureFlag: null, eventNames: null, isSeenOnly: false },
+  projectId: 1,
+  of: 'event',
+  groupType: 0,
+  words: [],
+  excluded: [],
+  names: null,
+  isNumerical: false,
+  isFeatureFlag: null,
+  eventNames: null,
+  isSeenOnly: false,
 }
 const EVENTS = [
   event('b', NOON + HOUR),

@@ -54,28 +54,48 @@ t.test('an event without elements matches no element filter', async (t) => {
 
 t.test('selectors name an element and its ancestors', async (t) => {
   const fitting = [
-    ...[
-      'span',
-      '*',
-      '.label',
-      'span.label',
-      '.md\\:flex',
-      'a#go',
-      '#go',
-      '[id="go"]',
-      'a.btn.btn-big',
-    ],
-    ...['li > a', 'li > a > span', 'ul a', 'body span', 'ul > li a', '.menu .label', '[data-kind]'],
-    ...['[data-kind=item] a', "li[data-kind='item']", '[href]', 'span:nth-child(2)'],
-    ...['form, li', 'ul  >  li:nth-child(3)>a', '.menu > * span', 'SPAN'],
+    'span',
+    '*',
+    '.label',
+    'span.label',
+    '.md\\:flex',
+    'a#go',
+    '#go',
+    '[id="go"]',
+    'a.btn.btn-big',
+    'li > a',
+    'li > a > span',
+    'ul a',
+    'body span',
+    'ul > li a',
+    '.menu .label',
+    '[data-kind]',
+    '[data-kind=item] a',
+    "li[data-kind='item']",
+    '[href]',
+    'span:nth-child(2)',
+    'form, li',
+    'ul  >  li:nth-child(3)>a',
+    '.menu > * span',
+    'SPAN',
   ]
   for (const selector of fitting) {
     t.ok(isSelector(selector), selector)
     t.equal(passes('selector', selector), true, selector)
   }
   const others = [
-    ...['form', '.lab', 'span > a', 'ul > a', 'body > span', 'span.btn', '[data-kind=other]'],
-    ...['li:nth-child(2)', 'form a', 'form, table', '.menu > .label', 'li li'],
+    'form',
+    '.lab',
+    'span > a',
+    'ul > a',
+    'body > span',
+    'span.btn',
+    '[data-kind=other]',
+    'li:nth-child(2)',
+    'form a',
+    'form, table',
+    '.menu > .label',
+    'li li',
   ]
   for (const selector of others) {
     t.ok(isSelector(selector), selector)

@@ -66,8 +66,18 @@ const BAD_PATTERNS: readonly (readonly [string, RegExp])[] = [
   ['a{600}b{600}', /too large/],
 ]
 const BAD_OPERATORS: readonly unknown[] = [
-  ...['exct', '', 'EXACT', 'in ', 'constructor', '__proto__', 'flag_evaluates_to'],
-  ...[7, true, {}, ['exact'], 'x'.repeat(10_000)],
+  'exct',
+  '',
+  'EXACT',
+  'in ',
+  'constructor',
+  '__proto__',
+  'flag_evaluates_to',
+  7,
+  true,
+  {},
+  ['exact'],
+  'x'.repeat(10_000),
 ]
 
 t.test('a flag with a pattern or an operator that never matches is refused', async (t) => {
@@ -286,15 +296,29 @@ t.test('an action that never matches is refused, a stored one can be changed', a
 })
 
 const NO_STEP: ActionStep = {
-  ...{ event: null, url: null, url_matching: 'contains', selector: null, tag_name: null },
-  ...{ text: null, text_matching: 'exact', href: null, href_matching: 'exact', properties: [] },
+  event: null,
+  url: null,
+  url_matching: 'contains',
+  selector: null,
+  tag_name: null,
+  text: null,
+  text_matching: 'exact',
+  href: null,
+  href_matching: 'exact',
+  properties: [],
 }
 
 function actionOf(steps: readonly JsonObject[]): ActionView {
   return {
-    ...{ id: 1, name: 'a', description: '', tags: [], deleted: false, is_calculating: false },
+    id: 1,
+    name: 'a',
+    description: '',
+    tags: [],
+    deleted: false,
+    is_calculating: false,
     steps: steps.map((step) => ({ ...NO_STEP, ...step })),
-    ...{ created_at: '2023-01-02T10:00:00Z', created_by: null },
+    created_at: '2023-01-02T10:00:00Z',
+    created_by: null,
   }
 }
 

@@ -95,7 +95,14 @@ t.test('an invalid tree is refused', async (t) => {
     depth === 0 ? filter : { type: 'AND', values: [nested(depth - 1)] }
   t.not(readListFilters(nested(5)), null)
   for (const tree of [
-    ...['text', 5, true, [1], [null], [[filter]], { values: 5 }, { type: 'XOR', values: [filter] }],
+    'text',
+    5,
+    true,
+    [1],
+    [null],
+    [[filter]],
+    { values: 5 },
+    { type: 'XOR', values: [filter] },
     { type: 'AND', values: [filter, { type: 'OR', values: [filter] }] },
     nested(6),
     Array(101).fill(filter),
@@ -116,7 +123,11 @@ t.test('a cohort refuses filters that a list skips', async (t) => {
     values: [{ key: 'id', type: 'cohort', value: 3, operator: 'not_in' }],
   })
   for (const tree of [
-    ...[null, [], {}, { type: 'AND', values: [] }, { type: 'AND', values: [two] }],
+    null,
+    [],
+    {},
+    { type: 'AND', values: [] },
+    { type: 'AND', values: [two] },
     [{ key: 'a', value: 1, type: 'event' }],
     [{ key: 'a', value: 1, type: 'behavioral' }],
     [{ value: 1, type: 'behavioral' }],

@@ -28,7 +28,9 @@ function makeFlag(id: number, version: number, dice: Dice, key: string): Flag {
   }
   if (dice.chance(0.2)) {
     references.push({
-      ...{ type: 'flag', key: String(dice.between(1, IDS)), value: true },
+      type: 'flag',
+      key: String(dice.between(1, IDS)),
+      value: true,
       operator: 'flag_evaluates_to',
     })
   }

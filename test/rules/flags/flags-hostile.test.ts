@@ -196,7 +196,9 @@ t.test('flags of another project are not found', async (t) => {
       {
         properties: [
           {
-            ...{ key: String(made.body['id']), type: 'flag', value: true },
+            key: String(made.body['id']),
+            type: 'flag',
+            value: true,
             operator: 'flag_evaluates_to',
           },
         ],

@@ -118,7 +118,11 @@ function expected(trial: Trial, world: World): unknown {
         name: isUnordered
           ? `Completed ${order + 1} step${order > 0 ? 's' : ''}`
           : (name ?? 'All events'),
-        ...{ custom_name: null, order, people: [], count: reached.length, type: 'events' },
+        custom_name: null,
+        order,
+        people: [],
+        count: reached.length,
+        type: 'events',
         average_conversion_time: mean(seconds),
         median_conversion_time: mean(
           seconds.slice(Math.floor((seconds.length - 1) / 2), Math.floor(seconds.length / 2) + 1),

@@ -92,7 +92,9 @@ function queryOf(wish: Wish, keys: Json = {}): Json {
       includeEventTypes: wish.types,
       excludeEvents: wish.excluded,
       pathGroupings: wish.groupings,
-      ...{ startPoint: wish.startPoint, endPoint: wish.endPoint, stepLimit: wish.stepLimit },
+      startPoint: wish.startPoint,
+      endPoint: wish.endPoint,
+      stepLimit: wish.stepLimit,
       edgeLimit: wish.edgeLimit,
       minEdgeWeight: wish.min,
       maxEdgeWeight: wish.max,
@@ -128,7 +130,8 @@ function pathsOf(
   const previous = new Map<string, number>()
   const ordered = events
     .map(([who, at, name, properties = {}], sequence) => ({
-      ...{ who, sequence },
+      who,
+      sequence,
       timeMs: Date.parse(at),
       item: itemOf(wish, name, properties),
     }))
@@ -203,7 +206,9 @@ function expected(wish: Wish, events: readonly ShortEvent[]): unknown {
   return kept
     .filter(({ source }) => isReached(source))
     .map(({ source, target, value, totalMs }) => ({
-      ...{ source, target, value },
+      source,
+      target,
+      value,
       average_conversion_time: totalMs / value,
     }))
 }

@@ -88,7 +88,11 @@ function faultsAround(movedMs: number, timezone: string, interval: Interval): re
     month: 45 * DAY_MS,
   }
   const range: QueryRange = {
-    ...{ interval, timezone, isExplicit: false, start: 'absolute', isWeekAligned: false },
+    interval,
+    timezone,
+    isExplicit: false,
+    start: 'absolute',
+    isWeekAligned: false,
     fromMs: movedMs - reachMs[interval] - 1_234_567,
     toMs: movedMs + reachMs[interval] + 2_345_678,
   }

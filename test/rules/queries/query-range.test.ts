@@ -31,7 +31,10 @@ interface Sight {
 
 function contextOf({ now = '2023-06-15T12:00:30Z', timezone = 'UTC', first }: Sight): QueryContext {
   return {
-    ...{ projectId: 1, timezone, nowMs: Date.parse(now), testAccountFilters: [] },
+    projectId: 1,
+    timezone,
+    nowMs: Date.parse(now),
+    testAccountFilters: [],
     action: () => null,
     cohortName: () => null,
     firstEventMs: (sinceMs = Number.NEGATIVE_INFINITY) => {
@@ -263,7 +266,8 @@ const PREVIOUS: readonly Row[] = [
     'minutes an hour before',
     {
       ...dates('2020-01-09T05:30:20', '2020-01-09T05:32:00'),
-      ...{ interval: 'minute', compareFilter: { compare: true, compare_to: '-1h' } },
+      interval: 'minute',
+      compareFilter: { compare: true, compare_to: '-1h' },
     },
     '2020-01-09T04:30:20Z 2020-01-09T04:32:00Z events 2020-01-09T04:30:00Z',
   ],

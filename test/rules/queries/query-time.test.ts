@@ -12,19 +12,25 @@ import { memoryShard } from '../../fixtures/queries/memory-shard.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
 const CONTEXT: QueryContext = {
-  ...{ projectId: 1, timezone: 'UTC', testAccountFilters: [] },
+  projectId: 1,
+  timezone: 'UTC',
+  testAccountFilters: [],
   nowMs: Date.UTC(2023, 0, 10),
   action: () => null,
   cohortName: () => null,
   firstEventMs: () => null,
 }
 const PERSONS = Array.from({ length: 40 }, (_, index) => ({
-  ...{ number: index + 1, uuid: `u${index}`, createdMs: 0, properties: {} },
+  number: index + 1,
+  uuid: `u${index}`,
+  createdMs: 0,
+  properties: {},
   distinctIds: [`d${index}`],
 }))
 const EVENTS = Array.from({ length: 100 }, (_, number) => ({
   timeMs: Date.UTC(2023, 0, 4) + number * 600_000,
-  ...{ name: '$pageview', distinctId: `d${Math.floor(number / 3)}` },
+  name: '$pageview',
+  distinctId: `d${Math.floor(number / 3)}`,
   properties: { browser: `b${number}`, $current_url: `/${number % 30}` },
 }))
 const VALUES = { breakdownFilter: { breakdown: 'browser', breakdown_limit: 3 } }
@@ -49,7 +55,9 @@ const QUERIES: Readonly<Record<string, { readonly query: Json; readonly isMerged
   funnel: { query: { kind: 'FunnelsQuery', series: steps, ...VALUES }, isMerged: true },
   'funnel over time': {
     query: {
-      ...{ kind: 'FunnelsQuery', series: steps, ...VALUES },
+      kind: 'FunnelsQuery',
+      series: steps,
+      ...VALUES,
       funnelsFilter: { funnelVizType: 'trends' },
     },
     isMerged: true,

@@ -11,7 +11,10 @@ import { memoryShard } from '../../fixtures/queries/memory-shard.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
 const CONTEXT: QueryContext = {
-  ...{ projectId: 1, timezone: 'UTC', nowMs: 0, testAccountFilters: [] },
+  projectId: 1,
+  timezone: 'UTC',
+  nowMs: 0,
+  testAccountFilters: [],
   action: () => null,
   cohortName: () => null,
   firstEventMs: () => null,
@@ -23,13 +26,18 @@ const FROM_MS = Date.UTC(2023, 0, 1)
 /** Person n has two events in each of n % 4 minutes, and one event in another minute. */
 const scanner = new MemoryScanner({
   persons: Array.from({ length: PERSONS }, (_, index) => ({
-    ...{ number: index + 1, uuid: `u${index}`, createdMs: 0, properties: {} },
+    number: index + 1,
+    uuid: `u${index}`,
+    createdMs: 0,
+    properties: {},
     distinctIds: [`d${index}`],
   })),
   events: Array.from({ length: PERSONS }, (_, index) =>
     Array.from({ length: (index % 4) * 2 + 1 }, (__, number) => ({
       timeMs: FROM_MS + (index + Math.floor(number / 2) * 1000) * MINUTE_MS,
-      ...{ name: 'view', distinctId: `d${index}`, properties: {} },
+      name: 'view',
+      distinctId: `d${index}`,
+      properties: {},
     })),
   ).flat(),
 })
@@ -38,7 +46,9 @@ t.test('each event is read once, however many intervals there are', async (t) =>
   const shard = memoryShard(scanner, CONTEXT)
   const ask = (stickinessCriteria: Json | null) => {
     const query = {
-      ...{ kind: 'StickinessQuery', series: [{ event: 'view' }], interval: 'minute' },
+      kind: 'StickinessQuery',
+      series: [{ event: 'view' }],
+      interval: 'minute',
       dateRange: { date_from: '2023-01-01', date_to: '2023-01-16T23:59:00Z' },
       stickinessFilter: { stickinessCriteria },
     }

@@ -8,8 +8,8 @@ import { parseUuid } from '../../../base/ids.ts'
 import { given } from '../../../base/json.ts'
 import { PAGE_EVENTS_MAX } from '../../../base/limits.ts'
 import type { EventCursor, EventListQuery, EventView } from '../../../rules/events/event-queries.ts'
+import type { EventReader } from '../../../store/events/read/event-reader.ts'
 import { openEvents } from '../../../store/open-store.ts'
-import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
 import {
   type CommandInput,
   type Commands,

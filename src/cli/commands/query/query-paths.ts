@@ -45,8 +45,10 @@ export const COMMANDS: Commands = [
         return client.printPersons('path', asked)
       }
       const pathsFilter = {
-        ...{ includeEventTypes: types, edgeLimit: limitOf(input) },
-        ...{ startPoint: input.text('start'), endPoint: input.text('end') },
+        includeEventTypes: types,
+        edgeLimit: limitOf(input),
+        startPoint: input.text('start'),
+        endPoint: input.text('end'),
       }
       const query = { kind: 'PathsQuery', dateRange: range, pathsFilter }
       printRows(input, (await client.results(query)).map(wayRow), 'times')

@@ -131,8 +131,11 @@ const QUESTIONS: readonly Question[] = [
         throw new UsageError(`--status must be one of ${STATUSES.join(', ')}.`)
       }
       return {
-        ...{ events: [seriesOf(input.operand)], interval: range.interval, ...datesOf(range) },
-        ...{ target_date: range.starts.at(-1) ?? '', lifecycle_type: status },
+        events: [seriesOf(input.operand)],
+        interval: range.interval,
+        ...datesOf(range),
+        target_date: range.starts.at(-1) ?? '',
+        lifecycle_type: status,
       }
     },
     query: ({ operand }) => ({ kind: 'LifecycleQuery', series: [nodeOf(operand)] }),
@@ -159,7 +162,9 @@ const QUESTIONS: readonly Question[] = [
         throw new UsageError('--cohort is higher than the number of cohorts.')
       const [target_entity, returning_entity] = returnOf(input)
       return {
-        ...{ target_entity, returning_entity, retention_type: retentionType(input) },
+        target_entity,
+        returning_entity,
+        retention_type: retentionType(input),
         period: PERIOD_NAMES[range.interval],
         total_intervals: range.starts.length,
         // The range of the route ends one period after this day.
@@ -170,7 +175,9 @@ const QUESTIONS: readonly Question[] = [
     query(input, { interval, starts }) {
       const [targetEntity, returningEntity] = returnOf(input)
       const retentionFilter = {
-        ...{ targetEntity, returningEntity, retentionType: retentionType(input) },
+        targetEntity,
+        returningEntity,
+        retentionType: retentionType(input),
         period: PERIOD_NAMES[interval],
         totalIntervals: Math.min(starts.length, QUERY_RETURNS_MAX),
       }
@@ -264,7 +271,9 @@ function trendRows(
   const previous = previousOf(items, item, input)
   const breakdown = input.has('breakdown') ? { breakdown: breakdownOf(item) } : {}
   return daysOf(item).map((day, index) => ({
-    ...{ [interval]: day, ...breakdown, [columnOf(input)]: numbers[index] ?? 0 },
+    [interval]: day,
+    ...breakdown,
+    [columnOf(input)]: numbers[index] ?? 0,
     ...(previous === null ? {} : { previous: previous[index] ?? 0 }),
   }))
 }
@@ -277,7 +286,9 @@ function breakdownTable(items: readonly JsonObject[], input: CommandInput): read
     const numbers = numbersOf(item)
     const previous = previousOf(items, item, input)
     const row = {
-      ...{ breakdown: breakdownOf(item), sum: sumOf(numbers), last: numbers.at(-1) ?? 0 },
+      breakdown: breakdownOf(item),
+      sum: sumOf(numbers),
+      last: numbers.at(-1) ?? 0,
       ...(previous === null ? {} : { previous: sumOf(previous) }),
     }
     if (!input.io.machine.isTerminal) return row

@@ -214,7 +214,12 @@ function open(
   const scanner = stores.warehouse.scanner(queryLimits(tools, facts.spentMs, memory))
   const { persons } = stores.reader.answers()
   const context: QueryContext = {
-    ...{ projectId, timezone, nowMs, testAccountFilters, pathCleaningFilters, channelTypeRules },
+    projectId,
+    timezone,
+    nowMs,
+    testAccountFilters,
+    pathCleaningFilters,
+    channelTypeRules,
     action(id) {
       const action = persons.action(projectId, id)
       return action === null ? null : { name: action.name, steps: actionSteps(action.steps) }

@@ -109,7 +109,8 @@ export class RememberedParts {
     this.#parts.set(name, {
       state: stateOf(shard),
       known: scanner.known(context.projectId),
-      ...{ found, bytes },
+      found,
+      bytes,
     })
   }
 

@@ -22,7 +22,11 @@ import {
 } from '../../server/route.ts'
 import { json } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
-import { areCohortsWanted, DEFINITION_ANSWERS, definitionsAnswer } from '../public/definitions.ts'
+import {
+  areCohortsWanted,
+  DEFINITION_ANSWERS,
+  definitionsAnswer,
+} from '../public/flag-definitions.ts'
 import { distinctIdOf } from '../public/flag-request.ts'
 import { type FlagCall, type FlagServices, flagInPath } from './flag-access.ts'
 import { EXPLANATION, FLAG_VALUE, SEND_COHORTS, SUMMARY, USAGE } from './flag-schemas.ts'

@@ -81,9 +81,13 @@ export const INVITE_ROUTES = [
       const invited = level ?? LOWEST.number
       requireRank(user, invited)
       const { text, invite } = await change(call, 'createInvite', {
-        ...{ email, firstName, level: invited, createdById: user.id },
+        email,
+        firstName,
+        level: invited,
+        createdById: user.id,
         // The key of the new user gets at most the rights of the inviting key.
-        ...{ scopes: grant.scopes, keyExpiresAtMs: grant.expiresAtMs },
+        scopes: grant.scopes,
+        keyExpiresAtMs: grant.expiresAtMs,
       }).catch(nameTarget)
       return inviteBody(call, invite, `${call.base}/#invite=${text}`)
     },

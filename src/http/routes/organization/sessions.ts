@@ -174,7 +174,10 @@ function sessionBody(call: Pick<SessionCall, 'services' | 'nowMs'>, grant: FullG
     user: { ...userSummary(user), level: user.level },
     scopes: grant.scopes,
     projects: projects.map(({ id, name, timezone, apiKey }) => ({
-      ...{ id, name, timezone, api_token: apiKey },
+      id,
+      name,
+      timezone,
+      api_token: apiKey,
     })),
     expires_at: timeText(sessionEndMs(used, grant.expiresAtMs)),
   }

@@ -95,9 +95,17 @@ export class KnownDecisions {
     // A number that stands for a missing value, so that it differs from every text.
     const none = 0
     return JSON.stringify([
-      ...[projectId, distinctId, anonDistinctId ?? none, deviceId ?? none, flagKeys ?? none],
-      ...[evaluationContexts, asked.evaluationRuntime ?? none, asked.isSurveyFlagsOnly],
-      ...[asked.groups, asked.personProperties, asked.groupProperties],
+      projectId,
+      distinctId,
+      anonDistinctId ?? none,
+      deviceId ?? none,
+      flagKeys ?? none,
+      evaluationContexts,
+      asked.evaluationRuntime ?? none,
+      asked.isSurveyFlagsOnly,
+      asked.groups,
+      asked.personProperties,
+      asked.groupProperties,
     ])
   }
 

@@ -152,7 +152,8 @@ function filterOf(
     dashboard_item: dashboardItemId,
     isDeleted: booleanMember(deleted, 'deleted'),
     isForAll: booleanMember(isForAll, 'apply_all'),
-    ...{ scope, search },
+    scope,
+    search,
   })
 }
 

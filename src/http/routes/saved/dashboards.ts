@@ -239,7 +239,8 @@ function readTile({ id, insight, text, layouts, color, deleted }: is.TypeOf<type
     id,
     ...(typeof insightId === 'number' && !text ? { insightId } : {}),
     body: text?.body,
-    ...{ layouts, color },
+    layouts,
+    color,
     isRemoved: deleted === true ? deleted : undefined,
   }) satisfies TileChange
 }

@@ -93,7 +93,8 @@ export const INSIGHT_RESOURCE: Resource<SavedServices> = {
           saved: booleanMember(saved, 'saved'),
           favorited: booleanMember(favorited, 'favorited'),
           createdById: booleanMember(user, 'user') === true ? call.user.id : undefined,
-          ...{ short_id, search },
+          short_id,
+          search,
         })
         const { projectId } = call
         return listPage(

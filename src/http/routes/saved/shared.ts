@@ -28,9 +28,14 @@ const SHARED = is.namedObject(
   'Shared',
   { type: is.choice('scene', 'embed'), accessToken: is.TEXT, themes: is.list(is.ANY) },
   {
-    ...{ dashboard: DASHBOARD, insight: INSIGHT },
-    ...{ whitelabel: SETTING, noHeader: SETTING, showInspector: SETTING },
-    ...{ legend: SETTING, detailed: SETTING, hideExtraDetails: SETTING },
+    dashboard: DASHBOARD,
+    insight: INSIGHT,
+    whitelabel: SETTING,
+    noHeader: SETTING,
+    showInspector: SETTING,
+    legend: SETTING,
+    detailed: SETTING,
+    hideExtraDetails: SETTING,
   },
 )
 const CONTENT = {

@@ -20,17 +20,31 @@ import { EventKernel, KEY_KINDS } from './kernel.ts'
 
 /** Properties that make an event unusual, whatever their value. */
 const UNUSUAL_KEYS: ReadonlySet<string> = new Set([
-  ...['$unset', '$sent_at', '$ignore_sent_at', '$cookieless_mode'],
-  ...['$group_0', '$group_1', '$group_2', '$group_3', '$group_4', '__proto__'],
+  '$unset',
+  '$sent_at',
+  '$ignore_sent_at',
+  '$cookieless_mode',
+  '$group_0',
+  '$group_1',
+  '$group_2',
+  '$group_3',
+  '$group_4',
+  '__proto__',
 ])
 /** Events that are never stored. */
 const UNUSUAL_NAMES: ReadonlySet<string> = new Set([
-  ...['$snapshot', '$snapshot_items', '$performance_event', '$$heatmap'],
+  '$snapshot',
+  '$snapshot_items',
+  '$performance_event',
+  '$$heatmap',
   '$$client_ingestion_warning',
 ])
 /** Events that change persons and groups more than other events do. */
 const TELLING_NAMES: ReadonlySet<string> = new Set([
-  ...['$identify', '$create_alias', '$merge_dangerously', '$groupidentify'],
+  '$identify',
+  '$create_alias',
+  '$merge_dangerously',
+  '$groupidentify',
 ])
 // Roles below these numbers are slots of automatic properties.
 const ROLE_NONE = 100

@@ -25,8 +25,12 @@ import { checkDependencies } from './flag-dependencies.ts'
 
 const TEXT_OPERATORS: readonly unknown[] = [
   ...PATTERN_OPERATORS,
-  ...['icontains', 'not_icontains'],
-  ...['gt', 'gte', 'lt', 'lte'],
+  'icontains',
+  'not_icontains',
+  'gt',
+  'gte',
+  'lt',
+  'lte',
 ]
 
 /**

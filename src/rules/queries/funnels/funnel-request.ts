@@ -96,7 +96,10 @@ export function planFunnels(query: QueryFields, context: QueryContext): FunnelsP
   const unit = filter.choice('funnelWindowIntervalUnit', WINDOW_UNITS)
   const binCount = filter.number('binCount')
   return {
-    ...{ visual, range, steps, series },
+    visual,
+    range,
+    steps,
+    series,
     filter: readGlobalFilter(query, context),
     rules: {
       order,

@@ -48,7 +48,8 @@ export function planPaths(query: QueryFields, context: QueryContext): PathsPlan 
   const range = readRange(query, 'day', context)
   const endKey = keyText(filter, 'pathEndKey')
   return {
-    ...{ range, types },
+    range,
+    types,
     fromMs: eventsFromMs(range),
     filter: readGlobalFilter(query, context),
     excluded: shortTexts(filter, 'excludeEvents'),

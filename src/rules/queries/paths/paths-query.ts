@@ -55,7 +55,8 @@ function eachPerson(
   const hasAll = types.length === 0 || types.includes(SCREEN)
   const valueCount = hasAll ? ITEM_VALUES.length : types.includes(PAGEVIEW) ? 2 : 1
   const columns = scanShard(shard, {
-    ...{ fromMs, filter },
+    fromMs,
+    filter,
     toMs: range.toMs,
     series: [seriesOf(plan)],
     values: ITEM_VALUES.slice(0, valueCount),
@@ -148,7 +149,9 @@ function urlsOf(plan: PathsPlan, context: QueryContext): UrlMaker {
   const isByName = types.length === 0 && (excluded.includes(PAGEVIEW) || excluded.includes(SCREEN))
   if (isByName) return NO_URLS
   return new PersonsUrls(context).of({
-    ...{ route: 'path', filter, series: [] },
+    route: 'path',
+    filter,
+    series: [],
     parameters: {
       ...rangeParameters({ fromMs, toMs: range.toMs }),
       include_event_types: types,

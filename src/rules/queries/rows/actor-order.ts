@@ -233,7 +233,12 @@ function groupActor(
   const createdAtMs = created_at === null ? null : Date.parse(created_at)
   const rest = { properties, group_properties: properties, created_at }
   return {
-    ...{ place, id: group_key, createdAtMs, person: null, visitorId: null, properties },
+    place,
+    id: group_key,
+    createdAtMs,
+    person: null,
+    visitorId: null,
+    properties,
     shown: () => ({ id: group_key, type: 'group', group_key, group_type_index, ...rest }),
   }
 }

@@ -85,7 +85,9 @@ export function actorsQuery(
       const columns = select.map((text, index) => selectedColumn(text, `select.${index}`))
       const source = query.value('source')
       const plan = {
-        ...{ select, columns, order: readOrder(query, columns) },
+        select,
+        columns,
+        order: readOrder(query, columns),
         filter: readActorFilters(query, context),
         search: (query.text('search') ?? '').toLowerCase(),
         limit: query.whole('limit', 1, QUERY_PAGE_ROWS_MAX) ?? QUERY_PAGE_ROWS,

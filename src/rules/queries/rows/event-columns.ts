@@ -139,8 +139,15 @@ function wholeOf(event: EventView, projectId: number) {
     created_at,
   } = event
   return {
-    ...{ uuid, event: name, properties, timestamp, team_id: projectId, distinct_id },
-    ...{ elements_chain, created_at, person_mode: 'full' },
+    uuid,
+    event: name,
+    properties,
+    timestamp,
+    team_id: projectId,
+    distinct_id,
+    elements_chain,
+    created_at,
+    person_mode: 'full',
     ...(elements_chain === '' ? {} : { elements: chainElements(elements_chain).map(elementOf) }),
   }
 }
@@ -150,10 +157,15 @@ function elementOf({ tagName, classes, attributes }: ChainElement, order: number
   const { text, href, attr_id, ...rest } = Object.fromEntries(attributes)
   const { 'nth-child': child, 'nth-of-type': ofType, ...others } = rest
   return {
-    ...{ text: text ?? null, tag_name: tagName, attr_class: classes.length === 0 ? null : classes },
-    ...{ href: href ?? null, attr_id: attr_id ?? null },
-    ...{ nth_child: Number(child ?? 0), nth_of_type: Number(ofType ?? 0) },
-    ...{ attributes: others, order },
+    text: text ?? null,
+    tag_name: tagName,
+    attr_class: classes.length === 0 ? null : classes,
+    href: href ?? null,
+    attr_id: attr_id ?? null,
+    nth_child: Number(child ?? 0),
+    nth_of_type: Number(ofType ?? 0),
+    attributes: others,
+    order,
   }
 }
 

@@ -84,7 +84,11 @@ function planEvents(query: QueryFields, context: QueryContext): EventsPlan {
   const isCounted = columns.some(({ kind }) => kind === 'count')
   const { fromMs, toMs } = rangeOf(query, context)
   return {
-    ...{ texts: select, columns, isCounted, fromMs, toMs },
+    texts: select,
+    columns,
+    isCounted,
+    fromMs,
+    toMs,
     order: orderOf(query, columns, isCounted),
     series: matchOf(query, context),
     filter: allOf([
@@ -190,7 +194,12 @@ function findRows(plan: EventsPlan, shard: QueryShard): readonly FoundRow[] {
     : plan.order.map(({ column }) => column).filter((column) => !isTimestamp(column))
   const requests = keys.map(scannedValues)
   const scan = scanShard(shard, {
-    ...{ fromMs, toMs, filter, series: [series], order: 'unsorted', keepsOwnerless: true },
+    fromMs,
+    toMs,
+    filter,
+    series: [series],
+    order: 'unsorted',
+    keepsOwnerless: true,
     ...(number === null ? {} : { persons: listedPersons([number]) }),
     values: requests.flatMap((request) => request ?? []),
   })
@@ -304,7 +313,10 @@ function pageOf(plan: EventsPlan, found: readonly FoundRow[], shard: QueryShard)
   const start = plan.isCounted ? offset : 0
   const rows = found.slice(start, start + limit)
   const members = {
-    ...{ columns: texts, types: columns.map(columnType), limit, offset },
+    columns: texts,
+    types: columns.map(columnType),
+    limit,
+    offset,
     hasMore: found.length > start + limit,
   }
   if (!plan.isCounted) {

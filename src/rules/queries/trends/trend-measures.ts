@@ -45,8 +45,14 @@ const PROPERTY_REDUCERS: ReadonlyMap<string, Reducer> = new Map<string, Reducer>
 ])
 const COUNT_SUFFIX = '_count_per_actor'
 const PLAIN_NAMES: readonly string[] = [
-  ...['total', 'dau', 'weekly_active', 'monthly_active', 'unique_session', 'unique_group'],
-  ...['first_time_for_user', 'first_matching_event_for_user'],
+  'total',
+  'dau',
+  'weekly_active',
+  'monthly_active',
+  'unique_session',
+  'unique_group',
+  'first_time_for_user',
+  'first_matching_event_for_user',
 ]
 
 /**

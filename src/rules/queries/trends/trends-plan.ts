@@ -18,7 +18,10 @@ import { type Measure, readMeasure } from './trend-measures.ts'
 import { spanOf } from './trend-spans.ts'
 
 const OVER_TIME = [
-  ...['ActionsLineGraph', 'ActionsBar', 'ActionsUnstackedBar', 'ActionsAreaGraph'],
+  'ActionsLineGraph',
+  'ActionsBar',
+  'ActionsUnstackedBar',
+  'ActionsAreaGraph',
   'ActionsLineGraphCumulative',
 ] as const
 const TOTALS = ['BoldNumber', 'ActionsPie', 'ActionsBarValue', 'ActionsTable', 'WorldMap'] as const

@@ -41,7 +41,9 @@ const BREAKDOWNS = {
   InitialUTMSourceMediumCampaign: session(
     ([source, medium, campaign, domain]) =>
       [source ?? domain, medium, campaign].map((part) => part ?? '(none)').join(' / '),
-    ...['$entry_utm_source', '$entry_utm_medium', '$entry_utm_campaign'],
+    '$entry_utm_source',
+    '$entry_utm_medium',
+    '$entry_utm_campaign',
     '$entry_referring_domain',
   ),
   Browser: event(asText, '$browser'),
@@ -51,11 +53,14 @@ const BREAKDOWNS = {
   Country: event(asText, '$geoip_country_code'),
   Region: event(
     ([country, code, name]) => (code === undefined ? code : [country ?? null, code, name ?? null]),
-    ...['$geoip_country_code', '$geoip_subdivision_1_code', '$geoip_subdivision_1_name'],
+    '$geoip_country_code',
+    '$geoip_subdivision_1_code',
+    '$geoip_subdivision_1_name',
   ),
   City: event(
     ([country, city]) => (city === undefined ? city : [country ?? null, city]),
-    ...['$geoip_country_code', '$geoip_city_name'],
+    '$geoip_country_code',
+    '$geoip_city_name',
   ),
   Timezone: event(timezone, '$timezone_offset'),
   Language: event(asText, '$browser_language'),

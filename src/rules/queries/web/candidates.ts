@@ -27,8 +27,12 @@ export const CURRENT = 1
 export const PREVIOUS = 2
 /** Whether these operators pass what is missing; that of any other is never passed by it. */
 const PASSES_MISSING: Readonly<Record<string, boolean>> = {
-  ...{ exact: false, icontains: false, regex: false },
-  ...{ is_not: true, not_icontains: true, not_regex: true },
+  exact: false,
+  icontains: false,
+  regex: false,
+  is_not: true,
+  not_icontains: true,
+  not_regex: true,
 }
 
 /** The wanted events. */
@@ -118,7 +122,9 @@ export class WebEvents {
     const name = JSON.stringify(['rows', part, series, trees, paths, current, previous, rules])
     return scanner.remembered(context.projectId, name, () => {
       const columns = scanShard(this.shard, {
-        ...{ ...this.#range, series, filter: allOf(trees) },
+        ...this.#range,
+        series,
+        filter: allOf(trees),
         values: [{ kind: 'session' }, ...paths.map(({ value }) => value)],
         order: 'arrival',
       })

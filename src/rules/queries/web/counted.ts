@@ -73,7 +73,10 @@ export function counted(
   const { count, sessions, persons, masks } = rows
   const size = values.length
   const numbers = Object.entries(ofSessions).map(([name, of]) => ({
-    ...{ name, of, sum: byRange(size), count: byRange(size) },
+    name,
+    of,
+    sum: byRange(size),
+    count: byRange(size),
   }))
   const events = Array.from({ length: seriesCount }, () => byRange(size))
   const currentEvents = events.map(([current]) => current)

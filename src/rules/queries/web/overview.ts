@@ -49,7 +49,10 @@ export const WEB_OVERVIEW: QueryKind<OverviewPlan, Counted | readonly Pair[]> = 
       )
       const before = isShownBefore ? (previous ?? null) : null
       return {
-        ...{ key, kind, value: value ?? null, previous: before },
+        key,
+        kind,
+        value: value ?? null,
+        previous: before,
         changeFromPreviousPct: changeOf(value ?? null, before),
         isIncreaseBad: key === 'bounce rate' ? true : null,
       }

@@ -23,8 +23,24 @@ import { hostOf, pathOf } from './urls.ts'
 const UTM_NAMES = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content']
 /** What an address holds when an advertisement has led to it. */
 const CLICK_IDS = [
-  ...['gclid', 'gad_source', 'fbclid', 'gclsrc', 'dclid', 'gbraid', 'wbraid', 'msclkid', 'twclid'],
-  ...['li_fat_id', 'mc_cid', 'igshid', 'ttclid', 'epik', 'qclid', 'sccid', '_kx', 'irclid'],
+  'gclid',
+  'gad_source',
+  'fbclid',
+  'gclsrc',
+  'dclid',
+  'gbraid',
+  'wbraid',
+  'msclkid',
+  'twclid',
+  'li_fat_id',
+  'mc_cid',
+  'igshid',
+  'ttclid',
+  'epik',
+  'qclid',
+  'sccid',
+  '_kx',
+  'irclid',
 ]
 /** What channels are told by: properties of sessions, and of which property of events each is. */
 const CHANNEL_KEYS: readonly (readonly [name: string, key: string])[] = [

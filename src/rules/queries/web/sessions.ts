@@ -24,8 +24,17 @@ const AUTOCAPTURE = 4
 const VIEW = PAGEVIEW | SCREEN
 /** What most who ask about sessions ask for next: properties of tables that dashboards show together. */
 const USUAL_KEYS = [
-  ...['$pathname', '$current_url', '$referring_domain', '$browser', '$os', '$device_type'],
-  ...['$geoip_country_code', '$browser_language', 'utm_source', 'utm_medium', 'utm_campaign'],
+  '$pathname',
+  '$current_url',
+  '$referring_domain',
+  '$browser',
+  '$os',
+  '$device_type',
+  '$geoip_country_code',
+  '$browser_language',
+  'utm_source',
+  'utm_medium',
+  'utm_campaign',
 ]
 /** A session that lasts so many seconds is no bounce. */
 const ENGAGED_S = 10
@@ -133,7 +142,8 @@ function scanSessions(
 ): void {
   const [pageview, screen] = VIEW_NAMES
   const scan: QueryScan = {
-    ...{ ...range, ...(sessions === undefined ? {} : { sessions }) },
+    ...range,
+    ...(sessions === undefined ? {} : { sessions }),
     series: [[pageview], [screen], ['$autocapture'], null].map(namedSeries),
     values: [{ kind: 'session' }],
     order: 'unsorted',

@@ -109,7 +109,10 @@ export function statsPage({ columns, rows }: StatsTable, paging: StatsPaging): Q
         'cross_sell',
       ].map((column) => `context.columns.${column}`),
       hasMore: sorted.length > offset + limit,
-      ...{ limit, offset, types: null, usedPreAggregatedTables: false },
+      limit,
+      offset,
+      types: null,
+      usedPreAggregatedTables: false,
     },
   }
 }

@@ -165,7 +165,8 @@ function pages(plan: TablePlan, events: WebEvents, clean: CleanPath): Counted {
 function scrollOf({ filters }: TablePlan, events: WebEvents, clean: CleanPath): Counted {
   const keys = [
     PREVIOUS_PATHNAME,
-    ...['$prev_pageview_max_scroll_percentage', '$prev_pageview_max_content_percentage'],
+    '$prev_pageview_max_scroll_percentage',
+    '$prev_pageview_max_content_percentage',
   ]
   const { rows, ranges } = events.candidates({
     series: [namedSeries(['$pageview', '$pageleave', '$screen'])],

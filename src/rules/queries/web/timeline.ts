@@ -51,7 +51,10 @@ export const SESSIONS_TIMELINE: QueryKind<TimelinePlan, TimelinePart> = {
   rangeOf: ({ afterMs, beforeMs }) => ({ fromMs: afterMs, toMs: beforeMs }),
   partial({ person, afterMs, beforeMs }, shard) {
     const { count, timesMs, sequences, persons, values } = scanShard(shard, {
-      ...{ fromMs: afterMs, toMs: beforeMs, series: [namedSeries(null)], order: 'time' },
+      fromMs: afterMs,
+      toMs: beforeMs,
+      series: [namedSeries(null)],
+      order: 'time',
       persons: person === null ? null : listedPersons([shard.rows.personNumber(person) ?? 0]),
       values: [{ kind: 'event_property', key: SESSION_ID }],
     })

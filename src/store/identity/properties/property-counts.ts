@@ -6,7 +6,7 @@ import {
   type PropertyFacts,
   type PropertyType,
   propertyType,
-} from '../../../rules/events/definitions.ts'
+} from '../../../rules/events/event-definitions.ts'
 import { valueText } from '../../../rules/filters/property-text.ts'
 import {
   ACTOR_PROPERTY_NAME_UNITS_MAX,

@@ -20,7 +20,9 @@ const EVENTS: readonly ShortEvent[] = [
   ['d', '2023-01-12T10:00:00Z', 'buy', { k: 'x' }],
 ]
 const CONTEXT: QueryContext = {
-  ...{ projectId: 1, timezone: 'UTC', nowMs: Date.parse('2023-02-01T12:00:00Z') },
+  projectId: 1,
+  timezone: 'UTC',
+  nowMs: Date.parse('2023-02-01T12:00:00Z'),
   testAccountFilters: [],
   action: () => null,
   cohortName: () => null,

@@ -12,7 +12,10 @@ import { memoryShard } from '../../../fixtures/queries/memory-shard.ts'
 import type { Json } from '../../../fixtures/queries/query-cases.ts'
 
 const CONTEXT: QueryContext = {
-  ...{ projectId: 1, timezone: 'UTC', nowMs: 0, testAccountFilters: [] },
+  projectId: 1,
+  timezone: 'UTC',
+  nowMs: 0,
+  testAccountFilters: [],
   action: () => null,
   cohortName: () => null,
   firstEventMs: () => null,
@@ -68,7 +71,9 @@ t.test('lists of search texts are limited', async (t) => {
   const filters = (counts: readonly number[], operator: string) => ({
     series: series(1),
     properties: counts.map((count) => ({
-      ...{ key: 'k', type: 'event', operator },
+      key: 'k',
+      type: 'event',
+      operator,
       value: Array.from({ length: count }, (_, index) => `v${index}`),
     })),
   })

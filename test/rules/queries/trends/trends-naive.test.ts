@@ -24,8 +24,14 @@ const ROUNDS = roundsOf(80)
 const QUERIES_EACH = 12
 const HOUR_MS = 3_600_000
 const MATH = [
-  ...['total', 'dau', 'weekly_active', 'monthly_active', 'unique_session', 'unique_group'],
-  ...['first_time_for_user', 'first_matching_event_for_user'],
+  'total',
+  'dau',
+  'weekly_active',
+  'monthly_active',
+  'unique_session',
+  'unique_group',
+  'first_time_for_user',
+  'first_matching_event_for_user',
 ]
 const PROPERTY_MATH = ['sum', 'avg', 'min', 'max', 'median', 'p75', 'p90', 'p95', 'p99']
 const VALUES = ['x', 'y', 'z', '', 1, 2.5, true, null, [1], ' 7 ', -3, 10, '12', 'missing']
@@ -169,7 +175,10 @@ function scannerOf({ events, persons, cohorts }: NaiveWorld): MemoryScanner {
   return new MemoryScanner({
     events: events.map(({ person, ...event }) => ({ ...event, distinctId: `u${person}` })),
     persons: Array.from(persons, ([number, properties]) => ({
-      ...{ number, properties, createdMs: 0, distinctIds: [`u${number}`] },
+      number,
+      properties,
+      createdMs: 0,
+      distinctIds: [`u${number}`],
       uuid: `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`,
     })),
     cohorts,
@@ -193,7 +202,9 @@ function shown({
 }: Item): Json {
   const numbers = aggregated_value === undefined ? (data ?? []) : [aggregated_value]
   return {
-    ...{ label, numbers: numbers.map(rounded), count: rounded(Number(count)) },
+    label,
+    numbers: numbers.map(rounded),
+    count: rounded(Number(count)),
     ...(breakdown_value === undefined ? {} : { value: breakdown_value }),
     ...(compare_label === undefined ? {} : { compare: compare_label }),
   }
@@ -207,7 +218,10 @@ t.test('random queries agree with brute force, however they are divided', async 
     const world = randomWorld(dice)
     const scanner = scannerOf(world)
     const context: QueryContext = {
-      ...{ projectId: 1, timezone: world.timezone, nowMs: 0, testAccountFilters: [] },
+      projectId: 1,
+      timezone: world.timezone,
+      nowMs: 0,
+      testAccountFilters: [],
       action: () => null,
       cohortName: (id) => `cohort ${id}`,
       firstEventMs: () => null,

@@ -17,10 +17,30 @@ const START_MS = Date.UTC(2024, 0, 1)
 const DAY_MS = 86_400_000
 const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
 const BREAKDOWNS = [
-  ...['Page', 'InitialPage', 'ExitPage', 'ExitClick', 'PreviousPage', 'ScreenName', 'Browser'],
-  ...['InitialChannelType', 'InitialReferringDomain', 'InitialUTMSource', 'InitialUTMMedium'],
-  ...['InitialUTMSourceMediumCampaign', 'OS', 'DeviceType', 'Viewport', 'Country', 'Region'],
-  ...['City', 'Timezone', 'Language', 'FrustrationMetrics', 'Page', 'Page', 'Page'],
+  'Page',
+  'InitialPage',
+  'ExitPage',
+  'ExitClick',
+  'PreviousPage',
+  'ScreenName',
+  'Browser',
+  'InitialChannelType',
+  'InitialReferringDomain',
+  'InitialUTMSource',
+  'InitialUTMMedium',
+  'InitialUTMSourceMediumCampaign',
+  'OS',
+  'DeviceType',
+  'Viewport',
+  'Country',
+  'Region',
+  'City',
+  'Timezone',
+  'Language',
+  'FrustrationMetrics',
+  'Page',
+  'Page',
+  'Page',
 ]
 const RULES = [
   { regex: '/item/\\d+', alias: '/item/:id' },
@@ -174,8 +194,12 @@ function compare(
 ): void {
   const scanner = log.reader.scanner(NO_LIMITS)
   const context: QueryContext = {
-    ...{ projectId: 1, timezone: 'UTC', nowMs: START_MS + 40 * DAY_MS },
-    ...{ testAccountFilters: [], pathCleaningFilters: RULES, channelTypeRules: [] },
+    projectId: 1,
+    timezone: 'UTC',
+    nowMs: START_MS + 40 * DAY_MS,
+    testAccountFilters: [],
+    pathCleaningFilters: RULES,
+    channelTypeRules: [],
     action: () => null,
     cohortName: () => null,
     firstEventMs: () => scanner.firstEventMs(1),

@@ -1,0 +1,64 @@
+/**
+ * Synchronous access to ClickHouse, for threads that read the store synchronously. The calling thread is blocked until
+ * another thread has the answer.
+ */
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
+import { refusal } from '../base/refusals.ts'
+import { QUERY_MS_MAX } from './limits.ts'
+
+const DOOR_THREAD = new URL('./query-thread.js', import.meta.url)
+/** The other thread stops waiting earlier. */
+const GIVE_UP_MS = 2 * QUERY_MS_MAX + 5000
+
+/** The data that the other thread receives. */
+export interface QueryThreadData {
+  readonly address: string
+  readonly port: MessagePort
+  readonly flag: Int32Array
+}
+
+/** The answer of the other thread. If there are no bytes, `trouble` is the reason. */
+export interface QueryThreadAnswer {
+  readonly bytes: ArrayBuffer | null
+  readonly trouble: string
+}
+
+/** Sends statements and waits for their answers. */
+export class BlockingClient {
+  readonly #address: string
+  readonly #flag = new Int32Array(new SharedArrayBuffer(4))
+  #open: { readonly thread: Worker; readonly port: MessagePort } | null = null
+
+  constructor(address: string) {
+    this.#address = address
+  }
+
+  /** Returns the whole answer to a statement. Throws `ServiceError` with 503 if there is none. */
+  ask(sql: string): Buffer {
+    const { thread, port } = this.#opened()
+    Atomics.store(this.#flag, 0, 0)
+    port.postMessage(sql)
+    if (Atomics.wait(this.#flag, 0, 0, GIVE_UP_MS) === 'timed-out') {
+      this.#open = null
+      // The thread can be terminated, because it has no store open.
+      void thread.terminate()
+      throw refusal('warehouse_away')
+    }
+    const given = receiveMessageOnPort(port) as { readonly message: QueryThreadAnswer } | undefined
+    const { bytes = null, trouble = '' } = given?.message ?? {}
+    if (bytes === null) throw refusal('warehouse_away', { cause: new Error(trouble) })
+    return Buffer.from(bytes)
+  }
+
+  #opened() {
+    if (this.#open === null) {
+      const { port1, port2 } = new MessageChannel()
+      const workerData: QueryThreadData = { address: this.#address, port: port2, flag: this.#flag }
+      const thread = new Worker(DOOR_THREAD, { workerData, transferList: [port2] })
+      thread.unref()
+      port1.unref()
+      this.#open = { thread, port: port1 }
+    }
+    return this.#open
+  }
+}

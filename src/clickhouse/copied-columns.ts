@@ -1,0 +1,112 @@
+/**
+ * Reads columns that segments have given away from ClickHouse. If segments are read in order, columns are read ahead,
+ * four times as far with each read.
+ */
+import type { ColumnSource, ColumnTexts, SegmentPlace } from '../ports/warehouse.ts'
+import { findColumnsIn } from '../store/events/read/segment-texts.ts'
+import { BlockingClient } from './blocking-client.ts'
+import { AHEAD_BYTES_MAX, AHEAD_ROWS_MAX } from './limits.ts'
+import { RowReader } from './row-reader.ts'
+import { columnQuery } from './schema.ts'
+
+const AHEAD_FACTOR = 4
+
+interface Stretch {
+  readonly from: number
+  readonly to: number
+  readonly sequences: Float64Array
+  readonly texts: readonly string[]
+  readonly bytes: number
+}
+
+/** Answers a statement synchronously. */
+export interface WaitingAsker {
+  ask(sql: string): Buffer
+}
+
+/** Lets this thread read columns that were given away. ClickHouse is asked when the first one is needed. */
+export function openColumns(address: string): void {
+  findColumnsIn(new CopiedColumns(new BlockingClient(address)))
+}
+
+/** Finds columns for one thread. */
+export class CopiedColumns implements ColumnSource {
+  readonly #door: WaitingAsker
+  readonly #stretches = new Map<string, Stretch>()
+  #bytes = 0
+
+  constructor(door: WaitingAsker) {
+    this.#door = door
+  }
+
+  column(segment: SegmentPlace, key: string | null, isAnew: boolean): ColumnTexts {
+    const { projectId, firstSequence, rows } = segment
+    const name = key === null ? `${projectId}` : `${projectId} ${key}`
+    const last = firstSequence + rows - 1
+    let stretch = this.#stretches.get(name)
+    if (isAnew || stretch === undefined || firstSequence < stretch.from || last > stretch.to) {
+      const before = stretch
+      this.#forget(name)
+      const isNext = !isAnew && before?.to === firstSequence - 1
+      const ahead = isNext ? (before.to - before.from + 1) * AHEAD_FACTOR : rows
+      const to = Math.max(last, firstSequence + Math.min(ahead, AHEAD_ROWS_MAX) - 1)
+      stretch = this.#read(projectId, key, firstSequence, to)
+      this.#keep(name, stretch)
+    }
+    return within(stretch, firstSequence, last)
+  }
+
+  #read(projectId: number, key: string | null, from: number, to: number): Stretch {
+    const answer = this.#door.ask(columnQuery(projectId, key, from, to))
+    const { sequences, texts } = readColumn(answer)
+    return { from, to, sequences, texts, bytes: answer.length * 2 }
+  }
+
+  #forget(name: string): void {
+    this.#bytes -= this.#stretches.get(name)?.bytes ?? 0
+    this.#stretches.delete(name)
+  }
+
+  #keep(name: string, stretch: Stretch): void {
+    for (const oldest of this.#stretches.keys()) {
+      if (this.#bytes + stretch.bytes <= AHEAD_BYTES_MAX) break
+      this.#forget(oldest)
+    }
+    if (stretch.bytes > AHEAD_BYTES_MAX) return
+    this.#stretches.set(name, stretch)
+    this.#bytes += stretch.bytes
+  }
+}
+
+/** Reads rows of a sequence number and a text, in order. A row that occurs twice is read once. */
+function readColumn(answer: Buffer) {
+  const sequences: number[] = []
+  const texts: string[] = []
+  const reader = new RowReader(answer)
+  while (!reader.isAtEnd) {
+    const sequence = reader.long()
+    const text = reader.text()
+    if (sequence === sequences.at(-1)) continue
+    sequences.push(sequence)
+    texts.push(text)
+  }
+  return { sequences: Float64Array.from(sequences), texts }
+}
+
+function within({ sequences, texts }: Stretch, first: number, last: number): ColumnTexts {
+  const start = placeOf(sequences, first)
+  const end = placeOf(sequences, last + 1)
+  const rows = Uint16Array.from(sequences.subarray(start, end), (sequence) => sequence - first)
+  return { rows, texts: texts.slice(start, end) }
+}
+
+/** Returns the index of the first sequence number that is not smaller. */
+function placeOf(sequences: Float64Array, sequence: number): number {
+  let [low, high] = [0, sequences.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((sequences[middle] ?? 0) < sequence) low = middle + 1
+    else high = middle
+  }
+  return low
+}

@@ -1,0 +1,92 @@
+/**
+ * Finds segments whose columns may be removed from the store. The answer of ClickHouse is converted to columns again,
+ * which are compared with the stored ones byte by byte. If the copy is not complete, the segment is sent again and
+ * compared later.
+ */
+import type { ColumnTexts, CopiedSegment } from '../ports/warehouse.ts'
+import type { SegmentTexts, StoredSegments } from '../store/events/read/segment-texts.ts'
+import type { ClickHouse } from './clickhouse.ts'
+import { COMPARE_AGAIN_MS } from './limits.ts'
+import { RowReader } from './row-reader.ts'
+import { rowsQuery } from './schema.ts'
+
+const DAY_MS = 86_400_000
+
+/** The dependencies of the check. */
+export interface CopyCheckOptions {
+  readonly clickhouse: ClickHouse
+  readonly store: StoredSegments
+  /** The number of days after their arrival for which the store keeps events complete. */
+  readonly keepDays: number
+  /** Sends the events of a segment again. */
+  readonly resend: (segment: SegmentTexts) => Promise<void>
+}
+
+/** Compares segments, one after the other. */
+export class CopyCheck {
+  readonly #options: CopyCheckOptions
+  readonly #laterMs = new Map<string, number>()
+
+  constructor(options: CopyCheckOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Returns the next segment whose copy is complete, or null if there is none now. `confirmed` contains, for each
+   * project, the sequence number up to which its events were sent. Throws `WarehouseError` and `DamagedRecordError`.
+   */
+  async next(nowMs: number, confirmed: ReadonlyMap<number, number>): Promise<CopiedSegment | null> {
+    const { store, keepDays } = this.#options
+    const arrivedMs = nowMs - keepDays * DAY_MS
+    for (const [projectId, last] of store.projects()) {
+      for (const first of store.oldSegments(projectId, last, arrivedMs)) {
+        const name = `${projectId} ${first}`
+        if (nowMs < (this.#laterMs.get(name) ?? 0)) continue
+        const segment = store.segmentOf(projectId, first)
+        const { rows } = segment.view.summary
+        if (first + rows - 1 > (confirmed.get(projectId) ?? 0)) continue
+        this.#laterMs.set(name, nowMs + COMPARE_AGAIN_MS)
+        if (!segment.mayGiveAway) continue
+        const { copied } = segment
+        const columns = await this.#columnsOf(projectId, first, rows)
+        // The store may have changed meanwhile, so the header is compared again.
+        const same = store.segmentOf(projectId, first)
+        if (Buffer.compare(same.copied.header, copied.header) !== 0) continue
+        if (same.isWhole(columns)) return copied
+        await this.#options.resend(same)
+      }
+    }
+    return null
+  }
+
+  async #columnsOf(
+    projectId: number,
+    first: number,
+    rows: number,
+  ): Promise<ReadonlyMap<string | null, ColumnTexts>> {
+    const answer = await this.#options.clickhouse.ask(rowsQuery(projectId, first, first + rows - 1))
+    const reader = new RowReader(answer)
+    const found = new Map<string | null, { rows: number[]; texts: string[] }>()
+    const add = (key: string | null, row: number, text: string): void => {
+      const column = found.get(key)
+      if (column === undefined) found.set(key, { rows: [row], texts: [text] })
+      else {
+        column.rows.push(row)
+        column.texts.push(text)
+      }
+    }
+    for (let before = 0; !reader.isAtEnd; ) {
+      const sequence = reader.long()
+      const [keys, texts] = [reader.texts(), reader.texts()]
+      const elements = reader.text()
+      if (sequence === before) continue
+      before = sequence
+      for (const [at, key] of keys.entries()) add(key, sequence - first, texts[at] ?? '')
+      if (elements !== '') add(null, sequence - first, elements)
+    }
+    const columns = [...found].map(([key, { rows, texts }]) => {
+      return [key, { rows: Uint16Array.from(rows), texts }] as const
+    })
+    return new Map(columns)
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * Erases events in ClickHouse that a job has erased in the store, by the same criteria. It checks repeatedly until no
+ * such event is left: a deletion that was lost is requested again, and the receipt waits for the end.
+ */
+import type { ErasedJob } from '../ports/warehouse.ts'
+import type { ErasureRule } from '../rules/events/erasure.ts'
+import type { ErasureTarget } from '../rules/events/erasure-job.ts'
+import type { StoredSegments } from '../store/events/read/segment-texts.ts'
+import type { ClickHouse } from './clickhouse.ts'
+import { ERASURE_IDS_MAX, INSERT_MS_MAX } from './limits.ts'
+import {
+  countQuery,
+  deletion,
+  dropOfMonth,
+  literal,
+  monthsQuery,
+  unfinishedQuery,
+} from './schema.ts'
+
+const MONTH_BYTES = 20
+
+/** The dependencies of an erasure. */
+export interface CopyErasureOptions {
+  readonly clickhouse: ClickHouse
+  readonly database: string
+  readonly store: Pick<StoredSegments, 'erasure'>
+  /** True if no other machine writes to the table. A month of which nothing is kept can then be dropped. */
+  readonly isAlone: boolean
+}
+
+/** Carries out erasures in the copy. */
+export class CopyErasure {
+  readonly #options: CopyErasureOptions
+
+  constructor(options: CopyErasureOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Counts the remaining events of a job that the store has carried out, and requests their deletion. Returns true if
+   * nothing is left. Throws `WarehouseError`.
+   */
+  async step({ projectId, number }: ErasedJob): Promise<boolean> {
+    const { clickhouse, database, store } = this.#options
+    const target = store.erasure(projectId, number)
+    for (const condition of target === null ? [] : conditionsOf(projectId, target)) {
+      if ((await this.#count(countQuery(condition))) === 0) continue
+      // Deletions run one after the other, because each one rewrites whole parts.
+      if ((await this.#count(unfinishedQuery(database))) > 0) return false
+      if (await this.#dropMonths(condition)) {
+        await clickhouse.ask(deletion(condition), { msMax: INSERT_MS_MAX })
+      }
+      return false
+    }
+    return true
+  }
+
+  /** Drops the months of which nothing is kept. Returns true if other months contain rows to delete. */
+  async #dropMonths(condition: string): Promise<boolean> {
+    const { clickhouse, isAlone } = this.#options
+    if (!isAlone) return true
+    const months = await clickhouse.ask(monthsQuery(condition))
+    let isLeft = false
+    for (let at = 0; at < months.length; at += MONTH_BYTES) {
+      const isWhole = months.readBigUInt64LE(at + 4) === months.readBigUInt64LE(at + 12)
+      if (isWhole) await clickhouse.ask(dropOfMonth(months.readUInt32LE(at)))
+      else isLeft = true
+    }
+    return isLeft
+  }
+
+  async #count(query: string): Promise<number> {
+    return Number((await this.#options.clickhouse.ask(query)).readBigUInt64LE())
+  }
+}
+
+/**
+ * Returns conditions for the rows of an erasure, with the meaning of `isMeant` in rules/events/erasure-match.ts.
+ * Together they cover all rows.
+ */
+export function conditionsOf(projectId: number, target: ErasureTarget): readonly string[] {
+  const { ids, rules, oldestThrough, through } = target
+  const byRule = `(sequence <= ${oldestThrough} OR ${ruleCondition(rules)})`
+  const all = `project = ${projectId} AND sequence <= ${through} AND ${byRule}`
+  if (ids === null) return [all]
+  const bySpan = new Map<string, number[]>()
+  for (const [id, after, last] of ids) {
+    const span = `sequence > ${after} AND sequence <= ${last}`
+    const known = bySpan.get(span)
+    if (known === undefined) bySpan.set(span, [id])
+    else known.push(id)
+  }
+  const conditions: string[] = []
+  for (const [span, numbers] of bySpan) {
+    for (let at = 0; at < numbers.length; at += ERASURE_IDS_MAX) {
+      const some = numbers.slice(at, at + ERASURE_IDS_MAX).join(', ')
+      conditions.push(`${all} AND distinct_number IN (${some}) AND ${span}`)
+    }
+  }
+  return conditions
+}
+
+function ruleCondition(rules: readonly ErasureRule[]): string {
+  const byName = new Map(rules.map((rule) => [rule.event, rule] as const))
+  const names = [...byName.keys()].flatMap((name) => (name === null ? [] : [literal(name)]))
+  const ways = [...byName].map(([name, { afterMs, beforeMs }]) => {
+    const terms = ['1']
+    if (name !== null) terms.push(`event = ${literal(name)}`)
+    else if (names.length > 0) terms.push(`event NOT IN (${names.join(', ')})`)
+    if (afterMs !== null) terms.push(`time_ms >= ${Math.ceil(afterMs)}`)
+    if (beforeMs !== null) terms.push(`time_ms < ${Math.ceil(beforeMs)}`)
+    return `(${terms.join(' AND ')})`
+  })
+  return ways.length === 0 ? '0' : `(${ways.join(' OR ')})`
+}

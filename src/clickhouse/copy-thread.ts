@@ -1,0 +1,112 @@
+/** The thread that fills the warehouse. It sends events, pauses, and reports its progress to the daemon. */
+import { setPriority } from 'node:os'
+import { setTimeout as wait } from 'node:timers/promises'
+import { parentPort, workerData } from 'node:worker_threads'
+import { parseWarehouse } from '../config/warehouse-address.ts'
+import type { CopiedSegment, ErasedJob } from '../ports/warehouse.ts'
+import { type SegmentTexts, StoredSegments } from '../store/events/read/segment-texts.ts'
+import { ClickHouse, WarehouseError } from './clickhouse.ts'
+import { CopyCheck } from './copy-check.ts'
+import { CopyErasure } from './copy-erasure.ts'
+import { EventSink, type SinkState } from './event-sink.ts'
+import { BATCH_WAIT_MS_MAX, RETRY_MS_MAX } from './limits.ts'
+
+/** A lower priority than all threads that answer requests. */
+const NICENESS = 15
+/** The interval of checks whether an erasure is carried out. */
+const ERASURE_LOOK_MS = 200
+const RETRY_MS_MIN = RETRY_MS_MAX / 10
+
+/** The settings of the thread at its start. */
+export interface SinkThreadData {
+  readonly dataDir: string
+  readonly address: string
+  /** True if no other machine writes to the table. */
+  readonly isAlone: boolean
+  /** The number of days for which the store keeps events complete. Null: forever. */
+  readonly keepDays: number | null
+}
+
+/** A message to the thread: to end, or to erase the copies of a job's events. */
+export type SinkOrder = 'stop' | ErasedJob
+
+/** A report of the thread. */
+export interface SinkNews {
+  readonly state: SinkState
+  /** The reason why nothing is sent, or null. */
+  readonly trouble: string | null
+  /** The job whose events were erased in the copy, or null. */
+  readonly erased: ErasedJob | null
+  /** A segment whose columns may be removed from the store, or null. */
+  readonly copied: CopiedSegment | null
+}
+
+function run({ dataDir, address: text, isAlone, keepDays }: SinkThreadData): void {
+  const address = parseWarehouse(text)
+  const port = parentPort
+  if (address === null || port === null) throw new TypeError('not started as a thread of the sink')
+  if (process.platform === 'linux') setPriority(0, NICENESS)
+  const stopping = new AbortController()
+  const jobs: ErasedJob[] = []
+  let wake = new AbortController()
+  port.on('message', (order: SinkOrder) => {
+    if (order === 'stop') stopping.abort()
+    else jobs.push(order)
+    wake.abort()
+  })
+  const store = new StoredSegments(dataDir)
+  const clickhouse = new ClickHouse(address, stopping.signal)
+  const options = { clickhouse, database: address.database, store, isAlone }
+  const sink = new EventSink(options)
+  const erasure = new CopyErasure(options)
+  const resend = (segment: SegmentTexts): Promise<void> => sink.resend(segment)
+  const check = keepDays === null ? null : new CopyCheck({ ...options, keepDays, resend })
+  const pause = async (ms: number): Promise<void> => {
+    await wait(ms, undefined, { signal: wake.signal }).catch(() => undefined)
+    if (!stopping.signal.aborted) wake = new AbortController()
+  }
+  /** Returns the first job if its events are erased in the copy. */
+  const eraseNext = async (): Promise<ErasedJob | null> => {
+    const [job] = jobs
+    if (job === undefined || sink.state().strangers.includes(job.projectId)) return null
+    if (!(await erasure.step(job))) return null
+    jobs.shift()
+    return job
+  }
+  const loop = async (): Promise<void> => {
+    let retryMs = RETRY_MS_MIN
+    while (!stopping.signal.aborted) {
+      let isMore = false
+      let trouble: string | null = null
+      let erased: ErasedJob | null = null
+      let copied: CopiedSegment | null = null
+      try {
+        isMore = await sink.step()
+        erased = await eraseNext()
+        // Segments are not compared while events are being deleted in the copy.
+        if (!isMore && jobs.length === 0) {
+          copied = (await check?.next(Date.now(), sink.settled(Date.now()))) ?? null
+        }
+        retryMs = RETRY_MS_MIN
+      } catch (cause) {
+        if (!(cause instanceof WarehouseError)) throw cause
+        trouble = cause.message
+      }
+      if (stopping.signal.aborted) break
+      port.postMessage({ state: sink.state(), trouble, erased, copied } satisfies SinkNews)
+      if (trouble !== null) {
+        await pause(retryMs)
+        retryMs = Math.min(retryMs * 2, RETRY_MS_MAX)
+      } else if (erased === null && copied === null && !isMore) {
+        await pause(jobs.length > 0 ? ERASURE_LOOK_MS : BATCH_WAIT_MS_MAX)
+      }
+    }
+    await store.close()
+    port.close()
+  }
+  // An unforeseen error ends the thread, and the daemon starts another one.
+  void loop()
+}
+
+// event-copy.ts passes the data to the thread.
+run(workerData as SinkThreadData)

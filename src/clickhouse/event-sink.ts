@@ -1,0 +1,177 @@
+/**
+ * Sends stored events to ClickHouse, for each project in the order of their sequence numbers, each once in effect.
+ * ClickHouse itself tells where to continue: after its largest sequence number. An interrupted insert may have left
+ * some month partitions without its rows. Therefore as many of the last sequence numbers as one insert may span are
+ * sent again; equal rows become one.
+ */
+
+import type { SegmentTexts, StoredSegments } from '../store/events/read/segment-texts.ts'
+import type { ClickHouse } from './clickhouse.ts'
+import { BATCH_BYTES_MAX, BATCH_ROWS_MAX, COPY_SETTLED_MS } from './limits.ts'
+import { RowEncoder } from './row-encoder.ts'
+import { createSchema, INSERT_ROWS, lastSequenceQuery, uuidsQuery } from './schema.ts'
+
+/** The number of rows by which a copy is recognised as that of this store, and the bytes of each. */
+const WITNESS_ROWS = 64
+const WITNESS_BYTES = 24
+
+/** The dependencies of the sink. */
+export interface EventSinkOptions {
+  readonly clickhouse: ClickHouse
+  readonly database: string
+  readonly store: StoredSegments
+}
+
+/** The progress of the copy. */
+export interface SinkState {
+  /** The number of events that ClickHouse has not confirmed. */
+  readonly waitingEvents: number
+  /** The arrival time of the oldest of them, in milliseconds. Null: there is none. */
+  readonly waitingSinceMs: number | null
+  /** The rows, bytes and inserts that ClickHouse has confirmed since the start. */
+  readonly rows: number
+  readonly bytes: number
+  readonly inserts: number
+  /** The projects whose events in ClickHouse are not those of this store. Nothing is sent for them. */
+  readonly strangers: readonly number[]
+}
+
+/** Copies events. There is one for each store. */
+export class EventSink {
+  readonly #options: EventSinkOptions
+  readonly #encoder = new RowEncoder()
+  readonly #confirmed = new Map<number, number>()
+  readonly #strangers = new Set<number>()
+  #settled: ReadonlyMap<number, number> = new Map()
+  #noted = { atMs: 0, confirmed: new Map<number, number>() }
+  #isOpen = false
+  #rows = 0
+  #bytes = 0
+  #inserts = 0
+
+  constructor(options: EventSinkOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Sends at most one insert. Returns true if more can be sent at once. Throws `WarehouseError`, after which it is
+   * unknown whether the rows were stored, and `DamagedRecordError`.
+   */
+  async step(): Promise<boolean> {
+    const { clickhouse, store, database } = this.#options
+    if (!this.#isOpen) await createSchema(clickhouse, database)
+    this.#isOpen = true
+    const reached = new Map<number, number>()
+    this.#encoder.reset()
+    for (const [projectId, last] of store.projects()) {
+      if (this.#encoder.isFull) break
+      if (!this.#confirmed.has(projectId)) await this.#open(projectId, last)
+      const confirmed = this.#confirmed.get(projectId)
+      if (confirmed === undefined || confirmed >= last) continue
+      reached.set(projectId, this.#gather(projectId, confirmed, last))
+    }
+    if (this.#encoder.rows > 0) await this.#send()
+    for (const [projectId, through] of reached) this.#confirmed.set(projectId, through)
+    return reached.size > 0 && this.state().waitingEvents > 0
+  }
+
+  /**
+   * Returns, for each project, the sequence number up to which ClickHouse confirmed its events so long ago that they
+   * are on the disk of its machine, which flushes them when its kernel does. Empty before that.
+   */
+  settled(nowMs: number): ReadonlyMap<number, number> {
+    if (nowMs >= this.#noted.atMs + COPY_SETTLED_MS) {
+      this.#settled = this.#noted.confirmed
+      this.#noted = { atMs: nowMs, confirmed: new Map(this.#confirmed) }
+    }
+    return this.#settled
+  }
+
+  /** Sends the events of a segment again. Throws the errors of `step`. */
+  async resend(segment: SegmentTexts): Promise<void> {
+    const { firstSequence, rows } = segment.view.summary
+    const last = firstSequence + rows - 1
+    for (let through = firstSequence - 1; through < last; ) {
+      this.#encoder.reset()
+      through = this.#encoder.add(segment, through, last)
+      if (this.#encoder.rows > 0) await this.#send()
+    }
+  }
+
+  /** Returns the current progress. Throws `DamagedRecordError`. */
+  state(): SinkState {
+    let waitingEvents = 0
+    let waitingSinceMs: number | null = null
+    for (const [projectId, last] of this.#options.store.projects()) {
+      const confirmed = this.#confirmed.get(projectId) ?? 0
+      if (this.#strangers.has(projectId) || confirmed >= last) continue
+      waitingEvents += last - confirmed
+      const { view } = this.#options.store.segmentOf(projectId, confirmed + 1)
+      const arrival = view.arrivals[confirmed + 1 - view.summary.firstSequence] ?? 0
+      waitingSinceMs = Math.min(waitingSinceMs ?? arrival, arrival)
+    }
+    const counts = { rows: this.#rows, bytes: this.#bytes, inserts: this.#inserts }
+    return { waitingEvents, waitingSinceMs, ...counts, strangers: [...this.#strangers] }
+  }
+
+  /** Adds the rows of a project to the next insert. Returns the sequence number up to which they were added. */
+  #gather(projectId: number, confirmed: number, last: number): number {
+    // After an interrupted insert, as many sequence numbers are sent again as an insert may span.
+    const end = Math.min(last, confirmed + BATCH_ROWS_MAX)
+    let through = confirmed
+    let bytes = 0
+    // A segment that would not fit is left for the next insert, because preparing a part of it costs as much as the
+    // whole.
+    const isRoom = (): boolean =>
+      !this.#encoder.isFull && this.#encoder.bytes + bytes < BATCH_BYTES_MAX
+    while (through < end && isRoom()) {
+      const before = this.#encoder.bytes
+      const segment = this.#options.store.segmentOf(projectId, through + 1)
+      const { isAway, firstSequence, rows } = segment.view.summary
+      // The events of a segment that was given away are in ClickHouse and were compared.
+      if (isAway) through = Math.min(end, firstSequence + rows - 1)
+      else through = this.#encoder.add(segment, through, end)
+      bytes = Math.max(bytes, this.#encoder.bytes - before)
+    }
+    return through
+  }
+
+  async #send(): Promise<void> {
+    const { rows, bytes } = this.#encoder
+    await this.#options.clickhouse.insert(INSERT_ROWS, this.#encoder.view())
+    this.#rows += rows
+    this.#bytes += bytes
+    this.#inserts++
+  }
+
+  /** Determines where to continue with a project. */
+  async #open(projectId: number, last: number): Promise<void> {
+    if (this.#strangers.has(projectId)) return
+    const answer = await this.#options.clickhouse.ask(lastSequenceQuery(projectId))
+    const there = Number(answer.readBigUInt64LE())
+    if (there > last || !(await this.#isOurs(projectId, there))) this.#strangers.add(projectId)
+    else this.#confirmed.set(projectId, Math.max(0, there - BATCH_ROWS_MAX))
+  }
+
+  /**
+   * Returns true if the newest rows there are those of this store. Another store, or a later state of this one, may
+   * have written them.
+   */
+  async #isOurs(projectId: number, there: number): Promise<boolean> {
+    const after = Math.max(0, there - WITNESS_ROWS)
+    const answer = await this.#options.clickhouse.ask(uuidsQuery(projectId, after))
+    const stored = Buffer.alloc(16)
+    for (let at = 0; at < answer.length; at += WITNESS_BYTES) {
+      const sequence = Number(answer.readBigUInt64LE(at))
+      const { view } = this.#options.store.segmentOf(projectId, sequence)
+      const row = sequence - view.summary.firstSequence
+      if (view.distinctIds[row] === 0) continue
+      view.copyUuid(row, stored, 0)
+      const isSame =
+        answer.readBigUInt64LE(at + 8) === stored.readBigUInt64BE() &&
+        answer.readBigUInt64LE(at + 16) === stored.readBigUInt64BE(8)
+      if (!isSame) return false
+    }
+    return true
+  }
+}

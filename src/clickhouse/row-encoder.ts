@@ -1,0 +1,137 @@
+/**
+ * Encodes events of segments as rows for ClickHouse in the format RowBinary: numbers are little-endian, and texts and
+ * arrays follow their lengths. The columns are in the order of schema.ts.
+ */
+import { JsonBytes } from '../base/json-bytes.ts'
+import { getOrAdd } from '../base/maps.ts'
+import type { SegmentTexts, TextRows } from '../store/events/read/segment-texts.ts'
+import { BATCH_BYTES_MAX, BATCH_ROWS_MAX } from './limits.ts'
+import { monthOf } from './schema.ts'
+
+const EMPTY = 0
+const DAY_MS = 86_400_000
+
+/** The rows of an insert. */
+export class RowEncoder {
+  readonly #target = new JsonBytes()
+  /** The texts of the current segment. The memory is reused for the next one. */
+  #arena = new JsonBytes()
+  readonly #uuid = new Uint8Array(16)
+  #day = Number.NaN
+  #arrivalDay = Number.NaN
+  #month = 0
+  /** The number of rows so far. */
+  rows = 0
+
+  /** The bytes of these rows. */
+  get bytes(): number {
+    return this.#target.length
+  }
+
+  /** True if an insert holds no more rows. */
+  get isFull(): boolean {
+    return this.rows >= BATCH_ROWS_MAX || this.bytes >= BATCH_BYTES_MAX
+  }
+
+  /** The bytes of the rows so far, valid until `reset`. */
+  view(): Buffer {
+    return this.#target.bytes.subarray(0, this.#target.length)
+  }
+
+  /** Drops all rows. */
+  reset(): void {
+    this.#target.length = 0
+    this.rows = 0
+  }
+
+  /**
+   * Adds the events of a segment after the sequence number `after` up to `through`, until the insert is full. Returns
+   * the sequence number of the last event that was read. Erased events are skipped. Throws `DamagedRecordError`. Cost:
+   * about 4 us for an event with 25 properties.
+   */
+  add(segment: SegmentTexts, after: number, through: number): number {
+    const { view } = segment
+    const { firstSequence, rows, projectId } = view.summary
+    const { distinctIds, timestamps, arrivals, names } = view
+    // The memory of a rare large segment is not kept.
+    if (this.#arena.bytes.length > BATCH_BYTES_MAX) this.#arena = new JsonBytes()
+    const arena = this.#arena
+    arena.length = 0
+    const distinct = new Map<number, number>()
+    const newPiece = (id: number): number => segment.distinctPiece(arena, id)
+    const namePieces = segment.namePieces(arena)
+    const elements = segment.elementPieces(arena)
+    const properties = segment.properties(arena)
+    const first = Math.max(0, after - firstSequence + 1)
+    const end = Math.min(rows, through - firstSequence + 1)
+    for (let row = first; row < end; row++) {
+      const distinctId = distinctIds[row] ?? 0
+      if (distinctId === 0) continue
+      if (this.isFull) return firstSequence + row - 1
+      const timeMs = Math.trunc(timestamps[row] ?? 0)
+      const arrivedMs = Math.trunc(arrivals[row] ?? 0)
+      this.#target.writeUint32(projectId)
+      this.#writeLong(firstSequence + row)
+      this.#target.writeUint32(this.#monthOf(timeMs, arrivedMs))
+      this.#target.writeUint32(distinctId)
+      this.#target.copyPiece(arena, getOrAdd(distinct, distinctId, newPiece))
+      this.#writeLong(timeMs)
+      this.#writeLong(arrivedMs)
+      this.#target.writeByte(view.modeOf(row))
+      this.#target.copyPiece(arena, namePieces[names.ids[row] ?? 0] ?? 0)
+      view.copyUuid(row, this.#uuid, 0)
+      this.#writeUuid()
+      const chain = elements.size === 0 ? undefined : elements.get(row)
+      if (chain === undefined) this.#target.writeByte(EMPTY)
+      else this.#target.copyPiece(arena, chain)
+      this.#writeProperties(properties, row)
+      this.rows++
+    }
+    return firstSequence + end - 1
+  }
+
+  /** The same as the function `monthOf`, but faster for rows that have the same days as the previous row. */
+  #monthOf(timeMs: number, arrivedMs: number): number {
+    const day = Math.floor(timeMs / DAY_MS)
+    const arrivalDay = Math.floor(arrivedMs / DAY_MS)
+    if (day !== this.#day || arrivalDay !== this.#arrivalDay) {
+      this.#month = monthOf(timeMs, arrivedMs)
+      this.#day = day
+      this.#arrivalDay = arrivalDay
+    }
+    return this.#month
+  }
+
+  #writeProperties({ keys, texts, ends, arena }: TextRows, row: number): void {
+    const start = ends[row] ?? 0
+    const end = ends[row + 1] ?? 0
+    for (const pieces of [keys, texts]) {
+      this.#writeCount(end - start)
+      for (let index = start; index < end; index++)
+        this.#target.copyPiece(arena, pieces[index] ?? 0)
+    }
+  }
+
+  #writeCount(count: number): void {
+    let rest = count
+    for (; rest > 127; rest >>>= 7) this.#target.writeByte((rest & 127) | 128)
+    this.#target.writeByte(rest)
+  }
+
+  /** Writes a 64-bit integer. */
+  #writeLong(value: number): void {
+    const high = Math.floor(value / 2 ** 32)
+    this.#target.writeUint32(value - high * 2 ** 32)
+    this.#target.writeUint32(high)
+  }
+
+  /** Writes the uuid as two 64-bit numbers, each with its lowest byte first. */
+  #writeUuid(): void {
+    const to = this.#target.reserve(16)
+    for (let index = 0; index < 8; index++) {
+      this.#target.bytes[to + index] = this.#uuid[7 - index] ?? 0
+      this.#target.bytes[to + 8 + index] = this.#uuid[15 - index] ?? 0
+    }
+    this.#target.length = to + 16
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * Columns of a segment that were moved to the warehouse. The store no longer has their values. When they are needed,
+ * they are rebuilt byte for byte from the answer of the warehouse. The fixed columns stay in the store: times, distinct
+ * ID numbers, names and uuids. The header stays too, and records how long each moved column must be.
+ */
+import { refusal } from '../../../base/refusals.ts'
+import type { ColumnSource, ColumnTexts } from '../../../ports/warehouse.ts'
+import { ByteWriter } from './byte-writer.ts'
+import { ColumnBuilder } from './column-builder.ts'
+import {
+  type ColumnEntry,
+  type Directory,
+  MODE_DICTIONARY,
+  MODE_MIRROR,
+  MODE_PLAIN,
+  NO_PART,
+  type Part,
+  ROLE_ELEMENTS,
+  ROLE_NAME,
+  ROLE_REST,
+  type SegmentSummary,
+} from './segment-format.ts'
+import { planValues, VALUES_JSON, writeIds, writePresence, writeValues } from './segment-values.ts'
+
+/** A rebuilt column: its entry, whose parts are in a group of their own. */
+export interface MadeColumn {
+  readonly entry: ColumnEntry
+  readonly group: Buffer
+}
+
+let source: ColumnSource | null = null
+
+/** Sets the source from which this thread reads moved columns. */
+export function setColumnSource(columns: ColumnSource | null): void {
+  source = columns
+}
+
+/** Stands for the group of a part that was moved to the warehouse. */
+const AWAY_GROUP = 0xffff
+
+/**
+ * Returns whether columns of a segment may be moved to the warehouse. They may not if properties share a column,
+ * because these cannot be found in the warehouse by their names.
+ */
+export function mayGiveAway({ columns }: Directory): boolean {
+  return !columns.some(({ role }) => role === ROLE_REST)
+}
+
+/** Returns whether a column always stays in the store. */
+export function staysHere({ role }: ColumnEntry): boolean {
+  return role === ROLE_NAME
+}
+
+/** Returns the entry of a column after its move to the warehouse. */
+export function awayEntry(entry: ColumnEntry): ColumnEntry {
+  return { ...entry, index: awayPart(entry.index), values: awayPart(entry.values) }
+}
+
+function awayPart([, , bytes]: Part): Part {
+  return bytes === 0 ? NO_PART : [AWAY_GROUP, 0, bytes]
+}
+
+/** Returns whether a column was moved to the warehouse. */
+export function isAway({ index, values }: ColumnEntry): boolean {
+  return index[0] === AWAY_GROUP || values[0] === AWAY_GROUP
+}
+
+/**
+ * Rebuilds a column as group `group`. Throws `ServiceError` if the warehouse does not answer or lacks some of the moved
+ * values, so that a query fails instead of returning a wrong result.
+ */
+export function makeColumn(segment: SegmentSummary, entry: ColumnEntry, group: number): MadeColumn {
+  if (source === null) throw refusal('warehouse_unset')
+  const key = entry.role === ROLE_ELEMENTS ? null : entry.key
+  for (const isAnew of [false, true]) {
+    const found = source.column(segment, key, isAnew)
+    const made = columnOf(entry, found, segment.rows, group)
+    if (isSame(made.entry, entry)) return made
+  }
+  throw refusal('warehouse_incomplete')
+}
+
+/** Builds the column of some values exactly as an encoder writes it. */
+export function columnOf(
+  { key, role, mode }: ColumnEntry,
+  { rows: present, texts }: ColumnTexts,
+  rows: number,
+  group: number,
+): MadeColumn {
+  const column = new ColumnBuilder(key, rows)
+  column.isMirror = mode === MODE_MIRROR
+  const known = new Map<string, unknown>()
+  for (const [at, row] of present.entries()) {
+    if (column.isMirror) {
+      column.putMirror(row)
+      continue
+    }
+    const text = texts[at] ?? ''
+    let value = known.get(text)
+    if (value === undefined) {
+      value = role === ROLE_ELEMENTS ? text : (JSON.parse(text) as unknown)
+      known.set(text, value)
+    }
+    column.put(row, value)
+  }
+  column.settle(rows)
+  const { ids, count, values } = column
+  const writer = new ByteWriter()
+  const presence = writePresence(writer, ids, rows, count)
+  if (!column.isPlain && !column.isMirror) writeIds(writer, ids, rows, count, values.length)
+  const indexBytes = writer.length
+  const plan = planValues(values)
+  if (!column.isMirror) writeValues(writer, values, plan)
+  const valueBytes = writer.length - indexBytes
+  const made: ColumnEntry = {
+    key,
+    role,
+    presence,
+    count,
+    valueCount: values.length,
+    mode: column.isMirror ? MODE_MIRROR : column.isPlain ? MODE_PLAIN : MODE_DICTIONARY,
+    encoding: column.isMirror ? VALUES_JSON : plan.encoding,
+    width: column.isMirror ? 0 : plan.width,
+    index: indexBytes === 0 ? NO_PART : [group, 0, indexBytes],
+    values: valueBytes === 0 ? NO_PART : [group, indexBytes, valueBytes],
+  }
+  return { entry: made, group: Buffer.from(writer.view()) }
+}
+
+/** Returns whether a rebuilt column has the same length and number of values as the moved one. */
+export function isSame(made: ColumnEntry, entry: ColumnEntry): boolean {
+  const figures = ({
+    mode,
+    presence,
+    count,
+    valueCount,
+    encoding,
+    width,
+    index,
+    values,
+  }: ColumnEntry) =>
+    [mode, presence, count, valueCount, encoding, width, index[2], values[2]].join(' ')
+  return figures(made) === figures(entry)
+}

@@ -1,0 +1,432 @@
+/**
+ * The facts about the names of events and properties in a segment: the number of events with each name, their times,
+ * which events have which properties, and the types of the values. All of it can be derived from the columns. Segments
+ * in which that would take long carry the facts in a group of their own (`Directory.facts`, MessagePack of
+ * `PackedNames`), unless an older version wrote the segment. Property names that are too long are omitted. If there are
+ * too many names, those of the oldest rows are omitted.
+ */
+
+import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
+import { type PropertyType, propertyType } from '../../../rules/events/event-definitions.ts'
+import { pack, unpack } from '../../lmdb/codec.ts'
+import { PROPERTY_NAME_UNITS_MAX, SEGMENT_NAMES_UNITS_MAX } from '../limits.ts'
+import type { ColumnBuilder } from './column-builder.ts'
+import { NumberSet, type PackedNumbers } from './number-set.ts'
+import type { SegmentBuilder } from './segment-builder.ts'
+import { type ColumnEntry, ROLE_PROPERTY, ROLE_REST } from './segment-format.ts'
+import { propertyColumn } from './segment-properties.ts'
+import type { SegmentView } from './segment-view.ts'
+
+const PLACES_FIRST = 64
+/** Added to the length of each name, so that the number of short names is limited as well. */
+const NAME_UNITS = 40
+/** The property types, by the numbers that are stored. */
+export const STORED_TYPES: readonly (PropertyType | null)[] = [
+  ...([null, 'String', 'Numeric', 'Boolean', 'DateTime'] as const),
+]
+
+/** The events with one name, or the properties with one name. Times are in milliseconds. */
+interface Share {
+  name: string
+  count: number
+  firstSeenMs: number
+  lastSeenMs: number
+}
+
+/** The events with one name. `count` is 0 if all of them were erased. */
+export interface EventShare extends Share {
+  firstArrivalMs: number
+  lastArrivalMs: number
+  /** The last row with the name. */
+  lastRow: number
+}
+
+/** The properties with one name. */
+export interface PropertyShare extends Share {
+  /** The type of the first value that is not null. */
+  type: PropertyType | null
+  /** The positions in the list of events whose events have the property. */
+  readonly events: PackedNumbers
+}
+
+/** The names of a segment. */
+export interface SegmentNames {
+  readonly events: readonly Readonly<EventShare>[]
+  readonly properties: readonly Readonly<PropertyShare>[]
+}
+
+type PackedShare = readonly [name: string, count: number, firstMs: number, lastMs: number]
+type PackedNames = readonly [
+  events: readonly (readonly [...PackedShare, firstMs: number, lastMs: number, lastRow: number])[],
+  properties: readonly (readonly [...PackedShare, type: number, events: PackedNumbers])[],
+]
+
+/** The fixed columns of a segment. Only the rows from `firstRow` up to `rows` count. */
+interface NamedRows {
+  readonly firstRow: number
+  readonly rows: number
+  readonly timestamps: Float64Array
+  readonly arrivals: Float64Array
+  readonly distinctIds: Uint32Array
+  readonly names: readonly unknown[]
+  /** For each row the position of its name, counted from `firstId`. */
+  readonly nameIds: Uint16Array
+  readonly firstId: 0 | 1
+}
+
+/**
+ * The first and last moment of each index, as parallel arrays. Objects would need memory of their own for each index.
+ */
+class Spans {
+  first = new Float64Array(PLACES_FIRST)
+  last = new Float64Array(PLACES_FIRST)
+
+  /** Makes room for an index, without a moment. */
+  begin(place: number): void {
+    this.first = withRoom(this.first, place)
+    this.last = withRoom(this.last, place)
+    this.first[place] = Number.POSITIVE_INFINITY
+    this.last[place] = Number.NEGATIVE_INFINITY
+  }
+
+  note(place: number, timeMs: number): void {
+    if (timeMs < (this.first[place] ?? 0)) this.first[place] = timeMs
+    if (timeMs > (this.last[place] ?? 0)) this.last[place] = timeMs
+  }
+}
+
+/** The number of rows in a block. */
+const BLOCK_ROWS = 64
+
+/**
+ * Finds the first and last moment of some rows. It knows the first and last moment of each block of rows, and skips
+ * most blocks, because events arrive roughly in order.
+ */
+class MomentBlocks {
+  readonly #timestamps: Float64Array
+  readonly #rows: number
+  readonly #spans = new Spans()
+
+  constructor(timestamps: Float64Array, rows: number) {
+    this.#timestamps = timestamps
+    this.#rows = rows
+    for (let row = 0; row < rows; row++) {
+      if (row % BLOCK_ROWS === 0) this.#spans.begin(row / BLOCK_ROWS)
+      this.#spans.note(Math.floor(row / BLOCK_ROWS), timestamps[row] ?? 0)
+    }
+  }
+
+  /** Returns the first moment of the rows that have an id. */
+  firstOf(ids: Uint16Array): number {
+    const { first } = this.#spans
+    let found = Number.POSITIVE_INFINITY
+    for (let block = 0; block * BLOCK_ROWS < this.#rows; block++) {
+      if ((first[block] ?? 0) >= found) continue
+      const end = Math.min(this.#rows, (block + 1) * BLOCK_ROWS)
+      for (let row = block * BLOCK_ROWS; row < end; row++) {
+        if (ids[row] !== 0) found = Math.min(found, this.#timestamps[row] ?? 0)
+      }
+    }
+    return found
+  }
+
+  /** Returns the last moment of the rows that have an id. */
+  lastOf(ids: Uint16Array): number {
+    const { last } = this.#spans
+    let found = Number.NEGATIVE_INFINITY
+    for (let block = Math.ceil(this.#rows / BLOCK_ROWS) - 1; block >= 0; block--) {
+      if ((last[block] ?? 0) <= found) continue
+      const end = Math.min(this.#rows, (block + 1) * BLOCK_ROWS)
+      for (let row = block * BLOCK_ROWS; row < end; row++) {
+        if (ids[row] !== 0) found = Math.max(found, this.#timestamps[row] ?? 0)
+      }
+    }
+    return found
+  }
+}
+
+/** Collects the facts from the columns of a segment. */
+class NameGatherer {
+  readonly #rows: NamedRows
+  /** The number of events, by the position of their name. */
+  readonly #eventCounts: Uint32Array
+  readonly #eventTimes = new Spans()
+  readonly #arrivals = new Spans()
+  readonly #lastRows: Uint32Array
+  /** The number of rows that count, without erased ones. */
+  #count = 0
+  /** The index of each property name in the arrays below. */
+  readonly #places = new Map<string, number>()
+  readonly #types: (PropertyType | null)[] = []
+  readonly #eventSets: NumberSet[] = []
+  #counts = new Uint32Array(PLACES_FIRST)
+  readonly #times = new Spans()
+  /** For each position of a name 1 if the current column has a row with it. */
+  readonly #marks: Uint8Array
+  #moments: MomentBlocks | null = null
+  #units = 0
+  /** Further property names are omitted. */
+  #isFull = false
+
+  constructor(rows: NamedRows) {
+    this.#rows = rows
+    const { names, timestamps, arrivals, distinctIds, nameIds, firstId } = rows
+    this.#eventCounts = new Uint32Array(names.length)
+    this.#lastRows = new Uint32Array(names.length)
+    this.#marks = new Uint8Array(names.length + firstId)
+    for (const event of names.keys()) {
+      this.#eventTimes.begin(event)
+      this.#arrivals.begin(event)
+    }
+    for (let row = rows.firstRow; row < rows.rows; row++) {
+      // Erased rows have no distinct ID number.
+      if (distinctIds[row] === 0) continue
+      const event = (nameIds[row] ?? 0) - firstId
+      this.#count++
+      this.#eventCounts[event] = (this.#eventCounts[event] ?? 0) + 1
+      this.#eventTimes.note(event, timestamps[row] ?? 0)
+      this.#arrivals.note(event, arrivals[row] ?? 0)
+      this.#lastRows[event] = row
+    }
+  }
+
+  /** Adds a property by the rows that have it. `typeOf` is called if the type is not known yet. */
+  addColumn(name: string, present: Uint16Array, typeOf: () => PropertyType | null): void {
+    const { firstRow, timestamps, nameIds } = this.#rows
+    const start = firstRow === 0 ? 0 : present.findIndex((row) => row >= firstRow)
+    const count = start < 0 ? 0 : present.length - start
+    if (count === 0) return
+    const place = this.#placeOf(name)
+    if (place < 0) return
+    this.#counts[place] = (this.#counts[place] ?? 0) + count
+    this.#types[place] ??= typeOf()
+    if (count === this.#count) {
+      this.#setAll(place)
+      return
+    }
+    const marks = this.#marks.fill(0)
+    let firstMs = Number.POSITIVE_INFINITY
+    let lastMs = Number.NEGATIVE_INFINITY
+    for (let index = start; index < present.length; index++) {
+      const row = present[index] ?? 0
+      const timeMs = timestamps[row] ?? 0
+      if (timeMs < firstMs) firstMs = timeMs
+      if (timeMs > lastMs) lastMs = timeMs
+      marks[nameIds[row] ?? 0] = 1
+    }
+    this.#times.note(place, firstMs)
+    this.#times.note(place, lastMs)
+    this.#setMarked(place)
+  }
+
+  /** Adds a column of a segment that is being filled. Rows without a value have id 0. */
+  addFilled({ key, ids, count }: ColumnBuilder, typeOf: () => PropertyType | null): void {
+    const place = this.#placeOf(key)
+    if (place < 0) return
+    this.#counts[place] = count
+    this.#types[place] = typeOf()
+    if (count === this.#count) {
+      this.#setAll(place)
+      return
+    }
+    const { rows, nameIds, timestamps } = this.#rows
+    const marks = this.#marks.fill(0)
+    for (let row = 0; row < rows; row++) if (ids[row] !== 0) marks[nameIds[row] ?? 0] = 1
+    this.#setMarked(place)
+    this.#moments ??= new MomentBlocks(timestamps, rows)
+    this.#times.note(place, this.#moments.firstOf(ids))
+    this.#times.note(place, this.#moments.lastOf(ids))
+  }
+
+  /** Adds the properties of one row that share a column. Rows come newest first. */
+  addShared(row: number, shared: Readonly<Record<string, unknown>>): void {
+    const { firstRow, timestamps, nameIds, firstId } = this.#rows
+    if (row < firstRow) return
+    const timeMs = timestamps[row] ?? 0
+    const event = (nameIds[row] ?? 0) - firstId
+    for (const name in shared) {
+      const place = this.#placeOf(name)
+      if (place < 0) continue
+      this.#counts[place] = (this.#counts[place] ?? 0) + 1
+      this.#times.note(place, timeMs)
+      this.#eventSets[place]?.add(event)
+      // The first value that is not null comes last, because rows come newest first.
+      this.#types[place] = propertyType(shared[name]) ?? this.#types[place] ?? null
+    }
+  }
+
+  finish(): SegmentNames {
+    const events = this.#rows.names.map((name, event) => ({
+      name: String(name),
+      count: this.#eventCounts[event] ?? 0,
+      ...spanOf(this.#eventTimes, event),
+      firstArrivalMs: this.#arrivals.first[event] ?? 0,
+      lastArrivalMs: this.#arrivals.last[event] ?? 0,
+      lastRow: this.#lastRows[event] ?? 0,
+    }))
+    const properties = [...this.#places].map(([name, place]) => ({
+      name,
+      count: this.#counts[place] ?? 0,
+      ...spanOf(this.#times, place),
+      type: this.#types[place] ?? null,
+      events: this.#eventSets[place]?.pack() ?? [],
+    }))
+    return { events, properties }
+  }
+
+  /** Records that all events have the property. */
+  #setAll(place: number): void {
+    const { first, last } = this.#eventTimes
+    for (const [event, count] of this.#eventCounts.entries()) {
+      if (count === 0) continue
+      this.#eventSets[place]?.add(event)
+      this.#times.note(place, first[event] ?? 0)
+      this.#times.note(place, last[event] ?? 0)
+    }
+  }
+
+  /** Records that the marked events have the property. */
+  #setMarked(place: number): void {
+    const { firstId } = this.#rows
+    const marks = this.#marks
+    for (let id = firstId; id < marks.length; id++) {
+      if (marks[id] === 1) this.#eventSets[place]?.add(id - firstId)
+    }
+  }
+
+  /** Returns the index of a property, or -1 if its name is omitted. */
+  #placeOf(name: string): number {
+    const known = this.#places.get(name)
+    if (known !== undefined) return known
+    if (this.#isFull || name.length > PROPERTY_NAME_UNITS_MAX) return -1
+    this.#units += name.length + NAME_UNITS
+    if (this.#units > SEGMENT_NAMES_UNITS_MAX) {
+      this.#isFull = true
+      return -1
+    }
+    const place = this.#places.size
+    this.#places.set(name, place)
+    this.#counts = withRoom(this.#counts, place)
+    this.#times.begin(place)
+    this.#eventSets.push(new NumberSet())
+    this.#types.push(null)
+    return place
+  }
+}
+
+/** Encodes the names of a segment that is being filled, as its group of facts. */
+export function encodeNames(builder: SegmentBuilder): Buffer {
+  const { rows, timestamps, arrivals, distinctIds, names, rest } = builder
+  const named = { firstRow: 0, rows, timestamps, arrivals, distinctIds, names: names.values }
+  const gatherer = new NameGatherer({ ...named, nameIds: names.ids, firstId: 1 })
+  for (const column of builder.columns.values()) {
+    if (column.count > 0) gatherer.addFilled(column, () => typeOfColumn(builder, column))
+  }
+  let index = rest.count
+  for (let row = rows - 1; row >= 0 && index > 0; row--) {
+    const id = rest.ids[row] ?? 0
+    if (id === 0) continue
+    index--
+    // The column of shared properties contains only objects.
+    const shared = rest.values[rest.isPlain ? index : id - 1]
+    gatherer.addShared(row, shared as Readonly<Record<string, unknown>>)
+  }
+  const { events, properties } = gatherer.finish()
+  const packed: PackedNames = [
+    events.map((event) => {
+      const { firstArrivalMs, lastArrivalMs, lastRow } = event
+      return [...packShare(event), firstArrivalMs, lastArrivalMs, lastRow]
+    }),
+    properties.map((share) => [
+      ...packShare(share),
+      STORED_TYPES.indexOf(share.type),
+      share.events,
+    ]),
+  ]
+  return pack(packed)
+}
+
+/** Decodes the group of facts of a segment whose checksum was checked. */
+function decodeNames(bytes: Buffer): SegmentNames {
+  // `encodeNames` wrote the facts, and the checksum guarantees that they are unchanged.
+  const [events, properties] = unpack(bytes) as PackedNames
+  return {
+    events: events.map(([name, count, firstSeenMs, lastSeenMs, ...arrivals]) => {
+      const [firstArrivalMs, lastArrivalMs, lastRow] = arrivals
+      const share = { name, count, firstSeenMs, lastSeenMs }
+      return { ...share, firstArrivalMs, lastArrivalMs, lastRow }
+    }),
+    properties: properties.map(([name, count, firstSeenMs, lastSeenMs, type, events]) => {
+      return { name, count, firstSeenMs, lastSeenMs, type: STORED_TYPES[type] ?? null, events }
+    }),
+  }
+}
+
+/**
+ * Returns the names of the rows of a stored segment from `firstRow` on. `isTyped` returns whether the type of a
+ * property is known already. `textOf` returns the text of a distinct ID number, for properties whose values are the
+ * distinct_ids. Throws `DamagedRecordError`. Costs about 0.1 us for each name if the segment carries the facts.
+ * Otherwise about 10 ns for each row and each of its properties, more for properties that share a column.
+ */
+export function namesOf(
+  view: SegmentView,
+  firstRow: number,
+  isTyped: (property: string) => boolean,
+  textOf: (distinctId: number) => string,
+): SegmentNames {
+  const facts = firstRow === 0 ? view.facts : null
+  if (facts !== null) return decodeNames(facts)
+  const { timestamps, arrivals, distinctIds, names } = view
+  const { rows } = view.summary
+  const named = { firstRow, rows, timestamps, arrivals, distinctIds, names: names.values }
+  const gatherer = new NameGatherer({ ...named, nameIds: names.ids, firstId: 0 })
+  for (const entry of view.directory.columns) {
+    if (entry.role === ROLE_PROPERTY) {
+      const { present } = view.indexOf(entry)
+      gatherer.addColumn(entry.key, present, () =>
+        isTyped(entry.key) ? null : typeOfProperty(view, entry, firstRow, textOf),
+      )
+    } else if (entry.role === ROLE_REST) {
+      const { present, ids, values } = view.column(entry)
+      for (let index = present.length - 1; index >= 0; index--) {
+        const shared = values[ids[index] ?? 0] as Readonly<Record<string, unknown>>
+        gatherer.addShared(present[index] ?? 0, shared)
+      }
+    }
+  }
+  return gatherer.finish()
+}
+
+function spanOf({ first, last }: Spans, place: number) {
+  return { firstSeenMs: first[place] ?? 0, lastSeenMs: last[place] ?? 0 }
+}
+
+function packShare({ name, count, firstSeenMs, lastSeenMs }: Share): PackedShare {
+  return [name, count, firstSeenMs, lastSeenMs]
+}
+
+function typeOfColumn(builder: SegmentBuilder, column: ColumnBuilder): PropertyType | null {
+  const { ids, isMirror, isPlain } = column
+  if (isPlain) return propertyType(column.firstPlain)
+  for (let row = 0; row < builder.rows; row++) {
+    const id = ids[row] ?? 0
+    if (id === 0) continue
+    const type = propertyType(isMirror ? builder.textOfRow(row) : column.values[id - 1])
+    if (type !== null) return type
+  }
+  return null
+}
+
+function typeOfProperty(
+  view: SegmentView,
+  { key }: ColumnEntry,
+  firstRow: number,
+  textOf: (distinctId: number) => string,
+): PropertyType | null {
+  const { ids, values } = propertyColumn(view, key, textOf)
+  for (let row = firstRow; row < ids.length; row++) {
+    const type = propertyType(values[ids[row] ?? 0])
+    if (type !== null) return type
+  }
+  return null
+}

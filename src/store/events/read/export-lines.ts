@@ -1,0 +1,214 @@
+/**
+ * Writes the events of one segment as lines of JSON, directly from its columns to bytes. Everything is read from the
+ * segment at the beginning, so the lines may be written while the store changes.
+ */
+
+import { formatUuid } from '../../../base/ids.ts'
+import { JsonBytes } from '../../../base/json-bytes.ts'
+import type { ExportedEvent } from '../../../rules/events/exported-event.ts'
+import { personModeOf } from '../format/segment-builder.ts'
+import type { SegmentView } from '../format/segment-view.ts'
+import { EXPORT_TEXT_BYTES_MAX, EXPORT_TEXTS_MAX } from '../limits.ts'
+import {
+  ELEMENTS_HEAD,
+  elementPieces,
+  type PropertyPieces,
+  propertyPieces,
+} from './export-pieces.ts'
+
+const UUID_BYTES = 16
+const OBJECT_START = 0x7b
+const OBJECT_END = 0x7d
+const NEWLINE = 0x0a
+
+/** The parts that are the same in every line. */
+const HEADS = new JsonBytes()
+const ID_HEAD = textPiece(HEADS, '{"id":')
+const UUID_HEAD = textPiece(HEADS, ',"uuid":')
+const TIMESTAMP_HEAD = textPiece(HEADS, ',"timestamp":"')
+const ARRIVAL_HEAD = textPiece(HEADS, '","created_at":"')
+/** The part with the person mode, by mode byte. */
+const MODE_HEADS = Array.from({ length: 256 }, (_, byte) =>
+  textPiece(HEADS, `","person_mode":"${personModeOf(byte)}",`),
+)
+const PROPERTIES_HEAD = textPiece(HEADS, '"properties":')
+
+/** The JSON of distinct_ids by their numbers, cached over several segments of one project. */
+export class DistinctTexts {
+  json = new JsonBytes()
+  readonly #textOf: (distinctId: number) => string
+  readonly #pieces = new Map<number, number>()
+
+  constructor(textOf: (distinctId: number) => string) {
+    this.#textOf = textOf
+  }
+
+  /** Evicts the texts if there are too many. Chunks returned before stay in the previous `json`. */
+  trim(): void {
+    if (this.#pieces.size <= EXPORT_TEXTS_MAX && this.json.length <= EXPORT_TEXT_BYTES_MAX) return
+    this.#pieces.clear()
+    this.json = new JsonBytes()
+  }
+
+  /** Returns the offset in `json` of the chunk of a distinct_id. Throws `DamagedRecordError`. */
+  pieceOf(distinctId: number): number {
+    let piece = this.#pieces.get(distinctId)
+    if (piece === undefined) {
+      piece = this.json.beginPiece()
+      this.json.writeText(JSON.stringify(this.#textOf(distinctId)))
+      this.json.endPiece(piece)
+      this.#pieces.set(distinctId, piece)
+    }
+    return piece
+  }
+}
+
+/**
+ * The wanted rows of a segment. All arrays are parallel, indexed by the position of a row among the wanted rows. A line
+ * is a concatenation of chunks:
+ *
+ *   #arena          ,"event":"$pageview","distinct_id":   ,"$browser":"Chrome"   ,"$os":"Linux"   ...
+ *   #distinctJson   "user-1"   "user-2"   ...
+ *   line            {"id": 7 ,"uuid": ... | name chunk | distinct_id chunk | times, mode, elements | properties }
+ */
+export class SegmentLines {
+  readonly count: number
+  readonly #ids: Float64Array
+  readonly #timestamps: Float64Array
+  readonly #arrivals: Float64Array
+  readonly #uuids: Buffer
+  /** The mode bytes (segment-builder.ts). */
+  readonly #modes: Uint8Array
+  readonly #nameTexts: readonly string[]
+  /** For each wanted row its position in `#nameTexts` and `#names`. */
+  readonly #nameIds: Uint16Array
+  /** Offsets of chunks in `#arena`. `#elements` is indexed by wanted row; 0 or an empty chunk means no elements. */
+  readonly #names: readonly number[]
+  readonly #elements: Uint32Array
+  readonly #properties: PropertyPieces
+  readonly #arena: JsonBytes
+  /** For each wanted row the offset of its chunk in `#distinctJson`. */
+  readonly #distinctIds: Uint32Array
+  readonly #distinctJson: JsonBytes
+
+  /**
+   * `rows` are the numbers of the wanted rows, ascending. `arenaBytes` is the initial size of the buffer for chunks.
+   * Throws `DamagedRecordError`.
+   */
+  constructor(
+    view: SegmentView,
+    rows: Uint16Array,
+    distinctTexts: DistinctTexts,
+    arenaBytes: number | undefined,
+  ) {
+    const count = rows.length
+    this.count = count
+    this.#arena = new JsonBytes(arenaBytes)
+    this.#ids = new Float64Array(count)
+    this.#timestamps = new Float64Array(count)
+    this.#arrivals = new Float64Array(count)
+    this.#modes = new Uint8Array(count)
+    this.#nameIds = new Uint16Array(count)
+    this.#uuids = Buffer.allocUnsafe(count * UUID_BYTES)
+    this.#distinctIds = new Uint32Array(count)
+    const { timestamps, arrivals, distinctIds, names } = view
+    const { firstSequence } = view.summary
+    const places = new Int32Array(view.summary.rows).fill(-1)
+    distinctTexts.trim()
+    for (let place = 0; place < count; place++) {
+      const row = rows[place] ?? 0
+      places[row] = place
+      this.#ids[place] = firstSequence + row
+      this.#timestamps[place] = timestamps[row] ?? 0
+      this.#arrivals[place] = arrivals[row] ?? 0
+      this.#modes[place] = view.modeOf(row)
+      this.#nameIds[place] = names.ids[row] ?? 0
+      view.copyUuid(row, this.#uuids, place * UUID_BYTES)
+      this.#distinctIds[place] = distinctTexts.pieceOf(distinctIds[row] ?? 0)
+    }
+    this.#nameTexts = names.values.map(String)
+    this.#names = this.#nameTexts.map((name) =>
+      textPiece(this.#arena, `,"event":${JSON.stringify(name)},"distinct_id":`),
+    )
+    this.#distinctJson = distinctTexts.json
+    const wanted = {
+      view,
+      count,
+      places,
+      arena: this.#arena,
+      distinctPieces: this.#distinctIds,
+      distinctJson: this.#distinctJson,
+    }
+    this.#elements = elementPieces(wanted)
+    this.#properties = propertyPieces(wanted)
+  }
+
+  /** The bytes of the chunks. A segment of the same project needs about as many. */
+  get arenaBytes(): number {
+    return this.#arena.bytes.length
+  }
+
+  /** Appends the line of a wanted row, including its newline. */
+  writeLine(place: number, target: JsonBytes): void {
+    target.copyPiece(HEADS, ID_HEAD)
+    target.writeNumber(this.#ids[place] ?? 0)
+    target.copyPiece(HEADS, UUID_HEAD)
+    target.writeUuid(this.#uuids, place * UUID_BYTES)
+    target.copyPiece(this.#arena, this.#names[this.#nameIds[place] ?? 0] ?? 0)
+    target.copyPiece(this.#distinctJson, this.#distinctIds[place] ?? 0)
+    target.copyPiece(HEADS, TIMESTAMP_HEAD)
+    target.writeTime(this.#timestamps[place] ?? 0)
+    target.copyPiece(HEADS, ARRIVAL_HEAD)
+    target.writeTime(this.#arrivals[place] ?? 0)
+    target.copyPiece(HEADS, MODE_HEADS[this.#modes[place] ?? 0] ?? 0)
+    const elements = this.#elements[place] ?? 0
+    if (elements !== 0) target.copyPiece(this.#arena, elements)
+    target.copyPiece(HEADS, PROPERTIES_HEAD)
+    this.#writeProperties(place, target)
+    target.writeByte(OBJECT_END)
+    target.writeByte(NEWLINE)
+  }
+
+  /** Returns the event of a wanted row, without its person. */
+  eventAt(place: number): Omit<ExportedEvent, 'personId'> {
+    const elements = this.#elements[place] ?? 0
+    const properties = new JsonBytes()
+    this.#writeProperties(place, properties)
+    return {
+      id: this.#ids[place] ?? 0,
+      uuid: formatUuid(this.#uuids, place * UUID_BYTES),
+      event: this.#nameTexts[this.#nameIds[place] ?? 0] ?? '',
+      distinctId: String(JSON.parse(this.#distinctJson.pieceText(this.#distinctIds[place] ?? 0))),
+      timestampMs: this.#timestamps[place] ?? 0,
+      arrivedAtMs: this.#arrivals[place] ?? 0,
+      personMode: personModeOf(this.#modes[place] ?? 0),
+      elementsChain: elements === 0 ? '' : elementsChainOf(this.#arena.pieceText(elements)),
+      propertiesJson: properties.bytes.toString('utf8', 0, properties.length),
+    }
+  }
+
+  #writeProperties(place: number, target: JsonBytes): void {
+    const { pieces, ends } = this.#properties
+    const start = target.length
+    const end = ends[place + 1] ?? 0
+    for (let index = ends[place] ?? 0; index < end; index++) {
+      target.copyPiece(this.#arena, pieces[index] ?? 0)
+    }
+    // Each chunk begins with a comma, and that of the first one becomes the opening brace.
+    if (target.length === start) target.writeByte(OBJECT_START)
+    else target.bytes[start] = OBJECT_START
+    target.writeByte(OBJECT_END)
+  }
+}
+
+/** Returns the text in a chunk that `elementPieces` wrote. */
+function elementsChainOf(piece: string): string {
+  return piece === '' ? '' : String(JSON.parse(piece.slice(ELEMENTS_HEAD.length, -1)))
+}
+
+function textPiece(target: JsonBytes, text: string): number {
+  const start = target.beginPiece()
+  target.writeText(text)
+  target.endPiece(start)
+  return start
+}

@@ -1,0 +1,319 @@
+/**
+ * Reads the events of a segment for copies elsewhere: the fixed columns as numbers, and each property as its JSON text,
+ * written once for each distinct value of a segment. Nothing is parsed.
+ */
+import type { JsonBytes } from '../../../base/json-bytes.ts'
+import { getOrAdd } from '../../../base/maps.ts'
+import type { ColumnSource, ColumnTexts, CopiedSegment } from '../../../ports/warehouse.ts'
+import type { ErasureTarget } from '../../../rules/events/erasure-job.ts'
+import { loadDistinctText } from '../../identity/distinct-ids.ts'
+import { loadCopied, loadJob } from '../../identity/erasure-records.ts'
+import { Environment } from '../../lmdb/environment.ts'
+import {
+  EVENTS_ENVIRONMENT,
+  EVENTS_TABLES,
+  type EventsTable,
+  type EventTables,
+} from '../../lmdb/keys.ts'
+import {
+  columnOf,
+  isSame,
+  mayGiveAway,
+  setColumnSource,
+  staysHere,
+} from '../format/away-columns.ts'
+import { loadAllCounters } from '../format/event-projects.ts'
+import { SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from '../format/segment-builder.ts'
+import {
+  type ColumnEntry,
+  MODE_MIRROR,
+  ROLE_ELEMENTS,
+  ROLE_PROPERTY,
+  ROLE_REST,
+} from '../format/segment-format.ts'
+import { SegmentTables } from '../format/segment-tables.ts'
+import { VALUES_UUID } from '../format/segment-values.ts'
+import type { ColumnIndex, SegmentView, StoredValues } from '../format/segment-view.ts'
+import { DISTINCT_TEXTS_KEPT_MAX } from '../limits.ts'
+
+/** Writes the length of a text, which precedes the text in the formats RowBinary and Native of ClickHouse. */
+function writeLength(target: JsonBytes, bytes: number): void {
+  let rest = bytes
+  while (rest > 127) {
+    target.writeByte((rest & 127) | 128)
+    rest >>>= 7
+  }
+  target.writeByte(rest)
+}
+
+/** Writes a text preceded by its length. */
+function writeSized(target: JsonBytes, text: string): void {
+  writeLength(target, Buffer.byteLength(text))
+  target.writeText(text)
+}
+
+/** Sets the source from which this thread reads columns that were moved to the warehouse, or null for none. */
+export function findColumnsIn(source: ColumnSource | null): void {
+  setColumnSource(source)
+}
+
+/**
+ * The properties of the rows, as parallel arrays. The properties of row `i` are at `ends[i]` up to, but not including,
+ * `ends[i + 1]`.
+ */
+export interface TextRows {
+  /** The offsets in the arena of the chunk of each name and of its JSON text, both preceded by their lengths. */
+  readonly keys: Uint32Array
+  readonly texts: Uint32Array
+  readonly ends: Uint32Array
+  readonly arena: JsonBytes
+}
+
+/** One segment, opened to be copied. It is valid until the next segment is read. */
+export class SegmentTexts {
+  readonly view: SegmentView
+  readonly #textOf: (distinctId: number) => string
+
+  constructor(view: SegmentView, textOf: (distinctId: number) => string) {
+    this.view = view
+    this.#textOf = textOf
+  }
+
+  /** Returns the offset of a new chunk in `arena`: the text of a distinct_id, preceded by its length. */
+  distinctPiece(arena: JsonBytes, distinctId: number): number {
+    return sizedPiece(arena, this.#textOf(distinctId))
+  }
+
+  /** Returns the offsets of the names of events, by the number in `view.names.ids`. */
+  namePieces(arena: JsonBytes): readonly number[] {
+    return this.view.names.values.map((name) => sizedPiece(arena, String(name)))
+  }
+
+  /** Returns the offsets of the element chains, by row. Rows without elements are missing. */
+  elementPieces(arena: JsonBytes): ReadonlyMap<number, number> {
+    const pieces = new Map<number, number>()
+    const entry = this.view.special(ROLE_ELEMENTS)
+    if (entry === undefined) return pieces
+    const { present, ids, values } = this.view.column(entry)
+    const known = values.map((value) => sizedPiece(arena, String(value)))
+    for (const [index, row] of present.entries()) pieces.set(row, known[ids[index] ?? 0] ?? 0)
+    return pieces
+  }
+
+  /** Returns the properties of all rows. Throws `DamagedRecordError`. Costs about 20 ns for each value of a row. */
+  properties(arena: JsonBytes): TextRows {
+    const { view } = this
+    const { rows } = view.summary
+    const columns = view.directory.columns
+      .filter(({ role }) => role === ROLE_PROPERTY)
+      .map((entry) => ({ entry, index: view.indexOf(entry) }))
+    const shared = sharedProperties(view)
+    const ends = new Uint32Array(rows + 1)
+    for (const { index } of columns) countRows(index.present, ends)
+    for (const { row } of shared) ends[row + 1] = (ends[row + 1] ?? 0) + 1
+    for (let row = 0; row < rows; row++) ends[row + 1] = (ends[row + 1] ?? 0) + (ends[row] ?? 0)
+    const next = ends.slice()
+    const found = {
+      arena,
+      ends,
+      keys: new Uint32Array(ends[rows] ?? 0),
+      texts: new Uint32Array(ends[rows] ?? 0),
+    }
+    for (const { entry, index } of columns) this.#addColumn(found, entry, index, next)
+    for (const { row, key, value } of shared) {
+      const position = next[row] ?? 0
+      found.keys[position] = sizedPiece(arena, key)
+      found.texts[position] = sizedPiece(arena, JSON.stringify(value))
+      next[row] = position + 1
+    }
+    return found
+  }
+
+  /**
+   * True if the columns of the segment may be moved to the warehouse: it is full, its columns were not moved before,
+   * and no properties share a column.
+   */
+  get mayGiveAway(): boolean {
+    const { summary, valueBytes, directory } = this.view
+    const isFull = summary.rows * 2 >= SEGMENT_ROWS_TARGET || valueBytes * 2 > SEGMENT_BYTES_TARGET
+    return isFull && !summary.isAway && mayGiveAway(directory)
+  }
+
+  /** The identification of the segment when its columns are moved. */
+  get copied(): CopiedSegment {
+    const { projectId, firstSequence } = this.view.summary
+    return { projectId, firstSequence, header: Uint8Array.from(this.view.header) }
+  }
+
+  /** Returns whether these are all values of all columns that would be moved. `null` is the key of the elements. */
+  isWhole(columns: ReadonlyMap<string | null, ColumnTexts>): boolean {
+    const { view } = this
+    return view.directory.columns.every((entry) => {
+      if (staysHere(entry)) return true
+      const found = columns.get(entry.role === ROLE_ELEMENTS ? null : entry.key)
+      if (found === undefined) return false
+      const made = columnOf(entry, found, view.summary.rows, 0)
+      const parts = Buffer.concat([entry.index, entry.values].map((part) => view.partBytes(part)))
+      return isSame(made.entry, entry) && parts.equals(made.group)
+    })
+  }
+
+  #addColumn(found: TextRows, entry: ColumnEntry, index: ColumnIndex, next: Uint32Array): void {
+    const { arena, keys, texts } = found
+    const { view } = this
+    const key = sizedPiece(arena, entry.key)
+    const isMirror = entry.mode === MODE_MIRROR
+    const stored = isMirror ? null : view.storedValues(entry)
+    // The offset of a chunk is never 0. The values of a mirror are distinct_ids.
+    const starts = isMirror ? new Map<number, number>() : new Uint32Array(entry.valueCount)
+    const { present, ids } = index
+    for (let at = 0; at < present.length; at++) {
+      const row = present[at] ?? 0
+      let start: number
+      if (starts instanceof Map) {
+        const number = view.distinctIds[row] ?? 0
+        start = starts.get(number) ?? 0
+        if (start === 0) {
+          start = sizedPiece(arena, JSON.stringify(this.#textOf(number)))
+          starts.set(number, start)
+        }
+      } else {
+        const id = ids[at] ?? 0
+        start = starts[id] ?? 0
+        if (start === 0 && stored !== null) {
+          start = valuePiece(arena, entry, stored, id)
+          starts[id] = start
+        }
+      }
+      const position = next[row] ?? 0
+      keys[position] = key
+      texts[position] = start
+      next[row] = position + 1
+    }
+  }
+}
+
+function countRows(present: Uint16Array, ends: Uint32Array): void {
+  for (let index = 0; index < present.length; index++) {
+    const row = present[index] ?? 0
+    ends[row + 1] = (ends[row + 1] ?? 0) + 1
+  }
+}
+
+/** Returns the properties that have no column of their own. */
+function sharedProperties(view: SegmentView) {
+  const entry = view.special(ROLE_REST)
+  if (entry === undefined) return []
+  const { present, ids, values } = view.column(entry)
+  return [...present].flatMap((row, index) => {
+    // The column of shared properties contains only objects.
+    const properties = values[ids[index] ?? 0] as Readonly<Record<string, unknown>>
+    return Object.entries(properties).map(([key, value]) => ({ row, key, value }))
+  })
+}
+
+function sizedPiece(arena: JsonBytes, text: string): number {
+  const piece = arena.beginPiece()
+  writeSized(arena, text)
+  arena.endPiece(piece)
+  return piece
+}
+
+function valuePiece(
+  arena: JsonBytes,
+  entry: ColumnEntry,
+  { bytes, places, numbers }: StoredValues,
+  id: number,
+): number {
+  const piece = arena.beginPiece()
+  if (places !== null) {
+    const start = places[id] ?? 0
+    // The value ends before the comma or the closing bracket.
+    const end = (places[id + 1] ?? 0) - 1
+    writeLength(arena, end - start)
+    arena.writeBytes(bytes, start, end)
+  } else if (numbers !== null) {
+    // The text of a number has fewer than 128 bytes.
+    const at = arena.length
+    arena.writeByte(0)
+    arena.writeNumber(numbers[id] ?? 0)
+    arena.bytes[at] = arena.length - at - 1
+  } else {
+    const width = entry.width / 2
+    if (entry.encoding === VALUES_UUID) {
+      writeLength(arena, 38)
+      arena.writeUuid(bytes, id * width)
+    } else {
+      writeLength(arena, entry.width + 2)
+      arena.writeHex(bytes, id * width, width)
+    }
+  }
+  arena.endPiece(piece)
+  return piece
+}
+
+/** Reads the segments of a store to copy them, while the daemon's own threads use the store. */
+export class StoredSegments {
+  readonly #environment: Environment<EventsTable>
+  readonly #tables: EventTables
+  readonly #segments: SegmentTables
+  /** The cached texts of distinct_ids of one project, by number. */
+  readonly #texts = new Map<number, string>()
+  #projectOfTexts = 0
+
+  constructor(dataDir: string) {
+    this.#environment = new Environment({
+      dataDir,
+      name: EVENTS_ENVIRONMENT,
+      tables: EVENTS_TABLES,
+      isReadOnly: false,
+    })
+    this.#tables = this.#environment.tables
+    this.#segments = new SegmentTables(this.#tables)
+  }
+
+  /** Returns the current sequence number of the newest event of each project. Throws `DamagedRecordError`. */
+  projects(): ReadonlyMap<number, number> {
+    this.#environment.refresh()
+    const counters = [...loadAllCounters(this.#tables.projects)]
+    return new Map(counters.map(([projectId, { rows }]) => [projectId, rows]))
+  }
+
+  /**
+   * Returns the first sequence numbers of segments whose columns may be moved and whose events all arrived by
+   * `arrivedMs`.
+   */
+  *oldSegments(projectId: number, last: number, arrivedMs: number): Generator<number> {
+    for (const summary of this.#segments.summaries(projectId, 1, last)) {
+      const { firstSequence, isAway, lastArrivalMs } = summary
+      if (!isAway && lastArrivalMs <= arrivedMs) yield firstSequence
+    }
+  }
+
+  /**
+   * Returns the segment that contains a sequence number, as of the last call of `projects`. Throws
+   * `DamagedRecordError`.
+   */
+  segmentOf(projectId: number, sequence: number): SegmentTexts {
+    const view = this.#segments.segmentOf(projectId, sequence)
+    if (projectId !== this.#projectOfTexts || this.#texts.size > DISTINCT_TEXTS_KEPT_MAX) {
+      this.#projectOfTexts = projectId
+      this.#texts.clear()
+    }
+    const load = (id: number): string => loadDistinctText(this.#tables, projectId, id)
+    return new SegmentTexts(view, (id) => getOrAdd(this.#texts, id, load))
+  }
+
+  /** Returns the target of an erasure until it is erased from all copies, or null. Throws `DamagedRecordError`. */
+  erasure(projectId: number, number: number): ErasureTarget | null {
+    this.#environment.refresh()
+    const { copied_erasures, deletion_jobs } = this.#tables
+    const copied = loadCopied(copied_erasures, projectId, number)
+    // The erasure was stored before there were copies, or before there was such a table.
+    return copied ?? loadJob(deletion_jobs, projectId, number)
+  }
+
+  close(): Promise<void> {
+    return this.#environment.close()
+  }
+}

@@ -1,0 +1,468 @@
+/**
+ * Writes the results of processing: persons, warnings, dead letters, and the events of a warehouse. The processing
+ * thread adds events one by one. `commit` writes everything gathered since the last commit, together with the position
+ * in the log, in one transaction of environment `events`, so either all of it is stored or nothing. `maintain` lets the
+ * warehouse erase and merge events while the store is idle. The key formats are in keys.ts.
+ *
+ * After any method has thrown, the caller must close this object and open a new one, which continues after the last
+ * commit. The `StepGuard` keeps a failed maintenance step from running again immediately.
+ */
+import { SYSTEM_CLOCK } from '../../../base/clock.ts'
+import type { DiskRoom } from '../../../base/disk-room.ts'
+import { formatUuid } from '../../../base/ids.ts'
+import { getOrAdd } from '../../../base/maps.ts'
+import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
+import type { LogOrigin } from '../../../ports/log.ts'
+import type { OutboxWriter } from '../../../ports/outbox.ts'
+import type {
+  Admission,
+  CommitStats,
+  EventIdentity,
+  WarehouseWriter,
+} from '../../../ports/warehouse.ts'
+import { propertiesOfCells } from '../../../rules/capture/kernel/cells.ts'
+import type { IngestionWarning, PersonMode } from '../../../rules/capture/types.ts'
+import type { DeadLetter } from '../../../rules/events/dead-letter.ts'
+import type { PersonEvent } from '../../../rules/persons/person-world.ts'
+import { ReferredTexts } from '../../catalog/referred-texts.ts'
+import { NO_GUARD, type StepGuard } from '../../faults.ts'
+import { DistinctIds } from '../../identity/distinct-ids.ts'
+import { PersonStore } from '../../identity/person-store.ts'
+import type { ProjectPersons } from '../../identity/project-persons.ts'
+import { PropertyKeeper } from '../../identity/properties/property-keeper.ts'
+import { Environment } from '../../lmdb/environment.ts'
+import {
+  readNumber,
+  readStanding,
+  readWitness,
+  type Standing,
+  storeNumber,
+  storeStanding,
+  storeWitness,
+  type Witness,
+} from '../../lmdb/event-state.ts'
+import { FreePageRelease, type ReleaseNews } from '../../lmdb/free-page-release.ts'
+import {
+  EVENTS_ENVIRONMENT,
+  EVENTS_TABLES,
+  type EventsTable,
+  type EventTables,
+} from '../../lmdb/keys.ts'
+import { storeOrigin } from '../../lmdb/shared-position.ts'
+import { DeadLetters } from '../../rejected/dead-letter-store.ts'
+import { DroppedWriter } from '../../rejected/dropped-events.ts'
+import { WarningLog } from '../../rejected/warning-log.ts'
+import {
+  emptyCounters,
+  loadAllCounters,
+  type ProjectCounters,
+  storeCounters,
+} from '../format/event-projects.ts'
+import { SegmentWriter, type SegmentWriterOptions } from './segment-writer.ts'
+
+/** The options of the store. The sizes are for tests. */
+export interface ProcessingWriterOptions
+  extends Omit<SegmentWriterOptions, 'environment' | 'distinctIds' | 'countersOf' | 'projectIds'> {
+  readonly dataDir: string
+  readonly isFlushDeferred?: boolean
+  readonly distinctIdCacheBytesMax?: number
+  /** The maximum number of bytes for cached persons and groups. */
+  readonly personCacheBytesMax?: number
+  readonly warningLinesMax?: number
+  /** The warehouse that stores the events. Default: segments in the same environment. */
+  readonly warehouse?: WarehouseWriter
+  /** Receives the events, persons and definitions that commits have stored. */
+  readonly outbox?: OutboxWriter | undefined
+  /** See `EnvironmentOptions`. */
+  readonly diskRoom?: DiskRoom | undefined
+  /** See `FreePageReleaseOptions`. */
+  readonly lockDescriptor?: number | undefined
+  readonly releasedBytesMin?: number | undefined
+}
+
+/** The number of events of a block that are stored, and how many events of that part were dropped. */
+export type BlockPart = Pick<Standing, 'done' | 'dropped'>
+
+const NO_PART: BlockPart = { done: 0, dropped: 0 }
+
+/** An event to be stored. */
+export interface EventInput extends EventIdentity {
+  readonly createdAtMs: number
+  readonly personMode: PersonMode
+  readonly isHistorical: boolean
+}
+
+/** Stores events. A data directory has one writer, in one thread. */
+export class ProcessingWriter {
+  readonly #environment: Environment<EventsTable>
+  readonly #tables: EventTables
+  readonly #distinctIds: DistinctIds
+  readonly #persons: PersonStore
+  readonly #properties: PropertyKeeper
+  readonly #warnings: WarningLog
+  readonly #referred: ReferredTexts
+  readonly deadLetters: DeadLetters
+  /** The events that were accepted but not stored. Additions wait for the next commit. */
+  readonly dropped: DroppedWriter
+  /** The warehouse that stores the events. */
+  readonly warehouse: WarehouseWriter
+  readonly #outbox: OutboxWriter | undefined
+  readonly #freePages: FreePageRelease
+  readonly #guard: StepGuard
+  readonly #counters: Map<number, ProjectCounters>
+  /** The projects whose cohorts or group types were changed by commits. The reader of this set clears it. */
+  readonly changedDefinitions = new Set<number>()
+  /** The projects that received events or commands since the last commit. */
+  readonly #touched = new Set<number>()
+  #current = 0
+  /** Returns the distinct ID number of the newest stored distinct_id of `#current`. */
+  readonly #lastDistinctId = (): number => this.#countersOf(this.#current).distinctIds
+  #standing: Standing
+  /**
+   * The time of the log: the arrival time of the newest record read from it, independent of the clock of this machine.
+   */
+  #logTimeMs: number
+  #witness: Witness
+
+  /** Opens or creates the environment. Throws `DamagedRecordError`. Takes about 0.2 s for 10 million events. */
+  constructor(options: ProcessingWriterOptions) {
+    this.#environment = new Environment({
+      dataDir: options.dataDir,
+      name: EVENTS_ENVIRONMENT,
+      tables: EVENTS_TABLES,
+      isFlushDeferred: options.isFlushDeferred === true,
+      diskRoom: options.diskRoom,
+    })
+    const { tables } = this.#environment
+    this.#tables = tables
+    this.#freePages = new FreePageRelease({
+      environment: this.#environment,
+      lockDescriptor: options.isFlushDeferred === true ? undefined : options.lockDescriptor,
+      clock: options.clock ?? SYSTEM_CLOCK,
+      bytesMin: options.releasedBytesMin,
+    })
+    this.#referred = new ReferredTexts(options.dataDir, tables, false)
+    this.#distinctIds = new DistinctIds(tables, options.distinctIdCacheBytesMax)
+    this.#persons = new PersonStore(
+      tables,
+      this.#distinctIds,
+      (projectId) => this.#countersOf(projectId).distinctIds,
+      options.onDamage ?? (() => undefined),
+      options.personCacheBytesMax,
+    )
+    this.#warnings = new WarningLog(tables.warnings, options.warningLinesMax)
+    this.deadLetters = new DeadLetters(tables.dead_letters, tables.state)
+    this.dropped = new DroppedWriter(tables, options.onDamage ?? (() => undefined))
+    this.#guard = options.guard ?? NO_GUARD
+    this.#standing = readStanding(tables.state)
+    this.#logTimeMs = readNumber(tables.state, 'log_time') ?? 0
+    this.#witness = readWitness(tables.state)
+    this.#outbox = options.outbox
+    this.#counters = loadAllCounters(tables.projects)
+    const onDamage = options.onDamage ?? (() => undefined)
+    this.#properties = new PropertyKeeper(tables, this.#counters.keys(), onDamage)
+    this.warehouse =
+      options.warehouse ??
+      new SegmentWriter({
+        ...options,
+        environment: this.#environment,
+        distinctIds: this.#distinctIds,
+        countersOf: (projectId) => this.#countersOf(projectId),
+        projectIds: [...this.#counters.keys()],
+        referredNames: (projectId) => this.#referred.of(projectId),
+      })
+  }
+
+  /** Returns the position in the log up to which everything is stored. */
+  readPosition(): number {
+    return this.#standing.position
+  }
+
+  /** The stored part of the block after that position. */
+  get part(): BlockPart {
+    return this.#standing
+  }
+
+  /**
+   * Adds an event. Returns false if it is a duplicate: an event with the same project, uuid, name and distinct_id. The
+   * event becomes visible with `commit`. If the method throws, nothing was added. Source: docs/compatibility/events.md,
+   * "Duplicates".
+   */
+  add(input: EventInput): boolean {
+    const admission = this.admit(input)
+    if (admission === null) return false
+    const { createdAtMs, personMode, isHistorical } = input
+    this.append(input, admission, createdAtMs, personMode, isHistorical, 0)
+    return true
+  }
+
+  /**
+   * The first half of `add`; the second one is `append`. Returns null if the event is a duplicate. Adds nothing yet.
+   */
+  admit(input: EventIdentity): Admission | null {
+    const { event, projectId, cells } = input
+    this.#touch(projectId)
+    const ids = this.#distinctIds
+    const lastId = this.#lastDistinctId
+    const distinctId = cells
+      ? ids.idOfEvent(projectId, event, cells, lastId)
+      : ids.idOf(projectId, event.distinctId, lastId)
+    return this.warehouse.admit(input, distinctId, ids.wasAdded)
+  }
+
+  /** The second half of `add`; see `WarehouseWriter.append`. */
+  append(
+    input: EventIdentity,
+    admission: Admission,
+    createdAtMs: number,
+    personMode: PersonMode,
+    isHistorical: boolean,
+    bytes: number,
+  ): void {
+    this.warehouse.append(input, admission, createdAtMs, personMode, isHistorical, bytes)
+    if (this.#outbox?.isWanted === true)
+      this.#tell(input, admission, createdAtMs, personMode, isHistorical)
+  }
+
+  /** Passes an event to the outbox if it wants the event. */
+  #tell(
+    { projectId, event, cells, uuidBytes, uuidOffset }: EventIdentity,
+    admission: Admission,
+    createdAtMs: number,
+    personMode: PersonMode,
+    isHistorical: boolean,
+  ): void {
+    if (!this.#outbox?.wants(projectId, event)) return
+    const sequence = this.warehouse.lastSequence(projectId)
+    const uuid = formatUuid(uuidBytes, uuidOffset)
+    const { distinctId: distinctIdNumber } = admission
+    // The cells of an event are overwritten when the next event is read, so everything is copied.
+    const { name, timestampMs, elementsChain, isPersonless } = event
+    const own = cells
+      ? {
+          name,
+          distinctId: event.distinctId,
+          timestampMs,
+          elementsChain,
+          isPersonless,
+          properties: propertiesOfCells(cells),
+        }
+      : event
+    this.#outbox.add({
+      projectId,
+      sequence,
+      uuid,
+      event: own,
+      distinctIdNumber,
+      createdAtMs,
+      personMode,
+      isHistorical,
+    })
+  }
+
+  /**
+   * Returns the persons of a project, whose changes are stored with the next commit. The distinct ID number of an
+   * admitted event is passed on, so that it need not be looked up again.
+   */
+  persons(projectId: number, event?: PersonEvent, admission?: Admission): ProjectPersons {
+    this.#touch(projectId)
+    const persons = this.#persons.project(projectId)
+    persons.beginEvent(event ?? null, admission?.distinctId ?? 0)
+    return persons
+  }
+
+  /** Adds a warning to the next commit. */
+  addWarning(projectId: number, arrivedAtMs: number, warning: IngestionWarning): void {
+    this.#warnings.add(projectId, arrivedAtMs, warning)
+  }
+
+  /** Adds a dead letter to the next commit, with the time of the log. `raw` is copied. */
+  addDeadLetter(letter: DeadLetter): void {
+    this.deadLetters.add(letter, this.#logTimeMs)
+  }
+
+  /** Begins a block whose last record arrived at `atMs`, which is the time of the log until the next block. */
+  beginBlock(atMs = this.#logTimeMs): void {
+    this.#logTimeMs = atMs
+  }
+
+  /** Ends the block. */
+  endBlock(): void {
+    this.dropped.expire(this.#logTimeMs)
+  }
+
+  /**
+   * Applies the erasures that commands have ordered for a project. They cover all earlier events, including those that
+   * are not erased yet.
+   */
+  noteErasures(projectId: number): void {
+    const persons = this.persons(projectId)
+    this.dropped.erase(projectId, persons)
+    for (const job of persons.newJobs) this.warehouse.order(job)
+  }
+
+  /**
+   * The estimated bytes of everything gathered since the last commit. A commit, which is possible between any two
+   * events, releases them. Costs a few additions.
+   */
+  get gatheredBytes(): number {
+    return (
+      this.#persons.gatheredBytes +
+      this.#distinctIds.gatheredBytes +
+      this.#warnings.gatheredBytes +
+      this.deadLetters.gatheredBytes +
+      this.dropped.gatheredBytes +
+      (this.warehouse.gatheredBytes ?? 0)
+    )
+  }
+
+  /** The estimated bytes of cached persons and groups. The cost grows with the number of cached persons. */
+  get cachedBytes(): number {
+    return this.#persons.cachedBytes
+  }
+
+  /**
+   * Stores everything gathered, the position after it, the position in a shared log, and the states seen of the other
+   * environments, in one transaction. `part` is the gathered part of the block after the position. Throws the errors of
+   * LMDB.
+   */
+  commit(
+    position: number,
+    seen?: Witness,
+    origin?: LogOrigin,
+    part: BlockPart = NO_PART,
+  ): CommitStats {
+    const standing = this.#standingAt(position, part)
+    this.warehouse.prepare()
+    const stats = this.#environment.write(() => {
+      this.#distinctIds.store()
+      this.#persons.store()
+      const stored = this.warehouse.store()
+      for (const projectId of this.#touched) {
+        const counters = this.#countersOf(projectId)
+        counters.rows = this.warehouse.lastSequence(projectId)
+        counters.distinctIds = this.#distinctIds.lastOf(projectId) ?? counters.distinctIds
+        storeCounters(this.#tables.projects, projectId, counters)
+      }
+      this.#warnings.store()
+      this.deadLetters.store()
+      this.dropped.store()
+      storeStanding(this.#tables.state, standing)
+      storeNumber(this.#tables.state, 'log_time', this.#logTimeMs)
+      if (origin !== undefined) storeOrigin(this.#tables.shared_log, origin)
+      if (seen !== undefined) this.#witness = storeWitness(this.#tables.state, this.#witness, seen)
+      return stored
+    })
+    this.#standing = standing
+    this.#distinctIds.settle()
+    const isWanted = this.#outbox?.isWanted === true
+    const persons = isWanted ? this.#persons.changed() : []
+    const changed = new Set<number>()
+    this.warehouse.settle(this.#persons.settle(changed))
+    for (const projectId of changed) this.changedDefinitions.add(projectId)
+    for (const projectId of this.#touched) this.#properties.note(projectId)
+    if (isWanted) this.#outbox?.publish({ position, persons, definitions: [...changed] })
+    this.#touched.clear()
+    this.#current = 0
+    return stats
+  }
+
+  /**
+   * Stores the states seen of the other environments if they are newer than the stored ones. Used when there is nothing
+   * to commit.
+   */
+  note(seen: Witness): void {
+    const { logThrough, flagsVersion } = this.#witness
+    if (seen.logThrough <= logThrough && seen.flagsVersion <= flagsVersion) return
+    this.#environment.rearrange(() => {
+      this.#witness = storeWitness(this.#tables.state, this.#witness, seen)
+    })
+  }
+
+  /** True if there is maintenance work for persons. */
+  get mayFold(): boolean {
+    return (this.#persons.mayFold || this.#properties.hasWork) && !this.#guard.isPaused('fold')
+  }
+
+  /**
+   * Folds the deltas of some persons into their records, in a transaction of its own, and returns the number of
+   * persons. If no person has deltas, the properties of some persons are counted instead. Must not be called between
+   * `add` and `commit`.
+   */
+  fold(): number {
+    if (this.#guard.isPaused('fold')) return 0
+    return this.#guard.run('fold', () => this.#fold())
+  }
+
+  #fold(): number {
+    const folded = this.#persons.fold((store) =>
+      this.#environment.write(() => {
+        store()
+        const { folds } = this.#standing
+        this.#standing = { ...this.#standing, folds: folds + 1 }
+        storeStanding(this.#tables.state, this.#standing)
+      }),
+    )
+    if (folded > 0 || this.#persons.mayFold) return folded
+    return this.#properties.step((store) => this.#environment.write(store)) ? 1 : 0
+  }
+
+  /** The sizes of the caches. */
+  get caches(): CachesOfThread {
+    return { distinct_ids: this.#distinctIds.cached, ...this.warehouse.caches }
+  }
+
+  /**
+   * Evicts everything that can be read again. Does nothing between `add` and `commit`, because the gathered data is not
+   * stored yet.
+   */
+  release(): void {
+    if (this.#touched.size > 0) return
+    this.#distinctIds.release()
+    this.#persons.release()
+    this.warehouse.release?.()
+  }
+
+  /** See `Environment.reusableBytes`. */
+  reusableBytes(): number {
+    return this.#environment.reusableBytes()
+  }
+
+  /** Releases free pages; see `FreePageRelease.run`. Must not be called between `add` and `commit`. */
+  releaseFreePages(deadlineMs: number, isBusy = false): boolean {
+    return this.#touched.size === 0 && this.#freePages.run(deadlineMs, isBusy)
+  }
+
+  /** See `FreePageRelease.takeNews`. */
+  takeReleaseNews(): ReleaseNews | null {
+    return this.#freePages.takeNews()
+  }
+
+  /** See `Environment.room`. */
+  room(): ReturnType<Environment['room']> {
+    return this.#environment.room()
+  }
+
+  /** Closes the environment. Uncommitted data is discarded. */
+  async close(): Promise<void> {
+    this.#outbox?.discard()
+    await this.#referred.close()
+    await this.#environment.close()
+  }
+
+  #countersOf(projectId: number): ProjectCounters {
+    return getOrAdd(this.#counters, projectId, emptyCounters)
+  }
+
+  /** Returns the standing after a commit. Cached persons stay valid while neither `position` nor `folds` changes. */
+  #standingAt(position: number, { done, dropped }: BlockPart): Standing {
+    const isSame = position === this.#standing.position
+    return { position, folds: this.#standing.folds + (isSame ? 1 : 0), done, dropped }
+  }
+
+  #touch(projectId: number): void {
+    if (projectId === this.#current) return
+    this.#current = projectId
+    this.#touched.add(projectId)
+  }
+}

@@ -1,0 +1,396 @@
+/**
+ * Writes the events of the embedded warehouse. It gathers events in builders, writes them as segments, updates the uuid
+ * index that detects duplicates, and merges segments and erases events while the store is idle. It is part of the one
+ * transaction of environment `events` (processing-writer.ts).
+ */
+import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
+import { getOrAdd } from '../../../base/maps.ts'
+import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
+import type {
+  Admission,
+  CommitStats,
+  CopiedSegment,
+  ErasedJob,
+  ErasureJob,
+  EventIdentity,
+  WarehouseWriter,
+} from '../../../ports/warehouse.ts'
+import type { PersonMode } from '../../../rules/capture/types.ts'
+import { attempt, type DamageListener, NO_GUARD, type StepGuard } from '../../faults.ts'
+import type { DistinctIds } from '../../identity/distinct-ids.ts'
+import type { OpenJob } from '../../identity/erasure-records.ts'
+import type { Environment } from '../../lmdb/environment.ts'
+import { openSeed } from '../../lmdb/event-state.ts'
+import { type EventsTable, NUMBER_MAX } from '../../lmdb/keys.ts'
+import { type ProjectCounters, storeCounters } from '../format/event-projects.ts'
+import { modeByte, SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from '../format/segment-builder.ts'
+import { SegmentEncoder } from '../format/segment-encoder.ts'
+import { SegmentTables } from '../format/segment-tables.ts'
+import { BUILDERS_MAX, UUID_TABLE_ENTRIES_MAX } from '../limits.ts'
+import { NameKeeper } from '../names/name-keeper.ts'
+import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
+import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
+import { DuplicateCheck } from './duplicate-check.ts'
+import { EventErasure } from './event-erasure.ts'
+import { withoutCopied } from './give-away.ts'
+import { OpenProject } from './open-project.ts'
+import { replaceSegments, SegmentCompactor, storeSegment } from './segment-compactor.ts'
+
+/** With this many runs of the uuid index a commit merges some of them even though the store is not idle. */
+const RUNS_URGENT = 24
+const URGENT_BUDGET_MS = 20
+/**
+ * The memory of a row without its properties, and of a property for each byte of its JSON, until the row is encoded.
+ */
+const ROW_MEMORY_BYTES = 64
+const VALUE_MEMORY_FACTOR = 3
+/** The largest number of bytes on the disk for an entry of the uuid index, including its share of the filter. */
+const INDEX_ENTRY_BYTES = 32
+/** The maximum time for which one `maintain` erases events. Arriving events wait meanwhile. */
+const ERASURE_BUDGET_MS = 100
+
+/** The options of the segment writer. */
+export interface SegmentWriterOptions extends UuidIndexOptions {
+  readonly environment: Environment<EventsTable>
+  readonly distinctIds: DistinctIds
+  /** Returns the counters of a project. The counters of segments are updated here and stored by the caller. */
+  readonly countersOf: (projectId: number) => ProjectCounters
+  /** The projects that have counters. */
+  readonly projectIds: Iterable<number>
+  readonly clock?: Clock
+  /** The number of rows of a full segment. */
+  readonly segmentRowsTarget?: number
+  /** True if there are copies of the events elsewhere that erasures must cover as well. Default: no. */
+  readonly hasCopies?: boolean | undefined
+  /** Receives the error of each damaged record that a merge or the opening of the store skips. */
+  readonly onDamage?: DamageListener
+  /** Pauses maintenance steps that failed. Default: no step is paused. */
+  readonly guard?: StepGuard
+  /** See `NameKeeperOptions`. */
+  readonly referredNames?: ((projectId: number) => ReadonlySet<string>) | undefined
+}
+
+interface RowAdmission extends Admission {
+  distinctId: number
+  nameId: number
+  high: number
+  low: number
+}
+
+/** Stores events as segments. A data directory has one writer, in one thread. */
+export class SegmentWriter implements WarehouseWriter {
+  readonly takesCells = true
+  readonly #environment: Environment<EventsTable>
+  readonly #distinctIds: DistinctIds
+  readonly #countersOf: (projectId: number) => ProjectCounters
+  readonly #clock: Clock
+  readonly #segments: SegmentTables
+  readonly #index: UuidIndex
+  readonly #fingerprint: UuidFingerprint
+  readonly #encoder = new SegmentEncoder()
+  readonly #compactor: SegmentCompactor
+  readonly #names: NameKeeper
+  readonly #rowsTarget: number
+  readonly #onDamage: DamageListener
+  readonly #guard: StepGuard
+  readonly #projects = new Map<number, OpenProject>()
+  /** The projects with events that no run of the uuid index covers. */
+  readonly #unindexed = new Set<OpenProject>()
+  /** The projects that received events since the last commit. */
+  readonly #touched = new Set<OpenProject>()
+  /** The estimated memory of the rows in builders, and of the encoded segments that wait for the commit, in bytes. */
+  #builderBytes = 0
+  #encodedBytes = 0
+  readonly #found: number[] = []
+  readonly #duplicates: DuplicateCheck
+  readonly #erasure: EventErasure
+  #current: OpenProject | null = null
+  /** The object that `admit` returns. It is reused, because a new object for each event would be expensive. */
+  readonly #admission: RowAdmission = { distinctId: 0, nameId: 0, high: 0, low: 0 }
+
+  /** Throws `DamagedRecordError`. Takes about 0.2 s for 10 million events. */
+  constructor(options: SegmentWriterOptions) {
+    const { environment, onDamage = () => undefined, guard = NO_GUARD } = options
+    this.#environment = environment
+    this.#onDamage = onDamage
+    this.#guard = guard
+    this.#distinctIds = options.distinctIds
+    this.#countersOf = options.countersOf
+    this.#clock = options.clock ?? SYSTEM_CLOCK
+    this.#rowsTarget = options.segmentRowsTarget ?? SEGMENT_ROWS_TARGET
+    const { tables } = environment
+    this.#segments = new SegmentTables(tables)
+    this.#index = new UuidIndex(tables, { ...options, onDamage })
+    this.#fingerprint = new UuidFingerprint(openSeed(environment, tables.state))
+    const shared = { environment, segments: this.#segments, encoder: this.#encoder, onDamage }
+    this.#compactor = new SegmentCompactor({ ...shared, rowsTarget: this.#rowsTarget, guard })
+    this.#names = new NameKeeper({
+      environment,
+      segments: this.#segments,
+      onDamage,
+      referredNames: options.referredNames,
+      clock: this.#clock,
+    })
+    this.#erasure = new EventErasure({
+      ...shared,
+      hasCopies: options.hasCopies === true,
+      projectOf: (projectId) => this.#openProject(projectId),
+    })
+    this.#duplicates = new DuplicateCheck(this.#segments, (...event) =>
+      this.#erasure.isOrdered(...event),
+    )
+    for (const projectId of options.projectIds) {
+      const project = this.#openProject(projectId)
+      this.#compactor.note(project)
+      this.#names.note(project)
+      this.#indexTail(project, onDamage)
+    }
+  }
+
+  admit(input: EventIdentity, distinctId: number, isNew: boolean): RowAdmission | null {
+    const { event, projectId, uuidBytes, uuidOffset } = input
+    const project = this.#project(projectId)
+    const { builder } = project
+    const nameId = builder.names.idOf(event.name)
+    project.nameHashes[nameId] ??= this.#fingerprint.hashName(event.name)
+    const nameHash = project.nameHashes[nameId] ?? 0
+    const fingerprint = this.#fingerprint
+    fingerprint.compute(projectId, uuidBytes, uuidOffset, distinctId, nameHash)
+    const { high, low } = fingerprint
+    if (input.hasClientUuid && !isNew) {
+      const found = this.#found
+      found.length = 0
+      this.#index.find(high, low, found)
+      if (found.length > 0) {
+        const row = { uuidBytes, uuidOffset, name: event.name, distinctId }
+        if (this.#duplicates.isAmong(found, project, row)) return null
+      }
+    }
+    const admission = this.#admission
+    admission.distinctId = distinctId
+    admission.nameId = nameId
+    admission.high = high
+    admission.low = low
+    return admission
+  }
+
+  append(
+    input: EventIdentity,
+    admission: RowAdmission,
+    createdAtMs: number,
+    personMode: PersonMode,
+    isHistorical: boolean,
+    bytes: number,
+  ): void {
+    const { event, uuidBytes, uuidOffset } = input
+    const project = this.#project(input.projectId)
+    const { builder } = project
+    if (project.rows >= NUMBER_MAX) throw new RangeError('the project has too many events')
+    const row = builder.beginRow(
+      admission.distinctId,
+      event.timestampMs,
+      createdAtMs,
+      modeByte(personMode, isHistorical),
+      uuidBytes,
+      uuidOffset,
+    )
+    try {
+      const { cells } = input
+      if (cells === undefined || cells === null) builder.putEvent(row, event)
+      else builder.putCells(row, event, cells)
+    } catch (cause) {
+      builder.abandonRow()
+      throw cause
+    }
+    builder.setName(row, admission.nameId)
+    project.rows++
+    this.#index.add(admission.high, admission.low, project.rows)
+    builder.bytes += bytes
+    this.#builderBytes += ROW_MEMORY_BYTES + bytes * VALUE_MEMORY_FACTOR
+    const isFull = builder.rows >= this.#rowsTarget || builder.bytes >= SEGMENT_BYTES_TARGET
+    if (isFull) this.#encode(project)
+  }
+
+  /**
+   * Returns whether the table of the uuid index may be written as a run, which takes much disk space at once. Without
+   * that space the table grows in memory for a while.
+   */
+  #mayFlushIndex(): boolean {
+    const { tableEntries } = this.#index
+    if (tableEntries >= UUID_TABLE_ENTRIES_MAX * 2) return true
+    return this.#environment.hasSpare(tableEntries * INDEX_ENTRY_BYTES)
+  }
+
+  lastSequence(projectId: number): number {
+    return this.#openProject(projectId).rows
+  }
+
+  /** The cost grows with the number of projects. */
+  get isFull(): boolean {
+    for (const { builder } of this.#touched) {
+      if (builder.rows > 0 && builder.rows * 2 < this.#rowsTarget) return false
+    }
+    return true
+  }
+
+  prepare(): void {
+    for (const project of this.#touched) {
+      if (project.builder.rows > 0) this.#encode(project)
+    }
+  }
+
+  get gatheredBytes(): number {
+    return this.#builderBytes + this.#encodedBytes
+  }
+
+  #encode(project: OpenProject): void {
+    const { rows, bytes } = project.builder
+    this.#builderBytes -= rows * ROW_MEMORY_BYTES + bytes * VALUE_MEMORY_FACTOR
+    this.#encodedBytes += project.encode(this.#encoder) + rows * ROW_MEMORY_BYTES
+  }
+
+  store(): CommitStats {
+    const stats = { rows: 0, segments: 0, bytes: 0 }
+    for (const project of this.#touched) {
+      for (const segment of project.takePending()) {
+        stats.rows += segment.rows
+        stats.segments++
+        stats.bytes += segment.bytes
+        storeSegment(this.#segments, segment)
+      }
+      this.#compactor.note(project)
+      this.#names.note(project)
+      this.#unindexed.add(project)
+    }
+    if (this.#index.isFull && this.#mayFlushIndex()) {
+      this.#index.flush()
+      for (const { projectId, counters } of this.#unindexed) {
+        counters.indexedRows = counters.rows
+        storeCounters(this.#environment.tables.projects, projectId, counters)
+      }
+      this.#unindexed.clear()
+    }
+    return stats
+  }
+
+  order(job: ErasureJob): void {
+    this.#erasure.order(job)
+  }
+
+  takeCarriedOut(): readonly ErasedJob[] {
+    return this.#erasure.takeCarriedOut()
+  }
+
+  forgetCopies(jobs: readonly ErasedJob[]): void {
+    this.#erasure.forgetCopies(jobs)
+  }
+
+  settle(jobs: readonly OpenJob[]): void {
+    this.#erasure.add(jobs)
+    const projects = [...this.#touched]
+    for (const project of projects.slice(0, -BUILDERS_MAX)) project.releaseBuilder()
+    this.#touched.clear()
+    this.#builderBytes = 0
+    this.#encodedBytes = 0
+    this.#current = null
+    if (this.#index.runCount > RUNS_URGENT) this.#maintainIndex(URGENT_BUDGET_MS)
+  }
+
+  giveAway(segments: readonly CopiedSegment[]): void {
+    const { projects } = this.#environment.tables
+    for (const copied of segments) {
+      const reduced = attempt(() => withoutCopied(this.#segments, copied), this.#onDamage)
+      if (reduced === null) continue
+      const project = this.#openProject(copied.projectId)
+      this.#environment.write(() =>
+        replaceSegments(this.#segments, projects, project, [reduced.view], reduced.segment),
+      )
+    }
+    this.#duplicates.forget()
+  }
+
+  /** One step takes up to 50 ms and does not disturb readers. A paused step is skipped. */
+  maintain(budgetMs: number, isErasingOnly = false): boolean {
+    if (this.#touched.size > 0) throw new Error('maintain was called between add and commit')
+    const guard = this.#guard
+    const deadline = this.#clock.monotonic() + budgetMs
+    const erasureEnd = this.#clock.monotonic() + Math.min(budgetMs, ERASURE_BUDGET_MS)
+    while (this.#mayErase && this.#clock.monotonic() < erasureEnd) {
+      if (!guard.run('erase', () => this.#erasure.step())) continue
+      this.#duplicates.forget()
+      for (const project of this.#projects.values()) this.#names.note(project)
+    }
+    if (isErasingOnly) return this.#mayErase
+    while (this.#compactor.hasWork && this.#clock.monotonic() < deadline) {
+      if (this.#compactor.step()) this.#duplicates.forget()
+    }
+    if (this.#mayIndex) this.#maintainIndex(deadline - this.#clock.monotonic())
+    const hasWork = this.#mayErase || this.#compactor.hasWork || this.#mayIndex
+    const mayName = !guard.isPaused('names')
+    // Names are gathered only when nothing is left to merge or erase, because that would change the segments again.
+    if (!hasWork && mayName && this.#names.hasWork) {
+      guard.run('names', () => this.#names.run(() => this.#clock.monotonic() >= deadline))
+    }
+    return hasWork || (mayName && this.#names.hasWork)
+  }
+
+  get #mayErase(): boolean {
+    return this.#erasure.hasWork && !this.#guard.isPaused('erase')
+  }
+
+  get #mayIndex(): boolean {
+    return this.#index.hasWork && !this.#guard.isPaused('index')
+  }
+
+  get caches(): CachesOfThread {
+    return { uuid_index: this.#index.memory }
+  }
+
+  release(): void {
+    this.#duplicates.forget()
+    for (const project of this.#projects.values()) project.releaseBuilder()
+    this.#encoder.release()
+  }
+
+  #maintainIndex(budgetMs: number): void {
+    const deadline = this.#clock.monotonic() + budgetMs
+    const isOver = (): boolean => this.#clock.monotonic() >= deadline
+    while (this.#mayIndex && !isOver()) {
+      this.#guard.run('index', () =>
+        this.#environment.rearrange(() => this.#index.maintain(isOver)),
+      )
+    }
+  }
+
+  #openProject(projectId: number): OpenProject {
+    const open = () => new OpenProject(projectId, this.#countersOf(projectId), this.#distinctIds)
+    return getOrAdd(this.#projects, projectId, open)
+  }
+
+  #project(projectId: number): OpenProject {
+    let project = this.#current
+    if (project === null || project.projectId !== projectId) {
+      project = this.#openProject(projectId)
+      this.#current = project
+      this.#touched.add(project)
+    }
+    return project
+  }
+
+  /** Adds the events after the last run to the table of the index. */
+  #indexTail(project: OpenProject, onDamage: DamageListener): void {
+    const { projectId, counters } = project
+    if (counters.indexedRows >= counters.rows) return
+    this.#unindexed.add(project)
+    const next = counters.indexedRows + 1
+    const start = this.#segments.firstSequenceOf(projectId, next)
+    const segments = this.#segments.summaries(projectId, start, counters.rows, onDamage)
+    for (const { firstSequence } of segments) {
+      const firstRow = Math.max(0, next - firstSequence)
+      attempt(() => {
+        const view = this.#segments.segmentAt(projectId, firstSequence)
+        this.#index.addRows(view, firstRow, this.#fingerprint)
+      }, onDamage)
+    }
+  }
+}
