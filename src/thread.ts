@@ -86,7 +86,7 @@ function wiringOf(settings: ThreadSettings): ThreadWiring | Promise<ThreadWiring
 // pool.ts passes the settings to every thread.
 const settings = workerData as ThreadSettings
 if (settings.warehouse !== undefined && settings.kind !== 'writer') {
-  const { openColumns } = await import('./clickhouse/copied-columns.ts')
+  const { openColumns } = await import('./clickhouse/fetched-columns.ts')
   openColumns(settings.warehouse)
 }
 export default taskRunner(settings, await wiringOf(settings))

@@ -4,72 +4,72 @@
  */
 
 /**
- * The number of containers (objects and lists) in a JSON body that may be nested, including the root. A body that is
- * nested more deeply is answered 400: `invalid_payload` for events, `invalid_input` for other requests.
+ * The largest number of containers (objects and lists) in a JSON body that may be nested, including the root. A body
+ * that is nested more deeply is answered 400: `invalid_payload` for events, `invalid_input` for other requests.
  * @user Requests and answers
  */
 export const JSON_DEPTH_MAX = 128
 // The same value is in rules/capture/scanner/assembly.ts.
 /**
- * The number of events in one request. More are answered 413 `request_too_large`. The value is above the number of the
- * smallest events that fit into 20 MiB (1,165,084 times `{"distinct_id":1}` on /engage).
+ * The largest number of events in one request. More are answered 413 `request_too_large`. The value is above the number
+ * of the smallest events that fit into 20 MiB (1,165,084 times `{"distinct_id":1}` on /engage).
  * @user Events
  */
 export const BODY_EVENTS_MAX = 1_200_000
 /**
- * The number of values (members and elements at any depth) in one event, or beside `batch`. More are answered 413
- * `request_too_large`. An event whose properties are within their size limit has at most half as many.
+ * The largest number of values (members and elements at any depth) in one event, or beside `batch`. More are answered
+ * 413 `request_too_large`. An event whose properties are within their size limit has at most half as many.
  * @user Events
  */
 export const EVENT_VALUES_MAX = 1_200_000
 /**
- * The number of bytes in the body of a request to a private route. A larger body is answered 413.
+ * The largest number of bytes in the body of a request to a private route. A larger body is answered 413.
  * @user Requests and answers
  */
 export const API_BODY_BYTES_MAX = 4 * 1024 * 1024
 /**
- * The number of values in the JSON body of a request to a private route. A body with more is answered 413, because the
- * main thread parses it.
+ * The largest number of values in the JSON body of a request to a private route. A body with more is answered 413,
+ * because the main thread parses it.
  * @user Requests and answers
  */
 export const API_BODY_VALUES_MAX = 110_000
 /**
- * The number of objects and lists in the JSON body of a request to a private route. A body with more is answered 413,
- * because objects and lists take the most time to parse.
+ * The largest number of objects and lists in the JSON body of a request to a private route. A body with more is
+ * answered 413, because objects and lists take the most time to parse.
  * @user Requests and answers
  */
 export const API_BODY_CONTAINERS_MAX = 20_000
 /**
- * The number of values in a JSON body that is searched for `personal_api_key`. A body with more is answered 413. Send
- * the key in the header instead.
+ * The largest number of values in a JSON body that is searched for `personal_api_key`. A body with more is answered
+ * 413. Send the key in the header instead.
  * @user Requests and answers
  */
 export const API_KEY_BODY_VALUES_MAX = 20_000
 /**
- * The number of values in the body of a flag request. A body with more is answered 413, because the main thread parses
- * it.
+ * The largest number of values in the body of a flag request. A body with more is answered 413, because the main thread
+ * parses it.
  * @user Flags
  */
 export const FLAG_BODY_VALUES_MAX = 20_000
 /**
- * The number of UTF-16 units in the name of an event. The rest of a longer name is cut off.
+ * The largest number of UTF-16 units in the name of an event. The rest of a longer name is cut off.
  * @user Events
  */
 export const EVENT_NAME_UNITS_MAX = 200
 /**
- * The number of code points in a `distinct_id`. The rest of a longer ID is cut off.
+ * The largest number of code points in a `distinct_id`. The rest of a longer ID is cut off.
  * @user Events
  */
 export const DISTINCT_ID_POINTS_MAX = 200
 /**
- * The number of characters in a project key or personal key. A longer key is invalid: on the ingestion routes it is
- * answered 401 `invalid_api_key`.
+ * The largest number of characters in a project key or personal key. A longer key is invalid: on the ingestion routes
+ * it is answered 401 `invalid_api_key`.
  * @user Requests and answers
  */
 export const KEY_CHARACTERS_MAX = 64
 /**
- * The number of characters in the name of a project, role or group type, or in the label of a key. A longer one is
- * answered 400 `max_length`.
+ * The largest number of characters in the name of a project, role or group type, or in the label of a key. A longer one
+ * is answered 400 `max_length`.
  * @user Projects, users and keys
  */
 export const NAME_CHARACTERS_MAX = 200
@@ -80,14 +80,14 @@ export const NAME_CHARACTERS_MAX = 200
  */
 export const FUTURE_TIMESTAMP_MS_MAX = 23 * 60 * 60 * 1000
 /**
- * The number of group types of a project. Events do not add another type, and an index beyond the last one is answered
- * 400 `invalid_input`.
+ * The largest number of group types of a project. Events do not add another type, and an index beyond the last one is
+ * answered 400 `invalid_input`.
  * @user Persons and groups
  */
 export const GROUP_TYPES_MAX = 5
 /**
- * The number of rows on one page of events, flags, groups and the objects of the organization. A larger `limit` is
- * treated as this one.
+ * The largest number of rows on one page of events, flags, groups and the objects of the organization. A larger `limit`
+ * is treated as this one.
  * @user Requests and answers
  */
 export const PAGE_EVENTS_MAX = 1000
@@ -97,45 +97,49 @@ export const PAGE_EVENTS_MAX = 1000
  */
 export const PAGE_EVENTS_DEFAULT = 100
 /**
- * The number of days for which dropped events are kept and counted by hour. Older ones are removed.
+ * The largest number of days for which dropped events are kept and counted by hour. Older ones are removed.
  * @user Events
  */
 export const DROPPED_DAYS_MAX = 7
 /**
- * The number of bytes, decoded, of a body of events that the main thread checks. The worker threads check larger
- * bodies.
+ * The largest number of bytes, decoded, of a body of events that the main thread checks. The worker threads check
+ * larger bodies.
  */
 export const FRONT_BODY_BYTES_MAX = 128 * 1024
 /**
- * The number of bytes of lz64, or of JSON that must be parsed, that the main thread checks. The worker threads check
- * larger bodies.
+ * The largest number of bytes of lz64, or of JSON that must be parsed, that the main thread checks. The worker threads
+ * check larger bodies.
  */
 export const FRONT_SLOW_BYTES_MAX = 32 * 1024
-/** The number of bytes in a slab for large bodies (base/slabs.ts). A larger body or block gets memory of its own. */
+/**
+ * The largest number of bytes in a slab for large bodies (base/slabs.ts). A larger body or block gets memory of its
+ * own.
+ */
 export const SLAB_BYTES_MAX = 24 * 1024 * 1024
 /**
- * The number of slabs for large bodies in use at a time. There are fewer if the budget for bodies has no room for
- * them. Further bodies get memory of their own.
+ * The largest number of slabs for large bodies in use at a time. There are fewer if the budget for bodies has no room
+ * for them. Further bodies get memory of their own.
  */
 export const SLABS_MAX = 8
 /**
- * The number of bytes of a body that fits into a small slab. The slab is a quarter larger, for what the block adds to
- * the body.
+ * The largest number of bytes of a body that fits into a small slab. The slab is a quarter larger, for what the block
+ * adds to the body.
  */
 export const SMALL_SLAB_BODY_BYTES_MAX = 1024 * 1024
 /**
- * The number of small slabs in use at a time, within a sixth of the budget for bodies. Further bodies get memory of
- * their own.
+ * The largest number of small slabs in use at a time, within a sixth of the budget for bodies. Further bodies get
+ * memory of their own.
  */
 export const SMALL_SLABS_MAX = 32
 /**
- * The number of bytes in the body of a flag request, as sent and decoded. A larger body is answered 413, because the
- * main thread reads it.
+ * The largest number of bytes in the body of a flag request, as sent and decoded. A larger body is answered 413,
+ * because the main thread reads it.
  * @user Flags
  */
 export const FLAG_BODY_BYTES_MAX = 256 * 1024
 /**
- * The number of bytes in the body of a flag request whose decision is cached. Larger requests are decided each time.
+ * The largest number of bytes in the body of a flag request whose decision is cached. Larger requests are decided each
+ * time.
  */
 export const DECISION_BYTES_MAX = 4096
 /**
@@ -148,11 +152,11 @@ export const KNOWN_DECISIONS_BYTES_MAX = 16 * 1024 * 1024
  * oldest ones are evicted and read again.
  */
 export const KNOWN_REQUESTS_BYTES_MAX = 8 * 1024 * 1024
-/** The number of bytes of an answer that is cached with its decision. Longer answers are built each time. */
+/** The largest number of bytes of an answer that is cached with its decision. Longer answers are built each time. */
 export const KNOWN_ANSWER_BYTES_MAX = 16 * 1024
 /**
- * The number of bytes of all cached answers. Beyond it, the newest answer replaces the oldest one, which is built
- * again when it is needed.
+ * The largest number of bytes of all cached answers. Beyond it, the newest answer replaces the oldest one, which is
+ * built again when it is needed.
  */
 export const KNOWN_ANSWERS_BYTES_MAX = 16 * 1024 * 1024
 /**
@@ -161,8 +165,8 @@ export const KNOWN_ANSWERS_BYTES_MAX = 16 * 1024 * 1024
  */
 export const SCAN_CACHE_BYTES_DEFAULT = 160 * 1024 * 1024
 /**
- * The number of bytes in one chunk of the memory in which threads share blocks, because V8 creates no buffer larger
- * than 4 GiB. A larger block is not cached.
+ * The largest number of bytes in one chunk of the memory in which threads share blocks, because V8 creates no buffer
+ * larger than 4 GiB. A larger block is not cached.
  */
 export const BLOCK_CHUNK_BYTES_MAX = 1024 ** 3
 /**
@@ -171,8 +175,8 @@ export const BLOCK_CHUNK_BYTES_MAX = 1024 ** 3
  */
 export const BLOCK_LOCK_WAITS_MAX = 1000
 /**
- * The number of bytes in the request line and headers, unless the environment variable UWS_HTTP_MAX_HEADERS_SIZE sets
- * another value. A request with more is answered 431.
+ * The largest number of bytes in the request line and headers, unless the environment variable
+ * UWS_HTTP_MAX_HEADERS_SIZE sets another value. A request with more is answered 431.
  * @user Requests and answers
  */
 export const HEADER_BYTES_MAX = 65_536
@@ -183,13 +187,13 @@ export const HEADER_BYTES_MAX = 65_536
  */
 export const PAGE_BYTES_MAX = 8 * 1024 * 1024
 /**
- * The number of rows on a page that the threads for short reads try to build. The threads for long reads build larger
- * pages.
+ * The largest number of rows on a page that the threads for short reads try to build. The threads for long reads build
+ * larger pages.
  */
 export const SHORT_PAGE_ROWS_MAX = 100
 /**
- * The number of bytes in the rows of a page that the threads for short reads build. The threads for long reads build
- * larger pages.
+ * The largest number of bytes in the rows of a page that the threads for short reads build. The threads for long reads
+ * build larger pages.
  */
 export const SHORT_PAGE_BYTES_MAX = 256 * 1024
 /**
@@ -198,76 +202,84 @@ export const SHORT_PAGE_BYTES_MAX = 256 * 1024
  */
 export const SHORT_PAGE_MS_MAX = 50
 /**
- * The number of bytes in a table (CSV) that is built as a whole. A larger table is answered 400 `invalid_input`.
+ * The largest number of bytes in a table (CSV) that is built as a whole. A larger table is answered 400
+ * `invalid_input`.
  * @user Requests and answers
  */
 export const TABLE_BYTES_MAX = 16 * 1024 * 1024
 /**
- * The number of bytes that all large answers hold while they wait for their readers. Beyond it, answers whose readers
- * have stalled are cut off. If that does not free enough memory, a request is answered 503.
+ * The largest number of bytes that all large answers hold while they wait for their readers. Beyond it, answers whose
+ * readers have stalled are cut off. If that does not free enough memory, a request is answered 503.
  * @user Requests and answers
  */
 export const WAITING_ANSWERS_BYTES_MAX = 128 * 1024 * 1024
 /**
- * The number of reads that may wait for a thread for long reads. Beyond it, the read that asks for the most rows is
- * answered 503.
+ * The largest number of reads that may wait for a thread for long reads. Beyond it, the read that asks for the most
+ * rows is answered 503.
  * @user Requests and answers
  */
 export const LONG_READS_WAITING_MAX = 32
 /**
- * The number of `distinct_ids` of a person in lists and within events. Further IDs are left out, and
+ * The largest number of `distinct_ids` of a person in lists and within events. Further IDs are left out, and
  * `distinct_ids_count` gives their total number.
  * @user Persons and groups
  */
 export const DISTINCT_IDS_LISTED_MAX = 100
 /**
- * The number of `distinct_ids` of a person that is shown alone or within an analytic answer. Further IDs are left out,
- * and `distinct_ids_count` gives their total number.
+ * The largest number of `distinct_ids` of a person that is shown alone or within an analytic answer. Further IDs are
+ * left out, and `distinct_ids_count` gives their total number.
  * @user Persons and groups
  */
 export const DISTINCT_IDS_SHOWN_MAX = 1000
 /**
- * The number of cells in one table (CSV), including empty ones. A table with more is answered 400 `invalid_input`.
+ * The largest number of cells in one table (CSV), including empty ones. A table with more is answered 400
+ * `invalid_input`.
  * @user Requests and answers
  */
 export const TABLE_CELLS_MAX = 5_000_000
 /**
- * The number of bytes in the names of all columns of a table (CSV). A table with more is answered 400 `invalid_input`.
+ * The largest number of bytes in the names of all columns of a table (CSV). A table with more is answered 400
+ * `invalid_input`.
  */
 export const TABLE_HEADER_BYTES_MAX = 4 * 1024 * 1024
-/** The number of label sets of one metric family. Further label sets share the set whose values are all `other`. */
+/**
+ * The largest number of label sets of one metric family. Further label sets share the set whose values are all `other`.
+ */
 export const METRIC_LABEL_SETS_MAX = 1000
-/** The number of UTF-16 units of a pattern that an error message quotes. The rest is left out. */
+/** The largest number of UTF-16 units of a pattern that an error message quotes. The rest is left out. */
 export const PATTERN_QUOTED_UNITS_MAX = 40
-/** The number of instructions in a compiled pattern for replacements. A larger pattern counts as invalid. */
+/** The largest number of instructions in a compiled pattern for replacements. A larger pattern counts as invalid. */
 export const REPLACEMENT_PROGRAM_MAX = 1000
-/** The number of UTF-16 units of a text in which replacements are made. The rest stays unchanged. */
+/** The largest number of UTF-16 units of a text in which replacements are made. The rest stays unchanged. */
 export const REPLACEMENT_TEXT_UNITS_MAX = 10_000
 /**
- * The number of UTF-16 units of a text after replacements. No further replacements are made in a text that has become
- * longer.
+ * The largest number of UTF-16 units of a text after replacements. No further replacements are made in a text that has
+ * become longer.
  */
 export const REPLACEMENT_RESULT_UNITS_MAX = 20_000
 /**
- * The number of UTF-16 units in a regular expression. A longer one counts as invalid.
+ * The largest number of UTF-16 units in a regular expression. A longer one counts as invalid.
  * @user Cohorts, actions and filters
  */
 export const PATTERN_UNITS_MAX = 500
-/** The number of instructions in a compiled regular expression. A larger one counts as invalid. */
+/** The largest number of instructions in a compiled regular expression. A larger one counts as invalid. */
 export const PATTERN_PROGRAM_MAX = 1000
 /**
- * The number of UTF-16 units of a text in which a regular expression is searched. The rest of the text is ignored.
+ * The largest number of UTF-16 units of a text in which a regular expression is searched. The rest of the text is
+ * ignored.
  * @user Cohorts, actions and filters
  */
 export const PATTERN_TEXT_UNITS_MAX = 2000
 /**
- * The number of bytes that the regular expression engine may cache for one pattern. When they are used up, it works
- * more slowly, with the same results.
+ * The largest number of bytes that the regular expression engine may cache for one pattern. When they are used up, it
+ * works more slowly, with the same results.
  */
 export const PATTERN_ENGINE_BYTES_MAX = 32 * 1024
-/** The number of compiled patterns that are cached. Beyond it, the pattern that was compiled first is evicted. */
+/**
+ * The largest number of compiled patterns that are cached. Beyond it, the pattern that was compiled first is evicted.
+ */
 export const CACHED_PATTERNS_MAX = 500
-/** The number of states that fit into the memory of an engine. A state takes at least 150 bytes. */
+/** The largest number of states that fit into the memory of an engine. A state takes at least 150 bytes. */
 export const PATTERN_ENGINE_STATES_MAX = Math.ceil(PATTERN_ENGINE_BYTES_MAX / 150)
 /**
  * The budget of one request for regular expressions, in units of 30 ns. It is about 12 ms, measured for the worst
@@ -281,7 +293,7 @@ export const PATTERN_REQUEST_UNITS_MAX = 400_000
  */
 export const PARTITION_MAX = 63
 /**
- * The number of persons or groups for which one rehearsal of a flag decides. A larger `sample` is answered 400
+ * The largest number of persons or groups for which one rehearsal of a flag decides. A larger `sample` is answered 400
  * `invalid_input`.
  * @user Flags
  */
@@ -289,13 +301,13 @@ export const REHEARSAL_SAMPLE_MAX = 100_000
 /** The number of persons or groups for which a rehearsal decides if the request has no `sample`. */
 export const REHEARSAL_SAMPLE_USUAL = 10_000
 /**
- * The number of days for which the number of decisions by flag and value is kept. A larger `days` is answered 400
- * `invalid_input`.
+ * The largest number of days for which the number of decisions by flag and value is kept. A larger `days` is answered
+ * 400 `invalid_input`.
  * @user Flags
  */
 export const USAGE_DAYS_MAX = 30
 /**
- * The number of days of time zones whose offset a thread caches, about 100 bytes each. Beyond it, the cache is
+ * The largest number of days of time zones whose offset a thread caches, about 100 bytes each. Beyond it, the cache is
  * cleared.
  */
 export const ZONE_DAYS_MAX = 16_384

@@ -5,7 +5,7 @@
  * as unanswered.
  */
 export const BENCH_STRAGGLERS_MS_MAX = 5000
-/** The number of requests of `bench` that are due but not sent yet. Beyond it, the step ends as failed. */
+/** The largest number of requests of `bench` that are due but not sent yet. Beyond it, the step ends as failed. */
 export const BENCH_WAITING_MAX = 200_000
 /** The highest `--seconds` of `bench`. A higher value is a usage error. */
 export const BENCH_SECONDS_MAX = 3600
@@ -21,96 +21,102 @@ export const BENCH_RATE_MAX = 10_000_000
  */
 export const ID_MAX = 0xffff_fffe
 /**
- * The number of persons that a command lists. A higher `--limit` is treated as this one.
+ * The largest number of persons that a command lists. A higher `--limit` is treated as this one.
  * @user Command line
  */
 export const LIST_PERSONS_MAX = 10_000
 /** The time that the download of the SDK may take. If it takes longer, the command fails. */
 export const DOWNLOAD_MS_MAX = 120_000
-/** The number of flushes that `doctor` measures. It stops there. */
+/** The largest number of flushes that `doctor` measures. It stops there. */
 export const DISK_FLUSHES_MAX = 2000
-/** The number of large writes that `doctor` measures. It stops there. */
+/** The largest number of large writes that `doctor` measures. It stops there. */
 export const DISK_LARGE_WRITES_MAX = 16
 /** The time for which `doctor` measures flushes. It stops then. */
 export const DISK_FLUSHING_MS_MAX = 1200
 /** The time for which `doctor` measures large writes. It stops then. */
 export const DISK_LARGE_MS_MAX = 600
-/** The number of invalid filters that `doctor` names. Further ones are counted. */
+/** The largest number of invalid filters that `doctor` names. Further ones are counted. */
 export const FILTERS_NAMED_MAX = 50
 /**
  * The time for which a command waits for an answer of the daemon. After it, the command fails.
  * @user Command line
  */
 export const DAEMON_ANSWER_MS_MAX = 60_000
-/** The number of events in one request of an import. Further events go into the next request. */
+/** The largest number of events in one request of an import. Further events go into the next request. */
 export const IMPORT_BATCH_EVENTS_MAX = 10_000
-/** The number of bytes of events from which on an import sends a request. */
+/** The largest number of bytes of events from which on an import sends a request. */
 export const IMPORT_BATCH_BYTES_MAX = 4 * 1024 * 1024
-/** The number of times that an import sends a request that is not answered. After the last one, the import fails. */
+/**
+ * The largest number of times that an import sends a request that is not answered. After the last one, the import
+ * fails.
+ */
 export const IMPORT_ATTEMPTS_MAX = 60
 /** The time for which an import waits for an answer. After it, the request is sent again. */
 export const IMPORT_ANSWER_MS_MAX = 120_000
-/** The number of bytes of an answer that an import reads. The rest is ignored. */
+/** The largest number of bytes of an answer that an import reads. The rest is ignored. */
 export const IMPORT_ANSWER_BYTES_MAX = 64 * 1024
-/** The number of characters of an answer that an error of an import shows. The rest is cut off. */
+/** The largest number of characters of an answer that an error of an import shows. The rest is cut off. */
 export const IMPORT_DETAIL_CHARACTERS_MAX = 200
 /**
- * The number of bytes in one line of an imported file, which may contain a whole page of events. A longer line is
- * skipped and reported.
+ * The largest number of bytes in one line of an imported file, which may contain a whole page of events. A longer line
+ * is skipped and reported.
  * @user Command line
  */
 export const LINE_BYTES_MAX = 256 * 1024 * 1024
 /**
- * The number of characters in one record of an imported CSV table. A longer record is skipped, and its first line is
- * reported.
+ * The largest number of characters in one record of an imported CSV table. A longer record is skipped, and its first
+ * line is reported.
  * @user Command line
  */
 export const IMPORT_RECORD_CHARACTERS_MAX = 8 * 1024 * 1024
 /**
- * The number of values in the file of `--event-data`, because they are kept in memory. If there are more, the command
- * fails. Import month by month.
+ * The largest number of values in the file of `--event-data`, because they are kept in memory. If there are more, the
+ * command fails. Import month by month.
  * @user Command line
  */
 export const IMPORT_EVENT_DATA_MAX = 5_000_000
 /** The time for which a command waits for the metrics of the daemon. After it, the metrics are shown as unknown. */
 export const METRICS_ANSWER_MS_MAX = 10_000
-/** The number of characters in a cell of a printed table. The rest is cut off. */
+/** The largest number of characters in a cell of a printed table. The rest is cut off. */
 export const CELL_CHARACTERS_MAX = 80
-/** The number of terminal columns in the longest bar of a chart. */
+/** The largest number of terminal columns in the longest bar of a chart. */
 export const BAR_COLUMNS_MAX = 50
 /**
- * The number of rows that a `query` command asks for. A higher `--limit` is treated as this one.
+ * The largest number of rows that a `query` command asks for. A higher `--limit` is treated as this one.
  * @user Command line
  */
 export const QUERY_ROWS_MAX = 10_000
-/** The number of event names that a `query` command suggests if no name is similar to the given one. */
+/** The largest number of event names that a `query` command suggests if no name is similar to the given one. */
 export const QUERY_NAMES_SHOWN_MAX = 5
 /**
- * The number of erasures that a command lists. A higher `--limit` is treated as this one.
+ * The largest number of erasures that a command lists. A higher `--limit` is treated as this one.
  * @user Command line
  */
 export const LIST_ERASURES_MAX = 10_000
 /**
- * The number of bytes at the end of an exported file in which its last line is searched. A line is one event, which is
- * smaller.
+ * The largest number of bytes at the end of an exported file in which its last line is searched. A line is one event,
+ * which is smaller.
  */
 export const EXPORT_LAST_LINE_BYTES_MAX = 32 * 1024 * 1024
-/** The number of invalid lines that an import reports. Further ones are counted. */
+/** The largest number of invalid lines that an import reports. Further ones are counted. */
 export const IMPORT_FAULTS_SHOWN_MAX = 100_000
 /**
- * The number of events in a row that the daemon may refuse, with none accepted in between. With a further one, the
- * import fails.
+ * The largest number of events in a row that the daemon may refuse, with none accepted in between. With a further one,
+ * the import fails.
  * @user Command line
  */
 export const IMPORT_REFUSALS_IN_A_ROW_MAX = 100
-/** The number of periods of a cohort that `query retention` shows, including its own. Later periods are not shown. */
+/**
+ * The largest number of periods of a cohort that `query retention` shows, including its own. Later periods are not
+ * shown.
+ */
 export const QUERY_RETURNS_MAX = 100
 /**
- * The number of steps of `query funnel`. More are a usage error.
+ * The largest number of steps of `query funnel`. More are a usage error.
  * @user Command line
  */
 export const QUERY_STEPS_MAX = 20
-/** The number of characters of the operand of a command that its audit entry keeps. The rest is cut off. */
+/** The largest number of characters of the operand of a command that its audit entry keeps. The rest is cut off. */
 export const OBJECT_ID_CHARACTERS_MAX = 200
 /**
  * The highest daily number of events that a project can be limited to. A higher `--daily-events-limit` is a usage
@@ -133,8 +139,8 @@ export const PROOF_CONNECTIONS_MAX = 256
 /** The highest `--seed` of `prove-durability`. A higher value is a usage error. */
 export const PROOF_SEED_MAX = 2_147_483_648
 /**
- * The number of different events that `prove-durability` sends. Beyond it, the command only repeats events that were
- * not answered.
+ * The largest number of different events that `prove-durability` sends. Beyond it, the command only repeats events that
+ * were not answered.
  */
 export const PROOF_EVENTS_MAX = 2_000_000
 /** The time that a daemon of `prove-durability` has to become ready. After it, the command fails. */
@@ -146,7 +152,7 @@ export const PROOF_ANSWER_MS_MAX = 30_000
 /** The time that the events of `prove-durability` have to be processed at the end. After it, the command fails. */
 export const PROOF_PROCESSING_MS_MAX = 300_000
 /**
- * The number of events of each kind of fault that the report of `prove-durability` names by their UUIDs. Further ones
- * are counted.
+ * The largest number of events of each kind of fault that the report of `prove-durability` names by their UUIDs.
+ * Further ones are counted.
  */
 export const PROOF_EXAMPLES_MAX = 20

@@ -6,9 +6,9 @@
 import type { ColumnTexts, CopiedSegment } from '../ports/warehouse.ts'
 import type { SegmentTexts, StoredSegments } from '../store/events/read/segment-texts.ts'
 import type { ClickHouse } from './clickhouse.ts'
+import { rowsQuery } from './copy-schema.ts'
 import { COMPARE_AGAIN_MS } from './limits.ts'
 import { RowReader } from './row-reader.ts'
-import { rowsQuery } from './schema.ts'
 
 const DAY_MS = 86_400_000
 

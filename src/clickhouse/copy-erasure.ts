@@ -7,7 +7,6 @@ import type { ErasureRule } from '../rules/events/erasure.ts'
 import type { ErasureTarget } from '../rules/events/erasure-job.ts'
 import type { StoredSegments } from '../store/events/read/segment-texts.ts'
 import type { ClickHouse } from './clickhouse.ts'
-import { ERASURE_IDS_MAX, INSERT_MS_MAX } from './limits.ts'
 import {
   countQuery,
   deletion,
@@ -15,7 +14,8 @@ import {
   literal,
   monthsQuery,
   unfinishedQuery,
-} from './schema.ts'
+} from './copy-schema.ts'
+import { ERASURE_IDS_MAX, INSERT_MS_MAX } from './limits.ts'
 
 const MONTH_BYTES = 20
 

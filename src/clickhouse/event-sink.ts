@@ -7,9 +7,9 @@
 
 import type { SegmentTexts, StoredSegments } from '../store/events/read/segment-texts.ts'
 import type { ClickHouse } from './clickhouse.ts'
+import { createSchema, INSERT_ROWS, lastSequenceQuery, uuidsQuery } from './copy-schema.ts'
 import { BATCH_BYTES_MAX, BATCH_ROWS_MAX, COPY_SETTLED_MS } from './limits.ts'
 import { RowEncoder } from './row-encoder.ts'
-import { createSchema, INSERT_ROWS, lastSequenceQuery, uuidsQuery } from './schema.ts'
 
 /** The number of rows by which a copy is recognised as that of this store, and the bytes of each. */
 const WITNESS_ROWS = 64

@@ -8,29 +8,32 @@ export const QUERY_MS_MAX = 30_000
 /** The time for which an insert or a deletion waits for the answer of ClickHouse. After it, it is sent again. */
 export const INSERT_MS_MAX = 60_000
 /**
- * The number of bytes in one answer of ClickHouse. With more, the query is answered 503.
+ * The largest number of bytes in one answer of ClickHouse. With more, the query is answered 503.
  * @user Cluster and ClickHouse
  */
 export const ANSWER_BYTES_MAX = 512 * 1024 * 1024
-/** The number of rows in one insert. Further rows go into the next insert. */
+/** The largest number of rows in one insert. Further rows go into the next insert. */
 export const BATCH_ROWS_MAX = 65_536
-/** The number of bytes in one insert, unless a single event is larger. Further events go into the next insert. */
+/**
+ * The largest number of bytes in one insert, unless a single event is larger. Further events go into the next insert.
+ */
 export const BATCH_BYTES_MAX = 16 * 1024 * 1024
 /** The time for which events wait for others so that they are sent to ClickHouse together. */
 export const BATCH_WAIT_MS_MAX = 5000
 /** The longest pause between two retries while ClickHouse does not answer. The first pause is a tenth of it. */
 export const RETRY_MS_MAX = 10_000
 /**
- * The number of months before the month of arrival that get a partition of their own. Older events share one
+ * The largest number of months before the month of arrival that get a partition of their own. Older events share one
  * partition.
  */
 export const PARTITION_MONTHS_MAX = 24
-/** The number of distinct ID numbers in one deletion. Further ones go into the next deletion. */
+/** The largest number of distinct ID numbers in one deletion. Further ones go into the next deletion. */
 export const ERASURE_IDS_MAX = 10_000
-/** The number of rows of a column that are read ahead for a reader that reads one segment after the other. */
+/** The largest number of rows of a column that are read ahead for a reader that reads one segment after the other. */
 export const AHEAD_ROWS_MAX = 65_536
 /**
- * The number of bytes of columns that a thread has read ahead. Beyond it, the oldest ones are evicted and read again.
+ * The largest number of bytes of columns that a thread has read ahead. Beyond it, the oldest ones are evicted and read
+ * again.
  */
 export const AHEAD_BYTES_MAX = 128 * 1024 * 1024
 /**

@@ -1,12 +1,12 @@
 /**
  * Encodes events of segments as rows for ClickHouse in the format RowBinary: numbers are little-endian, and texts and
- * arrays follow their lengths. The columns are in the order of schema.ts.
+ * arrays follow their lengths. The columns are in the order of copy-schema.ts.
  */
 import { JsonBytes } from '../base/json-bytes.ts'
 import { getOrAdd } from '../base/maps.ts'
 import type { SegmentTexts, TextRows } from '../store/events/read/segment-texts.ts'
+import { monthOf } from './copy-schema.ts'
 import { BATCH_BYTES_MAX, BATCH_ROWS_MAX } from './limits.ts'
-import { monthOf } from './schema.ts'
 
 const EMPTY = 0
 const DAY_MS = 86_400_000

@@ -25,8 +25,8 @@ import { CONTROL_STREAM, eventStream, NatsBrokers, SALT_STREAM } from './nats.ts
 import { Outboxes } from './outboxes.ts'
 import { ReplicaFeed } from './replica-feed.ts'
 import { noteBrokers } from './shared-change.ts'
-import type { SharedStream } from './shared-log.ts'
 import { SharedSalts } from './shared-salts.ts'
+import type { SharedStream } from './shared-stream.ts'
 
 /** A start waits this long for earlier changes of the catalogue, whether brokers answer or not. */
 const CATCH_UP_MS = 1000

@@ -2,7 +2,7 @@
 import { createLogger } from '../base/log.ts'
 import { STATUS_LISTENED_MS } from './limits.ts'
 import { CONTROL_STREAM, eventStream, NatsBrokers, type StreamOptions } from './nats.ts'
-import type { NodeReport, StreamState } from './shared-log.ts'
+import type { NodeReport, StreamState } from './shared-stream.ts'
 
 /** The observed state. */
 export interface ClusterView {

@@ -38,7 +38,7 @@ import {
   type SharedStream,
   type StreamMessage,
   type StreamPosition,
-} from './shared-log.ts'
+} from './shared-stream.ts'
 
 const AGAIN_MS = 50
 const LOOK_MS = 250

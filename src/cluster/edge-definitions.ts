@@ -73,7 +73,7 @@ export class EdgeDefinitions implements DefinitionSource {
   readonly #path: string
   readonly #options: EdgeDefinitionsOptions
   readonly #known = new Map<number, { readonly text: string; readonly definitions: Definitions }>()
-  /** The projects that snapshots have asked for. */
+  /** The projects whose definitions the flag snapshots have asked for (engine/front/flag-snapshots.ts). */
   readonly #projects = new Set<number>()
   #wanted = new Set<number>()
   #refreshedAtMs = 0

@@ -28,7 +28,7 @@ import {
   QUESTION_WAIT_MS_MAX,
   WRITTEN_MS_MAX,
 } from './limits.ts'
-import type { Messages } from './shared-log.ts'
+import type { Messages } from './shared-stream.ts'
 
 const NOTHING_WRITTEN = { position: 0, atMs: Number.NEGATIVE_INFINITY }
 const AGAIN_MS = 100

@@ -23,7 +23,7 @@ export interface HandedMessage {
 
 /** The message of a thread that starts. */
 export const BEGIN = 'begin'
-/** The answer to it. All waiting messages follow it, in order. Messages before it may have gaps. */
+/** The reply to `BEGIN`. All waiting messages are sent again after it, in order. Before it, messages may be missing. */
 export const BEGUN = 'begun'
 
 /** A block that waits. */

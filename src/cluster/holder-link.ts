@@ -25,7 +25,7 @@ import {
   QUESTIONS_WAITING_MAX,
   SILENCE_MS_MAX,
 } from './limits.ts'
-import type { Messages } from './shared-log.ts'
+import type { Messages } from './shared-stream.ts'
 
 const NOBODY_AGAIN_MS = 100
 

@@ -32,7 +32,7 @@ import {
   QUESTION_WAIT_MS_MAX,
   QUESTIONS_SERVED_MAX,
 } from './limits.ts'
-import type { Messages } from './shared-log.ts'
+import type { Messages } from './shared-stream.ts'
 
 const WORKING_MS = 400
 const LOOK_MS = 5

@@ -9,17 +9,18 @@ export const REPLICATION_MS_MAX = 1000
 /** The time that the brokers have to confirm a message. After it, the message is sent again. */
 export const PUBLISH_MS_MAX = 3000
 /**
- * The number of bytes of blocks in one message, unless a single block is larger. Further blocks go into the next
- * message.
+ * The largest number of bytes of blocks in one message, unless a single block is larger. Further blocks go into the
+ * next message.
  */
 export const MESSAGE_BYTES_MAX = 2 * 1024 * 1024
 /**
- * The number of bytes of blocks that wait in memory for the brokers. Further blocks are read from the outbox on disk
- * again.
+ * The largest number of bytes of blocks that wait in memory for the brokers. Further blocks are read from the outbox on
+ * disk again.
  */
 export const OUTBOX_MEMORY_BYTES_MAX = 32 * 1024 * 1024
 /**
- * The number of bytes of messages that wait to be processed. Beyond it, no further messages are taken from the stream.
+ * The largest number of bytes of messages that wait to be processed. Beyond it, no further messages are taken from the
+ * stream.
  */
 export const FOLLOWED_BYTES_MAX = 64 * 1024 * 1024
 /**
@@ -28,8 +29,8 @@ export const FOLLOWED_BYTES_MAX = 64 * 1024 * 1024
  */
 export const LAGGARD_MS_MAX = 300_000
 /**
- * The number of times that an outbox can be opened or skip a number, because its numbers have no room for more. Beyond
- * it, the start fails with a reference to docs/CLUSTER.md.
+ * The largest number of times that an outbox can be opened or skip a number, because its numbers have no room for more.
+ * Beyond it, the start fails with a reference to docs/CLUSTER.md.
  * @user Cluster and ClickHouse
  */
 export const OUTBOX_RUNS_MAX = 8000
@@ -50,8 +51,8 @@ export const CONTROL_MS_MAX = 5000
  */
 export const CONTROL_ALONE_MS_MAX = 1000
 /**
- * The number of messages in the stream of the catalogue. Beyond it, the whole catalogue is added to the stream, and
- * the older messages are removed.
+ * The largest number of messages in the stream of the catalogue. Beyond it, the whole catalogue is added to the stream,
+ * and the older messages are removed.
  */
 export const CONTROL_MESSAGES_MAX = 1024
 /**
@@ -61,8 +62,8 @@ export const CONTROL_MESSAGES_MAX = 1024
  */
 export const JOIN_MS_MAX = 60_000
 /**
- * The number of bytes that a message may need in addition to one body, for headers and for small requests of the same
- * commit. If `max_payload` of the brokers is less than `body_limit` plus this number, Tenrec reports it.
+ * The largest number of bytes that a message may need in addition to one body, for headers and for small requests of
+ * the same commit. If `max_payload` of the brokers is less than `body_limit` plus this number, Tenrec reports it.
  */
 export const MESSAGE_HEADS_BYTES_MAX = 2 * 1024 * 1024
 /**
@@ -76,12 +77,12 @@ export const STATUS_LISTENED_MS = 3000
  */
 export const SALT_DAYS_MS = 6 * 86_400_000
 /**
- * The number of requests of one machine to the machines that hold events that can wait for answers at a time. A
+ * The largest number of requests of one machine to the machines that hold events that can wait for answers at a time. A
  * further one is answered 503.
  * @user Cluster and ClickHouse
  */
 export const QUESTIONS_WAITING_MAX = 1024
-/** The number of requests of other machines that one machine works on. A further one is refused with 503. */
+/** The largest number of requests of other machines that one machine works on. A further one is refused with 503. */
 export const QUESTIONS_SERVED_MAX = 1024
 /**
  * The time that a complete answer of another machine may take. After it, the request is answered 503.
@@ -97,17 +98,18 @@ export const NOBODY_MS_MAX = 1000
  * it, another replica is asked.
  */
 export const QUESTION_WAIT_MS_MAX = 1500
-/** The number of bytes in one answer of another machine. A larger one becomes 503. */
+/** The largest number of bytes in one answer of another machine. A larger one becomes 503. */
 export const DISTANT_ANSWER_BYTES_MAX = 64 * 1024 * 1024
 /**
- * The number of bytes of answers of other machines that one machine collects at a time. Beyond it, the request is
- * answered 503.
+ * The largest number of bytes of answers of other machines that one machine collects at a time. Beyond it, the request
+ * is answered 503.
  */
 export const DISTANT_ANSWERS_BYTES_MAX = 256 * 1024 * 1024
-/** The number of bytes of an answer in one message. It is less if the brokers accept only smaller messages. */
+/** The largest number of bytes of an answer in one message. It is less if the brokers accept only smaller messages. */
 export const ANSWER_PART_BYTES_MAX = 512 * 1024
 /**
- * The number of results of commands that a machine keeps for other machines. Beyond it, the oldest result is evicted.
+ * The largest number of results of commands that a machine keeps for other machines. Beyond it, the oldest result is
+ * evicted.
  */
 export const OUTCOMES_KEPT_MAX = 2000
 /**
@@ -126,7 +128,7 @@ export const FACTS_SILENCE_MS_MAX = 150
  * that processing needs to show an event.
  */
 export const FACTS_KEPT_MS_MAX = 100
-/** The number of bytes of these cached persons and groups. Beyond it, the oldest ones are evicted. */
+/** The largest number of bytes of these cached persons and groups. Beyond it, the oldest ones are evicted. */
 export const FACTS_KEPT_BYTES_MAX = 16 * 1024 * 1024
 /**
  * The time for which a replica may be behind the end of the stream. After it, the replica answers no requests until it
@@ -138,7 +140,7 @@ export const DEFINITIONS_MS_MAX = 5000
 /** The time after a write during which the machine that wrote reads only from replicas that have this write. */
 export const WRITTEN_MS_MAX = 30_000
 /**
- * The number of bytes that are kept for the bodies of messages, enough for several blocks. A larger body gets memory
- * of its own.
+ * The largest number of bytes that are kept for the bodies of messages, enough for several blocks. A larger body gets
+ * memory of its own.
  */
 export const MESSAGE_KEPT_BYTES_MAX = 4 * 1024 * 1024

@@ -27,7 +27,7 @@ import {
   type SharedStream,
   type StreamListener,
   type StreamState,
-} from './shared-log.ts'
+} from './shared-stream.ts'
 
 /** Returns the options of the event stream of a partition. */
 export function eventStream(partition: number): StreamOptions {

@@ -17,7 +17,7 @@ import type { AppendResult, AppendTask } from '../engine/threads/tasks.ts'
 import type { RecordEvents, RecordHeader } from '../rules/capture/log-block.ts'
 import { outboxFolder } from '../store/directory/data-dir.ts'
 import { LogReader } from '../store/log/event-log.ts'
-import { EdgeOutbox } from './edge-outbox.ts'
+import { EdgeOutbox } from './accepting-outbox.ts'
 import { eventStream, type NatsBrokers } from './nats.ts'
 import { OutboxIdentity } from './outbox-identity.ts'
 

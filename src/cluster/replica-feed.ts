@@ -8,7 +8,7 @@ import type { LogOrigin } from '../ports/log.ts'
 import { numberOf, readHead } from './block-message.ts'
 import { BEGIN, BEGUN, type HandedMessage } from './handed-log.ts'
 import { FOLLOWED_BYTES_MAX } from './limits.ts'
-import type { SharedStream, StreamMessage, StreamPosition } from './shared-log.ts'
+import type { SharedStream, StreamMessage, StreamPosition } from './shared-stream.ts'
 
 /** The dependencies of a feed. */
 export interface ReplicaFeedOptions {

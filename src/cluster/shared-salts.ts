@@ -9,7 +9,7 @@ import type { Clock } from '../base/clock.ts'
 import type { DailySalts } from '../engine/front/daily-salts.ts'
 import { isDayOpen } from '../rules/capture/cookieless.ts'
 import { PUBLISH_MS_MAX } from './limits.ts'
-import type { SharedStream } from './shared-log.ts'
+import type { SharedStream } from './shared-stream.ts'
 
 const AGAIN_MS = 50
 const PREPARE_MS = 600_000

@@ -176,7 +176,7 @@ const TABLE = {
     sentence:
       'Maximum size of the properties of one event, as JSON. An event with larger properties is dropped with a warning.',
   }),
-  /** Null: as much as `reserveBytesOf` in engine/front/disk-guard.ts says of the disk. */
+  /** Null: as much as `reserveBytesOf` in engine/front/disk-reserve.ts says of the disk. */
   diskReserveBytes: setting({
     fileKey: 'disk_reserve',
     kind: optional(bytes(MIB, 16 * TIB)),

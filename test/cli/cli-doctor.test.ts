@@ -122,7 +122,7 @@ t.test('unusual settings are reported as warnings', async (t) => {
   t.equal(outcome.exitCode, 0)
   t.match(outcome.out, /^warning +configuration +`durability` is commit/m)
   t.match(outcome.out, /^warning +configuration +`host` is 0\.0\.0\.0/m)
-  t.match(outcome.out, /^warning +store +there is no store/m)
+  t.match(outcome.out, /^warning +store +There is no store/m)
 })
 
 t.test('less free space than the reserve is reported as a problem', async (t) => {

@@ -95,7 +95,7 @@ t.test('persons are listed, shown, merged, split and deleted', async (t) => {
   const alone = await run('person', 'merge', 'ann', 'nobody', '--yes', ...beside)
   t.match(alone, { exitCode: 1, err: /FROM: nobody/ })
   const wrong = await run('person', 'split', 'ann', '--keep', 'z', ...beside)
-  t.match(wrong, { exitCode: 1, err: /answered 400: main_distinct_id/ })
+  t.match(wrong, { exitCode: 1, err: /answered 400: `main_distinct_id`/ })
   const split = await run('person', 'split', 'ann', '--keep', 'bob', '--json', ...beside)
   t.match(rows(split), [{ distinct_ids: ['bob'], properties: { email: 'ann@x.example' } }])
   const deleted = await run('person', 'delete', 'bob', ...beside)

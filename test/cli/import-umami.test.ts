@@ -125,8 +125,8 @@ t.test('rows without an event are reported and skipped', async (t) => {
   const words = ['--format', 'umami', '--data-dir', join(root, 'data'), '--base-url', daemon.url]
   const { exitCode, err } = await run('import', join(root, 'odd.csv'), ...words)
   t.equal(exitCode, 3)
-  t.match(err, /odd.csv:2: left out: event_type 3 is not read/)
-  t.match(err, /odd.csv:3: left out: event_id is no UUID/)
+  t.match(err, /odd.csv:2: left out: event_type 3 is not supported/)
+  t.match(err, /odd.csv:3: left out: event_id is not a UUID/)
   t.match(err, /1 events sent, 2 left out/)
   await daemon.stop()
 })
@@ -184,9 +184,9 @@ t.test(
         .filter((line) => line.includes('left out: '))
         .map((line) => line.replace(/^.*messy\.csv:/, '')),
       [
-        '3: left out: a quoted cell in it has no end',
+        '3: left out: a quoted cell in it has no closing quote',
         '8: left out: it has more cells than the header',
-        '9: left out: a quoted cell in it has no end',
+        '9: left out: a quoted cell in it has no closing quote',
         '11: left out: it is not in UTF-8; convert the file',
         '12: left out: the file ends within it',
       ],

@@ -192,7 +192,7 @@ t.test('events are copied to ClickHouse', { skip: isClickHouseMissing }, async (
       (error: unknown) => error,
     )
     t.ok(refused instanceof WarehouseError && refused.isRefusal)
-    t.match(String(refused), /refuses: Code: 60/)
+    t.match(String(refused), /refused the request: Code: 60/)
     const late = await copying.clickhouse.ask('SELECT sleep(3)', { msMax: 200 }).then(
       () => null,
       (error: unknown) => error,

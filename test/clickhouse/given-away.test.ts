@@ -7,7 +7,7 @@ import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { BlockingClient } from '../../src/clickhouse/blocking-client.ts'
-import { CopiedColumns } from '../../src/clickhouse/copied-columns.ts'
+import { CopiedColumns } from '../../src/clickhouse/fetched-columns.ts'
 import { EventReader } from '../../src/store/events/read/event-reader.ts'
 import { findColumnsIn } from '../../src/store/events/read/segment-texts.ts'
 import { verifyStore } from '../../src/store/maintenance/verify/verify-store.ts'
@@ -70,7 +70,7 @@ t.test('answers that read ClickHouse', { skip: isClickHouseMissing }, async (t: 
   const none = opened()
   findColumnsIn(null)
   const withoutSetting = () => everything(none, asked[0]?.projectId ?? 0)
-  t.throws(withoutSetting, /the setting warehouse is not there/)
+  t.throws(withoutSetting, /the setting `warehouse` is missing/)
 
   const door = new BlockingClient(server.address)
   findColumnsIn(new CopiedColumns(door))
@@ -94,6 +94,6 @@ t.test('answers that read ClickHouse', { skip: isClickHouseMissing }, async (t: 
   const later = opened()
   findColumnsIn(new CopiedColumns(door))
   const refused = () => everything(later, asked[0]?.projectId ?? 0)
-  t.throws(refused, /in the warehouse, which does not answer/)
+  t.throws(refused, /in ClickHouse, which does not answer/)
   server.begin()
 })

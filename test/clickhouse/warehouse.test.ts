@@ -93,7 +93,7 @@ t.test('a daemon with a warehouse', { skip: isClickHouseMissing }, async (t: Tes
   const health = JSON.parse(await textOf(daemon, '/_health')) as Record<string, unknown>
   t.match(health, {
     status: 'degraded',
-    reasons: [/^Nothing is copied to the warehouse: ClickHouse/],
+    reasons: [/^No events are copied to the warehouse: ClickHouse/],
   })
   t.equal(await metric(daemon, 'warehouse_waiting_events'), 500)
   t.ok((await metric(daemon, 'warehouse_lag_seconds')) > 0)

@@ -6,7 +6,7 @@
 import t from 'tap'
 import { clusterStatus, serverAdvice } from '../../src/cli/doctor/cluster-status.ts'
 import type { ClusterView } from '../../src/cluster/cluster-view.ts'
-import type { NodeReport, StreamState } from '../../src/cluster/shared-log.ts'
+import type { NodeReport, StreamState } from '../../src/cluster/shared-stream.ts'
 
 const NOW_MS = 1_700_000_000_000
 

@@ -13,7 +13,7 @@ import {
   type SharedStream,
   type StreamListener,
   type StreamState,
-} from '../../src/cluster/shared-log.ts'
+} from '../../src/cluster/shared-stream.ts'
 import type {
   CatalogueCopy,
   ChangePlace,

@@ -34,7 +34,7 @@ import {
 } from '../../src/base/limits.ts'
 import { firstStartMessage } from '../../src/cli/lib/first-start-message.ts'
 import { CONFIG_VARIABLE, SETTING_NAMES, SETTINGS } from '../../src/config/settings-table.ts'
-import { DISK_RESERVE_BYTES } from '../../src/engine/front/disk-guard.ts'
+import { DISK_RESERVE_BYTES } from '../../src/engine/front/disk-reserve.ts'
 import { CHECK_MS_MAX, CHECK_WAIT_MS_MAX } from '../../src/engine/threads/limits.ts'
 import { RESOURCES } from '../../src/http/openapi/document.ts'
 import { EVENT_FILTERS } from '../../src/http/routes/event-criteria.ts'

@@ -25,7 +25,7 @@ import {
   DiskGuard,
   NOTHING_ACCEPTED,
   reserveBytesOf,
-} from '../../src/engine/front/disk-guard.ts'
+} from '../../src/engine/front/disk-reserve.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
 import { lockHolder } from '../../src/store/directory/data-dir-lock.ts'
 import { inspectLmdbFile } from '../../src/store/lmdb/lmdb-file.ts'

@@ -152,7 +152,7 @@ t.test('the objects deleted first make room, together with references to them', 
   const made = ['a', 'b', 'c'].map((name) => add(name))
   t.throws(() => add('d'), {
     code: 'invalid_input',
-    message: 'there can be at most 3 dashboards of a project',
+    message: 'There can be at most 3 dashboards of a project.',
   })
   add('elsewhere', 2)
   for (const saved of [made[1], made[0]]) {

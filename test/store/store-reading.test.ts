@@ -286,7 +286,7 @@ t.test('a flipped bit is refused with table and key, and a merge leaves it alone
     t.throws(() => strict.listEvents({ projectId: 1, limit: 200 }), {
       name: 'DamagedRecordError',
       table,
-      message: /table segment_.* key 0000000100000033/,
+      message: /Table segment_.* key 0000000100000033/,
     })
     const reported: DamagedRecordError[] = []
     const again = openWriter(t, dataDir, {

@@ -41,7 +41,7 @@ export const COMMANDS: Commands = [
   {
     name: 'dev',
     sentence:
-      'Run a daemon for the end-to-end tests of an application, with temporary data and public keys. It prints one line of JSON when it is ready.',
+      'Run a daemon for the end-to-end tests of an application, with temporary data, and with keys that are the same everywhere and not secret. It prints one line of JSON when it is ready.',
     options: {
       '--port NUMBER': 'Port to listen on. Default: a free port.',
       '--host ADDRESS':

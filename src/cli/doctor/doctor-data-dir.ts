@@ -3,7 +3,7 @@ import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { diskSpace } from '../../base/disk-space.ts'
 import type { Settings } from '../../config/settings.ts'
-import { reserveBytesOf } from '../../engine/front/disk-guard.ts'
+import { reserveBytesOf } from '../../engine/front/disk-reserve.ts'
 import { DataDir, PART_NAMES, requireStore, storeBytes } from '../../store/directory/data-dir.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
 

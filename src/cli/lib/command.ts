@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util'
 import type { Clock } from '../../base/clock.ts'
 import { UsageError } from '../../base/errors.ts'
 import { isObject, type JsonObject, parseJson } from '../../base/json.ts'
-import { openColumns } from '../../clickhouse/copied-columns.ts'
+import { openColumns } from '../../clickhouse/fetched-columns.ts'
 import { loadSettings, type Settings } from '../../config/settings.ts'
 import {
   CONFIG_FLAG,

@@ -6,7 +6,7 @@
  */
 import type { ServiceError } from '../../base/errors.ts'
 import { type RefusalReason, reasonText, refusal } from '../../base/refusals.ts'
-import { type DiskGuard, NOTHING_ACCEPTED } from './disk-guard.ts'
+import { type DiskGuard, NOTHING_ACCEPTED } from './disk-reserve.ts'
 import type { GroupCommit } from './group-commit.ts'
 import { LAG_RESUMED_PART, type ProcessingLoop } from './processing-loop.ts'
 import type { FairShares, SenderAccount } from './shares/fair-shares.ts'

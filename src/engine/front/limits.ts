@@ -1,13 +1,13 @@
 /** The limits of engine/front, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** The number of damaged records whose last log line is remembered. Beyond it, the list is cleared. */
+/** The largest number of damaged records whose last log line is remembered. Beyond it, the list is cleared. */
 export const DAMAGE_RECORDS_MAX = 1000
 /**
- * The number of buffers that are kept for the next blocks, because fresh memory for every commit starts the garbage
- * collector. Their size follows the traffic.
+ * The largest number of buffers that are kept for the next blocks, because fresh memory for every commit starts the
+ * garbage collector. Their size follows the traffic.
  */
 export const COMMIT_SPARE_BUFFERS_MAX = 4
-/** The number of bytes in such a buffer. A larger one is released. */
+/** The largest number of bytes in such a buffer. A larger one is released. */
 export const COMMIT_SPARE_BYTES_MAX = 8 * 1024 * 1024
 /**
  * The time that a commit to the disk may take. After it, its requests are answered 503, although their events may
@@ -15,15 +15,15 @@ export const COMMIT_SPARE_BYTES_MAX = 8 * 1024 * 1024
  * @user Events
  */
 export const COMMIT_MS_MAX = 10_000
-/** The number of waiting bytes from which on a commit starts at once. */
+/** The largest number of waiting bytes from which on a commit starts at once. */
 export const COMMIT_SPACED_BYTES_MAX = 1024 * 1024
 /**
- * The number of recent person overrides that are remembered, so that a client that repeats itself does not fill the
- * log. Beyond it, the list is cleared.
+ * The largest number of recent person overrides that are remembered, so that a client that repeats itself does not fill
+ * the log. Beyond it, the list is cleared.
  */
 export const OVERRIDES_RECENT_MAX = 10_000
 /**
- * The number of changes of persons that may wait at a time. A further one is answered 503.
+ * The largest number of changes of persons that may wait at a time. A further one is answered 503.
  * @user Persons and groups
  */
 export const COMMANDS_WAITING_MAX = 1000
@@ -33,12 +33,12 @@ export const COMMANDS_WAITING_MAX = 1000
  * @user Persons and groups
  */
 export const COMMAND_WAIT_MS_MAX = 30_000
-/** The number of waiting events above which processing works without a pause, unless the front is busy. */
+/** The largest number of waiting events above which processing works without a pause, unless the front is busy. */
 export const GATHER_EVENTS_MAX = 16_384
 /** The time for which processing waits for a busy front, measured from the oldest waiting event. */
 export const YIELD_MS_MAX = 1000
 /**
- * The number of waiting events up to which processing waits for a busy front. It is as many as one commit of
+ * The largest number of waiting events up to which processing waits for a busy front. It is as many as one commit of
  * processing collects.
  */
 export const YIELD_EVENTS_MAX = 49_152
@@ -57,45 +57,48 @@ export const PROCESSING_RETRY_MS_MAX = 10_000
  */
 export const SHORTAGE_RETRY_MS_MAX = 1000
 /**
- * The number of live event streams that are open at a time. A further one is answered 503.
+ * The largest number of live event streams that are open at a time. A further one is answered 503.
  * @user Console and live events
  */
 export const LIVE_STREAMS_MAX = 20
 /**
- * The number of events per second that one live stream shows continuously. Further events are counted, and the stream
- * reports their number.
+ * The largest number of events per second that one live stream shows continuously. Further events are counted, and the
+ * stream reports their number.
  * @user Console and live events
  */
 export const LIVE_EVENTS_PER_SECOND_MAX = 10
 /**
- * The number of events that a live stream shows at once after some seconds without events. Further events are counted,
- * and the stream reports their number.
+ * The largest number of events that a live stream shows at once after some seconds without events. Further events are
+ * counted, and the stream reports their number.
  * @user Console and live events
  */
 export const LIVE_EVENTS_AT_ONCE_MAX = 50
 /**
- * The number of bytes that wait for the reader of a live stream, unless a single event is larger. Further events are
- * counted, and the stream reports their number.
+ * The largest number of bytes that wait for the reader of a live stream, unless a single event is larger. Further
+ * events are counted, and the stream reports their number.
  * @user Console and live events
  */
 export const LIVE_QUEUE_BYTES_MAX = 256 * 1024
 /**
- * The number of projects whose refused requests are remembered. Beyond it, the project without a refusal for the
- * longest time is evicted.
+ * The largest number of projects whose refused requests are remembered. Beyond it, the project without a refusal for
+ * the longest time is evicted.
  */
 export const FATE_PROJECTS_MAX = 100
 /** The time for which refused requests are shown. Older ones are left out. */
 export const FATE_AGE_MS_MAX = 86_400_000
-/** The number of bytes of a refused body in which a project key is searched. The rest is ignored. */
+/** The largest number of bytes of a refused body in which a project key is searched. The rest is ignored. */
 export const FATE_LOOKED_AT_BYTES_MAX = 4096
-/** The number of minutes for which rates are kept. Older ones are removed. */
+/** The largest number of minutes for which rates are kept. Older ones are removed. */
 export const RATE_MINUTES_MAX = 24 * 60
 /** The time ahead for which a full disk is predicted. A later date is not shown. */
 export const FORECAST_MS_MAX = 10 * 365 * 86_400_000
 /**
- * The number of counts of decisions, by flag, value and hour, that are kept, about 100 bytes each. Beyond it, the
- * oldest hours are removed.
+ * The largest number of counts of decisions, by flag, value and hour, that are kept, about 100 bytes each. Beyond it,
+ * the oldest hours are removed.
  */
 export const USAGE_ROWS_MAX = 200_000
-/** The number of repeated decisions that are not counted by flag yet. At the limit, all of them are counted at once. */
+/**
+ * The largest number of repeated decisions that are not counted by flag yet. At the limit, all of them are counted at
+ * once.
+ */
 export const USAGE_REPEATED_MAX = 256

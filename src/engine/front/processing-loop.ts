@@ -13,7 +13,7 @@ import { isShortage, type Shortage } from '../../store/faults.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { ProcessResult, ProcessTask } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
-import { type DiskGuard, NOTHING_ACCEPTED } from './disk-guard.ts'
+import { type DiskGuard, NOTHING_ACCEPTED } from './disk-reserve.ts'
 import type { FrontLoad } from './front-load.ts'
 import {
   CATCH_UP_MS_MAX,

@@ -1,6 +1,8 @@
 /**
- * Carries out retention periodically. A reading thread finds the events to erase. Then a command with all exact times
- * is written to the log, so that a replay erases the same events. A project with nothing to erase gets no command.
+ * Starts the erasure of events that are older than the retention of their project, periodically. A reading thread finds
+ * them (store/events/erase/erasure-reader.ts). Then a command with all exact times is written to the log, so that a
+ * replay erases the same events; store/events/write/event-erasure.ts erases them. A project with nothing to erase gets
+ * no command.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'

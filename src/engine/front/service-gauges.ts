@@ -8,7 +8,7 @@ import {
 import { processMemory } from '../../base/memory/process-memory.ts'
 import { PART_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
 import type { BusyTime } from '../threads/busy-time.ts'
-import type { DiskGuard } from './disk-guard.ts'
+import type { DiskGuard } from './disk-reserve.ts'
 import type { ProcessingLoop } from './processing-loop.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 import type { FairShares } from './shares/fair-shares.ts'

@@ -187,7 +187,7 @@ export class ServiceMetrics {
     ['store'],
   )
   readonly storeDamage = this.page
-    .counters('store_damage_total', 'How often a damaged record of the store was met.', [])
+    .counters('store_damage_total', 'How often a damaged record of the store was found.', [])
     .with()
   readonly diskFreeBytes = this.page
     .gauges('disk_free_bytes', 'Free bytes of the file system of the data directory.', [])

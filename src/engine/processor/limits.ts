@@ -1,24 +1,32 @@
 /** The limits of engine/processor, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** The number of batches that may wait for a subscriber. Beyond it, the subscriber misses everything up to then. */
+/**
+ * The largest number of batches that may wait for a subscriber. Beyond it, the subscriber misses everything up to then.
+ */
 export const BATCHES_MAX = 1024
-/** The number of bytes of blocks in one commit while the disk has little free space. The next blocks follow at once. */
+/**
+ * The largest number of bytes of blocks in one commit while the disk has little free space. The next blocks follow at
+ * once.
+ */
 export const SHORT_COMMIT_BYTES_MAX = 16 * 1024 * 1024
-/** The number of dead letters that one command handles. It reports whether there are more. */
+/** The largest number of dead letters that one command handles. It reports whether there are more. */
 export const COMMAND_LETTERS_MAX = 200
-/** The number of bytes of dead letters after which one command ends, so that events do not wait long. */
+/** The largest number of bytes of dead letters after which one command ends, so that events do not wait long. */
 export const COMMAND_LETTER_BYTES_MAX = 8 * 1024 * 1024
 /**
- * The number of bytes in the cache of user agents, and in the cache of addresses. Beyond it, the oldest entries are
- * evicted.
+ * The largest number of bytes in the cache of user agents, and in the cache of addresses. Beyond it, the oldest entries
+ * are evicted.
  */
 export const ENRICHMENT_CACHE_BYTES_MAX = 8 * 1024 * 1024
 /**
- * The number of bytes in a GeoIP database, which is read into memory. A larger database is not used.
+ * The largest number of bytes in a GeoIP database, which is read into memory. A larger database is not used.
  * @user Events
  */
 export const GEOIP_FILE_BYTES_MAX = 1024 ** 3
-/** The number of references in one record of a GeoIP database. For a record with more, the address has no location. */
+/**
+ * The largest number of references in one record of a GeoIP database. For a record with more, the address has no
+ * location.
+ */
 export const GEOIP_REFERENCES_MAX = 2000
 /**
  * The time that one lookup in a GeoIP database may take. After a longer lookup, the database is no longer used, with a
@@ -26,30 +34,31 @@ export const GEOIP_REFERENCES_MAX = 2000
  */
 export const GEOIP_LOOKUP_MS_MAX = 1000
 /**
- * The number of UTF-16 units of the properties of events that one run collects for all live streams. Further events
- * are counted as missed.
+ * The largest number of UTF-16 units of the properties of events that one run collects for all live streams. Further
+ * events are counted as missed.
  */
 export const LIVE_RUN_UNITS_MAX = 1024 * 1024
 /**
- * The number of bytes of memory that one transaction of processing collects. At the limit it commits, even in the
- * middle of a block.
+ * The largest number of bytes of memory that one transaction of processing collects. At the limit it commits, even in
+ * the middle of a block.
  */
 export const GATHERED_BYTES_MAX = 64 * 1024 * 1024
 /** The factor by which the next batch is smaller after a batch of events failed. */
 export const ATTEMPT_PARTS = 8
 /**
- * The number of times that an event may fail with an error when it is processed alone. Then it becomes a dead letter.
+ * The largest number of times that an event may fail with an error when it is processed alone. Then it becomes a dead
+ * letter.
  * @user Events
  */
 export const ATTEMPTS_ALONE_MAX = 2
 /**
- * The number of times that an event may end the thread or the process when it is processed alone. Then it becomes a
- * dead letter. The number is higher than for errors, because a process that is repeatedly killed from outside must not
- * lose the event.
+ * The largest number of times that an event may end the thread or the process when it is processed alone. Then it
+ * becomes a dead letter. The number is higher than for errors, because a process that is repeatedly killed from outside
+ * must not lose the event.
  * @user Events
  */
 export const ENDS_ALONE_MAX = 8
-/** The number of failed maintenance steps that are recorded. Beyond it, the oldest one is removed. */
+/** The largest number of failed maintenance steps that are recorded. Beyond it, the oldest one is removed. */
 export const FAILED_STEPS_MAX = 100
 /** The pause of a maintenance step after its first failure, in milliseconds. It doubles with each further failure. */
 export const STEP_PAUSE_MS_MIN = 600_000

@@ -17,7 +17,10 @@ import { isGzip } from '../../rules/capture/decode.ts'
 import { CHECK_WAIT_MS_MAX } from './limits.ts'
 import { CHECK_LANES, type CheckLane, type CheckResult, type CheckTask } from './tasks.ts'
 
-/** The bytes of one body that a lane reads; see `AcceptTools`. A body that needs more moves to the next lane. */
+/**
+ * The most bytes of one body that a lane may process. A body that needs more moves to the next lane. `AcceptTools`
+ * explains the members.
+ */
 export interface LaneLimits {
   readonly decodedBytesMax: number
   readonly slowBytesMax: number
@@ -135,7 +138,10 @@ export class CheckQueue {
     this.#timer ??= setInterval(() => this.#look(), LOOK_EVERY_MS)
   }
 
-  /** Refuses the newest body of the sender with most bodies in a lane, unless it is the sender of the new one. */
+  /**
+   * Makes room for a new body in a lane: refuses the newest body of the sender that has most bodies there. Returns false
+   * and refuses nothing if that sender would then have no more bodies than the sender of the new one.
+   */
   #makeRoom(lane: CheckLane, { waiter }: Waiting): boolean {
     const counts = new Map<object | undefined, number>()
     for (const { waiter } of this.#waiting[lane]) {

@@ -137,7 +137,7 @@ function skippedBy(warnings: readonly WarningView[], isInLog: boolean): EventFat
   }
   if (!isInLog) return null
   const because =
-    'The event has no name, no distinct_id, or a kind that is not stored, or it was deleted.'
+    'The event has no name or no distinct_id, is of a kind that is not stored, or was deleted.'
   return { fate: 'skipped', because }
 }
 

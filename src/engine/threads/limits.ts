@@ -19,28 +19,31 @@ export const CHECK_MS_MAX = 20_000
  */
 export const CHECK_WAIT_MS_MAX = 30_000
 /**
- * The number of bytes in a group of columns that a short read decodes. A page that needs a larger group is built by
- * the threads for long reads.
+ * The largest number of bytes in a group of columns that a short read decodes. A page that needs a larger group is
+ * built by the threads for long reads.
  */
 export const SHORT_GROUP_BYTES_MAX = 2 * 1024 * 1024
 /** The time for which the writer thread waits for the next append of a session. Then the session ends. */
 export const APPEND_SESSION_IDLE_MS_MAX = 20
-/** The number of chunks of memory in which a session finds blocks. A block in another chunk starts a new session. */
+/**
+ * The largest number of chunks of memory in which a session finds blocks. A block in another chunk starts a new
+ * session.
+ */
 export const APPEND_MEMORIES_MAX = 8
-/** The number of bytes in such a chunk. A block in a larger one is appended by a separate call. */
+/** The largest number of bytes in such a chunk. A block in a larger one is appended by a separate call. */
 export const APPEND_MEMORY_BYTES_MAX = 8 * 1024 * 1024
 /**
- * The number of tasks that may wait for a reader thread. A further one is answered 503.
+ * The largest number of tasks that may wait for a reader thread. A further one is answered 503.
  * @user Requests and answers
  */
 export const READS_WAITING_MAX = 256
-/** The number of characters of cells that one task reads, and of a table that is written at once. */
+/** The largest number of characters of cells that one task reads, and of a table that is written at once. */
 export const TABLE_LOOKED_AT_MAX = 2 * 1024 * 1024
 /** The approximate number of bytes of lines that one task writes. The last line may exceed it. */
 export const TABLE_PIECE_BYTES_MAX = 256 * 1024
 /**
- * The number of events that an export reads at once, all of one segment. A chunk may exceed its limit of bytes by
- * them.
+ * The largest number of events that an export reads at once, all of one segment. A chunk may exceed its limit of bytes
+ * by them.
  */
 export const EXPORT_ROWS_MAX = 1000
 /** The time of one task that writes lines or tables. The rest is left to the next task. */
@@ -56,11 +59,11 @@ export const TRANSACTION_MS_MAX = 5000
  */
 export const REPLACEMENT_MS_MAX = 10_000
 /**
- * The number of files that the process must still be able to open before it starts the first thread of a group. With
- * fewer, the request is answered 503.
+ * The smallest number of files that the process must still be able to open before it starts the first thread of a
+ * group. With fewer, the request is answered 503.
  */
 export const THREAD_FILES_MIN = 32
-/** The number of events from which on a query is divided among the analytics threads. */
+/** The smallest number of events from which on a query is divided among the analytics threads. */
 export const DIVIDED_EVENTS_MIN = 200_000
 /**
  * The same number for queries that do little work for each event, because dividing them costs more than reading the
@@ -75,22 +78,22 @@ export const DIVIDED_COUNTS_EVENTS_MIN = 20_000_000
  */
 export const REMEMBERED_BYTES_MAX = 16 * 1024 * 1024
 /**
- * The number of query shapes for which it is remembered whether they were divided. For another shape, one thread is
- * asked first.
+ * The largest number of query shapes for which it is remembered whether they were divided. For another shape, one
+ * thread is asked first.
  */
 export const QUERY_SHAPES_MAX = 1000
 /**
- * The number of events that arrived since a query was answered, up to which its cached result is updated. With more,
- * the query is computed again.
+ * The largest number of events that arrived since a query was answered, up to which its cached result is updated. With
+ * more, the query is computed again.
  */
 export const NEW_EVENTS_MAX = 200_000
-/** The number of queries whose results one thread caches. */
+/** The largest number of queries whose results one thread caches. */
 export const REMEMBERED_PARTS_MAX = 500
-/** The number of UTF-16 units in a query whose thread is remembered. A longer query may go to any thread. */
+/** The largest number of UTF-16 units in a query whose thread is remembered. A longer query may go to any thread. */
 export const REMEMBERED_QUERY_UNITS_MAX = 16_384
 /**
- * The number of queries that are refreshed as events arrive. Beyond it, those that were asked the longest time ago are
- * not refreshed.
+ * The largest number of queries that are refreshed as events arrive. Beyond it, those that were asked the longest time
+ * ago are not refreshed.
  */
 export const REFRESHED_QUERIES_MAX = 100
 /** The time since a query was asked for which it is refreshed. */
@@ -102,19 +105,21 @@ export const QUERY_REFRESH_SAVED_MS_MAX = 1000
  */
 export const REMEMBERED_PAGE_BYTES_MAX = 256 * 1024
 /**
- * The number of bytes of finished answers that are sent without a thread while nothing changes. Beyond it, the answers
- * that were not used for the longest time are evicted.
+ * The largest number of bytes of finished answers that are sent without a thread while nothing changes. Beyond it, the
+ * answers that were not used for the longest time are evicted.
  */
 export const KEPT_ANSWERS_BYTES_MAX = 8 * 1024 * 1024
-/** The number of bytes of one such answer. A larger one is built by a thread each time. */
+/** The largest number of bytes of one such answer. A larger one is built by a thread each time. */
 export const KEPT_ANSWER_BYTES_MAX = 256 * 1024
-/** The number of warnings in which those about one event are searched. A project keeps no more. */
+/** The largest number of warnings in which those about one event are searched. A project keeps no more. */
 export const FATE_WARNINGS_READ_MAX = 1000
-/** The number of dropped events in which samples are searched. Older ones are ignored. */
+/** The largest number of dropped events in which samples are searched. Older ones are ignored. */
 export const FATE_EVENTS_READ_MAX = 2000
-/** The number of newest dead letters in which those of a project are searched. Older ones are ignored. */
+/** The largest number of newest dead letters in which those of a project are searched. Older ones are ignored. */
 export const FATE_LETTERS_READ_MAX = 100
-/** The number of pages of 2 MiB for copies of blocks that an outbox keeps for reuse. Further pages are released. */
+/**
+ * The largest number of pages of 2 MiB for copies of blocks that an outbox keeps for reuse. Further pages are released.
+ */
 export const BLOCK_PAGES_KEPT_MAX = 4
 /** The approximate time that a thread must be idle before it releases the memory of its work. */
 export const IDLE_MEMORY_MS_MAX = 30_000
@@ -123,7 +128,7 @@ export const MEMORY_TOLD_MS_MAX = 1000
 /** The time between two checks of the memory of a query. */
 export const MEMORY_LOOK_MS_MAX = 5
 /**
- * The number of pieces into which one part of a query is divided if memory is short. A query that needs more is
+ * The largest number of pieces into which one part of a query is divided if memory is short. A query that needs more is
  * answered 400 `query_too_large`.
  * @user Queries
  */

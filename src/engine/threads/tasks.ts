@@ -166,7 +166,10 @@ export interface AppendResult {
 /** A request to process log blocks for about `budgetMs`. */
 export interface ProcessTask {
   readonly budgetMs: number
-  /** Set if the front is busy: one commit of at least this many events, and hardly any merging after it. */
+  /**
+   * Set if the front is busy. The run then makes one commit of at least this many events, and merges hardly any
+   * segments after it.
+   */
   readonly stretchEvents?: number
   /**
    * The milliseconds until the lag is larger than yielding explains. The thread then gets the priority of the front.

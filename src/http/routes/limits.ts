@@ -1,37 +1,37 @@
 /** The limits of http/routes, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The number of steps of an action. More are answered 400 `invalid_input`.
+ * The largest number of steps of an action. More are answered 400 `invalid_input`.
  * @user Cohorts, actions and filters
  */
 export const STEPS_MAX = 100
 /**
- * The number of tags of an action. More are answered 400 `invalid_input`.
+ * The largest number of tags of an action. More are answered 400 `invalid_input`.
  * @user Cohorts, actions and filters
  */
 export const TAGS_MAX = 100
 /**
- * The number of persons that one request can add to a cohort. More are answered 400 `invalid_input`.
+ * The largest number of persons that one request can add to a cohort. More are answered 400 `invalid_input`.
  * @user Cohorts, actions and filters
  */
 export const MEMBERS_MAX = 100_000
 /**
- * The number of UTF-16 units in an event name or a condition of an erasure or a retention rule. A longer one is
+ * The largest number of UTF-16 units in an event name or a condition of an erasure or a retention rule. A longer one is
  * answered 400. Events cannot have longer values, so no name is cut off here.
  */
 export const TEXT_UNITS_MAX = 400
 /**
- * The number of retention rules for single event names in one project. More are answered 400 `invalid_input`.
+ * The largest number of retention rules for single event names in one project. More are answered 400 `invalid_input`.
  * @user Erasure and retention
  */
 export const NAMED_RULES_MAX = 100
 /**
- * The number of erasures of a project that can run at a time. A further one is answered 429.
+ * The largest number of erasures of a project that can run at a time. A further one is answered 429.
  * @user Erasure and retention
  */
 export const ERASURES_RUNNING_MAX = 100
 /**
- * The number of filters in `properties` of one request for events. More are answered 400 `invalid_input`.
+ * The largest number of filters in `properties` of one request for events. More are answered 400 `invalid_input`.
  * @user Cohorts, actions and filters
  */
 export const FILTERS_MAX = 100
@@ -42,80 +42,88 @@ export const FILTERS_MAX = 100
  */
 export const PAGE_FLAG_UNITS_MAX = 256 * 1024
 /**
- * The number of entries on a page of the activity of flags, because an entry may contain two whole flags. A larger
- * `limit` is treated as this one.
+ * The largest number of entries on a page of the activity of flags, because an entry may contain two whole flags. A
+ * larger `limit` is treated as this one.
  * @user Flags
  */
 export const PAGE_FLAG_CHANGES_MAX = 100
 /** The highest number of a page. A higher number is treated as this one. */
 export const PAGES_MAX = 1_000_000_000
 /**
- * The number of entries on a page of the activity of persons. A larger `limit` is treated as this one.
+ * The largest number of entries on a page of the activity of persons. A larger `limit` is treated as this one.
  * @user Persons and groups
  */
 export const PAGE_ACTIVITY_MAX = 1000
 /**
- * The number of series in `events` of one request for the properties timeline of a person. More are answered 400
- * `invalid_input`.
+ * The largest number of series in `events` of one request for the properties timeline of a person. More are answered
+ * 400 `invalid_input`.
  * @user Persons and groups
  */
 export const SERIES_MAX = 100
 /**
- * The number of persons that one request can merge into another person. More are answered 400 `invalid_input`.
+ * The largest number of persons that one request can merge into another person. More are answered 400 `invalid_input`.
  * @user Persons and groups
  */
 export const MERGED_PERSONS_MAX = 1000
 /**
- * The number of persons that one request can delete. More are answered 400 `invalid_input`.
+ * The largest number of persons that one request can delete. More are answered 400 `invalid_input`.
  * @user Persons and groups
  */
 export const DELETED_PERSONS_MAX = 1000
-/** The number of persons of one request that are deleted at a time, because other changes wait meanwhile. */
+/** The largest number of persons of one request that are deleted at a time, because other changes wait meanwhile. */
 export const DELETED_PERSONS_AT_ONCE_MAX = 100
-/** The number of bytes on their way to the disk from which on large bodies wait. Small bodies share the next flush. */
+/**
+ * The largest number of bytes on their way to the disk from which on large bodies wait. Small bodies share the next
+ * flush.
+ */
 export const CAPTURE_WAITING_BYTES_MAX = 64 * 1024 * 1024
-/** The number of UTF-8 bytes from which on the `distinct_id` of a flag request is cut off after 200 code points. */
+/**
+ * The largest number of UTF-8 bytes from which on the `distinct_id` of a flag request is cut off after 200 code points.
+ */
 export const DISTINCT_ID_BYTES_MAX = 200
 /**
- * The number of entries in the lists of flag keys and of evaluation contexts of a flag request. Further entries are
- * ignored.
+ * The largest number of entries in the lists of flag keys and of evaluation contexts of a flag request. Further entries
+ * are ignored.
  */
 export const FLAG_LIST_ENTRIES_MAX = 10_000
-/** The number of query strings of flag requests whose parsed heads are cached. Beyond it, the cache is cleared. */
+/**
+ * The largest number of query strings of flag requests whose parsed heads are cached. Beyond it, the cache is cleared.
+ */
 export const FLAG_HEADS_KNOWN_MAX = 200
-/** The number of cached heads for one query string. Further ones are parsed each time. */
+/** The largest number of cached heads for one query string. Further ones are parsed each time. */
 export const FLAG_HEADS_OF_QUERY_MAX = 16
-/** The number of UTF-16 units of a cached head or query string. Longer ones are parsed each time. */
+/** The largest number of UTF-16 units of a cached head or query string. Longer ones are parsed each time. */
 export const FLAG_KNOWN_UNITS_MAX = 200
-/** The number of bytes in one file of the SDK. A larger file is not served. */
+/** The largest number of bytes in one file of the SDK. A larger file is not served. */
 export const SDK_FILE_BYTES_MAX = 2 * 1024 * 1024
 /**
- * The number of files of the SDK that are served. Further files are not served, because all of them may be in memory,
- * each in three encodings.
+ * The largest number of files of the SDK that are served. Further files are not served, because all of them may be in
+ * memory, each in three encodings.
  */
 export const SDK_FILES_MAX = 64
 /**
- * The number of UTF-16 units in the name of a cohort or an action. A longer name is answered 400 `max_length`.
+ * The largest number of UTF-16 units in the name of a cohort or an action. A longer name is answered 400 `max_length`.
  * @user Cohorts, actions and filters
  */
 export const NAME_UNITS_MAX = 400
 /**
- * The number of UTF-16 units in the description of a cohort or an action. A longer description is answered 400.
+ * The largest number of UTF-16 units in the description of a cohort or an action. A longer description is answered 400.
  * @user Cohorts, actions and filters
  */
 export const DESCRIPTION_UNITS_MAX = 1000
 /**
- * The number of UTF-16 units in a tag of an action. A longer tag is answered 400.
+ * The largest number of UTF-16 units in a tag of an action. A longer tag is answered 400.
  * @user Cohorts, actions and filters
  */
 export const TAG_UNITS_MAX = 255
 /**
- * The number of UTF-16 units in a text of a step of an action, such as a selector. A longer text is answered 400.
+ * The largest number of UTF-16 units in a text of a step of an action, such as a selector. A longer text is answered
+ * 400.
  * @user Cohorts, actions and filters
  */
 export const STEP_TEXT_UNITS_MAX = 1000
 /**
- * The number of days for which a retention rule can keep events. A higher number is answered 400.
+ * The largest number of days for which a retention rule can keep events. A higher number is answered 400.
  * @user Erasure and retention
  */
 export const RETENTION_DAYS_MAX = 36_500
@@ -126,51 +134,51 @@ export const RETENTION_DAYS_MAX = 36_500
  */
 export const DASHBOARD_RESULTS_MS_MAX = 20_000
 /**
- * The number of bytes of the results of a dashboard. Beyond it, the remaining insights come with an error instead of a
- * result.
+ * The largest number of bytes of the results of a dashboard. Beyond it, the remaining insights come with an error
+ * instead of a result.
  * @user Insights, dashboards and annotations
  */
 export const DASHBOARD_RESULTS_BYTES_MAX = 8 * 1024 * 1024
 /**
- * The number of results that shared pages cache. Beyond it, the result that was not used for the longest time is
- * evicted.
+ * The largest number of results that shared pages cache. Beyond it, the result that was not used for the longest time
+ * is evicted.
  */
 export const SHARED_RESULTS_MAX = 1000
 /**
- * The number of bytes of all these results. Beyond it, the results that were not used for the longest time are
+ * The largest number of bytes of all these results. Beyond it, the results that were not used for the longest time are
  * evicted.
  */
 export const SHARED_RESULTS_BYTES_MAX = 32 * 1024 * 1024
 /** The time for which such a result is cached. Then it is computed again. */
 export const SHARED_RESULT_AGE_MS_MAX = 30_000
 /**
- * The number of event names that one live stream can show. More are answered 400 `invalid_input`.
+ * The largest number of event names that one live stream can show. More are answered 400 `invalid_input`.
  * @user Console and live events
  */
 export const STREAM_NAMES_MAX = 100
 /**
- * The number of live streams of one console session in a project, such as one for each tab. A further one ends the
- * oldest.
+ * The largest number of live streams of one console session in a project, such as one for each tab. A further one ends
+ * the oldest.
  * @user Console and live events
  */
 export const LIVE_STREAMS_OF_SESSION_MAX = 5
-/** The number of characters of the user agent that a console session keeps. The rest is cut off. */
+/** The largest number of characters of the user agent that a console session keeps. The rest is cut off. */
 export const USER_AGENT_CHARACTERS_MAX = 300
 /**
- * The number of characters in the code of a login link or an invitation. A longer code is answered 400
+ * The largest number of characters in the code of a login link or an invitation. A longer code is answered 400
  * `invalid_input`.
  * @user Console and live events
  */
 export const LOGIN_CODE_CHARACTERS_MAX = 64
 /**
- * The number of events in one answer of `GET /_dev/events`, and the highest `count`. The answer ends there, with
- * `has_more`.
+ * The largest number of events in one answer of `GET /_dev/events`, and the highest `count`. The answer ends there,
+ * with `has_more`.
  * @user Events
  */
 export const DEVELOPMENT_EVENTS_MAX = 10_000
 /**
- * The number of bytes of events in one answer of `GET /_dev/events`, unless it has a single event. The answer ends
- * there, with `has_more`.
+ * The largest number of bytes of events in one answer of `GET /_dev/events`, unless it has a single event. The answer
+ * ends there, with `has_more`.
  * @user Events
  */
 export const DEVELOPMENT_ANSWER_BYTES_MAX = 16 * 1024 * 1024
@@ -180,7 +188,8 @@ export const DEVELOPMENT_ANSWER_BYTES_MAX = 16 * 1024 * 1024
  */
 export const DEVELOPMENT_WAIT_MS_MAX = 60_000
 /**
- * The number of requests to `GET /_dev/events` that can wait at a time. A further one is answered 429 `throttled`.
+ * The largest number of requests to `GET /_dev/events` that can wait at a time. A further one is answered 429
+ * `throttled`.
  * @user Events
  */
 export const DEVELOPMENT_WAITS_MAX = 200

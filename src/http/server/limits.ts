@@ -1,26 +1,27 @@
 /** The limits of http/server, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** The number of characters of the ID of an object that an audit entry keeps. The rest is cut off. */
+/** The largest number of characters of the ID of an object that an audit entry keeps. The rest is cut off. */
 export const AUDIT_OBJECT_CHARACTERS_MAX = 200
 /**
- * The number of bytes of an answer in which the audit log searches for the ID of a created object. Larger answers are
- * not searched.
+ * The largest number of bytes of an answer in which the audit log searches for the ID of a created object. Larger
+ * answers are not searched.
  */
 export const AUDIT_ANSWER_BYTES_MAX = 64 * 1024
-/** The number of bytes that uWebSockets.js reads at a time. A larger body never arrives in one chunk. */
+/** The largest number of bytes that uWebSockets.js reads at a time. A larger body never arrives in one chunk. */
 export const BODY_READ_BYTES_MAX = 512 * 1024
-/** The number of buffers for bodies that are kept for reuse. Further ones are released. */
+/** The largest number of buffers for bodies that are kept for reuse. Further ones are released. */
 export const BODY_SPARES_MAX = 64
 /**
- * The number of bytes that a client may still send after its request was refused. If more are left, or if their number
- * is unknown, the connection is closed at once.
+ * The largest number of bytes that a client may still send after its request was refused. If more are left, or if their
+ * number is unknown, the connection is closed at once.
  * @user Requests and answers
  */
 export const BODY_DRAIN_BYTES_MAX = 64 * 1024 * 1024
 /** The time between two checks for uploads that are too slow. */
 export const BODY_SWEEP_MS_MAX = 1000
 /**
- * The number of header lines of a request. A request with more is answered 431. uWebSockets.js has the same limit.
+ * The largest number of header lines of a request. A request with more is answered 431. uWebSockets.js has the same
+ * limit.
  * @user Requests and answers
  */
 export const HEADER_LINES_MAX = 98
@@ -31,13 +32,13 @@ export const HEADER_LINES_MAX = 98
  */
 export const CONNECTION_IDLE_MS_MAX = 10_000
 /**
- * The number of bytes of a body that count as no progress if they are all that arrived within
+ * The largest number of bytes of a body that count as no progress if they are all that arrived within
  * `CONNECTION_IDLE_MS_MAX`. uWebSockets.js has the same limit.
  */
 export const BODY_STANDSTILL_BYTES_MAX = 160 * 1024
 /**
- * The number of bytes of answers that may wait on one connection of node:http for its reader. Beyond it, the next
- * request closes the connection.
+ * The largest number of bytes of answers that may wait on one connection of node:http for its reader. Beyond it, the
+ * next request closes the connection.
  */
 export const PIPELINED_ANSWERS_BYTES_MAX = 32 * 1024 * 1024
 /** The time between two checks of the connections of node:http. */
@@ -48,45 +49,46 @@ export const CONNECTION_LOOK_MS_MAX = 1000
  */
 export const CONNECTION_LINGER_MS_MAX = 2000
 /**
- * The number of trusted proxies in a row. Beyond it, the address that the last of them saw is taken as the address of
- * the client.
+ * The largest number of trusted proxies in a row. Beyond it, the address that the last of them saw is taken as the
+ * address of the client.
  */
 export const PROXY_HOPS_MAX = 16
 /**
- * The number of characters at the end of `X-Forwarded-For` that are read. The beginning of a longer header is ignored.
+ * The largest number of characters at the end of `X-Forwarded-For` that are read. The beginning of a longer header is
+ * ignored.
  */
 export const FORWARDED_CHARACTERS_MAX = 2048
-/** The number of `X-Forwarded-For` headers whose address is cached. Beyond it, the cache is cleared. */
+/** The largest number of `X-Forwarded-For` headers whose address is cached. Beyond it, the cache is cleared. */
 export const FORWARDED_KNOWN_MAX = 4096
-/** The number of characters in such a header. A longer header is read each time. */
+/** The largest number of characters in such a header. A longer header is read each time. */
 export const FORWARDED_KNOWN_CHARACTERS_MAX = 100
-/** The number of characters of a name from a request that an error shows. The rest is cut off. */
+/** The largest number of characters of a name from a request that an error shows. The rest is cut off. */
 export const NAME_SHOWN_CHARACTERS_MAX = 400
-/** The number of characters of an invalid value that an error shows. A longer value is left out. */
+/** The largest number of characters of an invalid value that an error shows. A longer value is left out. */
 export const SHOWN_CHARACTERS_MAX = 20
 /**
- * The number of rows on a page of persons, cohorts, actions or analytic rows, and in a table. A larger `limit` is
- * treated as this one.
+ * The largest number of rows on a page of persons, cohorts, actions or analytic rows, and in a table. A larger `limit`
+ * is treated as this one.
  * @user Requests and answers
  */
 export const PAGE_ROWS_MAX = 10_000
 /**
- * The number of addresses, and of projects, whose request rate is counted. Beyond it, those with the oldest requests
- * start again.
+ * The largest number of addresses, and of projects, whose request rate is counted. Beyond it, those with the oldest
+ * requests start again.
  */
 export const RATE_BUCKETS_MAX = 100_000
-/** The number of bytes of an answer that is sent in one call. Larger answers follow the pace of the reader. */
+/** The largest number of bytes of an answer that is sent in one call. Larger answers follow the pace of the reader. */
 export const ANSWER_DIRECT_BYTES_MAX = 64 * 1024
 /**
- * The number of UTF-16 units of a text that the main thread builds at a time. A longer text is built in chunks, and
- * other requests are served in between.
+ * The largest number of UTF-16 units of a text that the main thread builds at a time. A longer text is built in chunks,
+ * and other requests are served in between.
  */
 export const ANSWER_TEXT_UNITS_MAX = 256 * 1024
 /** The time between two checks of answers that wait for their readers. */
 export const ANSWER_LOOK_MS_MAX = 1000
 /**
- * The number of logins, and of invitation codes, from one address that may fail in a minute. A further one is answered
- * 429 with `Retry-After`.
+ * The largest number of logins, and of invitation codes, from one address that may fail in a minute. A further one is
+ * answered 429 with `Retry-After`.
  * @user Console and live events
  */
 export const LOGIN_FAILURES_PER_MINUTE_MAX = 5

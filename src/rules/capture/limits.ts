@@ -2,11 +2,11 @@
 import { DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX } from '../../base/limits.ts'
 
 /**
- * The number of characters in an entry of `X-Forwarded-For` that may be an address. A longer entry is not an address.
- * An IPv6 address with a zone is shorter.
+ * The largest number of characters in an entry of `X-Forwarded-For` that may be an address. A longer entry is not an
+ * address. An IPv6 address with a zone is shorter.
  */
 export const ADDRESS_CHARACTERS_MAX = 100
-/** The number of characters of `X-Forwarded-For` in which an address is searched. The rest is ignored. */
+/** The largest number of characters of `X-Forwarded-For` in which an address is searched. The rest is ignored. */
 export const FORWARDED_FOR_CHARACTERS_MAX = 1000
 /**
  * The time that a cookieless event may arrive after the end of its day and still count for the visitor of that day. A
@@ -14,56 +14,59 @@ export const FORWARDED_FOR_CHARACTERS_MAX = 1000
  * @user Events
  */
 export const COOKIELESS_LATE_MS_MAX = 72 * 3_600_000
-/** The number of UTF-16 units of `$cookieless_extra`, which distinguishes cookieless visitors. The rest is ignored. */
+/**
+ * The largest number of UTF-16 units of `$cookieless_extra`, which distinguishes cookieless visitors. The rest is
+ * ignored.
+ */
 export const COOKIELESS_EXTRA_UNITS_MAX = 100
 /**
- * The number of time zones whose formatters are cached, because clients send their names. Beyond it, the cache is
- * cleared.
+ * The largest number of time zones whose formatters are cached, because clients send their names. Beyond it, the cache
+ * is cleared.
  */
 export const COOKIELESS_ZONES_MAX = 200
-/** The number of UTF-16 units in the name of a time zone. A longer name is not a time zone. */
+/** The largest number of UTF-16 units in the name of a time zone. A longer name is not a time zone. */
 export const COOKIELESS_ZONE_UNITS_MAX = 64
 /**
- * The number of UTF-16 units of the text of a clicked element. The rest is cut off.
+ * The largest number of UTF-16 units of the text of a clicked element. The rest is cut off.
  * @user Events
  */
 export const ELEMENT_TEXT_UNITS_MAX = 400
 /**
- * The number of UTF-16 units of the `href` of a clicked element. The rest is cut off.
+ * The largest number of UTF-16 units of the `href` of a clicked element. The rest is cut off.
  * @user Events
  */
 export const ELEMENT_HREF_UNITS_MAX = 2048
 /**
- * The number of UTF-16 units of JSON after which the text of a name or ID is complete. It is above every limit of
- * names and IDs: a code point has at most two units.
+ * The largest number of UTF-16 units of JSON after which the text of a name or ID is complete. It is above every limit
+ * of names and IDs: a code point has at most two units.
  */
 export const FIELD_JSON_UNITS_MAX = 2 * Math.max(DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX) + 1
 /** The number of rows of a column that the kernel fills at once. A longer column is filled value by value. */
 export const COLUMN_BLOCK_ROWS = 8192
 /**
- * The number of bytes of an event that the kernel reads. A larger event is always parsed, because its content hardly
- * repeats.
+ * The largest number of bytes of an event that the kernel reads. A larger event is always parsed, because its content
+ * hardly repeats.
  */
 export const KERNEL_EVENT_BYTES_MAX = 256 * 1024
 /**
- * The number of events without a key in which a key is searched before the body waits in the queue for bodies whose
- * key is proved.
+ * The largest number of events without a key in which a key is searched before the body waits in the queue for bodies
+ * whose key is proved.
  */
 export const KEY_PROOF_EVENTS_MAX = 1000
 /**
- * The number of UTF-16 units of a text in an ingestion warning. The rest is cut off.
+ * The largest number of UTF-16 units of a text in an ingestion warning. The rest is cut off.
  * @user Events
  */
 export const WARNING_UNITS_MAX = 1000
-/** The number of UTF-16 units of an invalid time that a warning shows. The rest is cut off. */
+/** The largest number of UTF-16 units of an invalid time that a warning shows. The rest is cut off. */
 export const TIME_SHOWN_UNITS_MAX = 100
-/** The number of characters in a timestamp that is not in ISO 8601. A longer one is not a valid timestamp. */
+/** The largest number of characters in a timestamp that is not in ISO 8601. A longer one is not a valid timestamp. */
 export const TIME_CHARACTERS_MAX = 120
-/** The number of `class` texts of elements whose result a thread caches. Beyond it, the cache is cleared. */
+/** The largest number of `class` texts of elements whose result a thread caches. Beyond it, the cache is cleared. */
 export const CLASSES_KEPT_MAX = 1000
-/** The number of UTF-16 units in such a text. A longer text is parsed each time. */
+/** The largest number of UTF-16 units in such a text. A longer text is parsed each time. */
 export const CLASSES_KEPT_UNITS_MAX = 300
-/** The number of UTF-16 units of a value that the reason for skipping a line shows. The rest is cut off. */
+/** The largest number of UTF-16 units of a value that the reason for skipping a line shows. The rest is cut off. */
 export const IMPORT_VALUE_SHOWN_UNITS_MAX = 100
-/** The number of UTF-16 units in the header `PostHog-Sdk-Info`. A longer header is ignored. */
+/** The largest number of UTF-16 units in the header `PostHog-Sdk-Info`. A longer header is ignored. */
 export const SDK_INFO_UNITS_MAX = 200

@@ -1,10 +1,10 @@
 /** The limits of rules/enrichment, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** The number of UTF-16 units of a user agent that are read. The rest is ignored. */
+/** The largest number of UTF-16 units of a user agent that are read. The rest is ignored. */
 export const AGENT_UNITS_MAX = 1024
 
-/** The number of UTF-16 units in a text of a GeoIP database. A longer text is left out. */
+/** The largest number of UTF-16 units in a text of a GeoIP database. A longer text is left out. */
 export const PLACE_TEXT_UNITS_MAX = 256
 
-/** The number of subdivisions of a country that an event gets, the largest first. Further ones are left out. */
+/** The largest number of subdivisions of a country that an event gets, the largest first. Further ones are left out. */
 export const PLACE_SUBDIVISIONS_MAX = 4

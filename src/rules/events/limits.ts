@@ -1,16 +1,18 @@
 /** The limits of rules/events, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** The number of values of an event property that are suggested. Less frequent values are left out. */
+/** The largest number of values of an event property that are suggested. Less frequent values are left out. */
 export const OFFERED_VALUES_MAX = 50
-/** The number of UTF-16 units in a suggested value. Longer values are left out. */
+/** The largest number of UTF-16 units in a suggested value. Longer values are left out. */
 export const OFFERED_UNITS_MAX = 500
-/** The number of different values that are counted for suggestions. Values that are found later are left out. */
+/**
+ * The largest number of different values that are counted for suggestions. Values that are found later are left out.
+ */
 export const VALUES_COUNTED_MAX = 100_000
-/** The number of custom event names that are suggested as values. Less frequent names are left out. */
+/** The largest number of custom event names that are suggested as values. Less frequent names are left out. */
 export const OFFERED_EVENTS_MAX = 1000
-/** The number of samples for each reason why events were not stored. The newest ones are kept. */
+/** The largest number of samples for each reason why events were not stored. The newest ones are kept. */
 export const FATE_SAMPLES_MAX = 10
-/** The number of UTF-16 units of a refused body that a sample keeps. The rest is cut off. */
+/** The largest number of UTF-16 units of a refused body that a sample keeps. The rest is cut off. */
 export const FATE_BODY_UNITS_MAX = 1024
-/** The number of bytes of the content of a dead letter that a list shows. The rest is cut off. */
+/** The largest number of bytes of the content of a dead letter that a list shows. The rest is cut off. */
 export const LETTER_BODY_BYTES_MAX = 4096

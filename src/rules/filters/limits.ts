@@ -1,53 +1,53 @@
 /** The limits of rules/filters, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The number of elements in the chain of a clicked element that filters read, from the clicked one outwards. Further
- * elements are ignored.
+ * The largest number of elements in the chain of a clicked element that filters read, from the clicked one outwards.
+ * Further elements are ignored.
  */
 export const ELEMENTS_MAX = 200
 /**
- * The number of UTF-16 units in a CSS selector. A longer selector matches nothing.
+ * The largest number of UTF-16 units in a CSS selector. A longer selector matches nothing.
  * @user Cohorts, actions and filters
  */
 export const SELECTOR_UNITS_MAX = 1000
 /**
- * The number of regular expressions in one flag, cohort or action. More are answered 400 `invalid_input`.
+ * The largest number of regular expressions in one flag, cohort or action. More are answered 400 `invalid_input`.
  * @user Cohorts, actions and filters
  */
 export const PATTERNS_MAX = 200
 /**
- * The number of UTF-16 units of all these regular expressions together. More are answered 400 `invalid_input`.
+ * The largest number of UTF-16 units of all these regular expressions together. More are answered 400 `invalid_input`.
  * @user Cohorts, actions and filters
  */
 export const PATTERN_UNITS_SUM_MAX = 5000
-/** The number of UTF-16 units of an unknown operator that an error quotes. The rest is cut off. */
+/** The largest number of UTF-16 units of an unknown operator that an error quotes. The rest is cut off. */
 export const QUOTED_UNITS_MAX = 40
 /**
- * The number of filters in one filter tree of a list, cohort or analytic request. More are answered 400
+ * The largest number of filters in one filter tree of a list, cohort or analytic request. More are answered 400
  * `invalid_input`.
  * @user Cohorts, actions and filters
  */
 export const TREE_FILTERS_MAX = 100
 /**
- * The number of filter groups that may be nested in a list of persons or an analytic request. A deeper tree is
+ * The largest number of filter groups that may be nested in a list of persons or an analytic request. A deeper tree is
  * answered 400 `invalid_input`.
  * @user Cohorts, actions and filters
  */
 export const TREE_LIST_DEPTH_MAX = 5
 /**
- * The number of filter groups that may be nested in a cohort. A deeper tree is answered 400 `invalid_input`.
+ * The largest number of filter groups that may be nested in a cohort. A deeper tree is answered 400 `invalid_input`.
  * @user Cohorts, actions and filters
  */
 export const TREE_COHORT_DEPTH_MAX = 2
 /**
- * The number of cohorts that may refer to each other in a row. A cohort beyond that has no members.
+ * The largest number of cohorts that may refer to each other in a row. A cohort beyond that has no members.
  * @user Cohorts, actions and filters
  */
 export const PERSON_COHORT_DEPTH_MAX = 10
 /**
- * The number of nested containers whose keys are sorted when values are compared. The keys of deeper containers keep
- * their order.
+ * The largest number of nested containers whose keys are sorted when values are compared. The keys of deeper containers
+ * keep their order.
  */
 export const SORTED_DEPTH_MAX = 128
-/** The number of UTF-16 units in a version that a filter compares. A longer text is not a version. */
+/** The largest number of UTF-16 units in a version that a filter compares. A longer text is not a version. */
 export const VERSION_UNITS_MAX = 256

@@ -1,28 +1,28 @@
 /** The limits of rules/queries, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The number of series in one query. More are answered 400 `invalid_query`.
+ * The largest number of series in one query. More are answered 400 `invalid_query`.
  * @user Queries
  */
 export const QUERY_SERIES_MAX = 26
 /**
- * The number of filters in one filter tree of a query. More are answered 400 `invalid_query`.
+ * The largest number of filters in one filter tree of a query. More are answered 400 `invalid_query`.
  * @user Queries
  */
 export const QUERY_FILTERS_MAX = 100
 /**
- * The number of texts and patterns in the lists of all filters of one tree that search for a part of a text. More are
- * answered 400 `invalid_query`.
+ * The largest number of texts and patterns in the lists of all filters of one tree that search for a part of a text.
+ * More are answered 400 `invalid_query`.
  * @user Queries
  */
 export const QUERY_PATTERNS_MAX = 1000
 /**
- * The number of filter groups that may be nested in a query. A deeper tree is answered 400 `invalid_query`.
+ * The largest number of filter groups that may be nested in a query. A deeper tree is answered 400 `invalid_query`.
  * @user Queries
  */
 export const QUERY_FILTER_DEPTH_MAX = 10
 /**
- * The number of breakdowns in one query. More are answered 400 `invalid_query`.
+ * The largest number of breakdowns in one query. More are answered 400 `invalid_query`.
  * @user Queries
  */
 export const QUERY_BREAKDOWNS_MAX = 3
@@ -34,50 +34,50 @@ export const QUERY_BREAKDOWN_VALUES = 25
  */
 export const QUERY_BREAKDOWN_VALUES_MAX = 1000
 /**
- * The number of cohorts in one breakdown. More are answered 400 `invalid_query`.
+ * The largest number of cohorts in one breakdown. More are answered 400 `invalid_query`.
  * @user Queries
  */
 export const QUERY_COHORTS_MAX = 25
 /**
- * The number of bins in a breakdown by a number. More are answered 400 `invalid_query`.
+ * The largest number of bins in a breakdown by a number. More are answered 400 `invalid_query`.
  * @user Queries
  */
 export const QUERY_BINS_MAX = 100
 /**
- * The number of points in one series of a chart, such as the days since 1970 or the minutes of 17 days. It is far
- * above the number of columns of a screen. More are answered 400 `query_too_large`.
+ * The largest number of points in one series of a chart, such as the days since 1970 or the minutes of 17 days. It is
+ * far above the number of columns of a screen. More are answered 400 `query_too_large`.
  * @user Queries
  */
 export const CHART_SERIES_POINTS_MAX = 25_000
 /**
- * The number of points in all series of a chart, with one series for each value of a breakdown, such as the hours of a
- * year for 25 values. More are answered 400 `query_too_large`.
+ * The largest number of points in all series of a chart, with one series for each value of a breakdown, such as the
+ * hours of a year for 25 values. More are answered 400 `query_too_large`.
  * @user Queries
  */
 export const CHART_POINTS_MAX = 250_000
 /**
- * The number of bytes in the answer to one query. A larger answer becomes 400 `query_too_large`.
+ * The largest number of bytes in the answer to one query. A larger answer becomes 400 `query_too_large`.
  * @user Queries
  */
 export const QUERY_ANSWER_BYTES_MAX = 64 * 1024 * 1024
 /**
- * The number of bytes in the result of an insight, alone, on a dashboard or on a shared page. For a larger result, the
- * error `query_too_large` is shown instead.
+ * The largest number of bytes in the result of an insight, alone, on a dashboard or on a shared page. For a larger
+ * result, the error `query_too_large` is shown instead.
  * @user Insights, dashboards and annotations
  */
 export const INSIGHT_RESULT_BYTES_MAX = 16 * 1024 * 1024
 /**
- * The number of characters in the URL that leads to the persons behind a number. A longer URL is left out of the
- * answer.
+ * The largest number of characters in the URL that leads to the persons behind a number. A longer URL is left out of
+ * the answer.
  */
 export const PERSONS_URL_UNITS_MAX = 32 * 1024
 /**
- * The number of rows on one page of a table of web analytics. A larger `limit` is treated as this one.
+ * The largest number of rows on one page of a table of web analytics. A larger `limit` is treated as this one.
  * @user Queries
  */
 export const WEB_ROWS_MAX = 50_000
 /**
- * The number of events in a timeline of sessions. The newest ones are shown.
+ * The largest number of events in a timeline of sessions. The newest ones are shown.
  * @user Queries
  */
 export const TIMELINE_EVENTS_MAX = 1000
@@ -89,17 +89,18 @@ export const QUERY_PAGE_ROWS = 100
  */
 export const QUERY_PAGE_ROWS_MAX = 50_000
 /**
- * The number of columns in one query (`select`). More are answered 400 `invalid_query`.
+ * The largest number of columns in one query (`select`). More are answered 400 `invalid_query`.
  * @user Queries
  */
 export const QUERY_COLUMNS_MAX = 100
 /**
- * The number of `coalesce` calls that may be nested in a column. A deeper column is answered 400 `invalid_query`.
+ * The largest number of `coalesce` calls that may be nested in a column. A deeper column is answered 400
+ * `invalid_query`.
  * @user Queries
  */
 export const QUERY_COLUMN_DEPTH_MAX = 5
 /**
- * The number of events that are read one by one to sort them. More are answered 400 `query_too_large`.
+ * The largest number of events that are read one by one to sort them. More are answered 400 `query_too_large`.
  * @user Queries
  */
 export const EVENT_ROWS_COMPARED_MAX = 50_000
@@ -111,69 +112,72 @@ export const RETENTION_COLUMNS = 8
  */
 export const RETENTION_COLUMNS_MAX = 100
 /**
- * The number of rows in a retention table, such as the hours of 22 years. More are answered 400 `invalid_query`.
+ * The largest number of rows in a retention table, such as the hours of 22 years. More are answered 400
+ * `invalid_query`.
  * @user Queries
  */
 export const RETENTION_ROWS_MAX = 200_000
 /**
- * The number of numbers in a retention table, for all values of a breakdown together. More are answered 400.
+ * The largest number of numbers in a retention table, for all values of a breakdown together. More are answered 400.
  * @user Queries
  */
 export const QUERY_CELLS_MAX = 4_000_000
 /**
- * The number of actors that are read and sorted for one answer. If there are more and no index has the order, the
- * answer is 400 `query_too_large`.
+ * The largest number of actors that are read and sorted for one answer. If there are more and no index has the order,
+ * the answer is 400 `query_too_large`.
  * @user Queries
  */
 export const ACTORS_SORTED_MAX = 100_000
 /** The number of values of a breakdown on a world map, whatever `breakdown_limit` the query has. */
 export const QUERY_MAP_VALUES = 250
 /**
- * The number of values that smoothing averages (`smoothingIntervals`). A larger number is answered 400
+ * The largest number of values that smoothing averages (`smoothingIntervals`). A larger number is answered 400
  * `invalid_query`.
  * @user Queries
  */
 export const QUERY_SMOOTHING_MAX = 100
 /**
- * The number of formulas in one query. More are answered 400 `invalid_query`.
+ * The largest number of formulas in one query. More are answered 400 `invalid_query`.
  * @user Queries
  */
 export const QUERY_FORMULAS_MAX = 26
 /**
- * The number of UTF-16 units in a formula. A longer formula is answered 400 `invalid_query`.
+ * The largest number of UTF-16 units in a formula. A longer formula is answered 400 `invalid_query`.
  * @user Queries
  */
 export const QUERY_FORMULA_UNITS_MAX = 500
 /**
- * The number of different edges in one paths query. More are answered 400 `query_too_large`.
+ * The largest number of different edges in one paths query. More are answered 400 `query_too_large`.
  * @user Queries
  */
 export const PATH_EDGES_MAX = 2_000_000
-/** The number of time bins that a funnel can ask for. A larger number is treated as this one. */
+/** The largest number of time bins that a funnel can ask for. A larger number is treated as this one. */
 export const FUNNEL_BINS_MAX = 90
 /**
- * The number of time bins of a funnel that asks for no number. Their number is the cube root of the number of actors,
- * up to this limit.
+ * The largest number of time bins of a funnel that asks for no number. Their number is the cube root of the number of
+ * actors, up to this limit.
  */
 export const FUNNEL_OWN_BINS_MAX = 60
 /**
- * The number of bytes for the bits of distinct IDs by period that one part of a query keeps. With more, the query is
- * divided by persons, and its parts are not cached.
+ * The largest number of bytes for the bits of distinct IDs by period that one part of a query keeps. With more, the
+ * query is divided by persons, and its parts are not cached.
  */
 export const PERSON_BITS_BYTES_MAX = 24 * 1024 * 1024
 /**
- * The number of bytes for the state of every person in a funnel. With more, the events are gathered person by person,
- * which is slower.
+ * The largest number of bytes for the state of every person in a funnel. With more, the events are gathered person by
+ * person, which is slower.
  */
 export const FUNNEL_STREAM_BYTES_MAX = 128 * 1024 * 1024
-/** The number of these bytes that a thread keeps for its next funnel. More memory is allocated each time. */
+/** The largest number of these bytes that a thread keeps for its next funnel. More memory is allocated each time. */
 export const FUNNEL_SPARE_BYTES_MAX = 16 * 1024 * 1024
 /**
- * The number of counts, by bucket and breakdown value, that are kept at the same time. With more, the values are
- * counted one after the other, which is slower.
+ * The largest number of counts, by bucket and breakdown value, that are kept at the same time. With more, the values
+ * are counted one after the other, which is slower.
  */
 export const TREND_CELLS_MAX = 1_000_000
-/** The number of values of a session property that are suggested. Less frequent values are left out. */
+/** The largest number of values of a session property that are suggested. Less frequent values are left out. */
 export const SESSION_VALUES_MAX = 20
-/** The number of UTF-16 units in the text that describes the shape of a query (`shapeOf`). The rest is cut off. */
+/**
+ * The largest number of UTF-16 units in the text that describes the shape of a query (`shapeOf`). The rest is cut off.
+ */
 export const QUERY_SHAPE_UNITS_MAX = 300

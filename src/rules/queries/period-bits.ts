@@ -42,9 +42,9 @@ export function* actorStretches(
 }
 
 /**
- * Returns the bits of a range of actors. Those of period i begin at word `i * words`. Only events with one of the bits
- * of `mask` count. If `test` is null, one event suffices. Throws as `EventScanner.checkLimits`. The cost is linear in
- * the events and in the bits.
+ * Returns one bit for each period and actor of a range: 1 if the number of the actor's events in the period passes
+ * `test`, or is at least 1 if `test` is null. Only events with one of the bits of `mask` count. The bits of period i
+ * begin at word `i * words`. Throws as `EventScanner.checkLimits`. The cost is linear in the events and in the bits.
  */
 export function periodBits(
   { count, actors, timesMs, seriesMasks }: ActorEvents,

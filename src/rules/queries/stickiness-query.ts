@@ -7,7 +7,7 @@ import type { DistinctIdOwners } from '../analytics/event-columns.ts'
 import type { Periods } from '../analytics/periods.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 import { type ActorEvents, ActorKeys, ActorNumbers } from './actor-events.ts'
-import { checkPoints } from './answer.ts'
+import { checkPoints } from './answer-formats.ts'
 import { lengthCounts, ownerBits } from './owner-bits.ts'
 import { PacedLimits, type QueryLimits } from './paced-limits.ts'
 import {

@@ -1,6 +1,6 @@
 /** Writes the result of a query as HTML for a shared page. */
 import { escaped } from '../../base/html/html.ts'
-import { type Answered, type ResultTable, resultTable } from './result-table.ts'
+import { type Answered, type ResultTable, resultTable } from './shared-table.ts'
 
 /** Returns a table of the result, or a sentence if there is nothing to show. The cost is linear in the shown cells. */
 export function resultHtml(answered: Answered): string {

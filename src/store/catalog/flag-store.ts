@@ -182,7 +182,7 @@ export class FlagStore {
   }
 
   /**
-   * Returns activity of a project, or of one flag, without the newest `offset` entries. Returns null if there is no
+   * Returns the log of changes to the flags of a project, or to one flag, without the newest `offset` entries. Returns null if there is no
    * such flag. Throws `DamagedRecordError`.
    */
   activity(

@@ -1,86 +1,86 @@
 /** The limits of store/catalog, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The number of audit entries that are kept, about 30 MB. Beyond it, the oldest ones are removed.
+ * The largest number of audit entries that are kept, about 30 MB. Beyond it, the oldest ones are removed.
  * @user Projects, users and keys
  */
 export const AUDIT_ENTRIES_MAX = 100_000
 /**
- * The number of bytes of keys and values in one part of a complete catalogue, unless a single value is larger. The
- * rest goes into the next part.
+ * The largest number of bytes of keys and values in one part of a complete catalogue, unless a single value is larger.
+ * The rest goes into the next part.
  */
 export const CATALOGUE_PART_BYTES_MAX = 512 * 1024
-/** The number of flags that may change at once before the cached lists of flags are built again as a whole. */
+/** The largest number of flags that may change at once before the cached lists of flags are built again as a whole. */
 export const FLAG_CHANGES_READ_MAX = 128
 /**
- * The number of flags of one project, including deleted ones. A further one is answered 400 `invalid_input`. The key
- * of a deleted flag can be used again.
+ * The largest number of flags of one project, including deleted ones. A further one is answered 400 `invalid_input`.
+ * The key of a deleted flag can be used again.
  * @user Flags
  */
 export const FLAGS_MAX = 10_000
 /**
- * The number of UTF-16 units of JSON in the filters of all flags of a project, because they are in memory. More are
- * answered 400 `invalid_input`.
+ * The largest number of UTF-16 units of JSON in the filters of all flags of a project, because they are in memory. More
+ * are answered 400 `invalid_input`.
  * @user Flags
  */
 export const FLAG_FILTERS_UNITS_MAX = 32 * 1024 * 1024
 /**
- * The number of scopes of a key. More are answered 400 `invalid_input`.
+ * The largest number of scopes of a key. More are answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const KEY_SCOPES_MAX = 100
-/** The number of characters in the label of a key. A longer label is answered 400. */
+/** The largest number of characters in the label of a key. A longer label is answered 400. */
 export const KEY_LABEL_CHARACTERS_MAX = 200
 /**
- * The number of keys of each kind that are not revoked. A further one is answered 400 `invalid_input`.
+ * The largest number of keys of each kind that are not revoked. A further one is answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const KEYS_MAX = 10_000
-/** The number of revoked keys that stay visible. Beyond it, the oldest ones are removed. */
+/** The largest number of revoked keys that stay visible. Beyond it, the oldest ones are removed. */
 export const REVOKED_KEYS_MAX = 1000
 /**
- * The number of projects of the organization. A further one is answered 400 `invalid_input`.
+ * The largest number of projects of the organization. A further one is answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const PROJECTS_MAX = 10_000
 /**
- * The number of items in each list of a project: its test account filters, its path cleaning rules and its channel
- * rules. More are answered 400 `invalid_input`.
+ * The largest number of items in each list of a project: its test account filters, its path cleaning rules and its
+ * channel rules. More are answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const PROJECT_LIST_ITEMS_MAX = 100
 /**
- * The number of bytes of JSON in such a list. More are answered 400 `invalid_input`.
+ * The largest number of bytes of JSON in such a list. More are answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const PROJECT_LIST_BYTES_MAX = 64 * 1024
 /**
- * The number of deleted event definitions of a project. A further one is answered 400 `invalid_input`.
+ * The largest number of deleted event definitions of a project. A further one is answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const DELETED_DEFINITIONS_MAX = 10_000
 /**
- * The number of roles of the organization. A further one is answered 400 `invalid_input`.
+ * The largest number of roles of the organization. A further one is answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const ROLES_MAX = 500
 /**
- * The number of members of a role. A further one is answered 400 `invalid_input`.
+ * The largest number of members of a role. A further one is answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const ROLE_MEMBERS_MAX = 1000
 /**
- * The number of role access entries of all flags. A further one is answered 400 `invalid_input`.
+ * The largest number of role access entries of all flags. A further one is answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const ROLE_ACCESS_MAX = 10_000
 /**
- * The number of users, including inactive ones. A further one is answered 400 `invalid_input`.
+ * The largest number of users, including inactive ones. A further one is answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const USERS_MAX = 5000
 /**
- * The number of invitations that are not accepted yet. A further one is answered 400 `invalid_input`.
+ * The largest number of invitations that are not accepted yet. A further one is answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const INVITES_MAX = 1000
@@ -90,22 +90,23 @@ export const INVITES_MAX = 1000
  */
 export const INVITE_MS_MAX = 7 * 86_400_000
 /**
- * The number of characters in the email address of a user. A longer address is answered 400 `invalid_input`.
+ * The largest number of characters in the email address of a user. A longer address is answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const EMAIL_CHARACTERS_MAX = 254
 /**
- * The number of characters in the first name of a user. A longer name is answered 400 `max_length`.
+ * The largest number of characters in the first name of a user. A longer name is answered 400 `max_length`.
  * @user Projects, users and keys
  */
 export const FIRST_NAME_CHARACTERS_MAX = 150
 /**
- * The number of characters in the `distinct_id` of a user. A longer one is answered 400 `invalid_input`.
+ * The largest number of characters in the `distinct_id` of a user. A longer one is answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const USER_DISTINCT_ID_CHARACTERS_MAX = 200
 /**
- * The number of console sessions of one user. A further one ends the session that was not used for the longest time.
+ * The largest number of console sessions of one user. A further one ends the session that was not used for the longest
+ * time.
  * @user Console and live events
  */
 export const SESSIONS_OF_USER_MAX = 50
@@ -115,7 +116,7 @@ export const SESSIONS_OF_USER_MAX = 50
  */
 export const LOGIN_CODE_MS_MAX = 600_000
 /**
- * The number of login link codes that are not used yet. A further one makes the oldest invalid.
+ * The largest number of login link codes that are not used yet. A further one makes the oldest invalid.
  * @user Console and live events
  */
 export const LOGIN_CODES_MAX = 100

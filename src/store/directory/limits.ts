@@ -13,8 +13,8 @@ export const LOCK_COMMAND_WAIT_MS_MAX = 10_000
  */
 export const LOCK_SILENCE_MS_MAX = 500
 /**
- * The number of attempts to register as a user of an environment. Other processes that start at the same time are in
- * the way for a moment, a command until it ends, and a daemon for longer.
+ * The largest number of attempts to register as a user of an environment. Other processes that start at the same time
+ * are in the way for a moment, a command until it ends, and a daemon for longer.
  */
 export const LOCK_ATTEMPTS_MAX = 75
 /** The same number if a daemon runs on the data directory. */

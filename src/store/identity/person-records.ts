@@ -111,7 +111,7 @@ export const NO_GROUP_TYPE_FACTS: GroupTypeFacts = {
 export interface OwnerChanges {
   /** The number of changes so far. */
   readonly count: number
-  /** The chunks of all changes after this number are in `chunks`. */
+  /** The number of the last change that is not in `chunks`. All later changes are. */
   readonly since: number
   /** Pairs of distinct ID number / 256 and the number of the newest change there, in the order of the changes. */
   readonly chunks: readonly number[]

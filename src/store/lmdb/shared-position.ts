@@ -16,7 +16,7 @@ const STREAM = Buffer.from('stream')
 const PARTITION = Buffer.from('partition')
 const EDGE = 'edge '
 
-/** Stores the position. Call it only within a write transaction. */
+/** Stores the origin: the position in the shared log. Call it only within a write transaction. */
 export function storeOrigin(table: Table, origin: LogOrigin): void {
   const { incarnation, sequence, places, partition } = origin
   if (partition !== undefined) putJson(table, PARTITION, partition)

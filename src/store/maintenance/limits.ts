@@ -1,11 +1,11 @@
 /** The limits of store/maintenance, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** The number of bytes in a chunk of a backup. A chunk ends with the entry that reaches this size. */
+/** The largest number of bytes in a chunk of a backup. A chunk ends with the entry that reaches this size. */
 export const CHUNK_BYTES_MAX = 8 * 1024 * 1024
 /**
  * The time in which a page that is in memory is read. A slower read came from the disk, so the backup reads the
  * adjacent pages, too.
  */
 export const PAGE_CACHED_MS_MAX = 0.1
-/** The number of findings in one file after which `verify` does not check the rest of it. */
+/** The largest number of findings in one file after which `verify` does not check the rest of it. */
 export const VERIFY_FINDINGS_MAX = 20

@@ -5,7 +5,7 @@
  */
 import t from 'tap'
 import { SHARED_COLUMNS_MAX, SHARED_ROWS_MAX } from '../../../src/rules/saved/limits.ts'
-import { resultTable } from '../../../src/rules/saved/result-table.ts'
+import { resultTable } from '../../../src/rules/saved/shared-table.ts'
 
 const CASES: readonly (readonly [string, unknown, unknown, unknown])[] = [
   [

@@ -3,7 +3,7 @@
  * docs/ARCHITECTURE.md, "Queries".
  */
 import { RecentValues } from '../../../base/maps.ts'
-import { answerAt } from '../../../rules/queries/answer.ts'
+import { answerAt } from '../../../rules/queries/answer-formats.ts'
 import { KEPT_ANSWER_BYTES_MAX, KEPT_ANSWERS_BYTES_MAX } from '../limits.ts'
 import type { QueryOutcome, QueryTask } from './query-tasks.ts'
 

@@ -6,7 +6,7 @@ import { ALWAYS } from '../../../rules/analytics/date-range.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import { actionSteps } from '../../../rules/filters/actions.ts'
 import { isPersonUuid } from '../../../rules/persons/person-uuid.ts'
-import { type AnswerFormat, answerText } from '../../../rules/queries/answer.ts'
+import { type AnswerFormat, answerText } from '../../../rules/queries/answer-formats.ts'
 import { divisionOf, type PlannedQuery, planQuery } from '../../../rules/queries/kinds.ts'
 import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/queries/query-kind.ts'
 import { sessionValues } from '../../../rules/queries/web/session-values.ts'
@@ -22,7 +22,7 @@ import { foundInPart, type PartTools } from './query-parts.ts'
 import { wholePart } from './remembered-parts.ts'
 import { WorkingMemory } from './working-memory.ts'
 
-/** The number of events from which a query is divided, by the work that it does for each event. */
+/** The smallest number of events for which a query is divided among threads, by its work for each event. */
 const DIVIDED_FROM = {
   counts: DIVIDED_COUNTS_EVENTS_MIN,
   simple: DIVIDED_SIMPLE_EVENTS_MIN,

@@ -126,7 +126,10 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
           jsonOf('person_properties', 'properties'),
           'Properties that take precedence over the stored ones.',
         ),
-        group_properties: is.about(GROUP_PROPERTIES, 'The same for groups, by group type.'),
+        group_properties: is.about(
+          GROUP_PROPERTIES,
+          'Properties of groups that take precedence over the stored ones, by group type.',
+        ),
       },
     ),
     answers: { 200: done(EXPLANATION) },

@@ -95,7 +95,10 @@ export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
   name: 'Organization',
   sentence: 'The organization, its members, and their default access to feature flags.',
   segments: {
-    id: is.about(is.WHOLE, 'Number of the setting, which is 1.'),
+    id: is.about(
+      is.WHOLE,
+      'Number of the default access setting. There is only one, with the number 1.',
+    ),
     invite_id: is.about(is.UUID, 'UUID of an invitation.'),
   },
   routes: [

@@ -41,7 +41,7 @@ const GROUP_TYPE = is.namedObject('GroupType', {
   name_plural: is.nullable(is.TEXT),
   order: is.about(
     is.nullable(is.WHOLE),
-    'Lists sort by this number in ascending order, with null last.',
+    'Group types are listed in ascending order of this number, those with null last.',
   ),
 })
 const NAME = is.nullable(is.text(NAME_CHARACTERS_MAX))

@@ -236,7 +236,10 @@ const DECISION_REQUEST = is.named(
         is.JSON_OBJECT,
         'Properties that take precedence over the stored ones.',
       ),
-      group_properties: is.about(is.mapOf(is.JSON_OBJECT), 'The same for groups, by group type.'),
+      group_properties: is.about(
+        is.mapOf(is.JSON_OBJECT),
+        'Properties of groups that take precedence over the stored ones, by group type.',
+      ),
       $anon_distinct_id: is.about(is.TEXT_OR_NUMBER, 'The distinct_id of the user before login.'),
       $device_id: is.about(is.TEXT_OR_NUMBER, 'For flags that are evaluated by device.'),
       flag_keys_to_evaluate: is.about(is.list(is.TEXT), 'Evaluate only these flags.'),

@@ -5,7 +5,7 @@
 import { ServiceError } from '../../../base/errors.ts'
 import type { PageRequest } from '../../../base/pages.ts'
 import type { SharedRequest } from '../../../engine/threads/saved-tasks.ts'
-import type { AnswerFormat } from '../../../rules/queries/answer.ts'
+import type { AnswerFormat } from '../../../rules/queries/answer-formats.ts'
 import {
   SAVED_DESCRIPTION_CHARACTERS_MAX,
   SAVED_NAME_CHARACTERS_MAX,

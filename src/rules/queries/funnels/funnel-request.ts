@@ -1,5 +1,6 @@
 /**
- * Reads a `FunnelsQuery`: its steps, its exclusions, its breakdown, and the form of its result. Source:
+ * Reads a `FunnelsQuery`: its steps, its exclusions, its breakdown, and the form of its result. The exclusions of the
+ * persons routes are in rules/analytics/funnel/funnel-exclusions.ts. Source:
  * docs/compatibility/queries.md, "FunnelsQuery".
  */
 import { SERIES_MAX, type SeriesMatch } from '../../analytics/event-columns.ts'
@@ -34,7 +35,7 @@ export type ValueAttribution = 'first_touch' | 'last_touch' | 'all_events' | 'st
 
 /** Events that invalidate an attempt in a funnel between two steps. */
 export interface StepExclusion {
-  /** The bit of the excluded events in the masks of a scan. */
+  /** The position of the bit that a scan sets in the mask of each excluded event. */
   readonly bit: number
   /** The steps, counted from 0. Excluded events count from `fromStep` on, until `toStep` is reached. */
   readonly fromStep: number

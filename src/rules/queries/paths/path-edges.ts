@@ -91,7 +91,7 @@ export class EdgeTable {
     }
   }
 
-  /** Half of the slots at most are taken. */
+  /** Doubles the arrays. There are twice as many slots as edges, so at most half of the slots are taken. */
   #grow(): void {
     const length = this.#steps.length * 2
     this.#steps = longer(this.#steps, new Uint32Array(length))

@@ -12,7 +12,7 @@ import {
 } from '../../filters/filter-group.ts'
 import { NO_PERSON } from '../../filters/person-filter.ts'
 import { propertyText } from '../../filters/property-text.ts'
-import { answerTooLarge } from '../answer.ts'
+import { answerTooLarge } from '../answer-formats.ts'
 import {
   QUERY_ANSWER_BYTES_MAX,
   QUERY_COLUMNS_MAX,

@@ -1,6 +1,6 @@
 /** Reads a query of trends. Source: docs/compatibility/queries.md, "TrendsQuery". */
 import type { FilterGroup } from '../../filters/filter-group.ts'
-import { checkPoints } from '../answer.ts'
+import { checkPoints } from '../answer-formats.ts'
 import {
   QUERY_FORMULA_UNITS_MAX,
   QUERY_FORMULAS_MAX,

@@ -1,6 +1,6 @@
 /** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
 import { filtersOf, type PropertyFilter } from '../../filters/filter-group.ts'
-import { checkPoints } from '../answer.ts'
+import { checkPoints } from '../answer-formats.ts'
 import { ownerBits, ownerCounts } from '../owner-bits.ts'
 import {
   activeCounts,

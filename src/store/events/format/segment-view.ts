@@ -150,7 +150,7 @@ export class SegmentView {
     return this.#directory
   }
 
-  /** The facts about all names that the segment carries (segment-names.ts), or null. */
+  /** The stored facts about the names of events and properties (segment-names.ts). Null if the segment has none. */
   get facts(): Buffer | null {
     const { facts } = this.directory
     return facts[2] === 0 ? null : this.#guard(() => this.#slice(facts))

@@ -71,8 +71,8 @@ export function propertyPieces(wanted: WantedRows): PropertyPieces {
 }
 
 /**
- * Returns the chunks `"elements_chain":"...",` by wanted row: 0 or an empty chunk for rows without elements. Throws
- * `DamagedRecordError`.
+ * Writes the member `"elements_chain":"...",` of each wanted row, and returns where each begins. A row without elements
+ * has 0, or the start of an empty text. Throws `DamagedRecordError`.
  */
 export function elementPieces({ view, count, places, arena }: WantedRows): Uint32Array {
   const found = new Uint32Array(count)

@@ -1,6 +1,6 @@
 /**
- * Reads the events of a segment for copies elsewhere: the fixed columns as numbers, and each property as its JSON text,
- * written once for each distinct value of a segment. Nothing is parsed.
+ * Reads the events of a segment so that they can be copied to ClickHouse. The fixed columns are numbers. A property is
+ * its stored JSON text, which is not parsed, and equal values of a segment share one text.
  */
 import type { JsonBytes } from '../../../base/json-bytes.ts'
 import { getOrAdd } from '../../../base/maps.ts'

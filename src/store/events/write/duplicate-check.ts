@@ -1,6 +1,7 @@
 /**
- * Checks whether an event is already stored or waits for the next commit. The uuid index only returns candidates,
- * because different events can have the same fingerprint.
+ * Checks whether an event is already stored or waits for the next commit: whether one has the same uuid, name and
+ * distinct ID (`RowIdentity` in ../format/segment-view.ts). The uuid index only returns candidates, because different
+ * events can have the same fingerprint.
  */
 import type { SegmentTables } from '../format/segment-tables.ts'
 import type { RowIdentity, SegmentView } from '../format/segment-view.ts'

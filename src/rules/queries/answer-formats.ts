@@ -1,6 +1,6 @@
 /**
- * Writes the answer of a query: the members around its results, as JSON, as a table, or in the form that an insight
- * contains.
+ * Writes the answer of a query: the members around its results, as JSON, as a table (CSV or HTML), or in the form that
+ * an insight contains.
  * Source: docs/compatibility/queries.md, "Answers".
  */
 import { toCsv } from '../../base/csv.ts'

@@ -1,13 +1,13 @@
 /**
- * Reads columns that segments have given away from ClickHouse. If segments are read in order, columns are read ahead,
+ * Fetches columns from ClickHouse that segments have moved there. If segments are read in order, columns are read ahead,
  * four times as far with each read.
  */
 import type { ColumnSource, ColumnTexts, SegmentPlace } from '../ports/warehouse.ts'
 import { findColumnsIn } from '../store/events/read/segment-texts.ts'
 import { BlockingClient } from './blocking-client.ts'
+import { columnQuery } from './copy-schema.ts'
 import { AHEAD_BYTES_MAX, AHEAD_ROWS_MAX } from './limits.ts'
 import { RowReader } from './row-reader.ts'
-import { columnQuery } from './schema.ts'
 
 const AHEAD_FACTOR = 4
 

@@ -1,5 +1,6 @@
 /**
- * The outbox of an edge: accepted blocks are appended to its own log and published to the shared log at the same time.
+ * The outbox of every machine of a cluster: accepted blocks are appended to its own log and published to the shared log
+ * at the same time.
  * A request is answered when both are done. One message is sent at a time and contains all blocks that have arrived
  * meanwhile. So the order is that of acceptance, and a busy edge sends few large messages.
  *
@@ -24,7 +25,7 @@ import {
   REPLICATION_MS_MAX,
 } from './limits.ts'
 import type { OutboxIdentity } from './outbox-identity.ts'
-import type { Announcements, NodeReport, SharedStream, StreamPosition } from './shared-log.ts'
+import type { Announcements, NodeReport, SharedStream, StreamPosition } from './shared-stream.ts'
 
 const AGAIN_MS = 50
 /** The minimum time between two repeats of lost blocks, because repeated blocks may still be on their way. */
