@@ -188,7 +188,7 @@ t.test(
         '8: left out: it has more cells than the header',
         '9: left out: a quoted cell in it has no closing quote',
         '11: left out: it is not in UTF-8; convert the file',
-        '12: left out: the file ends within it',
+        '12: left out: the file ends in the middle of it',
       ],
     )
     t.match(err, /5 events sent, 5 left out/)

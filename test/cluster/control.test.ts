@@ -237,7 +237,7 @@ t.test('a body too large for a message is refused', { skip: areBrokersMissing },
   const node = new Node(t, folder, 'one', brokers.addresses, ['--body-limit', '32MiB'])
   await t.rejects(
     node.start(),
-    /max_payload of the brokers is 33554432/,
+    /`max_payload` of the brokers is 33554432/,
     'the start is refused and names the limit',
   )
 })

@@ -143,5 +143,5 @@ t.test('receipts wait for the one machine that has a warehouse', { skip }, async
   const other = ['--warehouse', clickhouse.address.replace(/events$/, 'others')]
   await copying.stop()
   const second = new Node(t, folder, 'copying', brokers.addresses, other)
-  await t.rejects(second.start(), /the cluster has the warehouse 127\.0\.0\.1:\d+\/events/)
+  await t.rejects(second.start(), /The cluster has the warehouse 127\.0\.0\.1:\d+\/events/)
 })

@@ -188,7 +188,7 @@ async function killThem(t: Test, machines: Machines, before: readonly Sender[]):
   await one.kill()
   await more(200)
   const refused = await ask(zero, 'GET', '/api/projects/2/persons/')
-  t.match(refused, { status: 503, text: /No machine that holds/ })
+  t.match(refused, { status: 503, text: /No replica of this project/ })
   t.equal(
     (await ask(zero, 'GET', '/api/projects/3/persons/')).status,
     200,

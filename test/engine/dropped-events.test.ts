@@ -386,7 +386,7 @@ t.test(
     const why = await runCommand('event', 'why', uuidText(1), ...where)
     t.match(why, { exitCode: 1, out: /unknown/ })
     const listed = await runCommand('event', 'dropped', ...where)
-    t.match(listed, { exitCode: 1, err: /start the daemon of this version once/ })
+    t.match(listed, { exitCode: 1, err: /Start the daemon of this version once/ })
     const log = new PersonLog(t, dataDir)
     log.send(1, [{ event: 'lost' }], Date.now())
     log.process()
