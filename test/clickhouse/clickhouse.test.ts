@@ -63,7 +63,7 @@ t.test('a refusal is reported in short form, and not retried', async (t) => {
   })
   const error = await failure(clickhouse.ask('SELECT 1'))
   t.ok(error.isRefusal)
-  t.match(error.message, /refuses: no such table x{200}/)
+  t.match(error.message, /refused the request: no such table x{200}/)
   t.ok(error.message.length < 400)
   t.equal(asked, 1)
 })
