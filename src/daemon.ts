@@ -17,7 +17,7 @@ import type { Settings } from './config/settings.ts'
 import type { HttpServerName } from './config/settings-table.ts'
 import { Admission } from './engine/front/admission.ts'
 import { DamageCount, DamageReports } from './engine/front/damage-reports.ts'
-import { DiskGuard } from './engine/front/disk-reserve.ts'
+import { DiskReserve } from './engine/front/disk-reserve.ts'
 import { FlagService } from './engine/front/flag-service.ts'
 import { FrontLoad } from './engine/front/front-load.ts'
 import { type CommitOptions, type Commits, GroupCommit } from './engine/front/group-commit.ts'
@@ -177,7 +177,7 @@ class RunningDaemon implements Daemon {
   readonly #metrics: ServiceMetrics
   readonly #lag: EventLoopLag
   readonly #load = new FrontLoad()
-  readonly #disk: DiskGuard
+  readonly #disk: DiskReserve
   readonly #directory: ProjectDirectory
   readonly #pool: WorkerPool
   readonly #queries: Queries
@@ -214,7 +214,7 @@ class RunningDaemon implements Daemon {
     this.#metrics = new ServiceMetrics({ version: VERSION, clock })
     this.#lag = new EventLoopLag(this.#metrics.eventLoopLagSeconds, clock)
     const diskRoom = new DiskRoom()
-    this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes, diskRoom)
+    this.#disk = new DiskReserve(settings.dataDir, settings.diskReserveBytes, diskRoom)
     this.#directory = new ProjectDirectory(settings.dataDir, clock, parts.developmentKey)
     const { workerThreads, analyticsThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
     const { lockDescriptor } = parts.dataDir

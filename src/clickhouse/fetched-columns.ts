@@ -26,11 +26,11 @@ export interface WaitingAsker {
 
 /** Lets this thread read columns that were given away. ClickHouse is asked when the first one is needed. */
 export function openColumns(address: string): void {
-  findColumnsIn(new CopiedColumns(new BlockingClient(address)))
+  findColumnsIn(new FetchedColumns(new BlockingClient(address)))
 }
 
 /** Finds columns for one thread. */
-export class CopiedColumns implements ColumnSource {
+export class FetchedColumns implements ColumnSource {
   readonly #door: WaitingAsker
   readonly #stretches = new Map<string, Stretch>()
   #bytes = 0

@@ -32,7 +32,7 @@ const AGAIN_MS = 50
 const SEND_AGAIN_MS = 3000
 
 /** The dependencies of an outbox. */
-export interface EdgeOutboxOptions {
+export interface AcceptingOutboxOptions {
   /** Appends to the log of the outbox, one append at a time. */
   readonly append: (task: AppendTask) => Promise<AppendResult>
   /** Reads the log of the outbox. */
@@ -64,8 +64,8 @@ interface Sending {
 }
 
 /** The outbox of this process. */
-export class EdgeOutbox {
-  readonly #options: EdgeOutboxOptions
+export class AcceptingOutbox {
+  readonly #options: AcceptingOutboxOptions
   /** The number of the newest block in the log of the outbox. */
   #last = 0
   /** The number of the next block to send. */
@@ -96,7 +96,7 @@ export class EdgeOutbox {
   /** The number of answers that did not wait for a majority, and of messages. */
   readonly counts = { alone: 0, messages: 0, messageBytes: 0 }
 
-  constructor(options: EdgeOutboxOptions) {
+  constructor(options: AcceptingOutboxOptions) {
     this.#options = options
     this.#encoder = new MessageEncoder(options.identity.bytes)
     options.others.onReport((report) => this.#noteStored(report))

@@ -17,7 +17,7 @@ import type { AppendResult, AppendTask } from '../engine/threads/tasks.ts'
 import type { RecordEvents, RecordHeader } from '../rules/capture/log-block.ts'
 import { outboxFolder } from '../store/directory/data-dir.ts'
 import { LogReader } from '../store/log/event-log.ts'
-import { EdgeOutbox } from './accepting-outbox.ts'
+import { AcceptingOutbox } from './accepting-outbox.ts'
 import { eventStream, type NatsBrokers } from './nats.ts'
 import { OutboxIdentity } from './outbox-identity.ts'
 
@@ -40,7 +40,7 @@ export interface OutboxesOptions {
 interface Opened {
   readonly name: string
   readonly commit: GroupCommit
-  readonly outbox: EdgeOutbox
+  readonly outbox: AcceptingOutbox
   readonly log: LogReader
   /** Opens the log once, for all callers. */
   readonly started: () => Promise<void>
@@ -89,8 +89,8 @@ export class Outboxes implements Commits {
   }
 
   /** The sums of the counts of all outboxes. */
-  get counts(): EdgeOutbox['counts'] {
-    const sum = (name: keyof EdgeOutbox['counts']): number =>
+  get counts(): AcceptingOutbox['counts'] {
+    const sum = (name: keyof AcceptingOutbox['counts']): number =>
       this.#all.reduce((sum, { outbox }) => sum + outbox.counts[name], 0)
     return { alone: sum('alone'), messages: sum('messages'), messageBytes: sum('messageBytes') }
   }
@@ -138,7 +138,7 @@ export class Outboxes implements Commits {
     const identity = new OutboxIdentity(folder)
     const log = new LogReader({ dataDir: folder })
     const append = (task: AppendTask) => this.#append({ ...task, partition })
-    const outbox = new EdgeOutbox({
+    const outbox = new AcceptingOutbox({
       identity,
       clock,
       logger,

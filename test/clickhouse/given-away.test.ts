@@ -7,7 +7,7 @@ import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { BlockingClient } from '../../src/clickhouse/blocking-client.ts'
-import { CopiedColumns } from '../../src/clickhouse/fetched-columns.ts'
+import { FetchedColumns } from '../../src/clickhouse/fetched-columns.ts'
 import { EventReader } from '../../src/store/events/read/event-reader.ts'
 import { findColumnsIn } from '../../src/store/events/read/segment-texts.ts'
 import { verifyStore } from '../../src/store/maintenance/verify/verify-store.ts'
@@ -73,7 +73,7 @@ t.test('answers that read ClickHouse', { skip: isClickHouseMissing }, async (t: 
   t.throws(withoutSetting, /the setting `warehouse` is missing/)
 
   const door = new BlockingClient(server.address)
-  findColumnsIn(new CopiedColumns(door))
+  findColumnsIn(new FetchedColumns(door))
   t.teardown(() => findColumnsIn(null))
   const reader = opened()
   let wrong = 0
@@ -92,7 +92,7 @@ t.test('answers that read ClickHouse', { skip: isClickHouseMissing }, async (t: 
 
   await server.kill()
   const later = opened()
-  findColumnsIn(new CopiedColumns(door))
+  findColumnsIn(new FetchedColumns(door))
   const refused = () => everything(later, asked[0]?.projectId ?? 0)
   t.throws(refused, /in ClickHouse, which does not answer/)
   server.begin()

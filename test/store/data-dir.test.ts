@@ -22,7 +22,7 @@ import { diskSpace } from '../../src/base/disk-space.ts'
 import { OperatorError } from '../../src/base/errors.ts'
 import {
   DISK_RESERVE_BYTES,
-  DiskGuard,
+  DiskReserve,
   NOTHING_ACCEPTED,
   reserveBytesOf,
 } from '../../src/engine/front/disk-reserve.ts'
@@ -327,7 +327,7 @@ t.test('free space decides whether more events are accepted', async (t) => {
   const path = t.testdir()
   const { freeBytes: free } = await diskSpace(path)
   t.ok(free > 0)
-  const guard = new DiskGuard(path, 1)
+  const guard = new DiskReserve(path, 1)
   t.ok(guard.isBelowReserve(NOTHING_ACCEPTED), 'nothing is accepted before the first check')
   await guard.refresh()
   t.ok(guard.freeBytes > 0)
@@ -335,10 +335,10 @@ t.test('free space decides whether more events are accepted', async (t) => {
   const inFlight = guard.freeBytes / 4
   t.ok(guard.isBelowReserve({ inFlight, backlog: 0 }), 'data in flight needs four times its size')
   t.notOk(guard.isBelowReserve({ inFlight: inFlight - 1, backlog: 0 }))
-  const strict = new DiskGuard(path, Number.MAX_SAFE_INTEGER)
+  const strict = new DiskReserve(path, Number.MAX_SAFE_INTEGER)
   await strict.refresh()
   t.ok(strict.isBelowReserve(NOTHING_ACCEPTED))
-  const lost = new DiskGuard(join(path, 'none'), 1)
+  const lost = new DiskReserve(join(path, 'none'), 1)
   await lost.refresh()
   t.ok(lost.isBelowReserve(NOTHING_ACCEPTED), 'a missing folder has no space')
 })

@@ -6,7 +6,7 @@
  */
 import type { ServiceError } from '../../base/errors.ts'
 import { type RefusalReason, reasonText, refusal } from '../../base/refusals.ts'
-import { type DiskGuard, NOTHING_ACCEPTED } from './disk-reserve.ts'
+import { type DiskReserve, NOTHING_ACCEPTED } from './disk-reserve.ts'
 import type { GroupCommit } from './group-commit.ts'
 import { LAG_RESUMED_PART, type ProcessingLoop } from './processing-loop.ts'
 import type { FairShares, SenderAccount } from './shares/fair-shares.ts'
@@ -33,7 +33,7 @@ export interface AdmissionOptions {
     readonly backlogBytesMax: number
     readonly processingLagMsMax: number
   }
-  readonly disk: Pick<DiskGuard, 'isBelowFloor' | 'isBelowReserve'>
+  readonly disk: Pick<DiskReserve, 'isBelowFloor' | 'isBelowReserve'>
   /** The request bodies that are being received. */
   readonly budget: { readonly bytesInFlight: number }
   readonly loop: Pick<ProcessingLoop, 'backlogBytes' | 'isBehind' | 'lagMs'>

@@ -38,7 +38,7 @@ export interface AcceptedBytes {
 }
 
 /** Tracks the free space of the disk. */
-export class DiskGuard {
+export class DiskReserve {
   readonly #path: string
   readonly #configuredBytes: number | null
   readonly #room: DiskRoom

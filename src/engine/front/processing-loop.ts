@@ -13,7 +13,7 @@ import { isShortage, type Shortage } from '../../store/faults.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { ProcessResult, ProcessTask } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
-import { type DiskGuard, NOTHING_ACCEPTED } from './disk-reserve.ts'
+import { type DiskReserve, NOTHING_ACCEPTED } from './disk-reserve.ts'
 import type { FrontLoad } from './front-load.ts'
 import {
   CATCH_UP_MS_MAX,
@@ -71,7 +71,7 @@ export interface ProcessingLoopOptions {
   readonly pool: Pick<WorkerPool, 'run'>
   readonly clock: Clock
   /** Tells how much may be written: everything, only erasing, or nothing. */
-  readonly disk: Pick<DiskGuard, 'isBelowFloor' | 'isExhausted'>
+  readonly disk: Pick<DiskReserve, 'isBelowFloor' | 'isExhausted'>
   readonly front: Pick<FrontLoad, 'isBusy'>
   /** The lag above which `isBehind` is true, in milliseconds. */
   readonly lagMsMax: number

@@ -8,7 +8,7 @@ import {
 import { processMemory } from '../../base/memory/process-memory.ts'
 import { PART_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
 import type { BusyTime } from '../threads/busy-time.ts'
-import type { DiskGuard } from './disk-reserve.ts'
+import type { DiskReserve } from './disk-reserve.ts'
 import type { ProcessingLoop } from './processing-loop.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 import type { FairShares } from './shares/fair-shares.ts'
@@ -18,7 +18,7 @@ export interface GaugeSources {
   readonly dataDir: string
   readonly backlogBytesMax: number
   readonly loop: Pick<ProcessingLoop, 'backlogEvents' | 'backlogBytes' | 'oldestAgeMs' | 'lagMs'>
-  readonly disk: Pick<DiskGuard, 'freeBytes' | 'reserveBytes'>
+  readonly disk: Pick<DiskReserve, 'freeBytes' | 'reserveBytes'>
   /** The busy time by the name of the threads. */
   readonly busy: Readonly<Record<string, BusyTime>>
   /** The uploads that wait to be checked, by lane. */

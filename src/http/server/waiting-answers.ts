@@ -109,7 +109,7 @@ export class WaitingAnswers {
     this.#options.metrics.httpAnswerBytesWaiting.value = this.#bytes
   }
 
-  /** Removes an answer. It does nothing if the answer is not there. */
+  /** Removes an answer if it is among the waiting ones. */
   remove(answer: WaitingAnswer): void {
     if (!this.#answers.delete(answer)) return
     let bytes = answer.heldBytes

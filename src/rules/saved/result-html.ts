@@ -1,10 +1,10 @@
 /** Writes the result of a query as HTML for a shared page. */
 import { escaped } from '../../base/html/html.ts'
-import { type Answered, type ResultTable, resultTable } from './shared-table.ts'
+import { type Answered, type SharedTable, sharedTable } from './shared-table.ts'
 
 /** Returns a table of the result, or a sentence if there is nothing to show. The cost is linear in the shown cells. */
 export function resultHtml(answered: Answered): string {
-  const table = resultTable(answered)
+  const table = sharedTable(answered)
   return table === null ? sentenceHtml('There is no data.') : tableOf(table)
 }
 
@@ -13,7 +13,7 @@ export function sentenceHtml(sentence: string): string {
   return `<p><small>${escaped(sentence)}</small></p>`
 }
 
-function tableOf({ head, rows, moreRows, moreColumns }: ResultTable): string {
+function tableOf({ head, rows, moreRows, moreColumns }: SharedTable): string {
   const more = [
     moreRows === 0 ? [] : [`${moreRows} more rows`],
     moreColumns === 0 ? [] : [`${moreColumns} more columns`],

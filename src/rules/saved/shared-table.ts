@@ -7,7 +7,7 @@ import { SHARED_CELL_CHARACTERS_MAX, SHARED_COLUMNS_MAX, SHARED_ROWS_MAX } from 
 import { seriesNames, valueText } from './series-names.ts'
 
 /** The texts of a table. They are not escaped. */
-export interface ResultTable {
+export interface SharedTable {
   readonly head: readonly string[]
   readonly rows: readonly (readonly string[])[]
   /** The numbers of rows and of columns that are left out. */
@@ -22,7 +22,7 @@ export interface Answered {
 }
 
 /** Returns the table of a result, or null if there is nothing to show. The cost is linear in the shown cells. */
-export function resultTable(answered: Answered): ResultTable | null {
+export function sharedTable(answered: Answered): SharedTable | null {
   const table = whole(answered)
   if (table.head.length === 0 || table.rows.length === 0) return null
   const head = table.head.slice(0, SHARED_COLUMNS_MAX)

@@ -5,7 +5,7 @@
  */
 import t from 'tap'
 import { SHARED_COLUMNS_MAX, SHARED_ROWS_MAX } from '../../../src/rules/saved/limits.ts'
-import { resultTable } from '../../../src/rules/saved/shared-table.ts'
+import { sharedTable } from '../../../src/rules/saved/shared-table.ts'
 
 const CASES: readonly (readonly [string, unknown, unknown, unknown])[] = [
   [
@@ -80,7 +80,7 @@ const CASES: readonly (readonly [string, unknown, unknown, unknown])[] = [
 
 for (const [name, results, columns, expected] of CASES) {
   t.test(name, async (t) => {
-    t.same(resultTable({ results, columns }), {
+    t.same(sharedTable({ results, columns }), {
       ...(expected as object),
       moreRows: 0,
       moreColumns: 0,
@@ -90,14 +90,14 @@ for (const [name, results, columns, expected] of CASES) {
 
 t.test('an empty result gives an empty table', async (t) => {
   for (const results of [null, undefined, [], [[]], [{}], [{ a: null, b: {} }]]) {
-    t.equal(resultTable({ results }), null, JSON.stringify(results))
+    t.equal(sharedTable({ results }), null, JSON.stringify(results))
   }
 })
 
 t.test('a result with more rows than a page is cut', async (t) => {
   const row = Array.from({ length: SHARED_COLUMNS_MAX + 1 }, () => 'x'.repeat(500))
   const results = Array.from({ length: SHARED_ROWS_MAX + 3 }, () => row)
-  const table = resultTable({ results })
+  const table = sharedTable({ results })
   t.equal(table?.rows.length, SHARED_ROWS_MAX)
   t.equal(table?.rows[0]?.length, SHARED_COLUMNS_MAX)
   t.equal(table?.rows[0]?.[0], `${'x'.repeat(200)}…`)
@@ -106,6 +106,6 @@ t.test('a result with more rows than a page is cut', async (t) => {
 })
 
 t.test('numbers that are too large for rounding are shown unchanged', async (t) => {
-  const table = resultTable({ results: [[1e308, -1.5e307, 2.00005]] })
+  const table = sharedTable({ results: [[1e308, -1.5e307, 2.00005]] })
   t.strictSame(table?.rows, [['1e+308', '-1.5e+307', '2.0001']])
 })
