@@ -2,7 +2,7 @@
  * The first hour with `tenrec`: mistakes end with one clear sentence and leave no files behind, and `tenrec status`
  * reports the state of the daemon.
  *
- * @lane quick
+ * @lane all
  */
 import { existsSync } from 'node:fs'
 import { createServer } from 'node:http'

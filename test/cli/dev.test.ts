@@ -2,7 +2,7 @@
  * `tenrec dev`: the guarantees that the tests of an application rely on. Its public keys are not valid on any other
  * daemon.
  *
- * @lane quick
+ * @lane all
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

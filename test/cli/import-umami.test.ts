@@ -1,7 +1,7 @@
 /**
  * Importing the export of Umami: every view is imported once, with sessions and data, in every file format.
  *
- * @lane quick
+ * @lane all
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -2,7 +2,7 @@
  * `tenrec prove-durability` passes with the built daemon and fails with a daemon that loses, duplicates or changes
  * events.
  *
- * @lane quick
+ * @lane all
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'

@@ -3,7 +3,7 @@
  * letter, and all other events are stored. A failed maintenance step changes no stored data and is paused. A shortage of
  * the machine is waited for. The tests use the real log, processor and store, and throw faults in the segment encoder.
  *
- * @lane quick
+ * @lane all
  */
 import t, { type Test } from 'tap'
 import { ProcessingLoop, type ProcessingTrouble } from '../../src/engine/front/processing-loop.ts'

@@ -2,7 +2,7 @@
  * Tests the check of an upload in a slab. In any encoding and in any way of reading, the block written over the body
  * equals the block in separate memory, and contains no earlier data of the slab.
  *
- * @lane quick
+ * @lane all
  */
 import { gzipSync } from 'node:zlib'
 import lzString from 'lz-string'

@@ -3,7 +3,7 @@
  * is killed at random times under load, repeatedly in one data directory: while it writes, right after an answer, while
  * it starts, while it stops.
  *
- * @lane quick alone
+ * @lane all
  */
 import t from 'tap'
 import {

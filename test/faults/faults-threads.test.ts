@@ -3,7 +3,7 @@
  * thread replaces it, the end is counted and logged, and nothing answered with 200 is lost. Only a thread that ends
  * within a write transaction ends the process.
  *
- * @lane quick alone
+ * @lane all
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

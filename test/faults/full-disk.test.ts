@@ -3,7 +3,7 @@
  * lost, decisions and reads continue, and events are accepted again once there is space, without a restart. A start on
  * a full disk works, too. Needs its own small file system, which only root may mount.
  *
- * @lane quick alone
+ * @lane all
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'

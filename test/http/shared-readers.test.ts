@@ -2,7 +2,7 @@
  * Many clients request large insights and dashboards. The main thread does not build large texts of them, and shared
  * results are computed once.
  *
- * @lane quick
+ * @lane all
  */
 import t from 'tap'
 import { ANSWER_TEXT_UNITS_MAX } from '../../src/http/server/limits.ts'

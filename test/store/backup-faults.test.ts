@@ -1,7 +1,7 @@
 /**
  * Tests backups under faults: chains of backups, a killed process, a full disk, damaged files, older formats.
  *
- * @lane quick
+ * @lane all
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'

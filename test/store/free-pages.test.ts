@@ -3,7 +3,7 @@
  * that a crash could lead to, loses a page. A kill at any time keeps all commits. No other process can open the store
  * while pages are released.
  *
- * @lane quick
+ * @lane all
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,7 +1,7 @@
 /**
  * Tests the disk space that the log releases after a rush. For kills during that, see log-power-cuts.test.ts.
  *
- * @lane quick
+ * @lane all
  */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'

@@ -2,7 +2,7 @@
  * Tests that a merge moves the smaller set of distinct_ids, whichever person survives. Persons, the order of their
  * distinct_ids, and all of their data equal those of a slow model, and n merges cost n log n in any direction.
  *
- * @lane quick
+ * @lane all
  */
 import t from 'tap'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'

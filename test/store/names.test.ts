@@ -1,7 +1,7 @@
 /**
  * Compares the event and property names that a store gathers with those of all events, read one by one.
  *
- * @lane quick
+ * @lane all
  */
 import t, { type Test } from 'tap'
 import { type PropertyType, propertyType } from '../../src/rules/events/event-definitions.ts'

@@ -2,7 +2,7 @@
  * Tests decisions about persons and groups with thousands of properties. They equal decisions about persons that have
  * only the needed properties, and the data read for them does not grow with the other properties.
  *
- * @lane quick
+ * @lane all
  */
 import t, { type Test } from 'tap'
 import { compileFlags } from '../../src/rules/flags/compile.ts'

@@ -2,7 +2,7 @@
  * Tests that a value in many rows is stored once, also when the merged segments have mostly unique other values. A few
  * bytes from a client must not become many bytes that every merge and every query reads.
  *
- * @lane quick
+ * @lane all
  */
 import t from 'tap'
 import { ColumnBuilder } from '../../src/store/events/format/column-builder.ts'

@@ -1,7 +1,7 @@
 /**
  * Tests columns of large segments in memory that all analytics threads share.
  *
- * @lane quick
+ * @lane all
  */
 import t, { type Test } from 'tap'
 import { blockShares } from '../../src/base/shared-blocks.ts'

@@ -2,7 +2,7 @@
  * Daily limits of a project: the answers above the limit in every form of capture and for flags, the counts across a
  * restart and at midnight, and the rights to set limits.
  *
- * @lane quick
+ * @lane all
  */
 import { gzipSync } from 'node:zlib'
 import t from 'tap'

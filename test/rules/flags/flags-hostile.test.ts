@@ -2,7 +2,7 @@
  * Tests hostile flags over HTTP: patterns with exponential run time, filters of the maximum size, circles, ids of other
  * projects. Each is refused, or evaluated within the budget of one request.
  *
- * @lane quick
+ * @lane all
  */
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
