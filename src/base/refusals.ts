@@ -110,6 +110,11 @@ export const REFUSALS = {
     'The upload could not be checked in time. Send fewer events in one request.',
     'worker_busy_seconds_total',
   ),
+  passwords_full: busy(
+    2,
+    'Too many logins wait for their password to be checked. Log in again in a moment.',
+    null,
+  ),
   changes_stopped: busy(5, 'The store is about to be restarted. Try again later.', 'service_ready'),
   changes_disk_full: busy(5, 'The disk is nearly full. Try again later.', 'disk_free_bytes'),
   files_full: busy(
@@ -177,6 +182,11 @@ export const REFUSALS = {
   login_failures: throttled(
     'given',
     'Too many logins from this address have failed. Try again after {seconds} seconds.',
+    'http_rate_limited_total',
+  ),
+  account_failures: throttled(
+    'given',
+    'Too many logins with this e-mail address have failed. Try again after {seconds} seconds, or log in with a login link or a personal key.',
     'http_rate_limited_total',
   ),
   development_waits: throttled(

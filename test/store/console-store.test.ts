@@ -52,7 +52,7 @@ t.test(
     const store = new OrganizationStore(path)
     t.match(store.users.list(), [{ id: 1 }])
     t.equal(begin(store, 'a'), true)
-    t.match(directory.consoleSession('a'), { userId: 1, session: { id: 1, ...FROM } })
+    t.match(directory.consoleSession('a'), { userId: 1, session: { id: 1, startedWith: 'link' } })
     t.equal(directory.consoleSession('b'), null)
     await store.close()
     await directory.close()

@@ -50,12 +50,12 @@ t.test('an invitation lasts seven days, and expired ones make room', async (t) =
   t.throws(() => invites.create({ ...draft, email: 'more@x.example' }), { code: 'invalid_input' })
   nowMs += INVITE_MS_MAX - 1
   t.equal(
-    invites.accept(made[0]?.text ?? '').user.email,
+    invites.accept({ code: made[0]?.text ?? '' }).user.email,
     'u0@x.example',
     'the invitation is valid until its last millisecond',
   )
   nowMs += 1
-  t.throws(() => invites.accept(made[1]?.text ?? ''), { code: 'invalid_input', attr: 'code' })
+  t.throws(() => invites.accept({ code: made[1]?.text ?? '' }), { code: 'invalid_input', attr: 'code' })
   t.equal(invites.list().length, INVITES_MAX - 1)
   t.equal(users.list().length, 2)
   invites.create({ ...draft, email: 'more@x.example' })

@@ -9,6 +9,7 @@ import type { SessionStart } from '../../rules/access/console-session.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
 import type {
   Invite,
+  InviteAcceptance,
   InviteRequest,
   KeyChanges,
   KeyRequest,
@@ -77,13 +78,12 @@ const HANDLERS = {
   },
   deleteInvite: ({ invites }: Store, id: string) => nothing(invites.delete(id)),
   findInvite: ({ invites }: Store, code: string) => withoutHash(invites.byCode(code)),
-  acceptInvite: (
-    { invites }: Store,
-    { code, firstName }: { code: string; firstName: string | undefined },
-  ) => {
-    const { user, ...made } = invites.accept(code, firstName)
-    return { id: user.uuid, user, ...newKey(made) }
+  acceptInvite: ({ invites }: Store, acceptance: InviteAcceptance) => {
+    const { user, made } = invites.accept(acceptance)
+    return { id: user.uuid, user, made: made && newKey(made) }
   },
+  setPassword: ({ passwords }: Store, { userId, hash }: { userId: number; hash: string | null }) =>
+    nothing(passwords.set(userId, hash)),
   changeUser: ({ users }: Store, { id, changes }: { id: number; changes: UserChanges }) =>
     users.change(id, changes),
   setFlagAccess: (

@@ -2,15 +2,26 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import type { OrganizationPort } from '../../engine/threads/organization-tasks.ts'
-import type { SessionGrant, SessionStart } from '../../rules/access/console-session.ts'
+import type {
+  SessionGrant,
+  SessionProof,
+  SessionStart,
+} from '../../rules/access/console-session.ts'
 import { SESSION_SEEN_LATE_MS_MAX } from '../../rules/access/limits.ts'
+import type { User } from '../../rules/access/organization.ts'
+import type { StoredPassword } from '../../rules/access/password.ts'
 import type { RateLimits } from '../server/rate-limits.ts'
+import { Passwords } from './passwords.ts'
 
 const TOKEN_BYTES = 32
 
 /** The services that sessions need. */
 export interface ConsoleSessionsOptions {
-  readonly directory: { consoleSession(token: string): SessionGrant | null }
+  readonly directory: {
+    consoleSession(token: string): SessionGrant | null
+    userByEmail(email: string): User | null
+    passwordOf(userId: number): StoredPassword | null
+  }
   readonly queries: OrganizationPort
   readonly clock: Clock
   /** Receives an error if the use of a session could not be recorded. A `Logger` can be used. */
@@ -18,8 +29,13 @@ export interface ConsoleSessionsOptions {
   readonly limits: Pick<RateLimits, 'attempt'>
 }
 
+/** The client that starts a session. */
+type SessionOrigin = Pick<SessionStart, 'address' | 'userAgent'>
+
 /** The console sessions of a daemon. */
 export class ConsoleSessions {
+  /** Hashes the passwords of users. */
+  readonly passwords = new Passwords()
   readonly #options: ConsoleSessionsOptions
   /** The sessions whose use is being recorded. */
   readonly #noting = new Set<number>()
@@ -43,17 +59,52 @@ export class ConsoleSessions {
    * Starts a session and returns its token. Returns null if the proof is invalid, for example a key without an owner.
    * Throws the errors of `RateLimits.attempt`.
    */
-  async begin(
-    proof: SessionStart['proof'] | null,
-    from: Pick<SessionStart, 'address' | 'userAgent'>,
+  async begin(proof: SessionProof | null, from: SessionOrigin): Promise<string | null> {
+    return this.#options.limits.attempt(from.address, () => this.#start(proof, from))
+  }
+
+  /**
+   * Starts a session with a password and returns its token. Returns null if there is no such user or the password is
+   * wrong, after the same time. Throws 503 `passwords_full`, and the errors of `RateLimits.attempt`.
+   */
+  async beginWithPassword(
+    { email, password }: { readonly email: string; readonly password: string },
+    from: SessionOrigin,
   ): Promise<string | null> {
-    const { queries, clock, limits } = this.#options
-    return limits.attempt(from.address, async () => {
-      if (proof === null) return null
-      const token = randomBytes(TOKEN_BYTES).toString('base64url')
-      const start = { token, proof, atMs: clock.now(), ...from }
-      return (await queries.organization('beginSession', start)) ? token : null
-    })
+    const account = email.trim().toLowerCase()
+    const open = async () => this.#start(await this.#proofOf(account, password), from)
+    return this.#options.limits.attempt(from.address, open, account)
+  }
+
+  /**
+   * Checks the current password of a user. Throws 503 `passwords_full`, and the errors of `RateLimits.attempt`.
+   */
+  async isPasswordOf(
+    user: Pick<User, 'email'>,
+    password: string,
+    address: string,
+  ): Promise<boolean> {
+    const account = user.email.toLowerCase()
+    const open = () => this.#proofOf(account, password)
+    return (await this.#options.limits.attempt(address, open, account)) !== null
+  }
+
+  async #proofOf(email: string, password: string): Promise<SessionProof | null> {
+    const { directory } = this.#options
+    const user = directory.userByEmail(email)
+    const stored = user === null ? null : directory.passwordOf(user.id)
+    const isRight = await this.passwords.isRight(password, stored?.hash ?? null)
+    return isRight && stored !== null
+      ? { userId: stored.userId, passwordSetAtMs: stored.setAtMs }
+      : null
+  }
+
+  async #start(proof: SessionProof | null, from: SessionOrigin): Promise<string | null> {
+    if (proof === null) return null
+    const { queries, clock } = this.#options
+    const token = randomBytes(TOKEN_BYTES).toString('base64url')
+    const start = { token, proof, atMs: clock.now(), ...from }
+    return (await queries.organization('beginSession', start)) ? token : null
   }
 
   async #note(id: number, token: string): Promise<void> {

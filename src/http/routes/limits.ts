@@ -170,6 +170,15 @@ export const USER_AGENT_CHARACTERS_MAX = 300
  * @user Console and live events
  */
 export const LOGIN_CODE_CHARACTERS_MAX = 64
+/** The largest number of characters of an e-mail address in a login. No user has a longer one. */
+export const EMAIL_TEXT_CHARACTERS_MAX = 254
+/**
+ * The largest number of characters of a password. A longer one is answered 400.
+ * @user Console and live events
+ */
+export const PASSWORD_CHARACTERS_MAX = 200
+/** The time after a login with a link in which the user may set another password without the current one. */
+export const LINK_PASSWORD_MS_MAX = 3_600_000
 /**
  * The largest number of events in one answer of `GET /_dev/events`, and the highest `count`. The answer ends there,
  * with `has_more`.

@@ -8,6 +8,7 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { API_KEY_BODY_VALUES_MAX, KEY_CHARACTERS_MAX } from '../../base/limits.ts'
+import type { SessionProofKind } from '../../rules/access/console-session.ts'
 import type { Project } from '../../rules/access/project-directory.ts'
 import { hasScope, type Scope } from '../../rules/access/scopes.ts'
 import { refuseManyValues } from '../../rules/capture/json-text.ts'
@@ -36,7 +37,11 @@ export interface KeyGrant {
   readonly userId?: number
   readonly user?: KeyUser
   /** The console session that is used in place of a key. */
-  readonly session?: { readonly id: number; readonly createdAtMs: number }
+  readonly session?: {
+    readonly id: number
+    readonly createdAtMs: number
+    readonly startedWith: SessionProofKind
+  }
 }
 
 /** The sessions of the console. A session has the rights of the key with which it was started. */

@@ -92,3 +92,9 @@ export const ANSWER_LOOK_MS_MAX = 1000
  * @user Console and live events
  */
 export const LOGIN_FAILURES_PER_MINUTE_MAX = 5
+/**
+ * The largest number of logins with one e-mail address and a wrong password that may fail in an hour, from all addresses
+ * together. A further one is answered 429 with `Retry-After`. Login links and personal keys still work.
+ * @user Console and live events
+ */
+export const ACCOUNT_FAILURES_PER_HOUR_MAX = 30

@@ -10,11 +10,16 @@ import type { ServiceError } from '../../base/errors.ts'
 import type { Counter, MetricFamily } from '../../base/metrics.ts'
 import { type RefusalReason, refusal } from '../../base/refusals.ts'
 import type { Project, ProjectDirectory } from '../../rules/access/project-directory.ts'
-import { LOGIN_FAILURES_PER_MINUTE_MAX, RATE_BUCKETS_MAX } from './limits.ts'
+import {
+  ACCOUNT_FAILURES_PER_HOUR_MAX,
+  LOGIN_FAILURES_PER_MINUTE_MAX,
+  RATE_BUCKETS_MAX,
+} from './limits.ts'
 
 /** The seconds of the rate that a bucket holds, which may be used at once after a pause. */
 const BURST_SECONDS = 10
 const SECONDS = 60
+const HOUR_SECONDS = 3600
 
 /** The rates. 0 means no limit. */
 export interface RateLimitSettings {
@@ -107,6 +112,7 @@ export class TokenBuckets<Key> {
 /** The rate limits of one server. */
 export class RateLimits {
   readonly #failures: TokenBuckets<string>
+  readonly #accountFailures: TokenBuckets<string>
   readonly #connections: TokenBuckets<string> | null
   readonly #addresses: TokenBuckets<string> | null
   readonly #requests: TokenBuckets<number> | null
@@ -125,6 +131,12 @@ export class RateLimits {
       options.clock,
       RATE_BUCKETS_MAX,
       LOGIN_FAILURES_PER_MINUTE_MAX,
+    )
+    this.#accountFailures = new TokenBuckets<string>(
+      ACCOUNT_FAILURES_PER_HOUR_MAX / HOUR_SECONDS,
+      options.clock,
+      RATE_BUCKETS_MAX,
+      ACCOUNT_FAILURES_PER_HOUR_MAX,
     )
     this.#refused = options.refused
   }
@@ -176,14 +188,23 @@ export class RateLimits {
 
   /**
    * Runs `open`, which checks a secret that a client sent. If it returns null or throws, a failure of the address is
-   * counted. Throws 429 `throttled` if the address has failed too often.
+   * counted, and one of the `account` whose password it checks. Throws 429 `throttled` if either has failed too often.
    */
-  async attempt<T>(address: string, open: () => Promise<T | null>): Promise<T | null> {
+  async attempt<T>(
+    address: string,
+    open: () => Promise<T | null>,
+    account: string | null = null,
+  ): Promise<T | null> {
     const network = networkOf(address)
     const tooMany = this.#refusal(this.#failures.take(network, 1), 'login_failures', 'logins')
     if (tooMany !== null) throw tooMany
+    const accountWait = account === null ? 0 : this.#accountFailures.take(account, 1)
+    const tooManyOfAccount = this.#refusal(accountWait, 'account_failures', 'logins')
+    if (tooManyOfAccount !== null) throw tooManyOfAccount
     const opened = await open()
-    if (opened !== null) this.#failures.spend(network, -1)
+    if (opened === null) return null
+    this.#failures.spend(network, -1)
+    if (account !== null) this.#accountFailures.spend(account, -1)
     return opened
   }
 

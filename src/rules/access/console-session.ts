@@ -7,9 +7,15 @@ export interface ConsoleSession {
   readonly id: number
   readonly userId: number
   /**
-   * The SHA-256 of the personal key that the session was started with. Null for a login link, which grants all rights.
+   * The SHA-256 of the personal key that the session was started with. Null for a login link or a password, which grant
+   * all rights of the user.
    */
   readonly keyHash: Buffer | null
+  /**
+   * The time at which the password was set that the session was started with. Null for a session that was started
+   * otherwise. With another password of its user, the session has ended.
+   */
+  readonly passwordSetAtMs: number | null
   readonly createdAtMs: number
   /** The time of the last request of the user. It may be up to `SESSION_SEEN_LATE_MS_MAX` out of date. */
   readonly lastSeenAtMs: number
@@ -18,28 +24,53 @@ export interface ConsoleSession {
   readonly userAgent: string
 }
 
+/**
+ * What a session is started with: a personal key or a password that was already checked, with its user, or the code of
+ * a login link.
+ */
+export type SessionProof =
+  | { readonly key: string; readonly userId: number }
+  | { readonly passwordSetAtMs: number; readonly userId: number }
+  | { readonly code: string }
+
+/** The ways to start a session. */
+export const SESSION_PROOFS = ['key', 'password', 'link'] as const
+/** One of `SESSION_PROOFS`. */
+export type SessionProofKind = (typeof SESSION_PROOFS)[number]
+
 /** The data that starts a session. */
 export interface SessionStart {
   /** The random token of the session. */
   readonly token: string
-  /** A personal key that was already checked, and its user; or the code of a login link. */
-  readonly proof: { readonly key: string; readonly userId: number } | { readonly code: string }
+  readonly proof: SessionProof
   readonly atMs: number
   readonly address: string
   readonly userAgent: string
 }
 
 /** A session as its user sees it. */
-export interface ConsoleSessionView extends Omit<ConsoleSession, 'keyHash'> {
-  /** The personal key. Null for a login link. */
+export interface ConsoleSessionView extends Omit<ConsoleSession, 'keyHash' | 'passwordSetAtMs'> {
+  readonly startedWith: SessionProofKind
+  /** The personal key. Null for a login link or a password. */
   readonly key: Pick<PersonalKey, 'label' | 'scopes' | 'projectIds' | 'expiresAtMs'> | null
 }
 
 /** The rights of a session: those of its key, or all rights of its user. */
 export interface SessionGrant extends Omit<PersonalKeyGrant, 'keyId'> {
-  /** The number of the key. Absent for a login link. */
+  /** The number of the key. Absent for a login link or a password. */
   readonly keyId?: number
-  readonly session: Pick<ConsoleSession, 'id' | 'createdAtMs' | 'lastSeenAtMs'>
+  readonly session: Pick<ConsoleSession, 'id' | 'createdAtMs' | 'lastSeenAtMs'> & {
+    readonly startedWith: SessionProofKind
+  }
+}
+
+/** Returns how a session was started. */
+export function sessionProof({
+  keyHash,
+  passwordSetAtMs,
+}: Pick<ConsoleSession, 'keyHash' | 'passwordSetAtMs'>): SessionProofKind {
+  if (keyHash !== null) return 'key'
+  return passwordSetAtMs === null ? 'link' : 'password'
 }
 
 /**

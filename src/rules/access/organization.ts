@@ -214,9 +214,31 @@ export interface NewInvite {
   readonly invite: Invite
 }
 
-/** The user who accepted an invitation, with the key that was created. */
-export interface AcceptedInvite extends NewKey<PersonalKey> {
+/** The data with which an invitation is accepted. */
+export interface InviteAcceptance {
+  readonly code: string
+  /** The first name of the user. The default is that of the invitation. */
+  readonly firstName?: string | undefined
+  /** The hash of the password of the new user. Without it, the user gets a personal key. */
+  readonly passwordHash?: string | undefined
+}
+
+/** The user who accepted an invitation, and the key that was created. Null if the user has a password instead. */
+export interface AcceptedInvite {
   readonly user: User
+  readonly made: NewKey<PersonalKey> | null
+}
+
+/** The error for a password with an invitation that `mayHavePassword` refuses. */
+export const LIMITED_INVITE =
+  'This invitation gives limited rights, so it comes with a personal key instead of a password. Accept it without `password`.'
+
+/** True if an invited user may log in with a password, because the invitation gives all rights of the level. */
+export function mayHavePassword({
+  scopes,
+  keyExpiresAtMs,
+}: Pick<Invite, 'scopes' | 'keyExpiresAtMs'>): boolean {
+  return scopes.includes('*') && keyExpiresAtMs === null
 }
 
 /** Changes of a user. Members that are left out stay as they are. */

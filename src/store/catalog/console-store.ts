@@ -9,8 +9,10 @@ import { randomBytes } from 'node:crypto'
 import {
   type ConsoleSession,
   type ConsoleSessionView,
+  type SessionProof,
   type SessionStart,
   sessionEndMs,
+  sessionProof,
 } from '../../rules/access/console-session.ts'
 import { SESSION_SEEN_LATE_MS_MAX } from '../../rules/access/limits.ts'
 import { DamagedRecordError } from '../faults.ts'
@@ -19,6 +21,7 @@ import { entriesOf, getRecord, putRecord, removeRange } from '../lmdb/records.ts
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { hashKey } from './key-store.ts'
 import { LOGIN_CODE_MS_MAX, LOGIN_CODES_MAX, SESSIONS_OF_USER_MAX } from './limits.ts'
+import type { PasswordStore } from './password-store.ts'
 
 const CODE_BYTES = 18
 
@@ -28,14 +31,16 @@ interface LoginCode {
   readonly expiresAtMs: number
 }
 
-type Owner = Pick<ConsoleSession, 'userId' | 'keyHash'>
+type Owner = Pick<ConsoleSession, 'userId' | 'keyHash' | 'passwordSetAtMs'>
 
 /** Reads and writes sessions and codes. Each change is a durable transaction. */
 export class ConsoleStore {
   readonly #environment: DirectoryEnvironment
+  readonly #passwords: PasswordStore
 
-  constructor(environment: DirectoryEnvironment) {
+  constructor(environment: DirectoryEnvironment, passwords: PasswordStore) {
     this.#environment = environment
+    this.#passwords = passwords
   }
 
   /**
@@ -52,15 +57,12 @@ export class ConsoleStore {
   }
 
   /**
-   * Begins a session. Returns false if its code is unknown, used or expired, or if its user is inactive. Removes ended
-   * sessions, and the least recently used session of a user with too many.
+   * Begins a session. Returns false if its code is unknown, used or expired, if its password was changed meanwhile, or if
+   * the user of either is inactive. Removes ended sessions, and the least recently used session of a user with too many.
    */
   begin({ token, proof, atMs, address, userAgent }: SessionStart): boolean {
     return this.#environment.record(() => {
-      const owner: Owner | null =
-        'key' in proof
-          ? { userId: proof.userId, keyHash: hashKey(proof.key) }
-          : this.#redeem(proof.code, atMs)
+      const owner = this.#ownerOf(proof, atMs)
       if (owner === null) return false
       this.#makeRoom(owner.userId, atMs)
       const session: ConsoleSession = {
@@ -97,13 +99,18 @@ export class ConsoleStore {
   /** Returns the open sessions of a user, newest first. The cost is linear in the number of all sessions. */
   list(userId: number, atMs: number): readonly ConsoleSessionView[] {
     const keys = this.#environment.all('personal_keys').filter((key) => key.revokedAtMs === null)
-    return this.#all().flatMap(({ session: { keyHash, ...session } }): ConsoleSessionView[] => {
+    const passwordSetAtMs = this.#passwords.find(userId)?.setAtMs
+    const own = this.#all().filter(({ session }) => session.userId === userId)
+    return own.flatMap(({ session: stored }): ConsoleSessionView[] => {
+      const { keyHash, passwordSetAtMs: startedAtMs, ...session } = stored
       const key = keyHash && keys.find(({ hash }) => hash.equals(keyHash))
-      const isOpen = key !== undefined && sessionEndMs(session, key?.expiresAtMs ?? null) > atMs
-      if (session.userId !== userId || !isOpen) return []
-      if (key === null) return [{ ...session, key }]
+      const isCurrent = startedAtMs === null || startedAtMs === passwordSetAtMs
+      const endMs = sessionEndMs(session, key?.expiresAtMs ?? null)
+      if (key === undefined || !isCurrent || endMs <= atMs) return []
+      const startedWith = sessionProof(stored)
+      if (key === null) return [{ ...session, startedWith, key }]
       const { label, scopes, projectIds, expiresAtMs } = key
-      return [{ ...session, key: { label, scopes, projectIds, expiresAtMs } }]
+      return [{ ...session, startedWith, key: { label, scopes, projectIds, expiresAtMs } }]
     })
   }
 
@@ -127,6 +134,21 @@ export class ConsoleStore {
     return code
   }
 
+  /** Returns the owner of a session with this proof, or null if the proof is no longer valid. */
+  #ownerOf(proof: SessionProof, atMs: number): Owner | null {
+    if ('code' in proof) return this.#redeem(proof.code, atMs)
+    const { userId } = proof
+    if ('key' in proof) return { userId, keyHash: hashKey(proof.key), passwordSetAtMs: null }
+    const { passwordSetAtMs } = proof
+    const isCurrent = this.#passwords.find(userId)?.setAtMs === passwordSetAtMs
+    const isGood = isCurrent && this.#isActive(userId)
+    return isGood ? { userId, keyHash: null, passwordSetAtMs } : null
+  }
+
+  #isActive(userId: number): boolean {
+    return this.#environment.all('users').some(({ id, isActive }) => id === userId && isActive)
+  }
+
   /** Redeems a code, which cannot be used again. */
   #redeem(code: string, atMs: number): Owner | null {
     const table = this.#environment.table('login_codes')
@@ -134,9 +156,9 @@ export class ConsoleStore {
     const known = getRecord(table, hashKey(code)) as LoginCode | undefined
     if (known === undefined) return null
     table.removeSync(hashKey(code))
-    const user = this.#environment.all('users').find(({ id }) => id === known.userId)
-    const isGood = known.expiresAtMs > atMs && user?.isActive === true
-    return isGood ? { userId: known.userId, keyHash: null } : null
+    const { userId } = known
+    const isGood = known.expiresAtMs > atMs && this.#isActive(userId)
+    return isGood ? { userId, keyHash: null, passwordSetAtMs: null } : null
   }
 
   #makeRoom(userId: number, atMs: number): void {
@@ -179,7 +201,9 @@ export class ConsoleStore {
 /** Decodes a session. The store wrote it, and the checksum guarantees that it is unchanged. */
 function decodeSession(record: unknown): ConsoleSession {
   const session = record as ConsoleSession
-  return { ...session, keyHash: session.keyHash && Buffer.from(session.keyHash) }
+  // Sessions from before there were passwords have no `passwordSetAtMs`.
+  const { keyHash, passwordSetAtMs = null } = session
+  return { ...session, keyHash: keyHash && Buffer.from(keyHash), passwordSetAtMs }
 }
 
 /** Returns the result of `read`, or the result of `instead` if a record is damaged. */

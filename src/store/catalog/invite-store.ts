@@ -6,17 +6,21 @@
 import { randomBytes } from 'node:crypto'
 import { uuidV7 } from '../../base/ids.ts'
 import { isAdministrator } from '../../rules/access/levels.ts'
-import type {
-  AcceptedInvite,
-  Invite,
-  InviteRequest,
-  NewInvite,
+import {
+  type AcceptedInvite,
+  type Invite,
+  type InviteAcceptance,
+  type InviteRequest,
+  LIMITED_INVITE,
+  mayHavePassword,
+  type NewInvite,
 } from '../../rules/access/organization.ts'
 import { numberKey } from '../lmdb/keys.ts'
 import { demand, demandRoom } from './checks.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { hashKey, type KeyStore } from './key-store.ts'
 import { INVITE_MS_MAX, INVITES_MAX } from './limits.ts'
+import type { PasswordStore } from './password-store.ts'
 import type { UserStore } from './user-store.ts'
 
 const CODE_BYTES = 32
@@ -26,11 +30,18 @@ export class InviteStore {
   readonly #environment: DirectoryEnvironment
   readonly #users: UserStore
   readonly #keys: KeyStore
+  readonly #passwords: PasswordStore
 
-  constructor(environment: DirectoryEnvironment, users: UserStore, keys: KeyStore) {
+  constructor(
+    environment: DirectoryEnvironment,
+    users: UserStore,
+    keys: KeyStore,
+    passwords: PasswordStore,
+  ) {
     this.#environment = environment
     this.#users = users
     this.#keys = keys
+    this.#passwords = passwords
   }
 
   /**
@@ -92,20 +103,30 @@ export class InviteStore {
     return invite
   }
 
-  /** Creates the user, and a key with the rights of the key that created the invitation. */
-  accept(code: string, firstName?: string): AcceptedInvite {
+  /**
+   * Creates the user. With the hash of a password, the user logs in with the password. Without it, the user gets a key
+   * with the rights of the key that created the invitation. Throws 400 `invalid_input` for a password if that key had
+   * limited rights, because a password gives all rights of the user.
+   */
+  accept({ code, firstName, passwordHash }: InviteAcceptance): AcceptedInvite {
     return this.#environment.change(() => {
       const invite = this.byCode(code)
       const { number, email, level, scopes, keyExpiresAtMs } = invite
       const user = this.#users.create({ email, level, firstName: firstName ?? invite.firstName })
-      const { text, key } = this.#keys.create({
+      if (passwordHash !== undefined) {
+        demand(mayHavePassword(invite), 'invalid_input', LIMITED_INVITE, 'password')
+        this.#passwords.set(user.id, passwordHash)
+        this.#remove(number)
+        return { user, made: null }
+      }
+      const made = this.#keys.create({
         label: 'Invitation',
         userId: user.id,
         scopes,
         ...(keyExpiresAtMs === null ? {} : { expiresAtMs: keyExpiresAtMs }),
       })
       this.#remove(number)
-      return { user, text, key }
+      return { user, made }
     })
   }
 

@@ -3,7 +3,11 @@ import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
-import { type SessionGrant, sessionEndMs } from '../../rules/access/console-session.ts'
+import {
+  type SessionGrant,
+  sessionEndMs,
+  sessionProof,
+} from '../../rules/access/console-session.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
 import type {
@@ -14,6 +18,7 @@ import type {
   SecretKey,
   User,
 } from '../../rules/access/organization.ts'
+import type { StoredPassword } from '../../rules/access/password.ts'
 import type {
   ProjectDirectory as IngestProjectDirectory,
   PersonalKeyAccess,
@@ -36,6 +41,7 @@ import { DefinitionStore } from './definition-store.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { InviteStore } from './invite-store.ts'
 import { hashKey } from './key-store.ts'
+import { PasswordStore } from './password-store.ts'
 import { ProjectStore } from './project-store.ts'
 import { RoleStore } from './role-store.ts'
 import { SavedStore } from './saved-store.ts'
@@ -69,6 +75,7 @@ export class OrganizationStore {
   readonly console: ConsoleStore
   readonly definitions: DefinitionStore
   readonly invites: InviteStore
+  readonly passwords: PasswordStore
   readonly projects: ProjectStore
   readonly roles: RoleStore
   readonly saved: SavedStore
@@ -80,14 +87,20 @@ export class OrganizationStore {
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
     this.#environment = new DirectoryEnvironment(dataDir, clock)
     this.audit = new AuditLog(this.#environment)
-    this.console = new ConsoleStore(this.#environment)
+    this.passwords = new PasswordStore(this.#environment)
+    this.console = new ConsoleStore(this.#environment, this.passwords)
     this.definitions = new DefinitionStore(this.#environment)
     this.projects = new ProjectStore(dataDir, clock, this.#environment)
     this.roles = new RoleStore(this.#environment)
     this.saved = new SavedStore(this.#environment)
     this.usage = new UsageStore(this.#environment)
     this.users = new UserStore(this.#environment)
-    this.invites = new InviteStore(this.#environment, this.users, this.projects.keys)
+    this.invites = new InviteStore(
+      this.#environment,
+      this.users,
+      this.projects.keys,
+      this.passwords,
+    )
   }
 
   /** The name of the cluster's warehouse; see `DirectoryEnvironment.warehouse`. */
@@ -145,6 +158,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
   readonly #environment: DirectoryEnvironment
   readonly #clock: Clock
   readonly #console: ConsoleStore
+  readonly #passwords: PasswordStore
   readonly #firstProjectKey: string | null
   #version = -1
   #organization: Organization | null = null
@@ -164,7 +178,8 @@ export class ProjectDirectory implements IngestProjectDirectory {
     this.#environment = new DirectoryEnvironment(dataDir, clock)
     this.#clock = clock
     this.#firstProjectKey = firstProjectKey
-    this.#console = new ConsoleStore(this.#environment)
+    this.#passwords = new PasswordStore(this.#environment)
+    this.#console = new ConsoleStore(this.#environment, this.#passwords)
     this.refreshIfChanged()
   }
 
@@ -237,6 +252,24 @@ export class ProjectDirectory implements IngestProjectDirectory {
     return this.#users.get(id) ?? null
   }
 
+  /** Returns the active user with an e-mail address, in any case of its letters, or null. */
+  userByEmail(email: string): User | null {
+    const folded = email.trim().toLowerCase()
+    const user = this.users().find((one) => one.email.toLowerCase() === folded)
+    return user?.isActive === true ? user : null
+  }
+
+  /** Returns the stored password of a user, or null if the user has none. A damaged one counts as none. */
+  passwordOf(userId: number): StoredPassword | null {
+    this.#environment.refresh()
+    try {
+      return this.#passwords.find(userId)
+    } catch (cause) {
+      if (cause instanceof DamagedRecordError) return null
+      throw cause
+    }
+  }
+
   /** Returns all users by id, including inactive ones. */
   users(): readonly User[] {
     return [...this.#users.values()]
@@ -274,17 +307,25 @@ export class ProjectDirectory implements IngestProjectDirectory {
 
   /**
    * Returns the rights of a console session. Returns null if the session is unknown or ended, if its key is revoked,
-   * replaced or expired, or if its user is inactive. Costs one lookup through the memory map.
+   * replaced or expired, if its password was changed or removed, or if its user is inactive. Costs one or two lookups
+   * through the memory map.
    */
   consoleSession(token: string): SessionGrant | null {
     this.#environment.refresh()
     const session = this.#console.find(token)
     if (session === null) return null
-    const { keyHash, userId } = session
+    const { keyHash, userId, passwordSetAtMs } = session
+    if (passwordSetAtMs !== null && this.passwordOf(userId)?.setAtMs !== passwordSetAtMs)
+      return null
     const key = keyHash === null ? null : findByHash(this.#keys, keyHash)
     const grant = keyHash === null ? this.#grantOfUser(userId) : key && this.#grantOf(key)
     const isOpen = sessionEndMs(session, null) > this.#clock.now()
-    return isOpen && grant !== null ? { ...grant, session } : null
+    if (!isOpen || grant === null) return null
+    const { id, createdAtMs, lastSeenAtMs } = session
+    return {
+      ...grant,
+      session: { id, createdAtMs, lastSeenAtMs, startedWith: sessionProof(session) },
+    }
   }
 
   #grantOf(key: PersonalKey): PersonalKeyGrant | null {

@@ -6,13 +6,16 @@ import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
 import type { InviteView } from '../../../engine/threads/organization-tasks.ts'
 import { USER_LEVELS } from '../../../rules/access/levels.ts'
+import { LIMITED_INVITE, mayHavePassword } from '../../../rules/access/organization.ts'
+import { passwordObstacle } from '../../../rules/access/password.ts'
 import { userSummary } from '../../../rules/access/user.ts'
+import type { ConsoleSessions } from '../../console/console-sessions.ts'
 import { pageOfList } from '../../server/pages.ts'
 import type { RateLimits } from '../../server/rate-limits.ts'
 import { ANYBODY, byAdministrators, done, inOrganization, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { addressBehind } from '../../server/url.ts'
-import { LOGIN_CODE_CHARACTERS_MAX } from '../limits.ts'
+import { LOGIN_CODE_CHARACTERS_MAX, PASSWORD_CHARACTERS_MAX } from '../limits.ts'
 import { keyBody, PERSONAL_KEY } from './keys.ts'
 import { requireRank } from './members.ts'
 import {
@@ -29,6 +32,7 @@ import {
 /** The services that the invitation routes need. */
 export interface InviteServices extends OrganizationServices {
   readonly limits: Pick<RateLimits, 'attempt'>
+  readonly sessions?: ConsoleSessions | undefined
 }
 
 const [LOWEST] = USER_LEVELS
@@ -55,7 +59,10 @@ const DRAFT = is.named(
 )
 const ACCEPTED = is.namedObject('AcceptedInvite', {
   user: USER_SUMMARY,
-  personal_api_key: PERSONAL_KEY,
+  personal_api_key: is.about(
+    is.nullable(PERSONAL_KEY),
+    'The key of the new user. Null if the request has a password.',
+  ),
 })
 
 const READER = byAdministrators(inOrganization('organization:read'))
@@ -104,9 +111,12 @@ export const INVITE_ROUTES = [
     'POST',
     'accept/',
     'acceptInvite',
-    'Creates the invited user and returns a key, once.',
+    'Creates the invited user, who logs in with the password of the request or with the key in the answer.',
     {
-      body: is.openObject({ code: is.text(LOGIN_CODE_CHARACTERS_MAX) }, { first_name: is.TEXT }),
+      body: is.openObject(
+        { code: is.text(LOGIN_CODE_CHARACTERS_MAX) },
+        { first_name: is.TEXT, password: is.text(PASSWORD_CHARACTERS_MAX) },
+      ),
       answers: { 201: done(ACCEPTED) },
       errors: [
         ...(['invalid_input', 'parse_error', 'request_too_large', 'throttled'] as const),
@@ -114,18 +124,35 @@ export const INVITE_ROUTES = [
       ],
       async handle(call) {
         const { request, services } = call
-        const { code, first_name: firstName } = call.body()
+        const { code, first_name: firstName, password } = call.body()
         const { forwardedFor } = request.head
         const address = addressBehind(request.peerAddress, forwardedFor, services.trustedProxies)
-        await services.limits.attempt(address, () => ask(call, 'findInvite', code))
+        const find = () => ask(call, 'findInvite', code)
+        const invite = await services.limits.attempt(address, find)
+        const passwordHash = await hashFor(call, invite, password)
         // The valid code authenticates this request, so the request is recorded in the audit log from here on.
         request.caller = { source: 'api', userId: null, keyId: null }
-        const { user, text, key } = await change(call, 'acceptInvite', { code, firstName })
-        return { user: userSummary(user), personal_api_key: keyBody(key, text) }
+        const acceptance = { code, firstName, passwordHash }
+        const { user, made } = await change(call, 'acceptInvite', acceptance)
+        const personalKey = made === null ? null : keyBody(made.key, made.text)
+        return { user: userSummary(user), personal_api_key: personalKey }
       },
     },
   ),
 ]
+
+/** Returns the hash of an allowed password, or undefined without a password. Throws 400 for one that is not allowed. */
+async function hashFor(
+  { services }: { readonly services: Pick<InviteServices, 'sessions'> },
+  invite: Pick<InviteView, 'email' | 'firstName' | 'scopes' | 'keyExpiresAtMs'> | null,
+  password: string | undefined,
+): Promise<string | undefined> {
+  if (password === undefined || invite === null) return undefined
+  const obstacle = mayHavePassword(invite) ? passwordObstacle(password, invite) : LIMITED_INVITE
+  if (obstacle !== null) throw new ServiceError('invalid_input', obstacle, { attr: 'password' })
+  if (services.sessions === undefined) throw new TypeError('This server has no console.')
+  return services.sessions.passwords.hash(password)
+}
 
 function inviteBody(
   { services }: Pick<OrganizationCall, 'services'>,

@@ -1,11 +1,17 @@
 /**
- * The routes of the console's sessions: log in with a personal key or the code of a login link, and list and end
- * sessions. A session has the rights of its key. docs/compatibility/console.md, "Sessions".
+ * The routes of the console's sessions: log in with a personal key, a password or the code of a login link, list and end
+ * sessions, and set the password of the caller. A session has the rights of its key, or else all rights of its user.
+ * docs/compatibility/console.md, "Sessions".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
 import { timeText } from '../../../base/time.ts'
-import { type ConsoleSessionView, sessionEndMs } from '../../../rules/access/console-session.ts'
+import {
+  type ConsoleSessionView,
+  SESSION_PROOFS,
+  sessionEndMs,
+} from '../../../rules/access/console-session.ts'
+import { passwordObstacle, type StoredPassword } from '../../../rules/access/password.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import type { ConsoleSessions } from '../../console/console-sessions.ts'
 import { cookieWriter, requireConsole } from '../../console/cookie.ts'
@@ -23,7 +29,13 @@ import {
 import { json } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
 import { addressBehind } from '../../server/url.ts'
-import { LOGIN_CODE_CHARACTERS_MAX, USER_AGENT_CHARACTERS_MAX } from '../limits.ts'
+import {
+  EMAIL_TEXT_CHARACTERS_MAX,
+  LINK_PASSWORD_MS_MAX,
+  LOGIN_CODE_CHARACTERS_MAX,
+  PASSWORD_CHARACTERS_MAX,
+  USER_AGENT_CHARACTERS_MAX,
+} from '../limits.ts'
 import { requireContained } from './keys.ts'
 import { ask, LEVEL, type OrganizationServices, USER_MEMBERS } from './organization-services.ts'
 import { visibleProjects } from './projects.ts'
@@ -32,10 +44,14 @@ import { visibleProjects } from './projects.ts'
 export interface SessionServices extends OrganizationServices {
   /** The console's sessions. Absent if there is no console, and then these routes do not exist. */
   readonly sessions?: ConsoleSessions | undefined
+  readonly directory: OrganizationServices['directory'] & {
+    passwordOf(userId: number): StoredPassword | null
+  }
 }
 
 type SessionCall = Call<SessionServices>
 type LoginCall = Call<SessionServices, is.Schema, typeof PROOF>
+type PasswordCall = Call<SessionServices, is.Schema, typeof NEW_PASSWORD>
 
 const SESSION = is.namedObject('ConsoleSession', {
   user: is.object({ ...USER_MEMBERS, level: LEVEL }),
@@ -44,6 +60,7 @@ const SESSION = is.namedObject('ConsoleSession', {
     is.object({ id: is.WHOLE, name: is.TEXT, timezone: is.TEXT, api_token: is.TEXT }),
   ),
   expires_at: is.about(is.TIME, 'When the session ends if it is not used.'),
+  has_password: is.about(is.BOOLEAN, 'True if the user can log in with a password.'),
 })
 const LISTED = is.namedObject('OpenConsoleSession', {
   id: is.WHOLE,
@@ -53,8 +70,9 @@ const LISTED = is.namedObject('OpenConsoleSession', {
   user_agent: is.TEXT,
   key_label: is.about(
     is.nullable(is.TEXT),
-    'Label of the personal key with which the session was started. Null for a login link.',
+    'Label of the personal key with which the session was started. Null for a login link or a password.',
   ),
+  started_with: is.choice(...SESSION_PROOFS),
   is_current: is.BOOLEAN,
 })
 const PROOF = is.named(
@@ -65,11 +83,32 @@ const PROOF = is.named(
       is.text(LOGIN_CODE_CHARACTERS_MAX),
       'The code of a login link. It can be used once.',
     ),
+    email: is.about(is.text(EMAIL_TEXT_CHARACTERS_MAX), 'The e-mail address of a user.'),
+    password: is.about(is.text(PASSWORD_CHARACTERS_MAX), 'The password of that user.'),
   }),
+)
+const NEW_PASSWORD = is.named(
+  'NewPassword',
+  is.openObject(
+    {
+      password: is.about(
+        is.nullable(is.text(PASSWORD_CHARACTERS_MAX)),
+        'The new password. Null removes the password.',
+      ),
+    },
+    {
+      current_password: is.about(
+        is.text(PASSWORD_CHARACTERS_MAX),
+        'The current password. It may be left out if there is none, or within an hour after a login with a link.',
+      ),
+    },
+  ),
 )
 const WRONG_KEY = 'The personal API key is not valid. Create one, or check that it is complete.'
 const WRONG_CODE =
   'The login link was used before or has expired. Create another one with `tenrec login-link`.'
+const WRONG_PASSWORD = 'The e-mail address or the password is wrong.'
+const ALL_RIGHTS = { scopes: ['*'], projectIds: 'all', expiresAtMs: null } as const
 
 const route = routesOf<SessionServices>('/api/console/', BY_SESSION)
 
@@ -121,44 +160,96 @@ export const SESSION_RESOURCE: Resource<SessionServices> = {
           throw new ServiceError('not_found', 'You have no such session.')
         }
         // A weak key that leaks must not log its user out.
-        const rights = session.key ?? { scopes: ['*'], projectIds: 'all', expiresAtMs: null }
+        const rights = session.key ?? ALL_RIGHTS
         if (call.grant.session?.id !== id) requireContained(call.grant, rights, 'end a session')
         await call.request.noting((entry) =>
           call.services.queries.organization('endSession', session.id, entry),
         )
       },
     }),
+    route('PUT', 'password/', 'setPassword', 'Sets or removes the password of the caller.', {
+      body: NEW_PASSWORD,
+      answers: { 204: done() },
+      errors: [
+        ...(['invalid_input', 'parse_error', 'required', 'authentication_failed'] as const),
+        ...(['throttled', 'request_too_large', 'unsupported_media_type'] as const),
+      ],
+      handle: setPassword,
+    }),
   ],
+}
+
+/** Sets the password of the caller. All sessions that began with the earlier password end, also this one. */
+async function setPassword(call: PasswordCall): Promise<void> {
+  const { request, services, grant, user } = call
+  const { sessions, directory } = services
+  if (sessions === undefined) throw new TypeError('This server has no console.')
+  // A password gives all rights of the user, so a key with fewer rights must not set one.
+  requireContained(grant, ALL_RIGHTS, 'set a password')
+  const { password, current_password: current } = call.body()
+  if (directory.passwordOf(user.id) !== null && !isFreshLink(call)) {
+    if (current === undefined) {
+      throw new ServiceError('required', 'Send the current password as `current_password`.', {
+        attr: 'current_password',
+      })
+    }
+    const isRight = await sessions.isPasswordOf(user, current, addressOf(call))
+    if (!isRight) {
+      throw new ServiceError('invalid_input', 'The current password is wrong.', {
+        attr: 'current_password',
+      })
+    }
+  }
+  const obstacle = password === null ? null : passwordObstacle(password, user)
+  if (obstacle !== null) throw new ServiceError('invalid_input', obstacle, { attr: 'password' })
+  const hash = password === null ? null : await sessions.passwords.hash(password)
+  await request.noting((entry) =>
+    services.queries.organization('setPassword', { userId: user.id, hash }, entry),
+  )
+}
+
+/** True if the session was just begun with a login link, which only the operator of the machine can create. */
+function isFreshLink({ grant: { session }, nowMs }: PasswordCall): boolean {
+  if (session?.startedWith !== 'link') return false
+  return nowMs - session.createdAtMs < LINK_PASSWORD_MS_MAX
+}
+
+/** Returns the address of the client, behind trusted proxies. */
+function addressOf({ request, services }: Pick<SessionCall, 'request' | 'services'>): string {
+  const { peerAddress, head } = request
+  return addressBehind(peerAddress, head.forwardedFor, services.trustedProxies)
 }
 
 async function logIn(call: LoginCall) {
   const { request, services } = call
-  const { directory, sessions, trustedProxies } = services
+  const { directory, sessions } = services
   // Another page must not log a user in under another account either.
   requireConsole(request, services)
-  const { key, code } = call.body()
-  if ((key === undefined) === (code === undefined)) {
+  const { key, code, email, password } = call.body()
+  const hasPassword = email !== undefined && password !== undefined
+  if ([key !== undefined, code !== undefined, hasPassword].filter(Boolean).length !== 1) {
     throw new ServiceError(
       'required',
-      'Send a personal key as `key`, or the code of a login link as `code`.',
-      {
-        attr: 'key',
-      },
+      'Send a personal key as `key`, the code of a login link as `code`, or `email` and `password`.',
+      { attr: 'key' },
     )
   }
   if (sessions === undefined) throw new TypeError('This server has no console.')
   const from = {
-    address: addressBehind(request.peerAddress, request.head.forwardedFor, trustedProxies),
+    address: addressOf(call),
     userAgent: request.head.userAgent.slice(0, USER_AGENT_CHARACTERS_MAX),
   }
   const cookieOf = cookieWriter(request, services)
   const keyGrant = key === undefined ? null : directory.personalKeyByText(key.trim())
   const proofOfKey = keyGrant && { key: key?.trim() ?? '', userId: userOf(keyGrant).id }
-  const token = await sessions.begin(code === undefined ? proofOfKey : { code }, from)
+  const token = hasPassword
+    ? await sessions.beginWithPassword({ email, password }, from)
+    : await sessions.begin(code === undefined ? proofOfKey : { code }, from)
   services.refresh()
   const grant = token === null ? null : sessions.open(token, true)
   if (grant === null) {
-    throw new ServiceError('authentication_failed', key === undefined ? WRONG_CODE : WRONG_KEY)
+    const wrongOther = code === undefined ? WRONG_KEY : WRONG_CODE
+    throw new ServiceError('authentication_failed', hasPassword ? WRONG_PASSWORD : wrongOther)
   }
   request.caller = callerOf(grant, 'console')
   request.objectId = String(grant.session.id)
@@ -180,6 +271,7 @@ function sessionBody(call: Pick<SessionCall, 'services' | 'nowMs'>, grant: FullG
       api_token: apiKey,
     })),
     expires_at: timeText(sessionEndMs(used, grant.expiresAtMs)),
+    has_password: call.services.directory.passwordOf(user.id) !== null,
   }
 }
 
@@ -195,6 +287,7 @@ function listedBody({ grant }: SessionCall, session: ConsoleSessionView) {
     address: session.address,
     user_agent: session.userAgent,
     key_label: session.key?.label ?? null,
+    started_with: session.startedWith,
     is_current: session.id === grant.session?.id,
   }
 }

@@ -1,0 +1,47 @@
+/**
+ * The passwords of users. Machines of a cluster share them. No thread caches them, because every login and every
+ * request of a session that began with a password reads the current one. Table `passwords`: user u32 ->
+ * `StoredPassword`, MessagePack with a checksum.
+ */
+import type { StoredPassword } from '../../rules/access/password.ts'
+import { numberKey } from '../lmdb/keys.ts'
+import { getRecord, putRecord } from '../lmdb/records.ts'
+import { demand } from './checks.ts'
+import type { DirectoryEnvironment } from './directory-environment.ts'
+
+/** Reads and changes passwords. Each change is a durable transaction. */
+export class PasswordStore {
+  readonly #environment: DirectoryEnvironment
+
+  constructor(environment: DirectoryEnvironment) {
+    this.#environment = environment
+  }
+
+  /** Returns the password of a user, or null if the user has none. Throws `DamagedRecordError`. */
+  find(userId: number): StoredPassword | null {
+    // `set` wrote the record, and the checksum guarantees that it is unchanged.
+    const record = getRecord(this.#environment.table('passwords'), numberKey(userId))
+    return (record as StoredPassword | undefined) ?? null
+  }
+
+  /**
+   * Sets the hash of a user's password, or removes the password if `hash` is null. The time of the change is always
+   * later than that of the previous one, even if the clock has gone back.
+   */
+  set(userId: number, hash: string | null): StoredPassword | null {
+    return this.#environment.save(() => {
+      const user = this.#environment.all('users').find(({ id }) => id === userId)
+      demand(user?.isActive === true, 'not_found', `There is no user ${userId}.`)
+      const before = this.find(userId)
+      const table = this.#environment.table('passwords')
+      if (hash === null) {
+        table.removeSync(numberKey(userId))
+        return null
+      }
+      const setAtMs = Math.max(this.#environment.clock.now(), (before?.setAtMs ?? 0) + 1)
+      const stored: StoredPassword = { userId, hash, setAtMs }
+      putRecord(table, numberKey(userId), stored)
+      return stored
+    })
+  }
+}
