@@ -17,6 +17,7 @@ export {
 } from './base/queries.ts'
 export { dateRange, interval, isCompared, isOngoing, rangeDays, rangeValue } from './base/range.ts'
 export { may, project, readSession, session } from './base/session.ts'
+export { askProgress, type Tick } from './base/setup.ts'
 export { Chart } from './parts/chart.tsx'
 export { CopyButton, FileButton } from './parts/copy.tsx'
 export { Dialog, DialogButton } from './parts/dialog.tsx'

@@ -1,7 +1,7 @@
 /** The login page. It accepts a personal key, a login link that the daemon printed, or an invitation. */
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, post } from '../base/api.ts'
-import { logIn } from '../base/session.ts'
+import { logIn, sessionEnd } from '../base/session.ts'
 import { Form, Once } from './form.tsx'
 import { Command, Failure } from './notice.tsx'
 
@@ -26,16 +26,22 @@ function KeyForm({ code }: { code: string | undefined }) {
       if (cause instanceof ApiError) setError(cause)
     })
   }, [code])
-  const hint = 'It begins with phx_. The browser keeps a session in its place, never the key.'
+  const reason = sessionEnd.value
+  const hint = 'It begins with phx_. The browser keeps a session instead of the key.'
   return (
     <>
+      {reason !== null && (
+        <p class="notice" role="status">
+          {reason}
+        </p>
+      )}
       {error && <Failure error={error} />}
       <Form
         action="Log in"
         fields={{ key: { label: 'Personal API key', type: 'password', hint, isRequired: true } }}
         submit={({ key }) => logIn({ key: key.trim() })}
       />
-      <p>No key at hand? On the machine of the daemon this prints a link that logs in once:</p>
+      <p>No key at hand? Run this command on the server. It prints a link that logs you in once, within ten minutes:</p>
       <Command text="npx tenrec login-link" />
     </>
   )
@@ -47,7 +53,7 @@ function Invitation({ code }: { code: string }) {
   if (key !== null) {
     return (
       <>
-        <Once text={key}>This is your personal key. It is shown once: keep it where secrets are kept.</Once>
+        <Once text={key}>This is your personal key. It is not shown again, so store it in a password manager.</Once>
         <Form action="Log in with it" submit={() => logIn({ key })} />
       </>
     )

@@ -2,15 +2,32 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import type { OrganizationPort } from '../../engine/threads/organization-tasks.ts'
-import type { SessionGrant, SessionStart } from '../../rules/access/console-session.ts'
-import { SESSION_SEEN_LATE_MS_MAX } from '../../rules/access/limits.ts'
+import type { SessionEnd, SessionGrant, SessionStart } from '../../rules/access/console-session.ts'
+import {
+  SESSION_AGE_MS_MAX,
+  SESSION_IDLE_MS_MAX,
+  SESSION_SEEN_LATE_MS_MAX,
+} from '../../rules/access/limits.ts'
 import type { RateLimits } from '../server/rate-limits.ts'
 
 const TOKEN_BYTES = 32
+const HOUR_MS = 3_600_000
+
+/** Why a session has ended, as part of a sentence. */
+const ENDS: Readonly<Record<SessionEnd, string>> = {
+  idle: `it was not used for ${SESSION_IDLE_MS_MAX / HOUR_MS} hours`,
+  old: `you logged in more than ${SESSION_AGE_MS_MAX / HOUR_MS / 24} days ago`,
+  key: 'its personal key was revoked or replaced, or has expired',
+  user: 'its user was deactivated',
+  removed: 'you logged out, or it was ended on the page Access',
+}
 
 /** The services that sessions need. */
 export interface ConsoleSessionsOptions {
-  readonly directory: { consoleSession(token: string): SessionGrant | null }
+  readonly directory: {
+    consoleSession(token: string): SessionGrant | null
+    sessionEnd(token: string): SessionEnd
+  }
   readonly queries: OrganizationPort
   readonly clock: Clock
   /** Receives an error if the use of a session could not be recorded. A `Logger` can be used. */
@@ -37,6 +54,12 @@ export class ConsoleSessions {
     const isDue = isUse && clock.now() - lastSeenAtMs >= SESSION_SEEN_LATE_MS_MAX
     if (isDue && !this.#noting.has(id)) void this.#note(id, token)
     return grant
+  }
+
+  /** Returns a sentence that says why the session of a token has ended. */
+  endOf(token: string): string {
+    const reason = ENDS[this.#options.directory.sessionEnd(token)]
+    return `Your session has ended, because ${reason}. Log in again.`
   }
 
   /**

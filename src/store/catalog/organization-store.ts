@@ -3,9 +3,14 @@ import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
-import { type SessionGrant, sessionEndMs } from '../../rules/access/console-session.ts'
+import {
+  type SessionEnd,
+  type SessionGrant,
+  sessionEndMs,
+} from '../../rules/access/console-session.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
+import { SESSION_AGE_MS_MAX } from '../../rules/access/limits.ts'
 import type {
   Organization,
   PersonalKey,
@@ -285,6 +290,16 @@ export class ProjectDirectory implements IngestProjectDirectory {
     const grant = keyHash === null ? this.#grantOfUser(userId) : key && this.#grantOf(key)
     const isOpen = sessionEndMs(session, null) > this.#clock.now()
     return isOpen && grant !== null ? { ...grant, session } : null
+  }
+
+  /** Returns why `consoleSession` has no rights for a token. */
+  sessionEnd(token: string): SessionEnd {
+    const session = this.#console.find(token)
+    if (session === null) return 'removed'
+    const nowMs = this.#clock.now()
+    if (session.createdAtMs + SESSION_AGE_MS_MAX <= nowMs) return 'old'
+    if (sessionEndMs(session, null) <= nowMs) return 'idle'
+    return this.#users.get(session.userId)?.isActive === true ? 'key' : 'user'
   }
 
   #grantOf(key: PersonalKey): PersonalKeyGrant | null {
