@@ -13,10 +13,11 @@ import { Dialog } from './parts/dialog.tsx'
 import { Button, Choice } from './parts/fields.tsx'
 import { Icon } from './parts/icons.tsx'
 import { Login } from './parts/login.tsx'
-import { Empty, Failure, Loading, Toasts } from './parts/notice.tsx'
+import { Empty, Failure, Loading } from './parts/notice.tsx'
 import { Palette } from './parts/palette.tsx'
 import { stepRows } from './parts/table.tsx'
 import { Card, Facts, Page } from './parts/tiles.tsx'
+import { Toasts } from './parts/toasts.tsx'
 import {
   findPage,
   GROUPS,

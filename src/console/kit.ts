@@ -4,6 +4,15 @@
  */
 export { go, href, query, setQuery, withQuery } from './base/address.ts'
 export { ApiError, get, patch, post, put, remove, type Shapes, send } from './base/api.ts'
+export {
+  counted,
+  countryFlag,
+  countryName,
+  eventLabel,
+  isTechnical,
+  propertyLabel,
+  valueLabel,
+} from './base/labels.ts'
 export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
 export { useGet, useLoaded } from './base/loaded.ts'
 export { inProjectPath, pageId, pageOf } from './base/page.ts'
@@ -16,7 +25,7 @@ export {
   type Series,
 } from './base/queries.ts'
 export { dateRange, interval, isCompared, isOngoing, rangeDays, rangeValue } from './base/range.ts'
-export { may, project, readSession, session } from './base/session.ts'
+export { may, project, projects, readSession, session } from './base/session.ts'
 export { askProgress, type Tick } from './base/setup.ts'
 export { Chart } from './parts/chart.tsx'
 export { CopyButton, FileButton } from './parts/copy.tsx'
@@ -35,7 +44,7 @@ export {
 } from './parts/filters.tsx'
 export { AddressFields, Ask, type FieldRecord, Fields, Form, listOf, Once } from './parts/form.tsx'
 export { List } from './parts/list.tsx'
-export { act, Command, Empty, Failure, Got, Shown, say } from './parts/notice.tsx'
+export { act, Command, Empty, Failure, Got, Loading, Shown } from './parts/notice.tsx'
 export { pageQuery } from './parts/pager.tsx'
 export type { Line } from './parts/plot.tsx'
 export { PropertyTable, parsed } from './parts/properties.tsx'
@@ -43,3 +52,4 @@ export { RangePicker } from './parts/range-picker.tsx'
 export { Search } from './parts/search.tsx'
 export { Bar, type Column, Table } from './parts/table.tsx'
 export { Card, Facts, Page, Tabs, Tile, Tiles, tabOf } from './parts/tiles.tsx'
+export { say } from './parts/toasts.tsx'
