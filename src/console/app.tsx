@@ -6,17 +6,30 @@ import { followAddress, go, href, path } from './base/address.ts'
 import { ApiError, isOnline, reachDaemon } from './base/api.ts'
 import { inProjectPath } from './base/page.ts'
 import { hasEvent } from './base/queries.ts'
-import { logOut, may, openSession, project, projects, session } from './base/session.ts'
-import { applyTheme, chooseTheme, THEMES, theme } from './base/theme.ts'
+import { closedProject, logOut, may, openSession, project, projects, session, setPassword } from './base/session.ts'
+import { useSetupDone } from './base/setup.ts'
+import { applyTheme, chooseTheme, THEMES, type Theme, theme } from './base/theme.ts'
 import { Dialog } from './parts/dialog.tsx'
 import { Button, Choice } from './parts/fields.tsx'
+import { Ask } from './parts/form.tsx'
 import { Icon } from './parts/icons.tsx'
 import { Login } from './parts/login.tsx'
-import { Empty, Failure, Loading, Toasts } from './parts/notice.tsx'
+import { Empty, Failure, Loading } from './parts/notice.tsx'
 import { Palette } from './parts/palette.tsx'
 import { stepRows } from './parts/table.tsx'
-import { Facts } from './parts/tiles.tsx'
-import { findPage, isOfProject, isOpenTo, PAGES, type PageRecord, pageHref } from './routes.ts'
+import { Card, Facts, Page } from './parts/tiles.tsx'
+import { Toasts } from './parts/toasts.tsx'
+import {
+  findPage,
+  GROUPS,
+  isOfProject,
+  isOpenTo,
+  PAGES,
+  type PageRecord,
+  pageHref,
+  pagesAtHand,
+  SETUP_PATH,
+} from './routes.ts'
 
 const KEYS: readonly (readonly [keys: string, words: string])[] = [
   ['Ctrl+K or Cmd+K', 'Go to a page, a flag, a person'],
@@ -59,50 +72,166 @@ function Frame() {
 }
 
 function Rail({ search }: { search: () => void }) {
-  const current = findPage(path.value) ?? undefined
-  // On narrow screens the rail is a scrolling bar, and the current page may be out of sight.
-  useEffect(() => {
-    const link = document.querySelector('.rail a[aria-current]')
-    link?.scrollIntoView({ block: 'nearest', inline: 'center' })
-  }, [current])
-  const home = current !== undefined && isOfProject(current) ? current : { path: '/p/:project/web' }
+  const current = (closedProject.value === null && findPage(path.value)) || undefined
+  const isSetUp = useSetupDone()
+  const [isOpen, setOpen] = useState(false)
+  useEffect(() => setOpen(false), [path.value])
+  const atHand = pagesAtHand()
+  const isElsewhere = PAGES.some((page) => isUnder(page, current) && !atHand.has(page))
+  const item = (page: PageRecord) => (
+    <li key={page.path} class={atHand.has(page) ? 'at-hand' : undefined}>
+      <a href={href(pageHref(page, project.value.id))} aria-current={isUnder(page, current) ? 'page' : undefined}>
+        <Icon name={page.name.toLowerCase()} /> <span>{page.name}</span>
+      </a>
+    </li>
+  )
+  const pages = PAGES.filter(isOpenTo)
+  const setup = pages.filter((page) => page.path === SETUP_PATH && (!isSetUp || page === current))
   return (
     <nav class="rail" aria-label="Pages">
-      <a class="brand" href={href('/')}>
-        Tenrec
-      </a>
-      {projects.value.length > 1 && (
-        <Choice
-          label="Project"
-          isQuiet
-          value={String(project.value.id)}
-          options={projects.value.map(({ id, name }) => [String(id), name] as const)}
-          change={(id) => go(pageHref(home, Number(id)))}
-        />
-      )}
-      <button type="button" class="rail-search" onClick={search}>
-        <Icon name="search" /> <span>Search</span> <kbd>Ctrl K</kbd>
+      <div class="rail-top">
+        <a class="brand" href={href('/')}>
+          Tenrec
+        </a>
+        <ProjectChoice current={current} />
+        <button type="button" class="rail-search" onClick={search}>
+          <Icon name="search" /> <span>Search</span> <kbd>Ctrl K</kbd>
+        </button>
+      </div>
+      <div class={isOpen ? 'rail-pages open' : 'rail-pages'} id="pages">
+        {setup.length > 0 && <ul>{setup.map(item)}</ul>}
+        {GROUPS.map((group) => {
+          const own = pages.filter((page) => page.group === group)
+          return (
+            own.length > 0 && (
+              <div key={group}>
+                <p class="rail-title" id={`pages-${group}`}>
+                  {group}
+                </p>
+                <ul aria-labelledby={`pages-${group}`}>{own.map(item)}</ul>
+              </div>
+            )
+          )
+        })}
+        <button
+          type="button"
+          class={isElsewhere ? 'more is-current' : 'more'}
+          aria-expanded={isOpen}
+          aria-controls="pages"
+          onClick={() => setOpen(!isOpen)}
+        >
+          <Icon name="more" /> <span>More</span>
+        </button>
+      </div>
+      <UserMenu />
+    </nav>
+  )
+}
+
+/** Chooses another project. A page that every project has stays open. */
+function ProjectChoice({ current }: { current: PageRecord | undefined }) {
+  const isClosed = closedProject.value !== null
+  if (projects.value.length < 2 && !isClosed) return null
+  const home = current !== undefined && isOfProject(current) ? current : WEB
+  const options = projects.value.map(({ id, name }) => [String(id), name] as const)
+  return (
+    <Choice
+      label="Project"
+      isQuiet
+      value={isClosed ? '' : String(project.value.id)}
+      options={isClosed ? [['', 'Choose a project'], ...options] : options}
+      change={(id) => id !== '' && go(pageHref(home, Number(id)))}
+    />
+  )
+}
+
+const WEB = { path: '/p/:project/web' }
+
+/** The logged-in user, with the choices that concern only this user. */
+function UserMenu() {
+  const { first_name: firstName = '', email = '' } = session.value?.user ?? {}
+  const name = firstName === '' ? email : firstName
+  return (
+    <>
+      <button type="button" class="user" popovertarget="user-menu" aria-label={`Account of ${name}`}>
+        <span class="avatar" aria-hidden="true">
+          {[...name][0]?.toUpperCase()}
+        </span>
+        <bdi>{name}</bdi>
       </button>
-      <ul>
-        {PAGES.filter(isOpenTo).map((page) => (
-          <li key={page.path}>
-            <a href={href(pageHref(page, project.value.id))} aria-current={isUnder(page, current) ? 'page' : undefined}>
-              <Icon name={page.name.toLowerCase()} /> <span>{page.name}</span>
-            </a>
-          </li>
-        ))}
-      </ul>
-      <div class="rail-foot">
+      <div class="user-menu" id="user-menu" popover="auto">
+        <p>
+          <b>{firstName}</b> <span class="quiet">{email}</span>
+        </p>
         <Choice
           label="Colours"
-          isQuiet
           value={theme.value}
-          options={THEMES.map((one) => [one, `${one[0]?.toUpperCase()}${one.slice(1)}`] as const)}
+          options={THEMES.map((one) => [one, THEME_NAMES[one]] as const)}
           change={chooseTheme}
         />
+        <a href={href('/access')}>Keys and sessions</a>
+        <PasswordButton />
         <Button press={logOut}>Log out</Button>
       </div>
-    </nav>
+    </>
+  )
+}
+
+/** Sets, changes or removes the password of the logged-in user. */
+function PasswordButton() {
+  const { has_password: hasPassword = false, scopes = [], started_with: startedWith } = session.value ?? {}
+  if (!scopes.includes('*')) return null
+  const hint = startedWith === 'link' ? 'Not needed within an hour after a login with a link.' : undefined
+  const fields = {
+    current: {
+      label: 'Current password',
+      type: 'password',
+      complete: 'current-password',
+      isRequired: hasPassword && startedWith !== 'link',
+      isShown: () => hasPassword,
+      hint,
+    },
+    password: {
+      label: 'New password',
+      type: 'password',
+      complete: 'new-password',
+      hint: 'At least 10 characters.',
+      isRequired: true,
+    },
+  } as const
+  return (
+    <Ask
+      label={hasPassword ? 'Change password' : 'Set a password'}
+      title={hasPassword ? 'Change your password' : 'Set a password'}
+      action="Save the password"
+      fields={fields}
+      submit={({ current, password }) => setPassword(password, current)}
+    >
+      {hasPassword && <p>Other browsers that logged in with the earlier password have to log in again.</p>}
+    </Ask>
+  )
+}
+
+const THEME_NAMES: Readonly<Record<Theme, string>> = { auto: 'As the system', light: 'Light', dark: 'Dark' }
+
+/** Shown for a project that does not exist, or that this session has no access to. Nothing of it is read. */
+function ClosedProject({ id }: { id: string }) {
+  const page = findPage(path.value)
+  const same = page !== null && isOfProject(page) ? page : WEB
+  return (
+    <Page title={`You have no access to project ${id}`}>
+      <Card title="Your projects">
+        <p>Project {id} does not exist, or the key with which you logged in is limited to other projects.</p>
+        {projects.value.length === 0 && <p class="none">You have access to no project. Ask an administrator.</p>}
+        <ul>
+          {projects.value.map((one) => (
+            <li key={one.id}>
+              <a href={href(pageHref(same, one.id))}>{one.name}</a> <span class="quiet">project {one.id}</span>
+            </li>
+          ))}
+        </ul>
+      </Card>
+    </Page>
   )
 }
 
@@ -128,6 +257,7 @@ function CurrentPage() {
     }
   }, [page])
   if (path.value === '/') return <Home />
+  if (closedProject.value !== null) return <ClosedProject id={closedProject.value} />
   if (page === null) return <Empty title="There is no such page.">Choose another one at the side.</Empty>
   if (absent === page) return <Failure error={NO_PAGE} retry={() => void loadAnew()} />
   if (shown === null || shown.page !== page) return null
@@ -157,8 +287,9 @@ function Home() {
     const open = (page: string) => {
       if (path.value === '/') go(page, { replace: true })
     }
-    const [first] = PAGES.filter(isOpenTo)
+    const [first] = PAGES.filter((page) => isOpenTo(page) && page.path !== SETUP_PATH)
     if (first !== undefined && !may('query:read')) return open(pageHref(first, project.value.id))
+    if (!may('event_definition:read')) return open(inProjectPath('/web'))
     hasEvent().then(
       (isSeen) => open(inProjectPath(isSeen ? '/web' : '/setup')),
       () => open(inProjectPath('/web')),

@@ -5,6 +5,15 @@
 export { go, href, query, setQuery, withQuery } from './base/address.ts'
 export { ApiError, get, patch, post, put, remove, type Shapes, send } from './base/api.ts'
 export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
+export {
+  counted,
+  countryFlag,
+  countryName,
+  eventLabel,
+  isTechnical,
+  propertyLabel,
+  valueLabel,
+} from './base/labels.ts'
 export { useGet, useLoaded } from './base/loaded.ts'
 export { inProjectPath, pageId, pageOf } from './base/page.ts'
 export {
@@ -16,7 +25,8 @@ export {
   type Series,
 } from './base/queries.ts'
 export { dateRange, interval, isCompared, isOngoing, rangeDays, rangeValue } from './base/range.ts'
-export { may, project, readSession, session } from './base/session.ts'
+export { may, project, projects, readSession, session } from './base/session.ts'
+export { askProgress, type Tick } from './base/setup.ts'
 export { Chart } from './parts/chart.tsx'
 export { CopyButton, FileButton } from './parts/copy.tsx'
 export { Dialog, DialogButton } from './parts/dialog.tsx'
@@ -34,7 +44,7 @@ export {
 } from './parts/filters.tsx'
 export { AddressFields, Ask, type FieldRecord, Fields, Form, listOf, Once } from './parts/form.tsx'
 export { List } from './parts/list.tsx'
-export { act, Command, Empty, Failure, Got, Shown, say } from './parts/notice.tsx'
+export { act, Command, Empty, Failure, Got, Loading, Shown } from './parts/notice.tsx'
 export { pageQuery } from './parts/pager.tsx'
 export type { Line } from './parts/plot.tsx'
 export { PropertyTable, parsed } from './parts/properties.tsx'
@@ -42,3 +52,4 @@ export { RangePicker } from './parts/range-picker.tsx'
 export { Search } from './parts/search.tsx'
 export { Bar, type Column, Table } from './parts/table.tsx'
 export { Card, Facts, Page, Tabs, Tile, Tiles, tabOf } from './parts/tiles.tsx'
+export { say } from './parts/toasts.tsx'

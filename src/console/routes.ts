@@ -4,6 +4,12 @@ import { may } from './base/session.ts'
 
 type Load = () => Promise<{ readonly default: ComponentType }>
 
+/** The groups of pages in the navigation rail, in their order. */
+export const GROUPS = ['Analytics', 'Flags', 'People', 'System'] as const
+
+/** One of the groups. */
+export type Group = (typeof GROUPS)[number]
+
 /** A page of the console. */
 export interface PageRecord {
   /**
@@ -13,6 +19,8 @@ export interface PageRecord {
   readonly path: string
   /** The title of the page, which is also its name in the navigation rail. */
   readonly name: string
+  /** The group of the page in the rail. The page Setup has none: it stands first until the setup is done. */
+  readonly group: Group | null
   /**
    * The key that opens the page after `g`. Null for pages that are opened from another page and are not in the rail.
    */
@@ -24,44 +32,68 @@ export interface PageRecord {
 
 const PROJECT = '/p/:project'
 
-function page(
-  path: string,
-  name: string,
-  letter: string | null,
-  scope: string | null,
-  load: Load,
-): PageRecord {
-  return { path, name, letter, scope, load }
+/** The path of the page Setup. */
+export const SETUP_PATH = `${PROJECT}/setup`
+
+/** Returns the function that makes the records of the pages of a group. */
+function pagesOf(group: Group | null) {
+  return (
+    path: string,
+    name: string,
+    letter: string | null,
+    scope: string | null,
+    load: Load,
+  ): PageRecord => ({ path: path.replace('~', PROJECT), name, group, letter, scope, load })
 }
 
-/** Makes the record of a page of the project. */
-const own: typeof page = (path, ...rest) => page(PROJECT + path, ...rest)
+const first = pagesOf(null)
+const analytics = pagesOf('Analytics')
+const flags = pagesOf('Flags')
+const people = pagesOf('People')
+const system = pagesOf('System')
 
-/** The pages in the order of the rail. */
+/** The pages in the order of the rail. `~` stands for the project. */
 export const PAGES: readonly PageRecord[] = [
-  own('/setup', 'Setup', 's', 'project:read', () => import('./pages/setup.tsx')),
-  own('/web', 'Web', 'w', 'query:read', () => import('./pages/web.tsx')),
-  own('/live', 'Live', 'l', 'event:read', () => import('./pages/live.tsx')),
-  own('/explore', 'Explore', 'e', 'query:read', () => import('./pages/explore.tsx')),
-  own('/dashboards', 'Dashboards', 'd', 'dashboard:read', () => import('./pages/dashboards.tsx')),
-  own(
-    '/dashboards/:id',
+  first('~/setup', 'Setup', 's', 'project:read', () => import('./pages/setup.tsx')),
+  analytics('~/web', 'Web', 'w', 'query:read', () => import('./pages/web.tsx')),
+  analytics('~/live', 'Live', 'l', 'event:read', () => import('./pages/live.tsx')),
+  analytics('~/explore', 'Explore', 'e', 'query:read', () => import('./pages/explore.tsx')),
+  analytics(
+    '~/dashboards',
+    'Dashboards',
+    'd',
+    'dashboard:read',
+    () => import('./pages/dashboards.tsx'),
+  ),
+  analytics(
+    '~/dashboards/:id',
     'Dashboard',
     null,
     'dashboard:read',
     () => import('./pages/dashboard.tsx'),
   ),
-  own('/persons', 'Persons', 'p', 'person:read', () => import('./pages/persons.tsx')),
-  own('/persons/:id', 'Person', null, 'person:read', () => import('./pages/person.tsx')),
-  own('/groups', 'Groups', 'o', 'group:read', () => import('./pages/groups.tsx')),
-  own('/flags', 'Flags', 'f', 'feature_flag:read', () => import('./pages/flags.tsx')),
-  own('/flags/:id', 'Flag', null, 'feature_flag:read', () => import('./pages/flag.tsx')),
-  own('/cohorts', 'Cohorts', 'c', 'cohort:read', () => import('./pages/cohorts.tsx')),
-  page('/access', 'Access', 'a', null, () => import('./pages/access.tsx')),
-  page('/audit', 'Audit', 'u', 'organization:read', () => import('./pages/audit.tsx')),
-  page('/health', 'Health', 'h', 'organization:read', () => import('./pages/health.tsx')),
-  own('/settings', 'Settings', 't', 'project:read', () => import('./pages/settings.tsx')),
+  flags('~/flags', 'Flags', 'f', 'feature_flag:read', () => import('./pages/flags.tsx')),
+  flags('~/flags/:id', 'Flag', null, 'feature_flag:read', () => import('./pages/flag.tsx')),
+  flags('~/cohorts', 'Cohorts', 'c', 'cohort:read', () => import('./pages/cohorts.tsx')),
+  people('~/persons', 'Persons', 'p', 'person:read', () => import('./pages/persons.tsx')),
+  people('~/persons/:id', 'Person', null, 'person:read', () => import('./pages/person.tsx')),
+  people('~/groups', 'Groups', 'o', 'group:read', () => import('./pages/groups.tsx')),
+  system('/health', 'Health', 'h', 'organization:read', () => import('./pages/health.tsx')),
+  system('/audit', 'Audit', 'u', 'organization:read', () => import('./pages/audit.tsx')),
+  system('/access', 'Access', 'a', null, () => import('./pages/access.tsx')),
+  system('~/settings', 'Settings', 't', 'project:read', () => import('./pages/settings.tsx')),
 ]
+
+/** The letters of the pages that stand in the bar of narrow screens. All others are behind its button "More". */
+const AT_HAND = 'wefp'
+const AT_HAND_MAX = 4
+
+/** Returns the pages of the bar on narrow screens: the four most used ones that this session has the scope for. */
+export function pagesAtHand(): ReadonlySet<PageRecord> {
+  const open = PAGES.filter((page) => page.group !== null && isOpenTo(page))
+  const isMain = ({ letter }: PageRecord) => Number(AT_HAND.includes(letter ?? ' '))
+  return new Set(open.toSorted((a, b) => isMain(b) - isMain(a)).slice(0, AT_HAND_MAX))
+}
 
 /** Returns true for a page of the rail that this session has the scope for. */
 export function isOpenTo({ letter, scope }: PageRecord): boolean {

@@ -360,7 +360,7 @@ t.test('keys are created, listed without the key, and revoked', async (t) => {
     '--projects',
     '1',
     '--scopes',
-    'event:read,flag:write',
+    'event:read,feature_flag:write',
     '--expires-in',
     '1d',
     '--json',
@@ -370,7 +370,7 @@ t.test('keys are created, listed without the key, and revoked', async (t) => {
   t.match(key, {
     id: 2,
     key: /^phx_/,
-    scopes: ['event:read', 'flag:write'],
+    scopes: ['event:read', 'feature_flag:write'],
     projects: [1],
     expires_at: '2026-01-03T00:00:00.000Z',
   })
@@ -387,7 +387,10 @@ t.test('keys are created, listed without the key, and revoked', async (t) => {
     { id: 3, state: 'active', last_four: 'mine' },
   ])
   t.match(await run('key', 'revoke', '9', ...dir), { exitCode: 1, err: /no personal key 9/ })
-  t.match(await run('key', 'create', '--scopes', 'x', ...dir), { exitCode: 1, err: /scopes/ })
+  t.match(await run('key', 'create', '--scopes', 'flag:write', ...dir), {
+    exitCode: 1,
+    err: /"flag:write" is not a scope.*feature_flag:write/,
+  })
 })
 
 t.test('commands report a missing or damaged store', async (t) => {

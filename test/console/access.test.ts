@@ -81,6 +81,7 @@ if (browser !== null) {
     for (const secret of [PERSONAL_KEY, String(cookie?.value)]) t.notOk(readable.includes(secret))
     window.isSilent(t)
 
+    await window.press(/^Account of/)
     await window.press('Log out')
     await page.getByLabel('Personal API key').waitFor()
     t.strictSame(await cookies(), [])

@@ -81,6 +81,23 @@ if (window !== null) {
     },
   )
 
+  t.test('a project with events is never called empty while the page connects', async (t) => {
+    const release: (() => void)[] = []
+    await page.route(/\/events\/\?/, async (route) => {
+      await new Promise<void>((resolve) => release.push(resolve))
+      await route.continue()
+    })
+    await window.open('/p/1/live')
+    while (release.length === 0) await page.waitForTimeout(25)
+    await page.waitForTimeout(QUIET_MS)
+    t.equal(await page.getByText('No event yet.').count(), 0)
+    t.equal(await page.locator('main .loading').count(), 1)
+    for (const go of release) go()
+    await page.locator('main tbody tr').first().waitFor()
+    await page.unroute(/\/events\/\?/)
+    window.isSilent(t)
+  })
+
   t.test('a row opens with properties, outcome, person and a command', async (t) => {
     const properties = { plan: "it's", $pathname: '/here' }
     await capture({ event: 'opened', distinct_id: 'cleo', properties })

@@ -45,16 +45,16 @@ export const isOnline = signal(true)
 /** Returns the project of the page. */
 let projectId: () => number | string = () => '@current'
 
-/** Sets the function that returns the project for calls of project routes. */
+/** Sets the function that returns the project for calls of project routes. It may throw an `ApiError`. */
 export function askAbout(tell: () => number): void {
   projectId = tell
 }
 
-/** Called when the daemon no longer accepts the session. */
-let endSession = () => {}
+/** Called with the reason when the daemon no longer accepts the session. */
+let endSession: (reason: string) => void = () => {}
 
-/** Sets the function that is called when the session has ended. */
-export function onSessionEnd(act: () => void): void {
+/** Sets the function that is called with the reason, a sentence, when the session has ended. */
+export function onSessionEnd(act: (reason: string) => void): void {
   endSession = act
 }
 
@@ -187,7 +187,7 @@ export async function send(
 ): Promise<Response> {
   const left = new Map<string, unknown>(Object.entries(values))
   const place = route
-    .replace(/^project\//, `projects/${projectId()}/`)
+    .replace(/^project\//, () => `projects/${projectId()}/`)
     .replace(/^organization\//, 'organizations/@current/')
     .replace(/\{(\w+)\}/g, (_, name: string) => {
       const value = left.get(name)
@@ -220,11 +220,12 @@ async function jsonOf<Data>(response: Response): Promise<Data> {
 
 /** Returns the error that the body of a response contains. */
 export function refusalOf(status: number, body: unknown): ApiError {
-  if (status === 401) endSession()
   const { code, detail, attr } = (body ?? {}) as { code?: string; detail?: string; attr?: string }
-  return new ApiError(status, {
+  const error = new ApiError(status, {
     code: code ?? 'error',
     detail: detail ?? `The daemon answered ${status}.`,
     attr: attr ?? null,
   })
+  if (status === 401) endSession(error.message)
+  return error
 }

@@ -1,7 +1,7 @@
 /** The logged-in user with their rights, and the project of the page. */
-import { computed, signal } from '@preact/signals'
+import { computed, effect, signal } from '@preact/signals'
 import { path } from './address.ts'
-import { askAbout, get, onSessionEnd, post, remove, type Shapes } from './api.ts'
+import { ApiError, askAbout, get, onSessionEnd, post, put, remove, type Shapes } from './api.ts'
 
 /** The session as the daemon returns it. */
 export type Session = Shapes['ConsoleSession']
@@ -15,15 +15,37 @@ export type Project = Session['projects'][number]
 /** The projects that the session may use. */
 export const projects = computed<readonly Project[]>(() => session.value?.projects ?? [])
 
-/** The project in the URL, or the first project. */
-export const project = computed<Project>(() => {
-  const id = Number(/^\/p\/(\d+)/.exec(path.value)?.[1])
-  return projects.value.find((one) => one.id === id) ?? projects.value[0] ?? NO_PROJECT
-})
-
 const NO_PROJECT: Project = { id: 1, name: 'No project', timezone: 'UTC', api_token: '' }
 
-askAbout(() => project.value.id)
+/** The segment of the URL that names a project, or null on a page without a project. */
+const named = computed(() => /^\/p\/([^/]+)/.exec(path.value)?.[1] ?? null)
+const opened = computed(() => projects.value.find(({ id }) => String(id) === named.value))
+/** The project that was open last. Pages without a project, such as the page Health, keep it. */
+const lastOpened = signal<number | null>(null)
+effect(() => {
+  if (opened.value !== undefined) lastOpened.value = opened.value.id
+})
+
+/**
+ * The project in the URL. On a page without a project it is the project that was open last, or the first project. If
+ * this session has no access to the project in the URL, it is also one of these; see `closedProject`.
+ */
+export const project = computed<Project>(() => {
+  const last = projects.value.find(({ id }) => id === lastOpened.value)
+  return opened.value ?? last ?? projects.value[0] ?? NO_PROJECT
+})
+
+/** The project in the URL, as it is written there, if this session has no access to it. Null otherwise. */
+export const closedProject = computed<string | null>(() =>
+  opened.value === undefined ? named.value : null,
+)
+
+askAbout(() => {
+  // No data of another project is shown or changed below the URL of this one.
+  if (closedProject.value === null) return project.value.id
+  const detail = `You have no access to project ${closedProject.value}.`
+  throw new ApiError(403, { code: 'permission_denied', detail })
+})
 
 /** Returns true if the session has a scope such as `feature_flag:write`. The scope `write` includes `read`. */
 export function may(scope: string): boolean {
@@ -41,11 +63,14 @@ export function may(scope: string): boolean {
  */
 const HINT = 'tenrec-session'
 
+/** Why the last session has ended, for the login page. Null if the user logged out, or has not logged in yet. */
+export const sessionEnd = signal<string | null>(null)
+
 /** Reads the session, and shows the login page whenever the session ends. */
 export async function openSession(): Promise<void> {
   onSessionEnd(leave)
-  if (localStorage.getItem(HINT) === null) return leave()
-  await readSession().catch(leave)
+  if (localStorage.getItem(HINT) === null) return leave(null)
+  await readSession().catch(({ message }: Error) => leave(message))
 }
 
 /** Reads the session again, because projects and scopes may have changed. */
@@ -53,23 +78,42 @@ export async function readSession(): Promise<void> {
   enter(await get('console/session/'))
 }
 
-/** Logs in with a personal key or the code of a login link. Throws an `ApiError` with the reason. */
-export async function logIn(proof: { key: string } | { code: string }): Promise<void> {
+/** Logs in with a personal key, the code of a login link, or a password. Throws an `ApiError` with the reason. */
+export async function logIn(
+  proof: { key: string } | { code: string } | { email: string; password: string },
+): Promise<void> {
   enter(await post('console/session/', {}, proof))
+}
+
+/**
+ * Sets another password, or removes it with null. `current` may be empty if there is none. The sessions that began with
+ * the earlier password end, so a session that began with it logs in again.
+ */
+export async function setPassword(password: string | null, current: string): Promise<void> {
+  const proof = current === '' ? {} : { current_password: current }
+  await put('console/password/', {}, { password, ...proof })
+  const email = session.value?.user.email
+  if (email === undefined) return
+  if (session.value?.started_with === 'password' && password !== null)
+    await logIn({ email, password })
+  else await readSession()
 }
 
 /** Ends the session in the daemon and in this browser. */
 export async function logOut(): Promise<void> {
   await remove('console/session/', {})
-  leave()
+  leave(null)
 }
 
 function enter(found: Session): void {
   localStorage.setItem(HINT, '1')
+  sessionEnd.value = null
   session.value = found
 }
 
-function leave(): void {
+function leave(reason: string | null): void {
+  // A wrong key on the login page ends no session.
+  if (session.value !== null) sessionEnd.value = reason
   localStorage.removeItem(HINT)
   session.value = null
 }

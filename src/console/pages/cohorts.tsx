@@ -1,10 +1,12 @@
 /** Cohorts of persons, defined by a rule or by a list. */
 import {
   Ask,
+  counted,
   Dialog,
   Empty,
   exact,
   Form,
+  get,
   List,
   listOf,
   may,
@@ -14,6 +16,7 @@ import {
   pageQuery,
   patch,
   post,
+  project,
   query,
   type Shapes,
   Shown,
@@ -21,6 +24,7 @@ import {
   sentenceOfFilter,
   setQuery,
   useGet,
+  useLoaded,
 } from '../kit.ts'
 
 type Cohort = Shapes['Cohort']
@@ -31,17 +35,21 @@ export default function CohortsPage() {
   return (
     <Page title="Cohorts" aside={may('cohort:write') && <NewCohort />}>
       <List
-        title="Cohorts of persons"
+        title="All cohorts"
         label="Cohorts"
         route="project/cohorts/"
         values={pageQuery()}
         open={(cohort) => setQuery({ id: String(cohort.id) })}
-        none={<Empty title="No cohort yet.">A cohort names persons by a rule, for flags, filters and queries.</Empty>}
+        none={
+          <Empty title="No cohort yet.">
+            A cohort is a set of persons, chosen by a rule or listed one by one. Flags, filters and queries can use it.
+          </Empty>
+        }
         columns={[
           ['Name', 'name'],
           ['Rule', ruleOf, 'minor cut'],
-          ['Persons', 'count', 'count'],
-          ['Counted', 'last_calculation', 'minor number ago'],
+          ['Persons', (cohort) => <Size cohort={cohort} />, 'number'],
+          ['Created', 'created_at', 'minor number ago'],
         ]}
       />
       {id !== null && <CohortDrawer id={Number(id)} />}
@@ -49,9 +57,25 @@ export default function CohortsPage() {
   )
 }
 
+/** Cohorts are counted one after the other, because each count reads all persons. */
+let lastCount: Promise<unknown> = Promise.resolve()
+
+/** Shows the number of members. Lists have it only for static cohorts; the others are counted when they are shown. */
+function Size({ cohort: { id, count, filters } }: { cohort: Cohort }) {
+  const { data, error } = useLoaded(`size ${project.value.id} ${id} ${JSON.stringify(filters)}`, async (signal) => {
+    if (count !== null) return count
+    const read = () => (signal.aborted ? null : get('project/cohorts/{cohort_id}/', { cohort_id: id }, signal))
+    const found = lastCount.then(read, read)
+    lastCount = found
+    return (await found)?.count ?? null
+  })
+  if (error !== null) return <span title={error.message}>not counted</span>
+  return data === undefined ? <span class="quiet">counting …</span> : <>{exact(data)}</>
+}
+
 /** Returns the rule of a cohort as a sentence. */
 function ruleOf({ is_static: isStatic, filters }: Cohort): string {
-  if (isStatic) return 'a list'
+  if (isStatic) return 'static list'
   return sentenceOf(filters.properties)
 }
 
@@ -85,7 +109,7 @@ function ruleFrom(filters: readonly PropertyFilter[]) {
   return { properties: { type: 'AND', values: [{ type: 'AND', values: filters }] } }
 }
 
-const ONE_A_LINE = 'One in a line, or between commas: a column of a CSV file.'
+const ONE_A_LINE = 'One ID per line, or separated by commas, such as a column of a CSV file.'
 const ofList = ({ isList }: { isList: boolean }) => isList
 const ofRule = ({ isList }: { isList: boolean }) => !isList
 
@@ -93,18 +117,18 @@ function NewCohort() {
   return (
     <Ask
       label="New cohort"
-      title="A new cohort"
-      action="Save"
+      title="New cohort"
+      action="Create cohort"
       fields={{
         name: { label: 'Name', isRequired: true },
-        isList: { kind: 'check', label: 'A list instead of a rule' },
-        ids: { label: 'distinct_ids', type: 'area', hint: ONE_A_LINE, isShown: ofList },
+        isList: { kind: 'check', label: 'List the persons instead of a rule' },
+        ids: { label: 'Distinct IDs', type: 'area', hint: ONE_A_LINE, isShown: ofList },
         filters: { kind: 'filters', isShown: ofRule },
       }}
       submit={async ({ name, isList, ids, filters }) => {
         const members = isList ? { is_static: true, distinct_ids: listOf(ids) } : { filters: ruleFrom(filters) }
         await post('project/cohorts/', {}, { name, ...members })
-        say(`Cohort “${name}” saved.`)
+        say(`Cohort “${name}” created.`)
       }}
     />
   )
@@ -119,7 +143,9 @@ function CohortDrawer({ id }: { id: number }) {
         {(cohort) => (
           <>
             <p class="row">
-              <a href={pageOf(`/persons?${new URLSearchParams({ filter: members })}`)}>{exact(cohort.count)} persons</a>
+              <a href={pageOf(`/persons?${new URLSearchParams({ filter: members })}`)}>
+                {counted(cohort.count ?? 0, 'person')}
+              </a>
               {may('cohort:write') && <DeleteCohort cohort={cohort} />}
             </p>
             {may('cohort:write') ? <CohortForm cohort={cohort} /> : <p>{ruleOf(cohort)}</p>}
@@ -137,7 +163,7 @@ function DeleteCohort({ cohort: { id, name } }: { cohort: Cohort }) {
   }
   return (
     <Ask label="Delete" title={`Delete “${name}”?`} submit={submit}>
-      Flags that ask for it stop deciding by it. The persons stay.
+      Flags and queries that use this cohort find nobody in it any more. The persons are not deleted.
     </Ask>
   )
 }
@@ -147,7 +173,7 @@ function CohortForm({ cohort }: { cohort: Cohort }) {
   const canEditRule = !cohort.is_static && isPlain(cohort.filters.properties)
   return (
     <Form
-      action="Save"
+      action="Save cohort"
       fields={{
         name: { label: 'Name', value: cohort.name, isRequired: true },
         description: { label: 'Description', value: cohort.description },
@@ -156,11 +182,15 @@ function CohortForm({ cohort }: { cohort: Cohort }) {
       submit={async ({ filters, ...words }) => {
         const body = { ...words, ...(canEditRule && { filters: ruleFrom(filters) }) }
         await patch('project/cohorts/{cohort_id}/', { cohort_id: cohort.id }, body)
-        say('Saved.')
+        say('Cohort saved.')
       }}
     >
-      {cohort.is_static && <p class="quiet">A list; its persons are added by “Save as cohort”.</p>}
-      {!cohort.is_static && !canEditRule && <p class="quiet">This rule has alternatives: change it through the API.</p>}
+      {cohort.is_static && (
+        <p class="quiet">This is a static list. “Save as cohort” in the list of persons behind a number creates one.</p>
+      )}
+      {!cohort.is_static && !canEditRule && (
+        <p class="quiet">This rule has alternatives (“or”), which only the API can change.</p>
+      )}
     </Form>
   )
 }

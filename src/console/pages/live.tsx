@@ -7,6 +7,7 @@ import {
   Empty,
   exact,
   Failure,
+  Loading,
   Page,
   pageOf,
   project,
@@ -76,7 +77,11 @@ function Stream() {
       {live.missed > 0 && (
         <p class="notice">{exact(live.missed)} more came than are shown: this is a sample. All of them are stored.</p>
       )}
-      <Rows rows={live.rows} isFiltered={filter.event + filter.distinct_id !== ''} />
+      {live.isRead ? (
+        <Rows rows={live.rows} isFiltered={filter.event + filter.distinct_id !== ''} />
+      ) : (
+        live.error === null && <Loading />
+      )}
     </Card>
   )
 }
@@ -104,7 +109,7 @@ function Rows({ rows, isFiltered }: { rows: readonly LiveEvent[]; isFiltered: bo
   if (rows.length === 0 && !isFiltered) {
     return (
       <Empty title="No event yet." command={curl?.text(location.origin, project.value.api_token) ?? ''}>
-        It will stand here a moment after it was sent.
+        Events appear here within a second after they are sent.
       </Empty>
     )
   }

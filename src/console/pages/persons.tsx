@@ -1,56 +1,167 @@
-/** Finds persons by a part of an e-mail address, a name or a distinct_id, and by their properties. */
+/** Finds persons by a part of an e-mail address or a name, by a distinct ID, and by their properties. */
 import {
   AddFilter,
+  ago,
+  type Column,
   Empty,
   FilterChips,
   filtersOfAddress,
+  get,
   go,
   inProjectPath,
   List,
+  may,
   Page,
   pageQuery,
+  plain,
+  project,
+  propertyLabel,
   query,
   Search,
+  type Shapes,
+  setQuery,
+  useLoaded,
+  usePropertyNames,
+  valueLabel,
 } from '../kit.ts'
+import { SNIPPETS } from './setup/snippets.ts'
 
-/** Shows the name, with the e-mail address below it if it differs. */
-function Name({ name, email }: { name: string; email: unknown }) {
-  return (
-    <>
-      <bdi class="cut">{name}</bdi>
-      {typeof email === 'string' && email !== name && <div class="quiet cut">{email}</div>}
-    </>
-  )
+type Person = Shapes['Person']
+
+/** The columns that are shown unless the URL names others. Names of properties are columns, too. */
+const COLUMNS = ['email', 'company', '$geoip_country_code', 'first_seen', 'last_seen'] as const
+const FIXED_LABELS: Readonly<Record<string, string>> = {
+  distinct_id: 'Distinct ID',
+  first_seen: 'First seen',
+  last_seen: 'Last seen',
+  company: 'Company',
 }
-
-const CAPTURE = `curl "$TENREC/capture/" -H 'Content-Type: application/json' \\
-  -d '{"api_key":"phc_...","event":"hello","distinct_id":"me"}'`
+/** The properties that the menu of columns offers, most frequent first. */
+const OFFERED_MAX = 30
 
 /** The page "Persons". */
 export default function PersonsPage() {
   const filters = filtersOfAddress()
   const search = query.value.get('search') ?? ''
-  const nobody = (
-    <Empty title="Nobody found." command={CAPTURE}>
-      A person is made by the first event of a distinct_id.
-    </Empty>
-  )
+  const isFiltered = search !== '' || filters.length > 0
+  const columns = chosenColumns()
   return (
-    <Page title="Persons" aside={<Search label="E-mail, name, distinct_id" />}>
+    <Page title="Persons" aside={<Search label="E-mail, name or distinct ID" />}>
       <FilterChips />
       <List
-        title="Persons"
-        aside={<AddFilter types={['person']} />}
+        title="All persons"
+        label="Persons"
+        aside={
+          <span class="row">
+            <AddFilter types={['person']} />
+            <ColumnMenu chosen={columns} />
+          </span>
+        }
         route="project/persons/"
         values={{ search, ...(filters.length > 0 && { properties: JSON.stringify(filters) }), ...pageQuery() }}
         open={({ uuid }) => go(inProjectPath(`/persons/${uuid}`))}
-        none={nobody}
-        columns={[
-          ['Name', ({ name, properties }) => <Name name={name} email={properties['email']} />],
-          ['distinct_id', ({ distinct_ids: ids }) => ids[0], 'minor cut'],
-          ['First seen', 'created_at', 'number ago'],
-        ]}
+        none={<Nobody isFiltered={isFiltered} />}
+        columns={[['Name', (person) => <Name person={person} />], ...columns.map(columnOf)]}
       />
     </Page>
+  )
+}
+
+function Nobody({ isFiltered }: { isFiltered: boolean }) {
+  if (isFiltered) return <Empty title="No person matches.">Change the search or remove a filter.</Empty>
+  const curl = SNIPPETS.find(({ id }) => id === 'curl')
+  return (
+    <Empty title="No person yet." command={curl?.text(location.origin, project.value.api_token) ?? ''}>
+      The first event of a distinct ID creates a person.
+    </Empty>
+  )
+}
+
+/** Shows the name of a person with their initials. The name of a person without one is the e-mail or a distinct ID. */
+function Name({ person: { name, properties } }: { person: Person }) {
+  const own = properties['name']
+  const words = typeof own === 'string' && own !== '' ? own : name
+  return (
+    <span class="person">
+      <span class="avatar" aria-hidden="true">
+        {initialsOf(words)}
+      </span>
+      <bdi class="cut">{words}</bdi>
+    </span>
+  )
+}
+
+function initialsOf(name: string): string {
+  const words = name.split(/[\s@._-]+/).filter((word) => /^\p{L}/u.test(word))
+  return words
+    .slice(0, 2)
+    .map((word) => [...word][0]?.toUpperCase())
+    .join('')
+}
+
+/** Returns the columns that the URL names, or the usual ones. */
+function chosenColumns(): readonly string[] {
+  const given = query.value.get('columns')
+  if (given === null) return COLUMNS
+  return given.split(',').filter((name) => name !== '')
+}
+
+function columnOf(name: string): Column<Person> {
+  const label = FIXED_LABELS[name] ?? propertyLabel(name)
+  if (name === 'distinct_id') return [label, ({ distinct_ids: ids }) => ids[0], 'minor cut']
+  if (name === 'first_seen') return [label, 'created_at', 'number ago']
+  if (name === 'last_seen') return [label, ({ uuid }) => <LastSeen uuid={uuid} />, 'minor number']
+  return [label, ({ properties }) => shownValue(name, properties), name === 'email' ? 'cut' : 'minor cut']
+}
+
+/** Returns the text of a property. The country is also known from the first event of the person. */
+function shownValue(key: string, properties: Person['properties']): string {
+  const value = properties[key] ?? properties[`$initial_${key.replace(/^\$/, '')}`]
+  return valueLabel(key, value) ?? plain(value ?? '')
+}
+
+/** The times are read one after the other, because the daemon has no list of them. */
+let lastRead: Promise<unknown> = Promise.resolve()
+
+/** Shows the time of the newest event of a person. */
+function LastSeen({ uuid }: { uuid: string }) {
+  const { data } = useLoaded(`last seen ${project.value.id} ${uuid}`, async (signal) => {
+    if (!may('event:read')) return null
+    const read = () => (signal.aborted ? null : get('project/events/', { person_id: uuid, limit: 1 }, signal))
+    const found = lastRead.then(read, read)
+    lastRead = found
+    return (await found)?.results[0]?.timestamp ?? null
+  })
+  return <time>{data == null ? '–' : ago(data)}</time>
+}
+
+/** A menu with a checkbox for each column. The choice is stored in the URL. */
+function ColumnMenu({ chosen }: { chosen: readonly string[] }) {
+  const known = usePropertyNames('person').filter((name) => name !== 'name')
+  const fixed = ['email', 'company', '$geoip_country_code', 'distinct_id', 'first_seen', 'last_seen']
+  const offered = [...new Set([...fixed, ...chosen, ...known.slice(0, OFFERED_MAX)])]
+  function change(name: string, isShown: boolean) {
+    const next = isShown ? [...chosen, name] : chosen.filter((one) => one !== name)
+    const isUsual = next.join(',') === COLUMNS.join(',')
+    setQuery({ columns: isUsual ? null : next.join(',') || ',' }, { replace: true })
+  }
+  return (
+    <>
+      <button type="button" class="small" popovertarget="columns">
+        Columns
+      </button>
+      <div class="menu" id="columns" popover="auto" role="group" aria-label="Columns">
+        {offered.map((name) => (
+          <label key={name} class="check">
+            <input
+              type="checkbox"
+              checked={chosen.includes(name)}
+              onChange={(event) => change(name, event.currentTarget.checked)}
+            />
+            <bdi class="cut">{FIXED_LABELS[name] ?? propertyLabel(name)}</bdi>
+          </label>
+        ))}
+      </div>
+    </>
   )
 }

@@ -4,6 +4,7 @@ import {
   Ask,
   bytes,
   Card,
+  counted,
   exact,
   Form,
   Got,
@@ -28,11 +29,10 @@ const TODAY_MS = 10_000
 const ZONES = Intl.supportedValuesOf('timeZone')
 
 const SWITCHES = {
-  anonymize_ips: 'Keep no IP addresses',
-  group_types_closed: 'Events make no new group types',
-  autocapture_opt_out: 'Browsers capture no clicks by themselves',
-  autocapture_exceptions_opt_in: 'Browsers capture exceptions',
-  autocapture_web_vitals_opt_in: 'Browsers capture web vitals',
+  anonymize_ips: 'Discard IP addresses',
+  group_types_closed: 'Ignore new group types',
+  autocapture_exceptions_opt_in: 'Capture exceptions in browsers',
+  autocapture_web_vitals_opt_in: 'Capture web vitals in browsers',
 } as const
 
 /** The page "Settings". */
@@ -49,7 +49,7 @@ export default function SettingsPage() {
               {(project) => <Today {...project} />}
             </Got>
           </Card>
-          <Card title="How long events are kept">
+          <Card title="Data retention">
             <Got route="project/retention/">{(kept) => <Retention kept={kept} />}</Got>
           </Card>
           {may('person:read') && <Erasures />}
@@ -73,27 +73,38 @@ function fieldsOf(project: Project, canWrite: boolean) {
       value: project.timezone,
       options: ZONES,
       isRequired: true,
-      hint: 'Days and hours of every chart.',
+      hint: 'A city such as New York is enough. Days and hours of every chart are in this zone.',
     },
     daily_events_limit: {
-      ...({ label: 'Events a day', type: 'number', placeholder: 'no limit' } as const),
+      ...({ label: 'Events per day', type: 'number', placeholder: 'no limit' } as const),
       value: plain(project.daily_events_limit ?? ''),
-      hint: 'Further events of a day, which begins at midnight UTC, are answered 200 and not stored.',
+      hint: 'Events beyond this limit are not stored, although their senders get the answer 200. A day begins at midnight UTC.',
     },
     daily_bytes_limit: {
-      ...({ label: 'Bytes of events a day', type: 'number', placeholder: 'no limit' } as const),
+      ...({ label: 'Bytes of events per day', type: 'number', placeholder: 'no limit' } as const),
       value: plain(project.daily_bytes_limit ?? ''),
     },
     anonymize_ips: check('anonymize_ips'),
     group_types_closed: check('group_types_closed'),
-    autocapture_opt_out: check('autocapture_opt_out'),
+    captures_clicks: {
+      ...({ kind: 'check', isSwitch: true, isDisabled: !canWrite } as const),
+      label: 'Capture clicks in browsers',
+      value: !project.autocapture_opt_out,
+    },
     autocapture_exceptions_opt_in: check('autocapture_exceptions_opt_in'),
     autocapture_web_vitals_opt_in: check('autocapture_web_vitals_opt_in'),
     test_account_filters: {
-      ...({ type: 'area', label: 'Who is a test account', value: list } as const),
-      hint: 'Filters as JSON, a list; queries leave them out when asked to.',
+      ...({ type: 'area', label: 'Internal and test users', value: list } as const),
+      hint: 'A JSON list of property filters. Queries that exclude test accounts use only events that pass all of them.',
     },
   }
+}
+
+/** Returns the time zone that a text names: itself, or the only zone of this city. The daemon refuses other texts. */
+function zoneOf(words: string): string {
+  const wanted = words.trim().toLowerCase().replaceAll(' ', '_')
+  const zones = ZONES.filter((zone) => zone.toLowerCase() === wanted || zone.toLowerCase().endsWith(`/${wanted}`))
+  return zones.length === 1 ? (zones[0] ?? words) : words
 }
 
 /** Returns the limit of a field. An empty field means no limit. */
@@ -105,18 +116,30 @@ function ProjectForm({ project }: { project: Project }) {
   const canWrite = may('project:write')
   return (
     <Form
-      action={canWrite ? 'Save' : null}
+      action={canWrite ? 'Save settings' : null}
       fields={fieldsOf(project, canWrite)}
       submit={async ({
         test_account_filters: filters,
         daily_events_limit: events,
         daily_bytes_limit: size,
+        captures_clicks: isCapturing,
+        timezone,
         ...rest
       }) => {
         // A text that is not JSON is sent unchanged, so that the error of the daemon explains it.
         const limits = { daily_events_limit: limitOf(events), daily_bytes_limit: limitOf(size) }
-        await patch('project/', {}, { ...rest, ...limits, test_account_filters: parsed(filters) as never })
-        say('Saved.')
+        await patch(
+          'project/',
+          {},
+          {
+            ...rest,
+            ...limits,
+            timezone: zoneOf(timezone),
+            autocapture_opt_out: !isCapturing,
+            test_account_filters: parsed(filters) as never,
+          },
+        )
+        say('Settings saved.')
         await readSession()
       }}
     >
@@ -135,7 +158,7 @@ function Today({ today, daily_events_limit: events, daily_bytes_limit: size }: P
       {exact(today.events)}
       {of(events === null ? null : exact(events))} events and {bytes(today.bytes)}
       {of(size === null ? null : bytes(size))} since midnight UTC.
-      {today.is_limited && ' The daily limit is reached: events are not stored until the next day begins.'}
+      {today.is_limited && ' The daily limit is reached. Events are not stored until midnight UTC.'}
     </p>
   )
 }
@@ -150,7 +173,7 @@ interface RetentionPlan {
 function Retention({ kept }: { kept: Shapes['EventRetention'] }) {
   const [plan, setPlan] = useState<RetentionPlan | null>(null)
   const bodyOf = (days: number | null) => ({ days, bytes_max: kept.bytes_max, events: kept.events })
-  if (!may('project:write')) return <p>{wordsOf(kept.days)}</p>
+  if (!may('project:write')) return <p>Events are kept {wordsOf(kept.days)}.</p>
   async function estimate({ days: words }: { days: string }) {
     const days = words === '' ? null : Number(words)
     const found = await put('project/retention/', {}, { ...bodyOf(days), dry_run: true })
@@ -159,26 +182,28 @@ function Retention({ kept }: { kept: Shapes['EventRetention'] }) {
   }
   async function keep() {
     await put('project/retention/', {}, bodyOf(plan?.days ?? null))
-    say(`Events are kept ${wordsOf(plan?.days)}.`)
+    say(`Events are kept ${wordsOf(plan?.days)} from now on.`)
     setPlan(null)
   }
-  const hint = 'Empty keeps them for ever. Names with rules of their own keep those.'
+  const hint = 'Leave the field empty to keep events forever. Rules for single event names stay as they are.'
   const value = plain(kept.days ?? '')
   return (
     <>
-      <p>They take {bytes(kept.bytes)} on the disk.</p>
+      <p>
+        Events are kept {wordsOf(kept.days)}. They take {bytes(kept.bytes)} on the disk.
+      </p>
       <Form
-        action="What would go?"
-        fields={{ days: { label: 'Days', type: 'number', placeholder: 'for ever', value, hint } }}
+        action="Preview"
+        fields={{
+          days: { label: 'Keep events for this many days', type: 'number', placeholder: 'forever', value, hint },
+        }}
         submit={estimate}
       />
       {plan && (
-        <p class="row">
-          <span>
-            Kept {wordsOf(plan.days)}: <b>{exact(plan.events)}</b> events would go now.
-          </span>
-          <Ask label="Keep them so" title={`Keep events ${wordsOf(plan.days)}?`} submit={keep}>
-            {exact(plan.events)} events go with the next run, for good, and older ones every day after.
+        <p class="row" role="status">
+          <span>{consequenceOf(plan)}</span>
+          <Ask {...questionOf(plan)} isDangerous={plan.events > 0} submit={keep}>
+            {consequenceOf(plan)} {plan.events > 0 && 'Deleted events cannot be restored.'}
           </Ask>
         </p>
       )}
@@ -187,7 +212,22 @@ function Retention({ kept }: { kept: Shapes['EventRetention'] }) {
 }
 
 function wordsOf(days: number | null | undefined): string {
-  return days == null ? 'for ever' : `${days} days`
+  return days == null ? 'forever' : `for ${counted(days, 'day')}`
+}
+
+/** Says what keeping events for a number of days deletes. */
+function consequenceOf({ days, events }: RetentionPlan): string {
+  if (days === null) return 'No event is deleted.'
+  const now = events === 0 ? 'No event is deleted now.' : `${counted(events, 'event')} will be deleted permanently.`
+  return `${now} From then on, every event is deleted when it is older than ${counted(days, 'day')}.`
+}
+
+/** The button that applies a plan, and the title of its dialog. */
+function questionOf({ days, events }: RetentionPlan) {
+  const keeping = days === null ? 'Keep events forever' : `keep ${counted(days, 'day')}`
+  if (events > 0) return { label: `Delete and ${keeping}`, title: `Delete ${counted(events, 'event')}?` }
+  const label = keeping.charAt(0).toUpperCase() + keeping.slice(1)
+  return { label, title: `${label}?` }
 }
 
 function Erasures() {
@@ -197,11 +237,11 @@ function Erasures() {
       label="Receipts"
       route="project/erasures/"
       aside={may('person:write') && <Erase />}
-      none="Nothing was erased."
+      none="No events were erased yet."
       columns={[
-        ['Asked', 'requested_at', 'time'],
-        ['What', ({ criteria }) => describe(criteria), 'code'],
-        ['State', 'status'],
+        ['Requested', 'requested_at', 'time'],
+        ['Criteria', ({ criteria }) => describe(criteria), 'code'],
+        ['Status', 'status'],
         ['Events', 'events_removed', 'count'],
       ]}
     />
@@ -228,23 +268,23 @@ function Erase() {
     }
     await post('project/erasures/', {}, body)
     setFound(null)
-    say('Erasing runs in the background; its receipt stands in the list.')
+    say('The events are being erased in the background. The list shows the receipt.')
     return true
   }
   return (
     <Ask
       label="Erase events"
-      title="Erase events for good"
-      action={found === null ? 'How many?' : `Erase ${exact(found.events)} events`}
+      title="Erase events"
+      action={found === null ? 'Count the events' : `Erase ${counted(found.events, 'event')}`}
       isDangerous
       fields={{
-        event: { label: 'Event', placeholder: 'every event' },
-        id: { label: 'distinct_id', placeholder: 'of everybody' },
-        before: { label: 'Before', type: 'date' },
+        event: { label: 'Event name', placeholder: 'all events' },
+        id: { label: 'Distinct ID', placeholder: 'all persons' },
+        before: { label: 'Before this day', type: 'date' },
       }}
       submit={run}
     >
-      {found !== null && <p role="status">{exact(found.events)} events fit. Nothing brings them back.</p>}
+      {found !== null && <p role="status">{counted(found.events, 'event')} will be deleted permanently.</p>}
     </Ask>
   )
 }

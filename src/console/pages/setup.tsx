@@ -1,8 +1,20 @@
 /** The page "Setup": the remaining steps of the setup, and code for each. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { Card, Command, hasEvent, Page, pageOf, project, Shown, Tabs, tabOf, useLoaded } from '../kit.ts'
-import { askProgress, type Tick } from './setup/progress.ts'
+import {
+  askProgress,
+  Card,
+  Command,
+  hasEvent,
+  Page,
+  pageOf,
+  project,
+  Shown,
+  Tabs,
+  type Tick,
+  tabOf,
+  useLoaded,
+} from '../kit.ts'
 import { SNIPPETS } from './setup/snippets.ts'
 
 /**

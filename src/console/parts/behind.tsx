@@ -7,8 +7,9 @@ import { inProjectPath } from '../base/page.ts'
 import { may } from '../base/session.ts'
 import { Dialog } from './dialog.tsx'
 import { Ask } from './form.tsx'
-import { Empty, Shown, say } from './notice.tsx'
+import { Empty, Shown } from './notice.tsx'
 import { Table } from './table.tsx'
+import { say } from './toasts.tsx'
 
 /** The URL that a number carries, or null if no list matches the number exactly. */
 export type PersonsUrl = { readonly url: string } | null | undefined

@@ -1,10 +1,12 @@
 /** Buttons that copy text to the clipboard or save it as a file. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { plain } from '../base/format.ts'
+import { CSV_ROWS_MAX, csvOf } from '../base/csv.ts'
+import { exact } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
 import { project } from '../base/session.ts'
 import { Button } from './fields.tsx'
+import { say } from './toasts.tsx'
 
 const SAID_MS = 1500
 
@@ -47,60 +49,65 @@ function curlOf(query: Query): string {
   ].join(' \\\n  ')
 }
 
-/** Returns rows as CSV, with a column for every name that occurs in any row. */
-function csvOf(rows: readonly object[]): string {
-  const head = [...new Set(rows.flatMap((row) => Object.keys(row)))]
-  const lines = rows.map((row) => head.map((name) => (row as Readonly<Record<string, unknown>>)[name]))
-  return [head, ...lines].map((cells) => `${cells.map(csvCell).join(',')}\r\n`).join('')
-}
-
-/**
- * Matches the start of a formula. Like the daemon's own tables, it covers full-width signs, and characters that a
- * spreadsheet ignores before a sign.
- */
-const FORMULA_START = /^(?:[\t\r\n]|[\p{C}\p{Z}\p{DI}\u2800]*[=+\-@＝＋－＠﹦﹢﹣﹫−])/u
-const NUMBER = /^ *[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
-
-/** Returns a CSV cell. A value that a spreadsheet would run as a formula gets a quote before it. */
-function csvCell(value: unknown): string {
-  const words = plain(value ?? '')
-  const safe = FORMULA_START.test(words) && !NUMBER.test(words) ? `'${words}` : words
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
-}
-
 interface FileProps {
   readonly name: string
   readonly type: string
-  readonly text: () => string
+  readonly text: () => string | Promise<string>
   readonly label: string
 }
 
 /** A button that saves a text as a file. */
 export function FileButton({ name, type, text, label }: FileProps) {
-  function save() {
+  const [isBusy, setBusy] = useState(false)
+  async function save() {
+    setBusy(true)
+    const words = await Promise.resolve(text()).catch((error: Error) => {
+      say(error.message)
+      return null
+    })
+    setBusy(false)
+    if (words === null) return
     const link = document.createElement('a')
-    link.href = URL.createObjectURL(new Blob([text()], { type: `${type};charset=utf-8` }))
+    link.href = URL.createObjectURL(new Blob([words], { type: `${type};charset=utf-8` }))
     link.download = name
     link.click()
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
   }
-  return <Button press={save}>{label}</Button>
+  return (
+    <Button press={save} disabled={isBusy}>
+      {label}
+    </Button>
+  )
+}
+
+/** The rows of a list, and how many it has. There are fewer rows than `count` if the list is too long for a file. */
+export interface AllRows {
+  readonly rows: readonly object[]
+  readonly count: number
 }
 
 interface TakeAlongProps {
   readonly name: string
   readonly rows: () => readonly object[]
+  /** Reads the rows of all pages, `CSV_ROWS_MAX` at most. Without it, the file has `rows`. */
+  readonly all?: (() => Promise<AllRows>) | undefined
   readonly query?: Query | undefined
   /** The content between the buttons and the end of their row. */
   readonly children?: ComponentChildren
 }
 
 /** Buttons that export the same numbers as CSV, and copy the query as a shell command. */
-export function TakeAlong({ name, rows, query, children }: TakeAlongProps) {
+export function TakeAlong({ name, rows, all, query, children }: TakeAlongProps) {
   const file = `${name.toLowerCase().replace(/\W+/g, '-')}.csv`
+  async function table() {
+    const found = all === undefined ? { rows: rows().slice(0, CSV_ROWS_MAX), count: rows().length } : await all()
+    if (found.count > found.rows.length)
+      say(`The file has the first ${exact(found.rows.length)} of ${exact(found.count)} rows.`)
+    return csvOf(found.rows)
+  }
   return (
     <span class="take-along">
-      <FileButton label="CSV" name={file} type="text/csv" text={() => csvOf(rows())} />
+      <FileButton label="CSV" name={file} type="text/csv" text={table} />
       {query && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
       {children}
     </span>

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import type { Shapes } from '../base/api.ts'
 import { plain, time } from '../base/format.ts'
+import { eventLabel } from '../base/labels.ts'
 import { pageOf } from '../base/page.ts'
 import { project } from '../base/session.ts'
 import { CopyButton, quoted } from './copy.tsx'
@@ -25,14 +26,15 @@ export function EventDrawer({ event, close, children }: DrawerProps) {
     </a>
   )
   return (
-    <Dialog title={event.event} close={close} side>
+    <Dialog title={eventLabel(event.event)} close={close} side>
       <Facts
         of={{
-          When: time(event.timestamp),
-          Arrived: time(event.created_at),
-          distinct_id: <code>{plain(event.distinct_id)}</code>,
+          Time: time(event.timestamp),
+          Received: time(event.created_at),
+          Event: <code>{event.event}</code>,
+          'Distinct ID': <code>{plain(event.distinct_id)}</code>,
           Person: person,
-          uuid: <code>{event.uuid}</code>,
+          UUID: <code>{event.uuid}</code>,
         }}
       />
       {children}

@@ -29,6 +29,8 @@ function Labelled({ id, label, hint, isNarrow, isQuiet, children }: FieldProps &
 
 /** The properties of a text field. `options` are suggestions, and type `area` has several lines. */
 export interface TextLook extends FieldProps {
+  /** The kind of value that the browser may fill in or store. By default it does neither. */
+  readonly complete?: 'username' | 'current-password' | 'new-password'
   readonly type?: 'text' | 'number' | 'email' | 'password' | 'date' | 'search' | 'area'
   readonly options?: readonly string[] | undefined
   readonly isRequired?: boolean
@@ -43,6 +45,7 @@ interface Changing<Value> {
 
 /** A text field. */
 export function TextField({
+  complete,
   type,
   options,
   isRequired,
@@ -63,7 +66,7 @@ export function TextField({
           // The types allow a list only for some kinds of input. Browsers ignore it for the others.
           type={(type ?? 'text') as 'text'}
           required={isRequired ?? false}
-          autocomplete="off"
+          autocomplete={complete ?? 'off'}
           list={options && `${id}-options`}
           step={type === 'number' ? 'any' : undefined}
           onInput={input}

@@ -13,6 +13,7 @@ const SHAPES: Readonly<Record<string, string>> = {
   audit: 'M6 3h9l4 4v14H6zM9 11h7M9 15h7',
   health: 'M12 21C5 16 3 12 3 9a4.5 4.5 0 019-1 4.5 4.5 0 019 1c0 3-2 7-9 12z',
   settings: 'M4 7h10M18 7h2M4 17h2M10 17h10M16 5v4M8 15v4',
+  more: 'M5 12h.01M12 12h.01M19 12h.01',
   search: 'M11 18a7 7 0 100-14 7 7 0 000 14zM16 16l5 5',
 }
 

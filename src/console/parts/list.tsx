@@ -1,8 +1,10 @@
 /** Lists the rows of a route in a card, with controls that create and remove rows. */
 import type { ComponentChildren } from 'preact'
-import type { Answered, GetRoute, ValuesOf } from '../base/api.ts'
+import { type Answered, type GetRoute, get, type ValuesOf } from '../base/api.ts'
+import { CSV_ROWS_MAX } from '../base/csv.ts'
 import { useGet } from '../base/loaded.ts'
 import { may } from '../base/session.ts'
+import type { AllRows } from './copy.tsx'
 import { Ask, type AskProps, type FieldRecord } from './form.tsx'
 import { Shown } from './notice.tsx'
 import { Pager } from './pager.tsx'
@@ -24,7 +26,7 @@ interface Removal<Row> {
 }
 
 interface ListProps<Name extends GetRoute, Fields extends FieldRecord>
-  extends Omit<TableProps<RowOf<Name>>, 'rows' | 'label'> {
+  extends Omit<TableProps<RowOf<Name>>, 'rows' | 'label' | 'all'> {
   readonly route: Name
   readonly values?: ValuesOf<Name>
   /** The title of the card, and the label of the table unless `label` is set. */
@@ -41,6 +43,22 @@ interface ListProps<Name extends GetRoute, Fields extends FieldRecord>
   readonly choose?: (row: RowOf<Name>) => boolean
 }
 
+/** The rows of a request for a file. A page may end earlier. */
+const FILE_PAGE_ROWS = 1000
+
+/** Reads the rows of all pages of a route that accepts `limit` and `offset`, up to the limit of a file. */
+async function readAll<Name extends GetRoute>(route: Name, values: ValuesOf<Name>): Promise<AllRows> {
+  const rows: RowOf<Name>[] = []
+  for (;;) {
+    const limit = Math.min(FILE_PAGE_ROWS, CSV_ROWS_MAX - rows.length)
+    const answer = await get(route, { ...values, limit, offset: rows.length })
+    const { results, count = 0 } = answer as { results: readonly RowOf<Name>[]; count?: number }
+    rows.push(...results)
+    const isDone = results.length === 0 || rows.length >= count || rows.length >= CSV_ROWS_MAX
+    if (isDone) return { rows: rows as readonly object[], count: Math.max(count, rows.length) }
+  }
+}
+
 /** Shows the rows of a route in a card, with links to the other pages of the list. */
 export function List<Name extends GetRoute, const Fields extends FieldRecord = FieldRecord>(
   props: ListProps<Name, Fields>,
@@ -49,18 +67,25 @@ export function List<Name extends GetRoute, const Fields extends FieldRecord = F
   const loaded = useGet(route, values)
   const canWrite = may(scope)
   const last: Column<RowOf<Name>> = ['', (row) => drop && <Drop row={row} {...drop} />, 'number']
-  const all = drop && canWrite ? [...columns, last] : columns
+  const shown = drop && canWrite ? [...columns, last] : columns
   return (
     <Card title={title} aside={aside ?? (make && canWrite && <Ask {...make} />)}>
       <Shown of={loaded}>
         {(data) => {
           const { results, count = 0 } = data as { results: readonly RowOf<Name>[]; count?: number }
           const rows = choose ? results.filter(choose) : results
+          const all = async () => {
+            const { rows: found, count: total } = await readAll(route, values as ValuesOf<Name>)
+            if (choose === undefined) return { rows: found, count: total }
+            const chosen = found.filter((row) => choose(row as RowOf<Name>))
+            return { rows: chosen, count: chosen.length + total - found.length }
+          }
+          const isPaged = values !== undefined && 'offset' in values
           return (
             <>
               {above?.(results)}
-              <Table {...{ label, rows }} query {...table} columns={all} />
-              {values && 'offset' in values && <Pager count={count} />}
+              <Table {...{ label, rows }} query {...table} columns={shown} all={isPaged ? all : undefined} />
+              {isPaged && <Pager count={count} />}
             </>
           )
         }}

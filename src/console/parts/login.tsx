@@ -1,24 +1,28 @@
-/** The login page. It accepts a personal key, a login link that the daemon printed, or an invitation. */
+/** The login page. It accepts a password, a personal key, a login link that the daemon printed, or an invitation. */
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, post } from '../base/api.ts'
-import { logIn } from '../base/session.ts'
+import { logIn, sessionEnd } from '../base/session.ts'
+import { Button } from './fields.tsx'
 import { Form, Once } from './form.tsx'
 import { Command, Failure } from './notice.tsx'
 
 /**
- * Asks for a personal key. A link with `#login=CODE` logs in directly, and a link with `#invite=CODE` creates a user.
+ * Asks for e-mail address and password, or for a personal key. A link with `#login=CODE` logs in directly, and a link
+ * with `#invite=CODE` creates a user.
  */
 export function Login() {
   const [link] = useState(takeLink)
   return (
     <main class="login">
       <h1>Tenrec</h1>
-      {link?.kind === 'invite' ? <Invitation code={link.code} /> : <KeyForm code={link?.code} />}
+      {link?.kind === 'invite' ? <Invitation code={link.code} /> : <LoginForms code={link?.code} />}
     </main>
   )
 }
 
-function KeyForm({ code }: { code: string | undefined }) {
+const PASSWORD_HINT = 'At least 10 characters.'
+
+function LoginForms({ code }: { code: string | undefined }) {
   const [error, setError] = useState<ApiError | null>(null)
   useEffect(() => {
     if (code === undefined) return
@@ -26,41 +30,87 @@ function KeyForm({ code }: { code: string | undefined }) {
       if (cause instanceof ApiError) setError(cause)
     })
   }, [code])
-  const hint = 'It begins with phx_. The browser keeps a session in its place, never the key.'
+  const reason = sessionEnd.value
+  const keyHint = 'It begins with phx_. The browser keeps a session instead of the key.'
   return (
     <>
+      {reason !== null && (
+        <p class="notice" role="status">
+          {reason}
+        </p>
+      )}
       {error && <Failure error={error} />}
       <Form
         action="Log in"
-        fields={{ key: { label: 'Personal API key', type: 'password', hint, isRequired: true } }}
-        submit={({ key }) => logIn({ key: key.trim() })}
+        fields={{
+          email: { label: 'E-mail', type: 'email', complete: 'username', isRequired: true },
+          password: { label: 'Password', type: 'password', complete: 'current-password', isRequired: true },
+        }}
+        submit={(given) => logIn(given)}
       />
-      <p>No key at hand? On the machine of the daemon this prints a link that logs in once:</p>
-      <Command text="npx tenrec login-link" />
+      <details>
+        <summary>Log in with a personal key</summary>
+        <Form
+          action="Log in with the key"
+          fields={{ key: { label: 'Personal API key', type: 'password', hint: keyHint, isRequired: true } }}
+          submit={({ key }) => logIn({ key: key.trim() })}
+        />
+      </details>
+      <details>
+        <summary>No password yet, or forgotten</summary>
+        <p>Run this command on the server. It prints a link that logs you in once, within ten minutes:</p>
+        <Command text="npx tenrec login-link" />
+        <p>Then choose a password in the menu with your name.</p>
+      </details>
     </>
   )
 }
 
-/** Accepts an invitation and shows the key of the new user, which cannot be shown again. */
+/**
+ * Accepts an invitation with a password and logs the new user in. An invitation with limited rights gives a key instead
+ * of a password, which is shown once.
+ */
 function Invitation({ code }: { code: string }) {
   const [key, setKey] = useState<string | null>(null)
+  const [isWithKey, setWithKey] = useState(false)
   if (key !== null) {
     return (
       <>
-        <Once text={key}>This is your personal key. It is shown once: keep it where secrets are kept.</Once>
+        <Once text={key}>This is your personal key. It is not shown again, so store it in a password manager.</Once>
         <Form action="Log in with it" submit={() => logIn({ key })} />
       </>
     )
   }
+  async function accept(name: string, password?: string) {
+    const body = { code, first_name: name, ...(password === undefined ? {} : { password }) }
+    const { user, personal_api_key: made } = await post('console/invites/accept/', {}, body)
+    if (password !== undefined) await logIn({ email: user.email, password })
+    else setKey(made?.value ?? '')
+  }
+  const name = { label: 'Your first name', isRequired: true } as const
+  if (isWithKey) {
+    return <Form action="Accept the invitation" fields={{ name }} submit={(given) => accept(given.name)} />
+  }
   return (
-    <Form
-      action="Accept the invitation"
-      fields={{ name: { label: 'Your first name', isRequired: true } }}
-      submit={async ({ name }) => {
-        const made = await post('console/invites/accept/', {}, { code, first_name: name })
-        setKey(made.personal_api_key.value)
-      }}
-    />
+    <>
+      <Form
+        action="Accept the invitation"
+        fields={{
+          name,
+          password: {
+            label: 'Choose a password',
+            type: 'password',
+            complete: 'new-password',
+            hint: PASSWORD_HINT,
+            isRequired: true,
+          },
+        }}
+        submit={(given) => accept(given.name, given.password)}
+      />
+      <p>
+        <Button press={() => setWithKey(true)}>Use a personal key instead of a password</Button>
+      </p>
+    </>
   )
 }
 

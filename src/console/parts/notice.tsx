@@ -1,23 +1,26 @@
 /** Notices instead of data: loading, errors, and hints for empty lists. */
-import { signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import type { Answered, ApiError, GetRoute, ValuesOf } from '../base/api.ts'
 import { changed, type Loaded, useGet } from '../base/loaded.ts'
 import { CopyButton } from './copy.tsx'
+import { say } from './toasts.tsx'
 
 /** Shows that something is loading. */
 export function Loading() {
   return <div class="loading" role="status" aria-label="Loading" />
 }
 
-/** Shows an error with its code. */
+/** Shows an error as a sentence. Its code, for those who search for it, is behind "Details". */
 export function Failure({ error, retry }: { error: ApiError; retry?: () => void }) {
   return (
     <div class="notice bad" role="alert">
-      <p>
-        {error.message} <code>{error.code}</code>
-        {error.attr && <> in {<code>{error.attr}</code>}</>}
-      </p>
+      <p>{error.message}</p>
+      <details>
+        <summary>Details</summary>
+        Code <code>{error.code}</code>
+        {error.attr && <> of the field {<code>{error.attr}</code>}</>}
+        {error.status > 0 && <>, HTTP status {error.status}</>}
+      </details>
       {retry && (
         <button type="button" onClick={retry}>
           Try again
@@ -76,19 +79,6 @@ export function Got<Name extends GetRoute>({ route, values, everyMs = 0, childre
   return <Shown of={useGet(route, values, { everyMs })}>{children}</Shown>
 }
 
-const toasts = signal<readonly { readonly id: number; readonly words: string }[]>([])
-let lastId = 0
-const TOAST_MS = 6000
-
-/** Shows a short message at the edge of the page. */
-export function say(words: string): void {
-  const id = ++lastId
-  toasts.value = [...toasts.value, { id, words }]
-  setTimeout(() => {
-    toasts.value = toasts.value.filter((one) => one.id !== id)
-  }, TOAST_MS)
-}
-
 /**
  * Waits for an action without a form, and shows its outcome in a message. The page then requests its data again.
  * Resolves to false if the action failed.
@@ -101,17 +91,4 @@ export async function act(work: Promise<unknown>, done: string): Promise<boolean
   say(failure ?? done)
   changed()
   return failure === null
-}
-
-/** Shows the messages of `say`. It must be on the page once. */
-export function Toasts() {
-  return (
-    <div class="toasts" role="status" aria-live="polite">
-      {toasts.value.map(({ id, words }) => (
-        <div key={id} class="toast">
-          {words}
-        </div>
-      ))}
-    </div>
-  )
 }

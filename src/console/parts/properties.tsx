@@ -1,5 +1,6 @@
 /** Shows the properties of a person, a group or an event as a table, and changes single properties. */
 import { plain } from '../base/format.ts'
+import { propertyLabel, valueLabel } from '../base/labels.ts'
 import { Ask } from './form.tsx'
 import { type Column, Table } from './table.tsx'
 
@@ -17,16 +18,16 @@ export function PropertyTable({ properties, set = false, remove }: PropertyTable
   const isOfSdk = (key: string) => Number(key.startsWith('$'))
   const rows = Object.entries(properties).sort(([a], [b]) => isOfSdk(a) - isOfSdk(b) || a.localeCompare(b))
   const columns: readonly Column<Property>[] = [
-    ['Property', ([key]) => <bdi class="named">{key}</bdi>],
-    ['Value', ([, value]) => <Value value={value} />],
+    ['Property', ([key]) => <PropertyName name={key} />],
+    ['Value', ([key, value]) => <Value name={key} value={value} />],
   ]
   if (set === false) return <Table label="Properties" rows={rows} none="No properties." columns={columns} />
   const change = ([key, value]: Property) => (
     <span class="row">
       <SetProperty label="Edit" title={`Set ${key}`} value={value} set={(_, next) => set(key, next)} />
       {remove && (
-        <Ask label="✕" action="Remove it" title={`Remove ${key}?`} submit={() => remove(key)}>
-          Events keep the value that they had.
+        <Ask label="Remove" action="Remove property" title={`Remove ${key}?`} submit={() => remove(key)}>
+          Events that already have this property keep it.
         </Ask>
       )}
     </span>
@@ -40,13 +41,26 @@ export function PropertyTable({ properties, set = false, remove }: PropertyTable
         none="No properties."
         columns={[...columns, ['', change, 'number']]}
       />
-      <SetProperty label="+ Property" title="Set a property" set={set} />
+      <SetProperty label="Add property" title="Add a property" set={set} />
     </>
   )
 }
 
-/** Shows a value: a link for a web URL, otherwise text. */
-function Value({ value }: { value: unknown }) {
+/** Shows the name of a property for readers, with its own name below it if that differs. */
+export function PropertyName({ name }: { name: string }) {
+  const label = propertyLabel(name)
+  return (
+    <bdi class="named">
+      {label}
+      {label !== name && <small class="raw">{name}</small>}
+    </bdi>
+  )
+}
+
+/** Shows a value: a name for codes of countries and languages, a link for a web URL, otherwise text. */
+function Value({ name, value }: { name: string; value: unknown }) {
+  const label = valueLabel(name, value)
+  if (label !== null) return <span title={plain(value)}>{label}</span>
   const words = plain(value)
   if (typeof value !== 'string' || !/^https?:\/\//.test(value)) return <code>{words}</code>
   return (
@@ -58,11 +72,14 @@ function Value({ value }: { value: unknown }) {
 
 function SetProperty({ label, title, value, set }: { label: string; title: string; value?: unknown; set: Set }) {
   const name = value === undefined ? { key: { label: 'Property', isRequired: true } } : {}
-  const fields = { ...name, words: { label: 'Value', value: plain(value), hint: 'JSON, or any text.' } }
+  const fields = {
+    ...name,
+    words: { label: 'Value', value: plain(value), hint: 'Text, a number, true, false, or JSON.' },
+  }
   return (
     <Ask
       {...{ label, title, fields }}
-      action="Save"
+      action="Save property"
       submit={({ key = '', words }: { key?: string; words: string }) => set(key, parsed(words))}
     />
   )

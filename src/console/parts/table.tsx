@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { ago, bytes, exact, plain, time } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
-import { TakeAlong } from './copy.tsx'
+import { type AllRows, TakeAlong } from './copy.tsx'
 
 /** The formats of column values. */
 const FORMATS = {
@@ -38,6 +38,8 @@ export interface TableProps<Row> {
   readonly none?: ComponentChildren
   /** Offers the rows as a file. A query is also offered as a shell command. */
   readonly query?: Query | true
+  /** Reads the rows of all pages for the file, if `rows` is one page of a list. */
+  readonly all?: (() => Promise<AllRows>) | undefined
 }
 
 /** Longer tables are split into parts. The browser then styles and paints only the visible parts; see `.long`. */
@@ -47,7 +49,8 @@ const PART_ROWS = 50
 const OF_NUMBERS = /number|count|bytes/
 
 /** A table of rows. */
-export function Table<Row>({ label, columns, rows, keyOf, open, none = 'Nothing here.', query }: TableProps<Row>) {
+export function Table<Row>(props: TableProps<Row>) {
+  const { label, columns, rows, keyOf, open, none = 'Nothing here.', query, all } = props
   const isLong = rows.length > WHOLE_ROWS
   const size = isLong ? PART_ROWS : WHOLE_ROWS
   const [drawn, setDrawn] = useState(1)
@@ -85,7 +88,12 @@ export function Table<Row>({ label, columns, rows, keyOf, open, none = 'Nothing 
         </table>
       </section>
       {query && (
-        <TakeAlong name={label} rows={() => rows as readonly object[]} query={query === true ? undefined : query} />
+        <TakeAlong
+          name={label}
+          rows={() => rows as readonly object[]}
+          all={all}
+          query={query === true ? undefined : query}
+        />
       )}
     </>
   )

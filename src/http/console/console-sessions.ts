@@ -3,17 +3,33 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import type { OrganizationPort } from '../../engine/threads/organization-tasks.ts'
 import type {
+  SessionEnd,
   SessionGrant,
   SessionProof,
   SessionStart,
 } from '../../rules/access/console-session.ts'
-import { SESSION_SEEN_LATE_MS_MAX } from '../../rules/access/limits.ts'
+import {
+  SESSION_AGE_MS_MAX,
+  SESSION_IDLE_MS_MAX,
+  SESSION_SEEN_LATE_MS_MAX,
+} from '../../rules/access/limits.ts'
 import type { User } from '../../rules/access/organization.ts'
 import type { StoredPassword } from '../../rules/access/password.ts'
 import type { RateLimits } from '../server/rate-limits.ts'
 import { Passwords } from './passwords.ts'
 
 const TOKEN_BYTES = 32
+const HOUR_MS = 3_600_000
+
+/** Why a session has ended, as part of a sentence. */
+const ENDS: Readonly<Record<SessionEnd, string>> = {
+  idle: `it was not used for ${SESSION_IDLE_MS_MAX / HOUR_MS} hours`,
+  old: `you logged in more than ${SESSION_AGE_MS_MAX / HOUR_MS / 24} days ago`,
+  key: 'its personal key was revoked or replaced, or has expired',
+  password: 'the password of its user was changed or removed',
+  user: 'its user was deactivated',
+  removed: 'you logged out, or it was ended on the page Access',
+}
 
 /** The services that sessions need. */
 export interface ConsoleSessionsOptions {
@@ -21,6 +37,7 @@ export interface ConsoleSessionsOptions {
     consoleSession(token: string): SessionGrant | null
     userByEmail(email: string): User | null
     passwordOf(userId: number): StoredPassword | null
+    sessionEnd(token: string): SessionEnd
   }
   readonly queries: OrganizationPort
   readonly clock: Clock
@@ -53,6 +70,12 @@ export class ConsoleSessions {
     const isDue = isUse && clock.now() - lastSeenAtMs >= SESSION_SEEN_LATE_MS_MAX
     if (isDue && !this.#noting.has(id)) void this.#note(id, token)
     return grant
+  }
+
+  /** Returns a sentence that says why the session of a token has ended. */
+  endOf(token: string): string {
+    const reason = ENDS[this.#options.directory.sessionEnd(token)]
+    return `Your session has ended, because ${reason}. Log in again.`
   }
 
   /**

@@ -47,7 +47,9 @@ export interface KeyGrant {
 /** The sessions of the console. A session has the rights of the key with which it was started. */
 export interface Sessions<Grant extends KeyGrant = FullGrant> extends OwnAddress {
   /** Opens sessions. Absent if there is no console. */
-  readonly sessions?: { open(token: string, isUse: boolean): Grant | null } | undefined
+  readonly sessions?:
+    | { open(token: string, isUse: boolean): Grant | null; endOf(token: string): string }
+    | undefined
 }
 
 /** A grant with the members that are needed to compare it with another grant. */
@@ -191,7 +193,7 @@ export function grantOfSession<Grant extends KeyGrant>(
   const isUse = request.caller === null && request.words.consoleMark === '1'
   const grant = place.sessions?.open(token, isUse) ?? null
   if (grant === null) {
-    throw new ServiceError('authentication_failed', 'The console session has ended. Log in again.')
+    throw new ServiceError('authentication_failed', place.sessions?.endOf(token) ?? '')
   }
   request.caller = callerOf(grant, 'console')
   return grant

@@ -74,6 +74,13 @@ export function sessionProof({
 }
 
 /**
+ * Why a session has ended: it was not used (`idle`), it reached its age limit (`old`), its personal key is not valid any
+ * more (`key`), its password was changed or removed (`password`), its user is not active (`user`), or it is not stored
+ * any more (`removed`).
+ */
+export type SessionEnd = 'idle' | 'old' | 'key' | 'password' | 'user' | 'removed'
+
+/**
  * Returns the time at which a session ends if it is not used any more. `keyExpiresAtMs` is null if its key never
  * expires.
  */

@@ -1,6 +1,6 @@
 /** The scopes of personal keys. Source: docs/compatibility/api.md, "Authentication of private routes". */
 
-/** The scopes that routes require. Keys may name other scopes, which grant nothing. */
+/** The scopes that routes require. */
 export const SCOPES = [
   'action:read',
   'action:write',
@@ -41,6 +41,114 @@ export type Scope = (typeof SCOPES)[number]
 
 /** The scope that a personal key needs to send events in place of a project key. */
 export const CAPTURE_SCOPE: Scope = 'event:write'
+
+/**
+ * Resources of PostHog that no route of Tenrec has. Scripts that create keys for PostHog name them, so keys may have
+ * these scopes, which grant nothing.
+ */
+const FOREIGN_RESOURCES = [
+  'access_control',
+  'account',
+  'alert',
+  'approvals',
+  'batch_export',
+  'batch_import',
+  'billing',
+  'business_knowledge',
+  'canvas',
+  'comment',
+  'conversation',
+  'customer_analytics',
+  'customer_journey',
+  'customer_profile_config',
+  'customer_task',
+  'dashboard_template',
+  'data_catalog',
+  'data_catalog_approval',
+  'dataset',
+  'early_access_feature',
+  'element',
+  'endpoint',
+  'engineering_analytics',
+  'error_tracking',
+  'evaluation',
+  'event_filter',
+  'experiment',
+  'experiment_holdout',
+  'experiment_saved_metric',
+  'export',
+  'external_data_schema',
+  'external_data_source',
+  'field_note',
+  'file_system',
+  'file_system_shortcut',
+  'health_issue',
+  'heatmap',
+  'hog_flow',
+  'hog_function',
+  'ingestion_warning',
+  'insight_variable',
+  'integration',
+  'legal_document',
+  'link',
+  'live_debugger',
+  'llm_analytics',
+  'llm_gateway',
+  'llm_playground',
+  'llm_prompt',
+  'llm_provider_key',
+  'llm_skill',
+  'logs',
+  'loop',
+  'marketing_analytics',
+  'mcp_analytics',
+  'metrics',
+  'notebook',
+  'organization_integration',
+  'organization_member',
+  'plugin',
+  'product_enablement',
+  'product_tour',
+  'query_performance',
+  'replay_scanner',
+  'revenue_analytics',
+  'session_recording',
+  'session_recording_playlist',
+  'signal_scout',
+  'subscription',
+  'survey',
+  'tagger',
+  'task',
+  'ticket',
+  'toolbar',
+  'tracing',
+  'uploaded_media',
+  'usage_metric',
+  'user_interview',
+  'vision_action',
+  'vision_alert',
+  'visual_review',
+  'warehouse_objects',
+  'warehouse_table',
+  'warehouse_view',
+  'web_analytics',
+  'webhook',
+] as const
+
+const RESOURCES: ReadonlySet<string> = new Set([
+  ...SCOPES.map((scope) => scope.slice(0, scope.indexOf(':'))),
+  ...FOREIGN_RESOURCES,
+])
+
+/**
+ * Returns whether a personal key may have a scope: `*`, or `read` or `write` of a resource of Tenrec or PostHog. A
+ * scope that no route requires, such as `query:write`, grants nothing beyond what it includes.
+ */
+export function isScope(text: string): boolean {
+  if (text === '*') return true
+  const [, resource] = /^([a-z_]+):(?:read|write)$/.exec(text) ?? []
+  return resource !== undefined && RESOURCES.has(resource)
+}
 
 /**
  * Returns whether a list of scopes includes the required one. `*` includes all scopes, and `x:write` includes `x:read`.

@@ -14,6 +14,7 @@ import type {
   SecretKey,
   SecretKeyRequest,
 } from '../../rules/access/organization.ts'
+import { isScope, SCOPES } from '../../rules/access/scopes.ts'
 import { NUMBER_MAX, numberKey } from '../lmdb/keys.ts'
 import { getRecord } from '../lmdb/records.ts'
 import { demand, demandRoom, nextId } from './checks.ts'
@@ -25,8 +26,9 @@ const PERSONAL_KEY_PREFIX = 'phx_'
 const SECRET_KEY_PREFIX = 'phs_'
 const KEY_RANDOM_CHARACTERS = 43
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-const SCOPE_PATTERN = /^(\*|[a-z_]{1,40}:(read|write))$/
 const OWNER_ID = 1
+/** The number of characters of an unknown scope that its error shows. */
+const SCOPE_CHARACTERS_SHOWN = 80
 
 /** Returns a random project key: `phc_` and 43 letters and digits (256 bits). */
 export function generateProjectKey(): string {
@@ -97,8 +99,9 @@ export class KeyStore {
   /** Changes the rights of a key. */
   change(id: number, changes: KeyChanges): PersonalKey {
     return this.#environment.change(() => {
-      const key: PersonalKey = { ...this.#requireInForce('personal_keys', id), ...changes }
-      this.#checkRights(key)
+      const before = this.#requireInForce('personal_keys', id)
+      const key: PersonalKey = { ...before, ...changes }
+      this.#checkRights(key, before.scopes)
       return this.#environment.put('personal_keys', key)
     })
   }
@@ -174,12 +177,17 @@ export class KeyStore {
     demand(!isProjectKey && !this.isTaken(text), 'unique', detail, 'value')
   }
 
-  #checkRights({ label, scopes, projectIds }: PersonalKey): void {
+  /** `scopesBefore` are scopes that the key has already. A key from an older version may have unknown ones. */
+  #checkRights(key: PersonalKey, scopesBefore: readonly string[] = []): void {
+    const { label, scopes, projectIds } = key
     checkLabel(label)
     const isList = scopes.length > 0 && scopes.length <= KEY_SCOPES_MAX
-    const areScopes = isList && scopes.every((scope) => SCOPE_PATTERN.test(scope))
-    const detail = "`scopes` must be '*' or a list such as event:read,feature_flag:write."
-    demand(areScopes, 'invalid_input', detail, 'scopes')
+    const listDetail = `A key must have 1 to ${KEY_SCOPES_MAX} scopes, such as event:read. Use * for all scopes.`
+    demand(isList, 'invalid_input', listDetail, 'scopes')
+    const unknown = scopes.find((scope) => !isScope(scope) && !scopesBefore.includes(scope))
+    const name = JSON.stringify(unknown?.slice(0, SCOPE_CHARACTERS_SHOWN))
+    const detail = `${name} is not a scope. Use * for all scopes, or some of ${SCOPES.join(', ')}.`
+    demand(unknown === undefined, 'invalid_input', detail, 'scopes')
     if (projectIds !== 'all') for (const id of projectIds) this.#requireProject(id)
   }
 

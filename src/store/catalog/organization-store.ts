@@ -4,12 +4,14 @@ import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import {
+  type SessionEnd,
   type SessionGrant,
   sessionEndMs,
   sessionProof,
 } from '../../rules/access/console-session.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
+import { SESSION_AGE_MS_MAX } from '../../rules/access/limits.ts'
 import type {
   Organization,
   PersonalKey,
@@ -326,6 +328,17 @@ export class ProjectDirectory implements IngestProjectDirectory {
       ...grant,
       session: { id, createdAtMs, lastSeenAtMs, startedWith: sessionProof(session) },
     }
+  }
+
+  /** Returns why `consoleSession` has no rights for a token. */
+  sessionEnd(token: string): SessionEnd {
+    const session = this.#console.find(token)
+    if (session === null) return 'removed'
+    const nowMs = this.#clock.now()
+    if (session.createdAtMs + SESSION_AGE_MS_MAX <= nowMs) return 'old'
+    if (sessionEndMs(session, null) <= nowMs) return 'idle'
+    if (this.#users.get(session.userId)?.isActive !== true) return 'user'
+    return session.keyHash === null ? 'password' : 'key'
   }
 
   #grantOf(key: PersonalKey): PersonalKeyGrant | null {

@@ -102,6 +102,19 @@ t.test('any key can read its own record, whatever its scopes are', async (t) => 
   t.match(revoked, error(401, 'authentication_failed'))
 })
 
+t.test('an unknown scope is named in the error; scopes of PostHog are accepted', async (t) => {
+  const label = 'scopes'
+  const refused = await daemon.ask('POST', KEYS, { label, scopes: ['flags:read'] }, ann.key)
+  t.match(refused.body['detail'], /^"flags:read" is not a scope\. .*\bfeature_flag:read\b/)
+  const scopes = ['experiment:read', 'session_recording:write', 'query:write', 'event:read']
+  const made = await daemon.ask('POST', KEYS, { label, scopes }, ann.key)
+  t.match(made, { status: 201, body: { scopes } })
+  const path = `${KEYS}${String(made.body['id'])}/`
+  const patched = await daemon.ask('PATCH', path, { scopes: ['x:read'] }, ann.key)
+  t.match(patched, error(400, 'invalid_input', 'scopes'))
+  t.equal((await daemon.ask('DELETE', path, undefined, ann.key)).status, 204)
+})
+
 t.test('an invalid personal key is refused', async (t) => {
   const base = { label: 'x', scopes: ['*'] }
   const refused: readonly (readonly [object, string, string])[] = [
@@ -114,6 +127,9 @@ t.test('an invalid personal key is refused', async (t) => {
     [{ ...base, scopes: [] }, 'invalid_input', 'scopes'],
     [{ ...base, scopes: [5] }, 'invalid_input', 'scopes'],
     [{ ...base, scopes: ['everything'] }, 'invalid_input', 'scopes'],
+    [{ ...base, scopes: ['nonsense:read'] }, 'invalid_input', 'scopes'],
+    [{ ...base, scopes: ['event:read', 'flags:read'] }, 'invalid_input', 'scopes'],
+    [{ ...base, scopes: ['event:delete'] }, 'invalid_input', 'scopes'],
     [{ ...base, scopes: Array(101).fill('event:read') }, 'invalid_input', 'scopes'],
     [{ ...base, scoped_teams: 1 }, 'not_a_list', 'scoped_teams'],
     [{ ...base, scoped_teams: ['1'] }, 'invalid_input', 'scoped_teams'],

@@ -25,8 +25,8 @@ const LEVELS = [
 ] as const
 
 const FLAG_LEVELS = [
-  ['37', 'may change'],
-  ['21', 'may look'],
+  ['37', 'can change'],
+  ['21', 'can view'],
 ] as const
 
 function levelName(level: Level): string {
@@ -45,13 +45,14 @@ export function Members() {
         columns={[
           ['Name', ({ user }) => user.first_name],
           ['E-mail', ({ user }) => user.email],
-          ['Since', 'joined_at', 'minor ago'],
-          ['Is', (member) => (canWrite ? <LevelChoice member={member} /> : levelName(member.level))],
+          ['Joined', 'joined_at', 'minor ago'],
+          ['Role', (member) => (canWrite ? <LevelChoice member={member} /> : levelName(member.level))],
         ]}
         drop={{
           label: 'Remove',
           title: ({ user }) => `Remove ${user.email}?`,
-          words: 'The keys and sessions of this person end at once. What the person made stays.',
+          words:
+            'The keys and sessions of this user end immediately. Flags, dashboards and everything else that the user created stay.',
           submit: ({ user }) => remove('organization/members/{user_uuid}/', { user_uuid: user.uuid }),
         }}
       />
@@ -64,9 +65,9 @@ function LevelChoice({ member: { user, level } }: { member: Member }) {
   return (
     <Ask
       label={levelName(level)}
-      title={`What is ${user.email}?`}
+      title={`Role of ${user.email}`}
       action="Save"
-      fields={{ level: { kind: 'choice', label: 'Level', value: String(level), options: LEVELS } }}
+      fields={{ level: { kind: 'choice', label: 'Role', value: String(level), options: LEVELS } }}
       submit={(chosen) => {
         const body = { level: Number(chosen.level) as Level }
         return patch('organization/members/{user_uuid}/', { user_uuid: user.uuid }, body)
@@ -76,26 +77,27 @@ function LevelChoice({ member: { user, level } }: { member: Member }) {
 }
 
 function Invitations() {
-  const once = 'Pass this link on; it is shown once and good once, for seven days. No letter is sent.'
+  const once =
+    'Copy this link and send it to the person. It works once, within seven days, and is not shown again. Tenrec does not send an e-mail.'
   return (
     <List
-      title="Invited"
+      title="Open invitations"
       label="Invitations"
       route="organization/invites/"
       scope="organization:write"
-      none="Nobody."
+      none="No open invitation."
       columns={[
         ['E-mail', 'target_email'],
-        ['As', ({ level }) => levelName(level)],
-        ['Made', 'created_at', 'minor ago'],
+        ['Role', ({ level }) => levelName(level)],
+        ['Created', 'created_at', 'minor ago'],
       ]}
       make={{
         label: 'Invite',
-        title: 'Invite somebody',
-        action: 'Make the link',
+        title: 'Invite a person',
+        action: 'Create invite link',
         fields: {
           email: { label: 'E-mail', type: 'email', isRequired: true },
-          level: { kind: 'choice', label: 'As', value: '1', options: LEVELS },
+          level: { kind: 'choice', label: 'Role', value: '1', options: LEVELS },
         },
         submit: async ({ email, level }) => {
           const body = { target_email: email, level: Number(level) as Level }
@@ -104,9 +106,9 @@ function Invitations() {
         },
       }}
       drop={{
-        label: 'Take back',
-        title: ({ target_email: email }) => `Take the invitation of ${email} back?`,
-        words: 'Its link opens nothing any more.',
+        label: 'Cancel invite',
+        title: ({ target_email: email }) => `Cancel the invitation of ${email}?`,
+        words: 'The invite link stops working.',
         submit: ({ id }) => remove('organization/invites/{invite_id}/', { invite_id: id }),
       }}
     />
@@ -120,16 +122,16 @@ export function Roles() {
       title="Roles"
       route="organization/roles/"
       scope="organization:write"
-      none="None: everybody may change flags, unless the default says otherwise."
+      none="No role yet. Without roles, all members may change flags, unless the default of the organization says otherwise."
       columns={[
         ['Name', 'name'],
-        ['Flags', ({ feature_flags_access_level: level }) => (level === 37 ? 'may change' : 'may look')],
+        ['Flags', ({ feature_flags_access_level: level }) => (level === 37 ? 'can change' : 'can view')],
         ['', (role) => <RoleMembers role={role} />, 'number'],
       ]}
       make={{
         label: 'New role',
-        title: 'A new role',
-        action: 'Make it',
+        title: 'New role',
+        action: 'Create role',
         fields: {
           name: { label: 'Name', isRequired: true },
           level: { kind: 'choice', label: 'Flags', value: '37', options: FLAG_LEVELS },
@@ -137,7 +139,7 @@ export function Roles() {
         submit: async ({ name, level }) => {
           const body = { name, feature_flags_access_level: Number(level) as 21 | 37 }
           await post('organization/roles/', {}, body)
-          say(`Role “${name}” made.`)
+          say(`Role “${name}” created.`)
         },
       }}
     />
@@ -150,7 +152,12 @@ function RoleMembers({ role: { id, name } }: { role: Shapes['Role'] }) {
     <DialogButton label="Members" title={`Members of ${name}`}>
       <Got route="organization/roles/{role_id}/role_memberships/" values={role}>
         {({ results }) => (
-          <Table label="Members" rows={results} none="Nobody." columns={[['E-mail', ({ user }) => user.email]]} />
+          <Table
+            label="Members"
+            rows={results}
+            none="No member yet."
+            columns={[['E-mail', ({ user }) => user.email]]}
+          />
         )}
       </Got>
       {may('organization:write') && <AddMember role={role} />}
@@ -165,8 +172,8 @@ function AddMember({ role }: { role: { role_id: string } }) {
         const people = results.map(({ user }) => [user.uuid, user.email] as const)
         return (
           <Form
-            action="Add"
-            fields={{ user: { kind: 'choice', label: 'Person', options: [['', 'choose'], ...people] } }}
+            action="Add member"
+            fields={{ user: { kind: 'choice', label: 'Person', options: [['', 'Choose a person'], ...people] } }}
             submit={({ user }) => post('organization/roles/{role_id}/role_memberships/', role, { user_uuid: user })}
           />
         )

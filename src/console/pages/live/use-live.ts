@@ -14,6 +14,8 @@ const SHOW_MS = 250
 export interface Live {
   readonly state: LiveState
   readonly error: ApiError | null
+  /** False until the newest stored events have been read. Until then it is not known whether there are any. */
+  readonly isRead: boolean
   /** The events, newest first. */
   readonly rows: readonly LiveEvent[]
   /** The number of events that arrived since the display was paused. */
@@ -27,6 +29,7 @@ export interface Live {
 const NOTHING: Live = {
   state: 'connecting',
   error: null,
+  isRead: false,
   rows: [],
   held: 0,
   missed: 0,
@@ -71,17 +74,17 @@ class Arrivals {
   #second = Math.floor(Date.now() / 1000)
   #rates = [...NOTHING.rates]
   #hasNews = false
-  #isFirst = true
+  #isRead = false
 
   take(events: readonly LiveEvent[]): void {
     const seen = new Set([...this.#waiting, ...this.#rows].map(({ uuid }) => uuid))
     const fresh = events.filter(({ uuid }) => !seen.has(uuid))
-    if (fresh.length === 0) return
     this.#waiting = [...this.#waiting, ...fresh].slice(-LIVE_ROWS_MAX)
     this.#held += fresh.length
     // The first batch was stored before the page was opened, so it does not count as new.
-    if (!this.#isFirst) this.#count(fresh.length)
-    this.#isFirst = false
+    if (this.#isRead && fresh.length > 0) this.#count(fresh.length)
+    this.#hasNews ||= !this.#isRead
+    this.#isRead = true
   }
 
   miss(count: number): void {
@@ -99,7 +102,13 @@ class Arrivals {
       this.#waiting = []
       this.#held = 0
     }
-    return { rows: this.#rows, held: this.#held, missed: this.#missed, rates: [...this.#rates] }
+    return {
+      isRead: this.#isRead,
+      rows: this.#rows,
+      held: this.#held,
+      missed: this.#missed,
+      rates: [...this.#rates],
+    }
   }
 
   #count(count: number): void {

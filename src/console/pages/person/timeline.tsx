@@ -1,6 +1,20 @@
 /** The events of a person, newest first, grouped by day and session. */
 import { useEffect, useState } from 'preact/hooks'
-import { Button, EventDrawer, get, plain, type Shapes, Shown, time, useLoaded } from '../../kit.ts'
+import {
+  Button,
+  Choice,
+  counted,
+  EventDrawer,
+  eventLabel,
+  get,
+  plain,
+  type Shapes,
+  Shown,
+  seconds,
+  time,
+  useEventNames,
+  useLoaded,
+} from '../../kit.ts'
 
 type Event = Shapes['Event']
 
@@ -9,23 +23,38 @@ const EVENTS_A_PAGE = 100
 /** The timeline of a person. */
 export function Timeline({ personId }: { personId: string }) {
   const [cursor, setCursor] = useState<string>()
+  const [name, setName] = useState('')
   const [events, setEvents] = useState<readonly Event[]>([])
   const [opened, setOpened] = useState<Event | null>(null)
-  const loaded = useLoaded(`timeline ${personId} ${cursor}`, (signal) => read(personId, cursor, signal))
+  const loaded = useLoaded(`timeline ${personId} ${name} ${cursor}`, (signal) => read(personId, name, cursor, signal))
   // A further page is appended to the events that are shown.
   const { data } = loaded
   useEffect(() => {
-    if (data?.cursor === cursor && data !== undefined)
+    if (data?.cursor === cursor && data?.name === name)
       setEvents((before) => (cursor === undefined ? data.results : [...before, ...data.results]))
-  }, [data, cursor])
+  }, [data, cursor, name])
+  const names = useEventNames()
+  function choose(chosen: string) {
+    setName(chosen)
+    setCursor(undefined)
+  }
   return (
     <>
+      <p class="row">
+        <Choice
+          label="Events"
+          isQuiet
+          value={name}
+          options={[['', 'All events'], ...names.map((one) => [one, eventLabel(one)] as const)]}
+          change={choose}
+        />
+      </p>
       <Shown of={loaded}>
         {({ next }) => (
           <>
             <ol class="timeline">
               {events.map((event, place) => (
-                <Entry key={event.uuid} event={event} before={events[place - 1]} open={() => setOpened(event)} />
+                <Entry key={event.uuid} events={events} place={place} open={() => setOpened(event)} />
               ))}
             </ol>
             {events.length === 0 && <p class="none">No events.</p>}
@@ -38,34 +67,66 @@ export function Timeline({ personId }: { personId: string }) {
   )
 }
 
-async function read(personId: string, cursor: string | undefined, signal: AbortSignal) {
-  const asked = { person_id: personId, limit: EVENTS_A_PAGE, ...(cursor !== undefined && { cursor }) }
+async function read(personId: string, name: string, cursor: string | undefined, signal: AbortSignal) {
+  const asked = {
+    person_id: personId,
+    limit: EVENTS_A_PAGE,
+    ...(name !== '' && { event: name }),
+    ...(cursor !== undefined && { cursor }),
+  }
   const { results, next } = await get('project/events/', asked, signal)
-  return { results, next: next && new URL(next, location.origin).searchParams.get('cursor'), cursor }
+  return { results, next: next && new URL(next, location.origin).searchParams.get('cursor'), cursor, name }
 }
 
 interface EntryProps {
-  readonly event: Event
-  readonly before: Event | undefined
+  readonly events: readonly Event[]
+  readonly place: number
   readonly open: () => void
 }
 
-function Entry({ event: { event, properties, timestamp }, before, open }: EntryProps) {
+/** An event, below the heading of its day and of its visit if it is the newest of them. */
+function Entry({ events, place, open }: EntryProps) {
+  const [event, before] = [events[place] as Event, events[place - 1]]
+  const { properties, timestamp } = event
   const day = time(timestamp, 'day')
-  const session = plain(properties['$session_id'])
+  const session = sessionOf(event)
   const isNewDay = before === undefined || time(before.timestamp, 'day') !== day
-  const isNewSession = session !== '' && plain(before?.properties['$session_id']) !== session
+  const isNewVisit = session !== '' && (isNewDay || before === undefined || sessionOf(before) !== session)
   return (
     <>
       {isNewDay && <li class="timeline-day">{day}</li>}
-      {isNewSession && <li class="quiet">Session {session.slice(0, 8)}</li>}
-      <li>
-        <button type="button" class="link" onClick={open}>
-          {event}
-        </button>{' '}
-        <span>{plain(properties['$pathname'] ?? properties['$current_url'])}</span>{' '}
+      {isNewVisit && <li class="visit">{visitOf(events, place)}</li>}
+      <li class="row">
         <time class="quiet">{time(timestamp, 'clock')}</time>
+        <button type="button" class="link" onClick={open}>
+          {eventLabel(event.event)}
+        </button>
+        <span class="cut">
+          {plain(properties['$pathname'] ?? properties['$screen_name'] ?? properties['$current_url'])}
+        </span>
       </li>
     </>
   )
+}
+
+function sessionOf({ properties }: Event): string {
+  return plain(properties['$session_id'])
+}
+
+/** Describes the visit whose newest event has this place: `Visit of 3m 12s, 6 pageviews, from google.com`. */
+function visitOf(events: readonly Event[], place: number): string {
+  const session = sessionOf(events[place] as Event)
+  const end = events.findIndex((event, at) => at > place && sessionOf(event) !== session)
+  const own = events.slice(place, end === -1 ? undefined : end)
+  const [newest, oldest] = [own[0], own.at(-1)]
+  if (newest === undefined || oldest === undefined) return 'Visit'
+  const lasted = (Date.parse(newest.timestamp) - Date.parse(oldest.timestamp)) / 1000
+  const pages = own.filter(({ event }) => event === '$pageview').length
+  const from = plain(oldest.properties['$referring_domain']).replace('$direct', '')
+  const parts = [
+    lasted < 1 ? 'Visit' : `Visit of ${seconds(lasted)}`,
+    pages > 0 ? counted(pages, 'pageview') : counted(own.length, 'event'),
+    from !== '' && `from ${from}`,
+  ]
+  return parts.filter((one) => one !== false).join(', ')
 }

@@ -61,6 +61,7 @@ const SESSION = is.namedObject('ConsoleSession', {
   ),
   expires_at: is.about(is.TIME, 'When the session ends if it is not used.'),
   has_password: is.about(is.BOOLEAN, 'True if the user can log in with a password.'),
+  started_with: is.choice(...SESSION_PROOFS),
 })
 const LISTED = is.namedObject('OpenConsoleSession', {
   id: is.WHOLE,
@@ -259,8 +260,10 @@ async function logIn(call: LoginCall) {
 /** Returns the body of a session: the user, and the user's rights. */
 function sessionBody(call: Pick<SessionCall, 'services' | 'nowMs'>, grant: FullGrant) {
   const user = userOf(grant)
+  if (grant.session === undefined) throw new TypeError('The request has no session.')
+  const { createdAtMs, startedWith } = grant.session
   const projects = visibleProjects({ services: call.services, grant })
-  const used = { createdAtMs: grant.session?.createdAtMs ?? 0, lastSeenAtMs: call.nowMs }
+  const used = { createdAtMs, lastSeenAtMs: call.nowMs }
   return {
     user: { ...userSummary(user), level: user.level },
     scopes: grant.scopes,
@@ -272,6 +275,7 @@ function sessionBody(call: Pick<SessionCall, 'services' | 'nowMs'>, grant: FullG
     })),
     expires_at: timeText(sessionEndMs(used, grant.expiresAtMs)),
     has_password: call.services.directory.passwordOf(user.id) !== null,
+    started_with: startedWith,
   }
 }
 
