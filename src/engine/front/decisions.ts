@@ -168,6 +168,16 @@ export class DecisionService {
     )
   }
 
+  /**
+   * Decides a request for a reader who only looks at the values. The decision is neither counted as usage nor measured.
+   * Waits for remote facts as `decideFully` does.
+   */
+  async lookUp(projectId: number, request: DecisionRequest): Promise<Decisions> {
+    const snapshot = this.#options.snapshots.of(projectId)
+    if (snapshot === null) return NO_DECISIONS
+    return decide(snapshot.compiled, request, await this.sources(snapshot, request))
+  }
+
   #optionsOf(projectId: number): DecisionServiceOptions {
     const isElsewhere = this.#options.distant?.isElsewhere(projectId) === true
     return isElsewhere ? { ...this.#options, stored: ELSEWHERE } : this.#options

@@ -91,12 +91,15 @@ t.test('every decision is counted, by value and hour', async (t) => {
 })
 
 t.test(
-  'explanations and rehearsals are not counted, and invalid requests are refused',
+  'looking at values is not counted as a decision, and invalid requests are refused',
   async (t) => {
     const before = await usage(plain, 30)
+    nowMs += HOUR_MS
+    await daemon.api('GET', `${FLAGS}evaluation_reasons/?distinct_id=a`)
+    await daemon.api('GET', `${FLAGS}my_flags/`)
     await daemon.api('GET', `${FLAGS}${plain}/explain/?distinct_id=a`)
     await daemon.api('POST', `${FLAGS}rehearse/`, 1, { id: plain, active: false })
-    t.strictSame((await usage(plain, 30)).results, before.results)
+    t.strictSame(await usage(plain, 30), before)
     for (const days of ['0', '31', 'x', '-1', '1.5']) {
       const answer = await daemon.api('GET', `${FLAGS}${plain}/usage/?days=${days}`)
       t.match(answer, { status: 400, body: { code: 'invalid_input', attr: 'days' } }, days)

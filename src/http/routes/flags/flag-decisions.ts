@@ -73,7 +73,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
     },
     async handle(call) {
       const { distinct_id: distinctId, groups } = call.query()
-      const { decisions } = await decideFor(call, distinctId, groups)
+      const { decisions } = await lookUp(call, distinctId, groups)
       const reasons = decisions.map((decision): [string, unknown] => {
         const { flag, reason, conditionIndex } = decision
         const evaluation = { reason, condition_index: conditionIndex }
@@ -92,7 +92,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
     query: is.options({ groups: GROUPS }),
     answers: { 200: done(is.list(is.object({ feature_flag: SUMMARY, value: FLAG_VALUE }))) },
     async handle(call) {
-      const { decisions } = await decideFor(call, call.user.distinctId, call.query().groups)
+      const { decisions } = await lookUp(call, call.user.distinctId, call.query().groups)
       const values = new Map(decisions.map((decision) => [decision.flag.id, shownValue(decision)]))
       const flags = call.services.flags.flagsOf(call.projectId)
       return flags
@@ -204,11 +204,12 @@ function jsonOf(name: string, what: string) {
   return is.refused(is.JSON_OBJECT, detail)
 }
 
-async function decideFor(
+/** Decides all flags for one user. Looking at the values does not count as a decision. */
+async function lookUp(
   { services, projectId, nowMs }: FlagCall,
   distinctId: string,
   groups: JsonObject = {},
 ): Promise<Decisions> {
   const request = requestOf({ distinctId: distinctIdOf(distinctId) ?? '', groups, nowMs })
-  return (await services.decisions.decideFully(projectId, request)).decided
+  return services.decisions.lookUp(projectId, request)
 }
