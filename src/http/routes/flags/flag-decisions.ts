@@ -29,7 +29,14 @@ import {
 } from '../public/flag-definitions.ts'
 import { distinctIdOf } from '../public/flag-request.ts'
 import { type FlagCall, type FlagServices, flagInPath } from './flag-access.ts'
-import { EXPLANATION, FLAG_VALUE, SEND_COHORTS, SUMMARY, USAGE } from './flag-schemas.ts'
+import {
+  EXPLANATION,
+  FLAG_VALUE,
+  SEND_COHORTS,
+  SUMMARY,
+  USAGE,
+  USAGE_OF_FLAGS,
+} from './flag-schemas.ts'
 
 const DAY_MS = 86_400_000
 const USUAL_DAYS = 7
@@ -65,6 +72,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
       200: done(
         is.mapOf(
           is.object({
+            id: is.about(is.WHOLE, 'Flag number.'),
             value: FLAG_VALUE,
             evaluation: is.object({ reason: is.TEXT, condition_index: is.nullable(is.WHOLE) }),
           }),
@@ -77,13 +85,13 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
       const reasons = decisions.map((decision): [string, unknown] => {
         const { flag, reason, conditionIndex } = decision
         const evaluation = { reason, condition_index: conditionIndex }
-        return [flag.key, { value: shownValue(decision), evaluation }]
+        return [flag.key, { id: flag.id, value: shownValue(decision), evaluation }]
       })
       // Inactive flags are listed too.
-      for (const { key, active } of call.services.flags.flagsOf(call.projectId)) {
+      for (const { id, key, active } of call.services.flags.flagsOf(call.projectId)) {
         if (active) continue
         const evaluation = { reason: 'disabled', condition_index: null }
-        reasons.push([key, { value: false, evaluation }])
+        reasons.push([key, { id, value: false, evaluation }])
       }
       return Object.fromEntries(reasons)
     },
@@ -113,6 +121,23 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
         throw new ServiceError('not_found', 'The project was created a moment ago. Try again.')
       }
       return definitionsAnswer(snapshot, request, areCohortsWanted(request))
+    },
+  }),
+  route('GET', 'usage/', 'listFlagUsage', 'Counts the decisions of every flag.', {
+    query: is.options({ days: DAYS }),
+    answers: { 200: done(USAGE_OF_FLAGS) },
+    handle(call) {
+      const { services, projectId } = call
+      const { days = USUAL_DAYS } = call.query()
+      const ids = services.flags.flagsOf(projectId).map(({ id }) => id)
+      const { sinceMs, flags } = services.decisions.usageOfFlags(ids, days)
+      return {
+        results: flags.map(({ lastMs, ...flag }) => ({
+          ...flag,
+          last_evaluated_at: optionalTimeText(lastMs),
+        })),
+        since: timeText(sinceMs),
+      }
     },
   }),
   route('GET', ':id/explain/', 'explainFeatureFlag', 'Explains the value of a flag for one user.', {
