@@ -15,7 +15,12 @@ import type {
 } from '../../rules/flags/types.ts'
 import type { DecisionSourceReader, StoredPerson } from '../../store/identity/decision-sources.ts'
 import type { FlagSnapshot, FlagSnapshots } from './flag-snapshots.ts'
-import type { FlagUsage, FlagUsageReport, RepeatedDecision } from './flag-usage.ts'
+import type {
+  FlagsUsageReport,
+  FlagUsage,
+  FlagUsageReport,
+  RepeatedDecision,
+} from './flag-usage.ts'
 
 /** A person as decisions use it; see `StoredPerson`. */
 interface SeenPerson {
@@ -168,6 +173,16 @@ export class DecisionService {
     )
   }
 
+  /**
+   * Decides a request for a reader who only looks at the values. The decision is neither counted as usage nor measured.
+   * Waits for remote facts as `decideFully` does.
+   */
+  async lookUp(projectId: number, request: DecisionRequest): Promise<Decisions> {
+    const snapshot = this.#options.snapshots.of(projectId)
+    if (snapshot === null) return NO_DECISIONS
+    return decide(snapshot.compiled, request, await this.sources(snapshot, request))
+  }
+
   #optionsOf(projectId: number): DecisionServiceOptions {
     const isElsewhere = this.#options.distant?.isElsewhere(projectId) === true
     return isElsewhere ? { ...this.#options, stored: ELSEWHERE } : this.#options
@@ -216,6 +231,12 @@ export class DecisionService {
   usage(flagId: number, fromMs: number): FlagUsageReport {
     this.collectUsage()
     return this.#options.usage.of(flagId, fromMs)
+  }
+
+  /** Returns how often each of these flags was decided in the last days. Cost: one step for each hour and flag. */
+  usageOfFlags(ids: readonly number[], days: number): FlagsUsageReport {
+    this.collectUsage()
+    return this.#options.usage.ofFlags(ids, days)
   }
 
   /** Adds the counts of the outcomes to the current hour. */

@@ -40,6 +40,20 @@ export interface FlagUsageReport {
   readonly rows: readonly UsageRow[]
 }
 
+/** The number of decisions of several flags. */
+export interface FlagsUsageReport {
+  /** The time at which counting began. */
+  readonly sinceMs: number
+  readonly flags: readonly {
+    readonly id: number
+    readonly count: number
+    /** The number of decisions in each period of 24 hours, oldest first. The last period ends now. */
+    readonly days: readonly number[]
+    /** The time of the last decision, accurate to some seconds. Null: none since `sinceMs`. */
+    readonly lastMs: number | null
+  }[]
+}
+
 type Counts = Map<FlagValue, number>
 
 /** Counts decisions. For the main thread. */
@@ -102,6 +116,29 @@ export class FlagUsage {
         : [...(flags.get(flagId) ?? [])].map(([value, count]) => ({ hourMs, value, count })),
     )
     return { sinceMs: this.#sinceMs, lastMs: this.#lastMs.get(flagId) ?? null, rows }
+  }
+
+  /** Returns the numbers of decisions of flags in the last days, which are periods of 24 hours. */
+  ofFlags(ids: readonly number[], days: number): FlagsUsageReport {
+    const nowMs = this.#clock.now()
+    const lastHourMs = nowMs - (nowMs % HOUR_MS)
+    const totals = new Map(ids.map((id) => [id, new Array<number>(days).fill(0)]))
+    for (const [startMs, flags] of this.#hours) {
+      const day = days - 1 - Math.floor((lastHourMs - startMs) / (24 * HOUR_MS))
+      if (day < 0) continue
+      for (const [id, counts] of flags) {
+        const total = totals.get(id)
+        if (total === undefined) continue
+        for (const count of counts.values()) total[day] = (total[day] ?? 0) + count
+      }
+    }
+    const flags = [...totals].map(([id, perDay]) => ({
+      id,
+      count: perDay.reduce((sum, count) => sum + count, 0),
+      days: perDay,
+      lastMs: this.#lastMs.get(id) ?? null,
+    }))
+    return { sinceMs: this.#sinceMs, flags }
   }
 
   /** Restores stored counts. Call it before anything is counted. */

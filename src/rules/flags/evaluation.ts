@@ -145,6 +145,11 @@ export class Evaluation implements TestMoment {
     return test(this)
   }
 
+  /** Returns whether a person with the distinct_id of the request is stored. Throws `EvaluationFailure`. */
+  hasPerson(): boolean {
+    return this.#storedPerson() !== null
+  }
+
   #storedPerson(): PropertyLookup | null {
     this.#person ??= look('person_unavailable', () => this.#sources.personProperties())
     return resultOf(this.#person)

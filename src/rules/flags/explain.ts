@@ -63,6 +63,8 @@ export interface ConditionExplanation {
 /** The explanation of a flag. */
 export interface FlagExplanation {
   readonly decision: FlagDecision
+  /** Whether a person with the distinct_id of the request is stored. Null if that could not be read. */
+  readonly personExists: boolean | null
   readonly conditions: readonly ConditionExplanation[]
 }
 
@@ -92,6 +94,7 @@ export function explainFlag(
   const looking = evaluationOf()
   return {
     decision,
+    personExists: orFailure(() => looking.hasPerson()),
     conditions: conditions.map((story, index) => ({
       ...story,
       condition: flag.conditions[index]?.stored,
@@ -120,6 +123,7 @@ export function explanationBody(
     description: decision?.description ?? 'The flag is not active: it is left out of every answer',
     condition_index: decision?.conditionIndex ?? null,
     payload: decision?.payload ?? null,
+    person_exists: explanation?.personExists ?? null,
     conditions: (explanation?.conditions ?? []).map(
       ({ failedFilter, rolloutPercentage, filters, ...story }) => ({
         ...story,

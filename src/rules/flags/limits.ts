@@ -79,6 +79,12 @@ export const FLAG_KEY_CHARACTERS_MAX = 400
  */
 export const FLAG_NAME_UNITS_MAX = 65_536
 /**
+ * The largest number of UTF-16 units in the reason (`note`) of a change of a flag. A longer one is answered 400
+ * `max_length`.
+ * @user Flags
+ */
+export const FLAG_NOTE_UNITS_MAX = 2000
+/**
  * The largest number of tags or evaluation contexts of a flag. More are answered 400 `invalid_input`.
  * @user Flags
  */

@@ -11,7 +11,12 @@ import { timeText } from '../../base/time.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import { activityJson, type FlagActivity } from '../../rules/flags/edit/flag-activity.ts'
-import { changeFlag, draftFlag, type FlagDraft } from '../../rules/flags/edit/flag-changes.ts'
+import {
+  changeFlag,
+  draftFlag,
+  type FlagDraft,
+  noteOfChange,
+} from '../../rules/flags/edit/flag-changes.ts'
 import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
 import type { Flag, FlagCohort, FlagWorld } from '../../rules/flags/types.ts'
 import { type EntryTables, listEntries, storeEntry } from '../lmdb/entry-log.ts'
@@ -100,7 +105,7 @@ export class FlagStore {
       }
       requireRoom(flags, null, flag)
       change.putFlag(flag, null)
-      change.log(entryOf('created', flag, [], context))
+      change.log(entryOf('created', flag, [], noteOfChange(body), context))
       change.store()
       return flag
     })
@@ -128,9 +133,10 @@ export class FlagStore {
       requireRoom(flags, before, flag)
       const change = new ProjectChange(this.#environment, projectId)
       change.putFlag(flag, stored.change)
+      const note = noteOfChange(body)
       const changes = changesBetween(before, flag)
       if (changes.length > 0) {
-        change.log(entryOf(activityOf(before, flag), flag, changes, context))
+        change.log(entryOf(activityOf(before, flag), flag, changes, note, context))
       }
       change.store()
       return flag
@@ -387,6 +393,7 @@ function entryOf(
   activity: FlagActivity['activity'],
   flag: Flag,
   changes: FlagActivity['changes'],
+  note: string | null,
   { actor, nowMs }: FlagChangeContext,
 ): FlagActivity {
   return {
@@ -396,6 +403,7 @@ function entryOf(
     flagId: flag.id,
     key: flag.key,
     changes,
+    note,
     createdAt: timeText(nowMs),
   }
 }

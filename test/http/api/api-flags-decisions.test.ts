@@ -56,24 +56,33 @@ t.test('reasons and the flags of one person are returned', async (t) => {
       properties: { $group_type: 'company', $group_key: 'acme', $group_set: { size: 'big' } },
     },
   ])
-  await create(api, 'all')
-  await create(api, 'pro', { filters: onProperties(person('plan', 'pro')) })
+  const all = await create(api, 'all')
+  const pro = await create(api, 'pro', { filters: onProperties(person('plan', 'pro')) })
   const variants = [{ key: 'test', rollout_percentage: 100 }]
-  await create(api, 'many', { filters: { groups: EVERYONE, multivariate: { variants } } })
-  await create(api, 'off', { active: false })
+  const many = await create(api, 'many', {
+    filters: { groups: EVERYONE, multivariate: { variants } },
+  })
+  const off = await create(api, 'off', { active: false })
   const size = { key: 'size', type: 'group', group_type_index: 0, value: 'big', operator: 'exact' }
   const byCompany = { ...onProperties(size), aggregation_group_type_index: 0 }
-  await create(api, 'company', { filters: byCompany })
-  await create(api, 'server', { evaluation_runtime: 'server', evaluation_contexts: ['web'] })
+  const company = await create(api, 'company', { filters: byCompany })
+  const server = await create(api, 'server', {
+    evaluation_runtime: 'server',
+    evaluation_contexts: ['web'],
+  })
   const matched = { reason: 'condition_match', condition_index: 0 }
   const path = `${FLAGS}evaluation_reasons`
   t.strictSame((await api('GET', `${path}?distinct_id=ann`)).body, {
-    all: { value: true, evaluation: matched },
-    pro: { value: true, evaluation: matched },
-    many: { value: 'test', evaluation: matched },
-    company: { value: false, evaluation: { reason: 'no_group_type', condition_index: 0 } },
-    server: { value: true, evaluation: matched },
-    off: { value: false, evaluation: { reason: 'disabled', condition_index: null } },
+    all: { id: all, value: true, evaluation: matched },
+    pro: { id: pro, value: true, evaluation: matched },
+    many: { id: many, value: 'test', evaluation: matched },
+    company: {
+      id: company,
+      value: false,
+      evaluation: { reason: 'no_group_type', condition_index: 0 },
+    },
+    server: { id: server, value: true, evaluation: matched },
+    off: { id: off, value: false, evaluation: { reason: 'disabled', condition_index: null } },
   })
   const groups = encodeURIComponent('{"company":"acme"}')
   const other = await api('GET', `${path}/?distinct_id=bob&groups=${groups}`)

@@ -141,6 +141,18 @@ t.test('each condition is returned with the values that its filters compare', as
   t.match(conditions[3], { outcome: 'not_reached', matched: false, properties: [] })
 })
 
+t.test('the answer says whether there is a person with the distinct ID', async (t) => {
+  for (const [distinctId, isThere] of [
+    ['ann', true],
+    ['nobody', false],
+    ['ann@shop.example', false],
+  ] as const) {
+    const { body } = await explain(many, { distinct_id: distinctId })
+    t.equal(body['person_exists'], isThere, distinctId)
+  }
+  t.equal((await explain(off, { distinct_id: 'ann' })).body['person_exists'], null)
+})
+
 t.test('a key that may not read persons sees no stored values', async (t) => {
   const key = daemon.keyOf({ scopes: ['feature_flag:read'] })
   await daemon.settled()

@@ -7,6 +7,7 @@ import t from 'tap'
 import { SYSTEM_CLOCK } from '../../../src/base/clock.ts'
 import { Environment } from '../../../src/store/lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, FLAGS_TABLES } from '../../../src/store/lmdb/keys.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import { serveDecisions, startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 
 const HOUR_MS = 3_600_000
@@ -90,13 +91,45 @@ t.test('every decision is counted, by value and hour', async (t) => {
   t.equal((await usage(many, 2)).results.length, both.results.length)
 })
 
+t.test('one request returns the decisions of all flags, by day', async (t) => {
+  const { body } = await daemon.api('GET', `${FLAGS}usage/?days=3`)
+  const { results, since } = body as unknown as {
+    results: { id: number; count: number; days: number[]; last_evaluated_at: string | null }[]
+    since: string
+  }
+  t.equal(Date.parse(since), START_MS)
+  const differences = new Differences()
+  for (const { id, count, days, last_evaluated_at: last } of results) {
+    const own = await usage(id, 30)
+    const sum = (rows: typeof own.results) => rows.reduce((all, row) => all + row.count, 0)
+    const ofDay = days.map((_, day) => {
+      const toMs = Math.floor(nowMs / HOUR_MS) * HOUR_MS - (days.length - 1 - day) * 24 * HOUR_MS
+      return sum(
+        own.results.filter(({ at }) => {
+          const age = toMs - Date.parse(at)
+          return age >= 0 && age < 24 * HOUR_MS
+        }),
+      )
+    })
+    differences.equal(days.join(), ofDay.join(), `the days of flag ${id}`)
+    differences.equal(count, sum(own.results), `the count of flag ${id}`)
+    differences.equal(last, own.last_evaluated_at, `the last decision of flag ${id}`)
+  }
+  t.strictSame(differences.list(), [])
+  t.strictSame(results.map(({ id }) => id).sort(), [many, plain].sort())
+  t.ok(results.every(({ days }) => days.length === 3 && days[0] === 0 && (days[1] ?? 0) > 0))
+})
+
 t.test(
-  'explanations and rehearsals are not counted, and invalid requests are refused',
+  'looking at values is not counted as a decision, and invalid requests are refused',
   async (t) => {
     const before = await usage(plain, 30)
+    nowMs += HOUR_MS
+    await daemon.api('GET', `${FLAGS}evaluation_reasons/?distinct_id=a`)
+    await daemon.api('GET', `${FLAGS}my_flags/`)
     await daemon.api('GET', `${FLAGS}${plain}/explain/?distinct_id=a`)
     await daemon.api('POST', `${FLAGS}rehearse/`, 1, { id: plain, active: false })
-    t.strictSame((await usage(plain, 30)).results, before.results)
+    t.strictSame(await usage(plain, 30), before)
     for (const days of ['0', '31', 'x', '-1', '1.5']) {
       const answer = await daemon.api('GET', `${FLAGS}${plain}/usage/?days=${days}`)
       t.match(answer, { status: 400, body: { code: 'invalid_input', attr: 'days' } }, days)

@@ -247,6 +247,25 @@ t.test('the list can be filtered', async (t) => {
   t.strictSame(differences.list(), [], 'every filter finds its flags')
 })
 
+t.test('the reason of a change is in the log, and not in the flag', async (t) => {
+  const { body: made } = await api('POST', FLAGS, { key: 'reasoned', note: ' For the launch ' })
+  t.notOk(Object.hasOwn(made, 'note'))
+  const path = `${FLAGS}${String(made['id'])}/`
+  await api('PATCH', path, { name: 'x', note: 'Because' })
+  await api('PATCH', path, { name: 'y' })
+  const { body } = await api('GET', `${path}activity/`)
+  const entries = body['results'] as { detail: { note?: string } }[]
+  t.strictSame(
+    entries.map(({ detail }) => detail.note),
+    [undefined, 'Because', 'For the launch'],
+  )
+  t.match(await api('PATCH', path, { name: 'z', note: 'n'.repeat(2001) }), {
+    status: 400,
+    body: { code: 'max_length', attr: 'note' },
+  })
+  t.match((await api('GET', path)).body, { name: 'y' })
+})
+
 t.test('the activity log of one flag and of all flags is returned', async (t) => {
   const flag = await create(api, 'logged')
   const path = `${FLAGS}${String(flag['id'])}/`

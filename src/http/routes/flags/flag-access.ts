@@ -28,7 +28,10 @@ export interface FlagServices extends RouteServices {
   readonly directory: FlagApiDirectory
   readonly flags: Pick<FlagDirectory, 'flagsOf' | 'flagById' | 'flagByKey'>
   readonly queries: FlagQueries
-  readonly decisions: Pick<DecisionService, 'snapshot' | 'decideFully' | 'sources' | 'usage'>
+  readonly decisions: Pick<
+    DecisionService,
+    'snapshot' | 'lookUp' | 'sources' | 'usage' | 'usageOfFlags'
+  >
   /** Reloads `flags` and `decisions` after a change. It is called before the change is answered. */
   readonly refresh: () => void
   /** Returns the error with which changes must be refused at the moment, or null. */

@@ -29,7 +29,14 @@ import {
 } from '../public/flag-definitions.ts'
 import { distinctIdOf } from '../public/flag-request.ts'
 import { type FlagCall, type FlagServices, flagInPath } from './flag-access.ts'
-import { EXPLANATION, FLAG_VALUE, SEND_COHORTS, SUMMARY, USAGE } from './flag-schemas.ts'
+import {
+  EXPLANATION,
+  FLAG_VALUE,
+  SEND_COHORTS,
+  SUMMARY,
+  USAGE,
+  USAGE_OF_FLAGS,
+} from './flag-schemas.ts'
 
 const DAY_MS = 86_400_000
 const USUAL_DAYS = 7
@@ -65,6 +72,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
       200: done(
         is.mapOf(
           is.object({
+            id: is.about(is.WHOLE, 'Flag number.'),
             value: FLAG_VALUE,
             evaluation: is.object({ reason: is.TEXT, condition_index: is.nullable(is.WHOLE) }),
           }),
@@ -73,17 +81,17 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
     },
     async handle(call) {
       const { distinct_id: distinctId, groups } = call.query()
-      const { decisions } = await decideFor(call, distinctId, groups)
+      const { decisions } = await lookUp(call, distinctId, groups)
       const reasons = decisions.map((decision): [string, unknown] => {
         const { flag, reason, conditionIndex } = decision
         const evaluation = { reason, condition_index: conditionIndex }
-        return [flag.key, { value: shownValue(decision), evaluation }]
+        return [flag.key, { id: flag.id, value: shownValue(decision), evaluation }]
       })
       // Inactive flags are listed too.
-      for (const { key, active } of call.services.flags.flagsOf(call.projectId)) {
+      for (const { id, key, active } of call.services.flags.flagsOf(call.projectId)) {
         if (active) continue
         const evaluation = { reason: 'disabled', condition_index: null }
-        reasons.push([key, { value: false, evaluation }])
+        reasons.push([key, { id, value: false, evaluation }])
       }
       return Object.fromEntries(reasons)
     },
@@ -92,7 +100,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
     query: is.options({ groups: GROUPS }),
     answers: { 200: done(is.list(is.object({ feature_flag: SUMMARY, value: FLAG_VALUE }))) },
     async handle(call) {
-      const { decisions } = await decideFor(call, call.user.distinctId, call.query().groups)
+      const { decisions } = await lookUp(call, call.user.distinctId, call.query().groups)
       const values = new Map(decisions.map((decision) => [decision.flag.id, shownValue(decision)]))
       const flags = call.services.flags.flagsOf(call.projectId)
       return flags
@@ -113,6 +121,23 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
         throw new ServiceError('not_found', 'The project was created a moment ago. Try again.')
       }
       return definitionsAnswer(snapshot, request, areCohortsWanted(request))
+    },
+  }),
+  route('GET', 'usage/', 'listFlagUsage', 'Counts the decisions of every flag.', {
+    query: is.options({ days: DAYS }),
+    answers: { 200: done(USAGE_OF_FLAGS) },
+    handle(call) {
+      const { services, projectId } = call
+      const { days = USUAL_DAYS } = call.query()
+      const ids = services.flags.flagsOf(projectId).map(({ id }) => id)
+      const { sinceMs, flags } = services.decisions.usageOfFlags(ids, days)
+      return {
+        results: flags.map(({ lastMs, ...flag }) => ({
+          ...flag,
+          last_evaluated_at: optionalTimeText(lastMs),
+        })),
+        since: timeText(sinceMs),
+      }
     },
   }),
   route('GET', ':id/explain/', 'explainFeatureFlag', 'Explains the value of a flag for one user.', {
@@ -204,11 +229,12 @@ function jsonOf(name: string, what: string) {
   return is.refused(is.JSON_OBJECT, detail)
 }
 
-async function decideFor(
+/** Decides all flags for one user. Looking at the values does not count as a decision. */
+async function lookUp(
   { services, projectId, nowMs }: FlagCall,
   distinctId: string,
   groups: JsonObject = {},
 ): Promise<Decisions> {
   const request = requestOf({ distinctId: distinctIdOf(distinctId) ?? '', groups, nowMs })
-  return (await services.decisions.decideFully(projectId, request)).decided
+  return services.decisions.lookUp(projectId, request)
 }

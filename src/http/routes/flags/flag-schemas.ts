@@ -78,6 +78,10 @@ const FIELDS = {
 const CHANGED = {
   ...FIELDS,
   version: is.about(is.WHOLE, 'The version of the flag that the client edited.'),
+  note: is.about(
+    is.TEXT,
+    'Why the change is made. It is stored in the activity log and not in the flag.',
+  ),
   original_flag: is.about(is.JSON_OBJECT, 'The flag as it was when the client began to edit it.'),
 }
 
@@ -137,6 +141,10 @@ export const EXPLANATION = is.namedObject('FlagExplanation', {
   description: is.TEXT,
   condition_index: is.nullable(is.WHOLE),
   payload: is.about(is.nullable(is.TEXT), 'JSON text.'),
+  person_exists: is.about(
+    is.nullable(is.BOOLEAN),
+    'Whether a person with this distinct_id is stored. Null if the flag is not evaluated, or if the person could not be read.',
+  ),
   conditions: is.list(
     is.object({
       index: is.about(is.WHOLE, 'Index of the condition, from 0, in stored order.'),
@@ -180,6 +188,21 @@ export const USAGE = is.namedObject('FlagUsage', {
     'Accurate to a few seconds. Null if it has not been evaluated since counting began.',
   ),
   since: is.about(is.TIME, 'When counting began, which is the start of the daemon.'),
+})
+/** A summary of the decisions of each flag. */
+export const USAGE_OF_FLAGS = is.namedObject('FlagsUsage', {
+  results: is.list(
+    is.object({
+      id: is.about(is.WHOLE, 'Flag number.'),
+      count: is.about(is.WHOLE, 'Number of decisions.'),
+      days: is.about(
+        is.list(is.WHOLE),
+        'Number of decisions in each period of 24 hours, oldest first. The last period ends now.',
+      ),
+      last_evaluated_at: is.nullable(is.TIME),
+    }),
+  ),
+  since: is.about(is.TIME, 'When counting began.'),
 })
 /** A change to a flag that is only rehearsed, not made. */
 export const REHEARSED = is.named(
@@ -281,15 +304,18 @@ const ACTIVITY = is.namedObject('FlagActivity', {
   activity: is.choice('created', 'updated', 'deleted', 'restored'),
   scope: is.choice('FeatureFlag'),
   item_id: is.TEXT,
-  detail: is.object({
-    id: is.NOTHING,
-    changes: is.nullable(is.list(CHANGE)),
-    merge: is.NOTHING,
-    trigger: is.NOTHING,
-    name: is.TEXT,
-    short_id: is.NOTHING,
-    type: is.NOTHING,
-  }),
+  detail: is.object(
+    {
+      id: is.NOTHING,
+      changes: is.nullable(is.list(CHANGE)),
+      merge: is.NOTHING,
+      trigger: is.NOTHING,
+      name: is.TEXT,
+      short_id: is.NOTHING,
+      type: is.NOTHING,
+    },
+    { note: is.about(is.TEXT, 'Why the change was made. Absent if nobody gave a reason.') },
+  ),
   created_at: is.TIME,
 })
 /** A page of the log of changes. */

@@ -12,6 +12,8 @@ export interface FlagActivity {
   readonly flagId: number
   readonly key: string
   readonly changes: readonly FlagChange[]
+  /** Why the change was made, or null if nobody gave a reason. */
+  readonly note: string | null
   /** The time of the change, in the form that answers use. */
   readonly createdAt: string
 }
@@ -24,6 +26,7 @@ export function activityJson({
   flagId,
   key,
   changes,
+  note,
   createdAt,
 }: FlagActivity): string {
   const isSystem = actor.userId === 0
@@ -43,6 +46,8 @@ export function activityJson({
       name: key,
       short_id: null,
       type: null,
+      // JSON leaves out undefined members.
+      note: note ?? undefined,
     },
     created_at: createdAt,
   })

@@ -19,6 +19,7 @@ import {
   readFiltersObject,
   readKey,
   readName,
+  readNote,
   readNullableBoolean,
   readRollbackConditions,
   readRuntime,
@@ -82,6 +83,11 @@ export function changeFlag(
   if (before.active && !changed.active) requireNoDependents(before, world, 'disable')
   if (!before.active && changed.active) requireActiveDependencies(changed, world)
   return changed
+}
+
+/** Returns the reason that a body gives for its change, or null. Throws 400. */
+export function noteOfChange(body: JsonObject): string | null {
+  return readNote(body)
 }
 
 /**

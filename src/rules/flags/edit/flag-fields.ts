@@ -8,6 +8,7 @@ import {
   FLAG_DASHBOARDS_MAX,
   FLAG_KEY_CHARACTERS_MAX,
   FLAG_NAME_UNITS_MAX,
+  FLAG_NOTE_UNITS_MAX,
   FLAG_ROLLBACK_BYTES_MAX,
   FLAG_TAG_UNITS_MAX,
   FLAG_TAGS_MAX,
@@ -79,6 +80,15 @@ export function requireFreeKey(key: string, own: Flag | null, world: FlagWorld):
   const other = world.flagByKey(key)
   if (other === null || other.id === own?.id) return
   throw fault('unique', 'key', `is already used by flag ${other.id}. Choose another key`)
+}
+
+/** Reads the reason of a change, which is trimmed. Returns null if it is absent or empty. */
+export function readNote(body: JsonObject): string | null {
+  const text = readText(body, 'note')?.trim() ?? ''
+  if (text.length > FLAG_NOTE_UNITS_MAX) {
+    throw fault('max_length', 'note', `may have at most ${FLAG_NOTE_UNITS_MAX} characters`)
+  }
+  return text === '' ? null : text
 }
 
 /** Reads a boolean in any form that an HTML form would send. Returns undefined if it is absent. */
