@@ -31,6 +31,7 @@ export class AnalyticStore {
     isIpAnonymized: true,
     isHistorical: false,
     propertiesBytesMax: 0,
+    aiPropertiesBytesMax: 0,
   }
   readonly #personContext: PersonContext = {
     projectId: PROJECT_ID,

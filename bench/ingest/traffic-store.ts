@@ -108,6 +108,7 @@ function contextOf(arrivedAtMs: number): EventContext {
     isIpAnonymized: true,
     isHistorical: false,
     propertiesBytesMax: 0,
+    aiPropertiesBytesMax: 0,
   }
 }
 

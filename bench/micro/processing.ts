@@ -137,7 +137,12 @@ export async function run(options: ProcessingRun): Promise<ProcessingFigures> {
     throw error
   }
   const store = new ProcessingWriter({ dataDir, isFlushDeferred: true, onDamage })
-  const settings = { dataDir, propertiesBytesMax: 0, isFlushDeferred: true }
+  const settings = {
+    dataDir,
+    propertiesBytesMax: 0,
+    aiPropertiesBytesMax: 0,
+    isFlushDeferred: true,
+  }
   const processor = new LogProcessor({ settings, log: blocks, store, onDamage, commitEvents })
   const none = { events: 0, process: LONG_US, commit: 0, recognised: 0, parse: LONG_US, json: 0 }
   const spent = { ...none, all: 0 }

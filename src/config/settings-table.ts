@@ -176,6 +176,13 @@ const TABLE = {
     sentence:
       'Maximum size of the properties of one event, as JSON. An event with larger properties is dropped with a warning.',
   }),
+  aiEventPropertiesBytesMax: setting({
+    fileKey: 'ai_event_properties_limit',
+    kind: bytes(KIB, 256 * MIB, { isZeroAllowed: true }),
+    default: () => 8 * MIB,
+    sentence:
+      'The same for events whose name begins with `$ai_`, which carry the prompts and answers of language models. If `event_properties_limit` is larger or 0, it applies to them, too.',
+  }),
   /** Null: as much as `reserveBytesOf` in engine/front/disk-reserve.ts says of the disk. */
   diskReserveBytes: setting({
     fileKey: 'disk_reserve',

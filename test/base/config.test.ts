@@ -60,6 +60,7 @@ t.test('without any source every setting has its default', async (t) => {
     backlogBytesMax: 4_294_967_296,
     processingLagMsMax: 30_000,
     eventPropertiesBytesMax: 1_048_576,
+    aiEventPropertiesBytesMax: 8_388_608,
     diskReserveBytes: null,
     workerThreads: 3,
     analyticsThreads: 4,

@@ -18,7 +18,11 @@ import { readEvents, untilStored } from '../fixtures/event-pages.ts'
 import { closeConnections, postJson } from '../fixtures/exact-client.ts'
 
 const EVENTS = 1200
-const CONTEXT = { nowMs: Date.UTC(2026, 0, 1), propertiesBytesMax: 1024 ** 2 }
+const CONTEXT = {
+  nowMs: Date.UTC(2026, 0, 1),
+  propertiesBytesMax: 1024 ** 2,
+  aiPropertiesBytesMax: 0,
+}
 /** A line that is longer than the largest allowed event. */
 const TOO_LONG = 270
 

@@ -132,7 +132,12 @@ async function process(
   const onDamage = (error: Error): void => {
     throw error
   }
-  const settings = { dataDir, propertiesBytesMax: 5000, isFlushDeferred: true }
+  const settings = {
+    dataDir,
+    propertiesBytesMax: 5000,
+    aiPropertiesBytesMax: 5000,
+    isFlushDeferred: true,
+  }
   const options = { settings, log, store, onDamage, commitEvents, isKernelUsed }
   const processor = new LogProcessor(options)
   const result = processor.run(3_600_000)

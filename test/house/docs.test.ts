@@ -271,6 +271,7 @@ t.test('the limits match the code', async (t) => {
     ],
     ['time to parse the events of one upload, milliseconds', CHECK_MS_MAX],
     ['properties of an event, bytes of JSON', SETTINGS.eventPropertiesBytesMax.default(MACHINE)],
+    ['properties of an event `$ai_*`, bytes of JSON', bytesOf('aiEventPropertiesBytesMax')],
     ['nesting of JSON, containers', JSON_DEPTH_MAX],
     ['event name, UTF-16 units', EVENT_NAME_UNITS_MAX],
     ['`distinct_id`, code points', DISTINCT_ID_POINTS_MAX],
@@ -299,7 +300,7 @@ t.test('the limits match the code', async (t) => {
   const named = table('Limits', 'What').flatMap((row) =>
     [...(row[2] ?? '').matchAll(/setting `([^`]+)`/g)].map(([, key = '']) => key),
   )
-  t.equal(named.length, 8)
+  t.equal(named.length, 9)
   t.strictSame(
     named.filter((key) => !keys.includes(key)),
     [],

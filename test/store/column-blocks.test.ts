@@ -19,6 +19,7 @@ const CONTEXT: EventContext = {
   isHistorical: false,
   isIpAnonymized: false,
   propertiesBytesMax: 100_000,
+  aiPropertiesBytesMax: 100_000,
 }
 const UUID = new Uint8Array(16).fill(1)
 

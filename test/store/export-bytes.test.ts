@@ -98,7 +98,7 @@ function ownLine(properties: string, elements = ''): string {
 /** Returns the events of a body made of these lines, and the rejected lines. */
 function bodyOf(lines: readonly string[]): { events: unknown[]; faults: string[] } {
   const faults: string[] = []
-  const context = { nowMs: Date.UTC(2026, 0, 1), propertiesBytesMax: 0 }
+  const context = { nowMs: Date.UTC(2026, 0, 1), propertiesBytesMax: 0, aiPropertiesBytesMax: 0 }
   const batch = new ImportBatch('{"api_key":"k","batch":[', context, (line, fault) => {
     faults.push(`${line}: ${fault}`)
   })

@@ -63,7 +63,14 @@ import { originOf, runDeadLetterCommand } from './dead-letter-commands.ts'
 import type { EventEnrichment } from './event-enrichment.ts'
 import { GATHERED_BYTES_MAX } from './limits.ts'
 import { type LogPlace, type ProcessingAttempts, WHOLE } from './processing-attempts.ts'
-import { type Fates, parseEvent, type RecordStep, reasonOf, recordStep } from './record-step.ts'
+import {
+  type EventLimits,
+  type Fates,
+  parseEvent,
+  type RecordStep,
+  reasonOf,
+  recordStep,
+} from './record-step.ts'
 
 /**
  * The number of events gathered for one transaction while there is a backlog. A person is written once for each
@@ -85,7 +92,7 @@ const NO_EXTENT: LogExtent = { first: 0, last: 0 }
 export interface LogProcessorOptions {
   readonly settings: Pick<
     ThreadSettings,
-    'dataDir' | 'propertiesBytesMax' | 'isFlushDeferred' | 'logReach' | 'diskRoom'
+    'dataDir' | 'isFlushDeferred' | 'logReach' | 'diskRoom' | keyof EventLimits
   >
   readonly log: LogReader
   /** The store, including the warehouse that contains the events. */
@@ -144,7 +151,7 @@ export class LogProcessor {
   readonly #log: LogReader
   readonly #store: ProcessingWriter
   readonly #warehouse: WarehouseWriter
-  readonly #propertiesBytesMax: number
+  readonly #eventLimits: EventLimits
   readonly #commitEvents: number
   readonly #commitBytes: number
   readonly #room: CommitRoom
@@ -206,7 +213,7 @@ export class LogProcessor {
     const isWanted = options.isKernelUsed !== false
     this.#canRecognise =
       isWanted && this.#enrichment === null && this.#warehouse.takesCells === true
-    this.#propertiesBytesMax = settings.propertiesBytesMax
+    this.#eventLimits = settings
     this.#commands = new CommandRunner(this.#store, PERSON_PROPERTIES_BYTES_MAX)
     this.#flags = new FlagsVersion(settings.dataDir)
     this.#salts = new DailySalts(settings.dataDir, options.secretsKeptMs)
@@ -591,7 +598,7 @@ export class LogProcessor {
   #stepOf(record: LogRecord): RecordStep {
     const noFates = (): Fates => ({ stored: 0, drops: {} })
     const fates = getOrAdd(this.#stretch.fates, record.projectId, noFates)
-    return recordStep(record, this.#propertiesBytesMax, fates)
+    return recordStep(record, this.#eventLimits, fates)
   }
 
   /** Adds the events of a dead letter that a command replays. */

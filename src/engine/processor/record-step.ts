@@ -48,12 +48,11 @@ const NO_EVENT: NormalisedEvent = {
   isPersonless: true,
 }
 
-/** Returns the step of a record. `propertiesBytesMax` is passed to `EventContext`; `fates` are incremented. */
-export function recordStep(
-  record: LogRecord,
-  propertiesBytesMax: number,
-  fates: Fates,
-): RecordStep {
+/** The limits of events that `EventContext` contains. */
+export type EventLimits = Pick<EventContext, 'propertiesBytesMax' | 'aiPropertiesBytesMax'>
+
+/** Returns the step of a record. `limits` are passed to `EventContext`; `fates` are incremented. */
+export function recordStep(record: LogRecord, limits: EventLimits, fates: Fates): RecordStep {
   const { projectId, arrivedAtMs } = record
   const isHistorical = (record.flags & RECORD_HISTORICAL) !== 0
   return {
@@ -66,7 +65,8 @@ export function recordStep(
       ip: isHistorical ? '' : record.address,
       isIpAnonymized: (record.flags & RECORD_IP_ANONYMIZED) !== 0,
       isHistorical,
-      propertiesBytesMax,
+      propertiesBytesMax: limits.propertiesBytesMax,
+      aiPropertiesBytesMax: limits.aiPropertiesBytesMax,
     },
     personContext: {
       projectId,

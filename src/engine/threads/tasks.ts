@@ -43,6 +43,7 @@ export interface ThreadSettings {
   readonly isFlushDeferred: boolean
   readonly decodedBytesMax: number
   readonly propertiesBytesMax: number
+  readonly aiPropertiesBytesMax: number
   readonly logLevel: LogLevel
   readonly logFormat: LogFormat
   /** For analytics threads only. */
@@ -113,6 +114,7 @@ export function threadSettings(
     isFlushDeferred: settings.durability === 'commit',
     decodedBytesMax: settings.bodyBytesMax,
     propertiesBytesMax: settings.eventPropertiesBytesMax,
+    aiPropertiesBytesMax: settings.aiEventPropertiesBytesMax,
     logLevel: settings.logLevel,
     logFormat: settings.logFormat,
     damageCount,

@@ -4,10 +4,11 @@
  * Source: docs/compatibility/ingestion.md, "Reading the payload" and "Compression".
  */
 import { isUtf8 } from 'node:buffer'
-import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib'
+import * as zlib from 'node:zlib'
 import { ServiceError } from '../../base/errors.ts'
 import { decodeBase64 } from './base64.ts'
 import { asBuffer, decodePercent, parseForm, replaceByte } from './form.ts'
+import { ZSTD_WINDOW_LOG_MAX } from './limits.ts'
 import { decodeLz64 } from './lz64.ts'
 
 /** A request as it arrived: header values as they were sent ('' when absent), the query without `?`, and the body. */
@@ -66,6 +67,17 @@ export interface DecodedPayload {
 /** The kinds of compression that a client may declare. */
 export type CompressionHint = 'gzip' | 'lz64' | 'base64'
 
+/** What Node 22.15 and later have in `node:zlib`, and earlier versions do not have. */
+interface ZstdOfNode {
+  readonly zstdDecompressSync: (
+    compressed: Uint8Array,
+    options: { readonly maxOutputLength: number; readonly params: Record<number, number> },
+  ) => Buffer
+  readonly constants: { readonly ZSTD_d_windowLogMax: number }
+}
+
+/** The encodings that only the capture v1 paths accept. Gzip is not one of them. */
+const ENCODINGS_OF_V1 = new Set(['deflate', 'br', 'zstd'])
 const FORM_NAMES = ['api_key', 'token', 'compression', 'sent_at', 'project_id', 'data']
 const QUERY_NAMES = [...FORM_NAMES, '_', 'beacon']
 const FORM_STARTS = ['data=', '_=', 'ip=', 'compression='] as const
@@ -108,29 +120,25 @@ export function decodePayload(request: RawPayload, limits: DecodeLimits): Decode
   }
   if (isInflated) return { json: toJsonBytes(body, null, limits), form: NO_FIELDS, query }
   const hint = compressionHint(query.compression, request.contentEncoding)
+  const encoding = encodingOf(request)
+  if (hint === null && ENCODINGS_OF_V1.has(encoding) && !isGzip(body) && !isUtf8(body)) {
+    throw invalid(`The body is compressed with ${encoding}. Send it with gzip, or uncompressed.`)
+  }
   return { json: decodeLayers(body, hint, limits), form: NO_FIELDS, query }
 }
 
 /**
- * Decodes the body of a capture v1 request. Its SDKs also compress with deflate (RFC 1950) and Brotli. Throws
- * ServiceError `unsupported_media_type` for zstd, and otherwise the same errors as `decodePayload`.
+ * Decodes the body of a capture v1 request. Its SDKs also compress with deflate (RFC 1950), Brotli and zstd. Throws
+ * ServiceError `unsupported_media_type` for zstd if this version of Node cannot decompress it, and otherwise the same
+ * errors as `decodePayload`.
  */
 export function decodeCaptureV1(request: RawPayload, limits: DecodeLimits): DecodedPayload {
-  const encoding = request.contentEncoding.trim().toLowerCase()
-  switch (encoding) {
-    case 'deflate':
-    case 'br': {
-      const body = decompress(request.body, encoding, limits)
-      return decodePayload({ ...request, contentEncoding: '', body }, limits)
-    }
-    case 'zstd':
-      throw new ServiceError(
-        'unsupported_media_type',
-        'The body is compressed with zstd. Send it with gzip, deflate or br, or uncompressed.',
-      )
-    default:
-      return decodePayload(request, limits)
+  const encoding = encodingOf(request)
+  if (encoding !== 'deflate' && encoding !== 'br' && encoding !== 'zstd') {
+    return decodePayload(request, limits)
   }
+  const body = decompress(request.body, encoding, limits)
+  return decodePayload({ ...request, contentEncoding: '', body }, limits)
 }
 
 /** Returns the query parameters that ingestion reads. `query` is the raw text without `?`. The cost is linear. */
@@ -249,7 +257,7 @@ function surrogatePair(bytes: Uint8Array, index: number): number | null {
 /** Decompresses gzip within the limit. Throws ServiceError `invalid_payload` or `request_too_large`. */
 export function gunzip(compressed: Uint8Array, limits: DecodeLimits): Uint8Array {
   try {
-    return gunzipSync(compressed, { maxOutputLength: limits.decodedBytesMax })
+    return zlib.gunzipSync(compressed, { maxOutputLength: limits.decodedBytesMax })
   } catch (error) {
     if (isBeyondOutput(error)) throw tooLarge()
     throw invalid('The body begins like gzip but is damaged or incomplete.')
@@ -258,17 +266,35 @@ export function gunzip(compressed: Uint8Array, limits: DecodeLimits): Uint8Array
 
 function decompress(
   compressed: Uint8Array,
-  encoding: 'deflate' | 'br',
+  encoding: 'deflate' | 'br' | 'zstd',
   limits: DecodeLimits,
 ): Uint8Array {
   const options = { maxOutputLength: limits.decodedBytesMax }
   try {
-    if (encoding === 'br') return brotliDecompressSync(compressed, options)
-    return inflateSync(compressed, options)
+    if (encoding === 'br') return zlib.brotliDecompressSync(compressed, options)
+    if (encoding === 'deflate') return zlib.inflateSync(compressed, options)
+    return unzstd(compressed, limits)
   } catch (error) {
+    if (error instanceof ServiceError) throw error
     if (isBeyondOutput(error)) throw tooLarge()
     throw invalid(`The body was declared as ${encoding} but is not, or is damaged or incomplete.`)
   }
+}
+
+/**
+ * Decompresses zstd (RFC 8878). Throws ServiceError `unsupported_media_type` if this version of Node cannot, and the
+ * errors of `node:zlib`.
+ */
+function unzstd(compressed: Uint8Array, { decodedBytesMax }: DecodeLimits): Uint8Array {
+  const { zstdDecompressSync, constants } = zlib as typeof zlib & Partial<ZstdOfNode>
+  if (zstdDecompressSync === undefined) {
+    throw new ServiceError(
+      'unsupported_media_type',
+      'The body is compressed with zstd, which this server can read only on Node 22.15 or later. Send it with gzip, deflate or br, or uncompressed.',
+    )
+  }
+  const params = { [constants.ZSTD_d_windowLogMax]: ZSTD_WINDOW_LOG_MAX }
+  return zstdDecompressSync(compressed, { maxOutputLength: decodedBytesMax, params })
 }
 
 function isBeyondOutput(error: unknown): boolean {
@@ -278,6 +304,10 @@ function isBeyondOutput(error: unknown): boolean {
 /** Undoes the escapes that transports add to a base64 text: decodes `%XX` and turns spaces back into plus signs. */
 function unescapeBase64(text: Uint8Array): Buffer {
   return replaceByte(decodePercent(trimSpace(text)), SPACE, PLUS)
+}
+
+function encodingOf(request: RawPayload): string {
+  return request.contentEncoding.trim().toLowerCase()
 }
 
 function hintOf(value: string | undefined): CompressionHint | null {

@@ -30,7 +30,7 @@ const LOSSES: Record<LossReason, string> = {
   personless_person_event: 'its event changes a person, but `$process_person_profile` is false',
   cookieless_person_event: 'its event changes a person, but `$cookieless_mode` allows no person',
   properties_too_large:
-    'its properties are larger than the setting `event_properties_limit` allows',
+    'its properties are larger than the setting `event_properties_limit` or, for `$ai_` events, `ai_event_properties_limit` allows',
 }
 
 /** The events and the faults of a line. */
@@ -47,6 +47,8 @@ export interface ImportContext {
   readonly nowMs: number
   /** The maximum number of JSON bytes of the properties of an event. 0 switches the limit off. */
   readonly propertiesBytesMax: number
+  /** The same for events whose name begins with `$ai_`. */
+  readonly aiPropertiesBytesMax: number
 }
 
 /** The reason why an event of a line cannot be imported. */
@@ -112,6 +114,7 @@ function eventJson(item: unknown, seed: string, context: ImportContext): string 
       isIpAnonymized: false,
       isHistorical: true,
       propertiesBytesMax: context.propertiesBytesMax,
+      aiPropertiesBytesMax: context.aiPropertiesBytesMax,
     },
     json.length,
   )

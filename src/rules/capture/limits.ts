@@ -70,3 +70,8 @@ export const CLASSES_KEPT_UNITS_MAX = 300
 export const IMPORT_VALUE_SHOWN_UNITS_MAX = 100
 /** The largest number of UTF-16 units in the header `PostHog-Sdk-Info`. A longer header is ignored. */
 export const SDK_INFO_UNITS_MAX = 200
+/**
+ * The largest window of a zstd body, as the power of two of its bytes: 8 MiB, which is also the largest that RFC 9659
+ * allows for `Content-Encoding: zstd`. The decoder allocates the window before it has read anything else.
+ */
+export const ZSTD_WINDOW_LOG_MAX = 23

@@ -14,6 +14,8 @@ import { eventTime, NO_WARNINGS, sharedIsoText } from './time.ts'
 import type { EventContext, EventOutcome, IngestionWarning, WarningType } from './types.ts'
 
 const REDACTED = '[redacted]'
+/** The start of the names `$ai_generation`, `$ai_trace`, `$ai_span`, `$ai_embedding` and others. */
+const AI_NAME_START = '$ai_'
 const NO_NAME = drop('no_event_name')
 const NO_DISTINCT_ID = drop('no_distinct_id')
 const IGNORED = drop('ignored_event')
@@ -40,9 +42,10 @@ export function normaliseEvent(
     if (refused !== null) return refused
   }
   mergeExplicitUpdates(event, properties)
-  if (context.propertiesBytesMax > 0 && rawBytes > context.propertiesBytesMax) {
+  const bytesMax = propertiesBytesMaxOf(name, context)
+  if (bytesMax > 0 && rawBytes > bytesMax) {
     const bytes = Buffer.byteLength(JSON.stringify(properties))
-    if (bytes > context.propertiesBytesMax) {
+    if (bytes > bytesMax) {
       const cause = warning('message_size_too_large', name, distinctId, { bytes })
       return drop('properties_too_large', cause)
     }
@@ -75,6 +78,16 @@ export function normaliseEvent(
     },
     warnings,
   }
+}
+
+/**
+ * Returns the maximum number of JSON bytes of the properties of an event, or 0 if there is none. Events of language
+ * models have a limit of their own, and never a smaller one than other events.
+ */
+function propertiesBytesMaxOf(name: string, context: EventContext): number {
+  const { propertiesBytesMax, aiPropertiesBytesMax } = context
+  if (propertiesBytesMax === 0 || !name.startsWith(AI_NAME_START)) return propertiesBytesMax
+  return aiPropertiesBytesMax === 0 ? 0 : Math.max(propertiesBytesMax, aiPropertiesBytesMax)
 }
 
 /** Returns the drop of an event that is never stored because of its name, or null if the event is processed further. */

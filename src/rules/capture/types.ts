@@ -43,6 +43,8 @@ export interface EventContext {
   readonly isHistorical: boolean
   /** The maximum number of JSON bytes of `properties`. An event beyond it is dropped. 0 switches the limit off. */
   readonly propertiesBytesMax: number
+  /** The same for events of language models, whose name begins with `$ai_`. */
+  readonly aiPropertiesBytesMax: number
 }
 
 /** How an event relates to its person. Source: docs/compatibility/persons.md, "Personless events". */

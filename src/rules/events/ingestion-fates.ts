@@ -44,7 +44,8 @@ const CURES: Readonly<Record<DropReason, string>> & Readonly<Record<string, stri
   cookieless_person_event:
     'A visitor without cookies cannot be identified. Do not call identify or alias in cookieless mode.',
   duplicate: 'Nothing to do. The same event was already stored, and this was a copy of it.',
-  properties_too_large: 'Send smaller properties, or raise the setting event_properties_limit.',
+  properties_too_large:
+    'Send smaller properties, or raise the setting event_properties_limit, or ai_event_properties_limit for $ai_ events.',
   daily_limit:
     'The project has reached its daily limit of events. Raise the limit in the settings of the project, or wait until midnight UTC.',
   dead_letter:

@@ -5,7 +5,7 @@
  * @lane quick
  */
 import { randomUUID } from 'node:crypto'
-import { brotliCompressSync, constants, deflateSync, gzipSync } from 'node:zlib'
+import * as zlib from 'node:zlib'
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import {
@@ -26,10 +26,23 @@ import {
 const EVENTS = '/i/v1/analytics/events'
 const ANALYTICS = [EVENTS, `${EVENTS}/`, '/i/v1/ai/events']
 const OK = { result: 'ok' }
-const FAST = { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }
+const FAST = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 1 } }
+const ZSTD_START = Buffer.from('28b52ffd', 'hex')
+/** The parameter `ZSTD_c_contentSizeFlag` of zstd. Without the size of the content, a frame states its window. */
+const ZSTD_CONTENT_SIZE_FLAG = 200
+/** Compresses with zstd. Null on a version of Node without it. */
+const zstd = zstdOf(zlib)
 
 t.setTimeout(120_000)
 const daemon = await startDecisions(t, 3)
+
+type Zstd = (data: string | Buffer, params?: Record<number, number>) => Buffer
+
+function zstdOf(node: object): Zstd | null {
+  if (!('zstdCompressSync' in node)) return null
+  const compress = node.zstdCompressSync as (data: string | Buffer, options: object) => Buffer
+  return (data, params = {}) => compress(data, { params })
+}
 
 /** An event as SDKs write it. */
 function eventOf(more: JsonObject = {}): JsonObject & { readonly uuid: string } {
@@ -160,9 +173,9 @@ t.test(
 
 t.test('bodies in all encodings of SDKs are accepted, small and large', async (t) => {
   const ways: readonly (readonly [string, (text: string) => Uint8Array])[] = [
-    ['gzip', gzipSync],
-    ['deflate', deflateSync],
-    ['br', (text) => brotliCompressSync(text, FAST)],
+    ['gzip', zlib.gzipSync],
+    ['deflate', zlib.deflateSync],
+    ['br', (text) => zlib.brotliCompressSync(text, FAST)],
     ['identity', (text) => Buffer.from(text)],
   ]
   for (const [encoding, encode] of ways) {
@@ -178,16 +191,81 @@ t.test('bodies in all encodings of SDKs are accepted, small and large', async (t
       t.ok(await stored(String(batch.at(-1)?.uuid)), `${encoding}, ${count} events`)
     }
   }
-  const zstd = await sendBatch([eventOf()], { 'Content-Encoding': 'zstd' })
-  t.match(zstd, { status: 415, body: { code: 'unsupported_media_type', detail: /gzip/ } })
-  for (const encoding of ['deflate', 'br']) {
+  for (const encoding of ['deflate', 'br', ...(zstd === null ? [] : ['zstd'])]) {
     const plain = await sendBatch([eventOf()], { 'Content-Encoding': encoding })
     t.match(plain, { status: 400, body: { code: 'invalid_payload' } }, encoding)
   }
-  const bomb = brotliCompressSync(Buffer.alloc(64 * 1024 * 1024, ' '), FAST)
+  const bomb = zlib.brotliCompressSync(Buffer.alloc(64 * 1024 * 1024, ' '), FAST)
   const headers = headersOf(daemon.key(), { 'Content-Encoding': 'br' })
   const answer = await daemon.ask(EVENTS, { method: 'POST', headers, body: bomb })
   t.match(answer, { status: 413, body: { code: 'request_too_large' } })
+})
+
+t.test('zstd is read where Node can decompress it, within the limits', async (t) => {
+  const sendZstd = (body: Uint8Array) => {
+    const headers = headersOf(daemon.key(), { 'Content-Encoding': 'zstd' })
+    return daemon.ask(EVENTS, { method: 'POST', headers, body })
+  }
+  if (zstd === null) {
+    const answer = await sendZstd(ZSTD_START)
+    t.match(answer, {
+      status: 415,
+      body: { code: 'unsupported_media_type', detail: /22\.15.*gzip/ },
+    })
+    return
+  }
+  for (const count of [1, 3000]) {
+    const batch = Array.from({ length: count }, () => eventOf())
+    const answer = await sendZstd(zstd(JSON.stringify({ batch })))
+    t.equal(answer.status, 200)
+    t.ok(await stored(String(batch.at(-1)?.uuid)), `${count} events`)
+  }
+  const bomb = await sendZstd(zstd(Buffer.alloc(64 * 1024 * 1024, ' ')))
+  t.match(bomb, { status: 413, body: { code: 'request_too_large' } })
+  const wide = zstd(JSON.stringify({ batch: [eventOf()] }), { [ZSTD_CONTENT_SIZE_FLAG]: 0 })
+  // The byte after the flags is the window: the upper five bits are its power of two, less ten.
+  wide[ZSTD_START.length + 1] = (31 - 10) << 3
+  const { status, body } = await sendZstd(wide)
+  t.match({ status, body }, { status: 400, body: { code: 'invalid_payload' } }, 'a window of 2 GiB')
+})
+
+t.test('other paths name an encoding that they cannot read', async (t) => {
+  const json = JSON.stringify({ api_key: daemon.key(), batch: [eventOf()] })
+  for (const [encoding, body] of [
+    ['br', zlib.brotliCompressSync(json, FAST)],
+    ['deflate', zlib.deflateSync(json)],
+    ['zstd', Buffer.concat([ZSTD_START, Buffer.from([0xff])])],
+  ] as const) {
+    const headers = { 'Content-Type': 'application/json', 'Content-Encoding': encoding }
+    const answer = await daemon.ask('/batch/', { method: 'POST', headers, body })
+    const detail = new RegExp(`compressed with ${encoding}\\. Send it with gzip`)
+    t.match(answer, { status: 400, body: { code: 'invalid_payload', detail } })
+  }
+})
+
+t.test('an event of a language model may have 8 MiB, on each path', async (t) => {
+  const kept: string[] = []
+  for (const [path, event, bytes] of [
+    ['/batch/', '$ai_generation', 3 * 1024 ** 2],
+    ['/i/v0/ai/batch/', '$ai_embedding', 8 * 1024 ** 2 - 1000],
+    ['/i/v0/ai/batch/', '$ai_span', 8 * 1024 ** 2 + 1],
+    ['/i/v0/ai/batch/', 'signed up', 3 * 1024 ** 2],
+    [EVENTS, '$ai_trace', 3 * 1024 ** 2],
+  ] as const) {
+    const sent = eventOf({ event, properties: { $ai_input: 'x'.repeat(bytes) } })
+    const { status } =
+      path === EVENTS
+        ? await sendBatch([sent])
+        : await daemon.ask(path, { json: { api_key: daemon.key(), batch: [sent] } })
+    t.equal(status, 200)
+    const mark = eventOf()
+    await sendBatch([mark])
+    await stored(mark.uuid)
+    const read = await daemon.api('GET', `events/${sent.uuid}/`)
+    const input = (read.body['properties'] as JsonObject | undefined)?.['$ai_input'] as string
+    if (read.status === 200 && input.length === bytes) kept.push(event)
+  }
+  t.strictSame(kept, ['$ai_generation', '$ai_embedding', '$ai_trace'])
 })
 
 t.test('the key is in the Authorization header', async (t) => {
@@ -277,7 +355,7 @@ t.test('an answered event is on disk, for small and large requests', async (t) =
   const counts = [1, 2000, 3]
   for (const count of counts) {
     const batch = Array.from({ length: count }, () => ({ ...eventOf(), distinct_id: 'bob' }))
-    const body = gzipSync(JSON.stringify({ batch }))
+    const body = zlib.gzipSync(JSON.stringify({ batch }))
     const headers = headersOf(PROJECT_KEY, { 'Content-Encoding': 'gzip' })
     const answer = await send(`${killed.url}${EVENTS}`, { method: 'POST', headers, body })
     t.equal(answer.status, 200)
@@ -308,7 +386,9 @@ t.test('/i/v0/ai/batch/ accepts the same bodies as /batch/', async (t) => {
   const answer = await daemon.ask('/i/v0/ai/batch/', { json })
   t.match(answer, { status: 200, body: { status: 1 } })
   t.match(await stored(uuid), { event: '$ai_span', properties: { $ai_model: 'm' } })
-  const body = gzipSync(JSON.stringify({ ...json, batch: [{ ...batch[0], uuid: randomUUID() }] }))
+  const body = zlib.gzipSync(
+    JSON.stringify({ ...json, batch: [{ ...batch[0], uuid: randomUUID() }] }),
+  )
   const headers = { 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' }
   const zipped = await daemon.ask('/i/v0/ai/batch/', { method: 'POST', headers, body })
   t.match(zipped, { status: 200, body: { status: 1 } })

@@ -167,6 +167,7 @@ t.test('without address, browser or host the visitor stays unknown, with a warni
     isIpAnonymized: false,
     isHistorical: false,
     propertiesBytesMax: 0,
+    aiPropertiesBytesMax: 0,
   }
   for (const event of ['$identify', '$create_alias', '$merge_dangerously']) {
     const given = { event, distinct_id: 'ann', properties: { ...VISIT } }

@@ -195,6 +195,7 @@ function accept(request: CaseRequest, stored: JsonObject[], seen: Set<string>): 
     isIpAnonymized: project.isIpAnonymized,
     isHistorical: envelope.isHistorical,
     propertiesBytesMax: PROPERTIES_BYTES_MAX,
+    aiPropertiesBytesMax: PROPERTIES_BYTES_MAX,
   }
   for (const event of events) {
     const json = JSON.stringify(event)

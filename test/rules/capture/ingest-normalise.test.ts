@@ -30,6 +30,7 @@ const CONTEXT: EventContext = {
   isIpAnonymized: false,
   isHistorical: false,
   propertiesBytesMax: 0,
+  aiPropertiesBytesMax: 0,
 }
 const LONE_SURROGATE = /[\ud800-\udfff]/u
 
@@ -169,6 +170,19 @@ t.test(
     t.notOk('drop' in outcomeOf({ properties: { p: 'x'.repeat(101) } }, { propertiesBytesMax: 0 }))
   },
 )
+
+t.test('events of language models have a limit of their own, never a smaller one', async (t) => {
+  const properties = { p: 'x'.repeat(200) }
+  const isDropped = (event: string, propertiesBytesMax: number, aiPropertiesBytesMax: number) =>
+    'drop' in outcomeOf({ event, properties }, { propertiesBytesMax, aiPropertiesBytesMax })
+  t.notOk(isDropped('$ai_generation', 100, 1000))
+  t.ok(isDropped('$ai_generation', 100, 150), 'beyond their own limit, too')
+  t.ok(isDropped('$air', 100, 1000), 'another name')
+  t.ok(isDropped('ai_generation', 100, 1000), 'another name')
+  t.notOk(isDropped('$ai_trace', 1000, 100), 'the larger limit counts')
+  t.notOk(isDropped('$ai_trace', 0, 100), 'no limit for any event')
+  t.notOk(isDropped('$ai_trace', 100, 0), 'no limit for them')
+})
 
 t.test('unknown top-level fields are dropped, properties are kept', async (t) => {
   const event = normal({ type: 'x', api_key: 'k', uuid: '', properties: { token: 'k', a: [null] } })

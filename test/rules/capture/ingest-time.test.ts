@@ -303,6 +303,7 @@ function timeOf(
     isIpAnonymized: false,
     isHistorical: false,
     propertiesBytesMax: 0,
+    aiPropertiesBytesMax: 0,
   }
   const properties = (event['properties'] ?? {}) as JsonObject
   const { timestampMs, warnings } = eventTime(event, properties, context)

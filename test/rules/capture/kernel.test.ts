@@ -21,6 +21,7 @@ const CONTEXT: EventContext = {
   isIpAnonymized: false,
   isHistorical: false,
   propertiesBytesMax: 100_000,
+  aiPropertiesBytesMax: 100_000,
 }
 let secret = 7n
 const recogniser = new EventRecogniser(() => secret++)

@@ -79,11 +79,13 @@ export const COMMANDS: Commands = [
         )
       }
       const { umamiData, faults: dataFaults } = await umamiDataOf(input)
+      const settings = input.settings()
       const target = {
         umamiData,
         context: {
           nowMs: Date.now(),
-          propertiesBytesMax: input.settings().eventPropertiesBytesMax,
+          propertiesBytesMax: settings.eventPropertiesBytesMax,
+          aiPropertiesBytesMax: settings.aiEventPropertiesBytesMax,
         },
         url: `${daemonAddress(input)}/batch/`,
         projectKey: input.text('project-key') ?? (await projectOf(input, input.projectId)).apiKey,
