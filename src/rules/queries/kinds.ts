@@ -89,12 +89,10 @@ export function isOfOneThread(query: unknown): boolean {
   return kindOf(query).kind.isOfOneThread === true
 }
 
-/**
- * Returns how the events of a query may be divided in a project whose largest distinct ID number is `lastDistinctId`.
- */
-export function divisionOf({ kind, plan }: PlannedQuery, lastDistinctId: number): Division {
+/** Returns how the events of a query may be divided. */
+export function divisionOf({ kind, plan }: PlannedQuery): Division {
   const { dividedBy } = kind
-  return typeof dividedBy === 'function' ? dividedBy(plan, lastDistinctId) : dividedBy
+  return typeof dividedBy === 'function' ? dividedBy(plan) : dividedBy
 }
 
 /** The kind of a query, and the query without what is around it. Throws as `planQuery`. */

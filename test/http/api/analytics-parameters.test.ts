@@ -7,7 +7,7 @@
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { ANALYTIC_RESOURCE } from '../../../src/http/routes/persons/person-analytics.ts'
-import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
+import { runQuestion } from '../../../src/rules/queries/persons-questions.ts'
 import {
   type AnalyticQuestion,
   isCorrelationRequest,

@@ -116,8 +116,7 @@ export function runQuery(
   if (mayDivide && kind.isWhole?.(plan) !== true) {
     const { projectId } = task
     const events = shard.scanner.eventsWithin(projectId, kind.rangeOf?.(plan) ?? ALWAYS)
-    const { lastDistinctId } = shard.scanner.extent(projectId)
-    const by = divisionOf(planned, lastDistinctId)
+    const by = divisionOf(planned)
     if (by !== 'nothing' && events >= DIVIDED_FROM[kind.workOf?.(plan) ?? 'much']) {
       if (turn === undefined) return { kind: 'divide', by }
       const { index, count } = turn
@@ -125,7 +124,7 @@ export function runQuery(
     }
   }
   if (turn?.isAnswerer === false) return { kind: 'nothing' }
-  const found = foundInPart(planned, shard, wholePart(planned, shard), parts)
+  const found = foundInPart(planned, shard, wholePart(planned), parts)
   const whole: unknown = kind.merge(plan, found, shard.scanner)
   remembered.keep(planned, shard, whole)
   return answer(whole, 0)

@@ -61,7 +61,7 @@ export class RememberedParts {
    * or if computing it anew is better. Throws the errors of `EventScanner.scan`.
    */
   again(planned: PlannedQuery, shard: QueryShard): unknown {
-    const part = wholePart(planned, shard)
+    const part = wholePart(planned)
     if (part === null) return null
     const name = nameOf(planned, shard, part)
     const before = this.#parts.get(name)
@@ -91,7 +91,7 @@ export class RememberedParts {
     isLasting = !shard.scanner.looksAtPersons,
   ): void {
     const { scanner, context } = shard
-    const part = wholePart(planned, shard)
+    const part = wholePart(planned)
     if (part === null) return
     // A result that may change while its events stay the same is not cached.
     if (part.by !== 'sessions' && !isLasting) return
@@ -120,7 +120,7 @@ export class RememberedParts {
    */
   page(planned: PlannedQuery, shard: QueryShard, whole: unknown): QueryPage {
     const { kind, plan } = planned
-    const part = wholePart(planned, shard)
+    const part = wholePart(planned)
     const known = part === null ? undefined : this.#parts.get(nameOf(planned, shard, part))
     if (known === undefined || known.found !== whole) return kind.page(plan, whole, shard)
     const { timezone, testAccountFilters, pathCleaningFilters, channelTypeRules } = shard.context
@@ -149,12 +149,8 @@ export class RememberedParts {
 }
 
 /** Returns all events as one part, made like the others, or null if the query has no parts. */
-export function wholePart(
-  planned: PlannedQuery,
-  { context, scanner }: QueryShard,
-): EventPart | null {
-  const { lastDistinctId } = scanner.extent(context.projectId)
-  const by = divisionOf(planned, lastDistinctId)
+export function wholePart(planned: PlannedQuery): EventPart | null {
+  const by = divisionOf(planned)
   return by === 'nothing' ? null : { by, index: 0, count: 1 }
 }
 

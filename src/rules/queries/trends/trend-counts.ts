@@ -6,7 +6,7 @@ import { largestPerson } from '../../analytics/actor-page.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
 import { readNumber } from '../../analytics/person-aggregates.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
-import { type IdBits, scanIdBits } from '../person-bits.ts'
+import { type ActorSets, scanSets } from '../actor-sets.ts'
 import type { QueryShard } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
 import { ActorCounts } from './actor-counts.ts'
@@ -51,20 +51,19 @@ function isOfEvents({ of }: TrendSeries['measure']): boolean {
   return of === 'events' || of === 'numbers'
 }
 
-/** Returns the actors of a series in each period of a range, as bits. Throws as `EventScanner.scan`. */
-export function idBitsOf(
+/** Returns the distinct IDs of a series in each period of a range. Throws as `EventScanner.scan`. */
+export function idSetsOf(
   plan: TrendsPlan,
   { measure, match, exists }: TrendSeries,
   range: QueryRange,
   shard: QueryShard,
-): IdBits {
+): ActorSets {
   const { fromMs, toMs, periods } = spanOf(measure, range, plan.isTotal)
   if (!exists || range.fromMs > range.toMs)
     return Array.from({ length: periods?.count ?? 1 }, () => null)
   const scan = { fromMs, toMs, filter: plan.filter, series: [match] }
-  const [bits = []] = scanIdBits(shard, scan, periods)
-  shard.scanner.giveBack()
-  return bits
+  const [sets = []] = scanSets(shard, scan, periods)
+  return sets
 }
 
 /** Returns the filter for the members of a cohort. Null means everybody. */
