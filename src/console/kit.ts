@@ -4,6 +4,7 @@
  */
 export { go, href, query, setQuery, withQuery } from './base/address.ts'
 export { ApiError, get, patch, post, put, remove, type Shapes, send } from './base/api.ts'
+export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
 export {
   counted,
   countryFlag,
@@ -13,7 +14,6 @@ export {
   propertyLabel,
   valueLabel,
 } from './base/labels.ts'
-export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
 export { useGet, useLoaded } from './base/loaded.ts'
 export { inProjectPath, pageId, pageOf } from './base/page.ts'
 export {

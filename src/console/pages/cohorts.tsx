@@ -143,7 +143,9 @@ function CohortDrawer({ id }: { id: number }) {
         {(cohort) => (
           <>
             <p class="row">
-              <a href={pageOf(`/persons?${new URLSearchParams({ filter: members })}`)}>{counted(cohort.count ?? 0, 'person')}</a>
+              <a href={pageOf(`/persons?${new URLSearchParams({ filter: members })}`)}>
+                {counted(cohort.count ?? 0, 'person')}
+              </a>
               {may('cohort:write') && <DeleteCohort cohort={cohort} />}
             </p>
             {may('cohort:write') ? <CohortForm cohort={cohort} /> : <p>{ruleOf(cohort)}</p>}
@@ -183,8 +185,12 @@ function CohortForm({ cohort }: { cohort: Cohort }) {
         say('Cohort saved.')
       }}
     >
-      {cohort.is_static && <p class="quiet">This is a static list. “Save as cohort” in the list of persons behind a number creates one.</p>}
-      {!cohort.is_static && !canEditRule && <p class="quiet">This rule has alternatives (“or”), which only the API can change.</p>}
+      {cohort.is_static && (
+        <p class="quiet">This is a static list. “Save as cohort” in the list of persons behind a number creates one.</p>
+      )}
+      {!cohort.is_static && !canEditRule && (
+        <p class="quiet">This rule has alternatives (“or”), which only the API can change.</p>
+      )}
     </Form>
   )
 }

@@ -115,7 +115,9 @@ function About({ person }: { person: Person }) {
       </>
     ),
   }
-  return <Facts of={Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined && value !== ''))} />
+  return (
+    <Facts of={Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined && value !== ''))} />
+  )
 }
 
 function Moment({ at }: { at: string }) {
@@ -208,7 +210,9 @@ function Actions({ person }: { person: Person }) {
         title={`Merge another person into ${titleOf(person)}`}
         action="Merge persons"
         fields={{ other: { label: 'E-mail, distinct ID or UUID of the other person', isRequired: true } }}
-        submit={async ({ other }) => post('project/persons/{id}/merge/', { id }, { ids: [await findUuid(other.trim())] })}
+        submit={async ({ other }) =>
+          post('project/persons/{id}/merge/', { id }, { ids: [await findUuid(other.trim())] })
+        }
       >
         The distinct IDs and events of the other person become part of this person. Properties of this person are kept.
         “Split” separates the distinct IDs again.
@@ -253,9 +257,7 @@ function EventsToErase({ personId }: { personId: string }) {
   return (
     <Shown of={loaded}>
       {(plan) => (
-        <p>
-          This person has {counted('events' in plan ? plan.events : 0, 'event')}. A deletion is permanent.
-        </p>
+        <p>This person has {counted('events' in plan ? plan.events : 0, 'event')}. A deletion is permanent.</p>
       )}
     </Shown>
   )

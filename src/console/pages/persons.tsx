@@ -93,7 +93,10 @@ function Name({ person: { name, properties } }: { person: Person }) {
 
 function initialsOf(name: string): string {
   const words = name.split(/[\s@._-]+/).filter((word) => /^\p{L}/u.test(word))
-  return words.slice(0, 2).map((word) => [...word][0]?.toUpperCase()).join('')
+  return words
+    .slice(0, 2)
+    .map((word) => [...word][0]?.toUpperCase())
+    .join('')
 }
 
 /** Returns the columns that the URL names, or the usual ones. */

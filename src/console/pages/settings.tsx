@@ -128,13 +128,17 @@ function ProjectForm({ project }: { project: Project }) {
       }) => {
         // A text that is not JSON is sent unchanged, so that the error of the daemon explains it.
         const limits = { daily_events_limit: limitOf(events), daily_bytes_limit: limitOf(size) }
-        await patch('project/', {}, {
-          ...rest,
-          ...limits,
-          timezone: zoneOf(timezone),
-          autocapture_opt_out: !isCapturing,
-          test_account_filters: parsed(filters) as never,
-        })
+        await patch(
+          'project/',
+          {},
+          {
+            ...rest,
+            ...limits,
+            timezone: zoneOf(timezone),
+            autocapture_opt_out: !isCapturing,
+            test_account_filters: parsed(filters) as never,
+          },
+        )
         say('Settings saved.')
         await readSession()
       }}
@@ -190,7 +194,9 @@ function Retention({ kept }: { kept: Shapes['EventRetention'] }) {
       </p>
       <Form
         action="Preview"
-        fields={{ days: { label: 'Keep events for this many days', type: 'number', placeholder: 'forever', value, hint } }}
+        fields={{
+          days: { label: 'Keep events for this many days', type: 'number', placeholder: 'forever', value, hint },
+        }}
         submit={estimate}
       />
       {plan && (

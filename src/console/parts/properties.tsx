@@ -72,7 +72,10 @@ function Value({ name, value }: { name: string; value: unknown }) {
 
 function SetProperty({ label, title, value, set }: { label: string; title: string; value?: unknown; set: Set }) {
   const name = value === undefined ? { key: { label: 'Property', isRequired: true } } : {}
-  const fields = { ...name, words: { label: 'Value', value: plain(value), hint: 'Text, a number, true, false, or JSON.' } }
+  const fields = {
+    ...name,
+    words: { label: 'Value', value: plain(value), hint: 'Text, a number, true, false, or JSON.' },
+  }
   return (
     <Ask
       {...{ label, title, fields }}

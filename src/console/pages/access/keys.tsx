@@ -1,14 +1,7 @@
 /** The personal keys of the logged-in user, the secret keys of the project, and the browsers that are logged in. */
 import { useState } from 'preact/hooks'
-import { ago, Ask, Check, List, may, Once, type Options, post, projects, remove, time } from '../../kit.ts'
-import {
-  type Access,
-  canBeChanged,
-  SCOPE_AREAS,
-  SCOPE_PRESETS,
-  type ScopePreset,
-  scopesOfArea,
-} from './scope-areas.ts'
+import { Ask, ago, Check, List, may, Once, type Options, post, projects, remove, time } from '../../kit.ts'
+import { type Access, canBeChanged, SCOPE_AREAS, SCOPE_PRESETS, type ScopePreset, scopesOfArea } from './scope-areas.ts'
 
 /** Shows the text of a new key, which cannot be shown again. */
 function NewKey({ value }: { value: string | null }) {
@@ -45,7 +38,8 @@ const SCOPES_SHOWN = 3
 
 /** Shows a few scopes, or the preset that they make up. The tooltip lists all of them. */
 function Scopes({ scopes }: { scopes: readonly string[] }) {
-  const isSame = (one: ScopePreset) => one.scopes.length === scopes.length && one.scopes.every((scope) => scopes.includes(scope))
+  const isSame = (one: ScopePreset) =>
+    one.scopes.length === scopes.length && one.scopes.every((scope) => scopes.includes(scope))
   const preset = SCOPE_PRESETS.find(isSame)
   const more = scopes.length - SCOPES_SHOWN
   const words = more > 0 ? `${scopes.slice(0, SCOPES_SHOWN).join(', ')} and ${more} more` : scopes.join(', ')
@@ -86,12 +80,16 @@ function CreateKey() {
         days: { kind: 'choice', label: 'Expires', value: '', options: EXPIRIES },
       }}
       submit={async ({ label, days }) => {
-        const { value } = await post('personal_api_keys/', {}, {
-          label,
-          scopes: [...scopes],
-          scoped_teams: onlyIn.length === 0 ? null : [...onlyIn],
-          expires_at: days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString(),
-        })
+        const { value } = await post(
+          'personal_api_keys/',
+          {},
+          {
+            label,
+            scopes: [...scopes],
+            scoped_teams: onlyIn.length === 0 ? null : [...onlyIn],
+            expires_at: days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString(),
+          },
+        )
         return <NewKey value={value} />
       }}
     >
@@ -220,7 +218,11 @@ export function Sessions() {
         ['Opened with', ({ key_label: label }) => label ?? 'a login link'],
         ['Address', 'address', 'minor'],
         ['Browser', ({ user_agent: agent }) => <span title={agent}>{browserOf(agent)}</span>, 'minor'],
-        ['Last used', ({ is_current: isCurrent, last_seen_at: at }) => (isCurrent ? 'this session' : ago(at)), 'number'],
+        [
+          'Last used',
+          ({ is_current: isCurrent, last_seen_at: at }) => (isCurrent ? 'this session' : ago(at)),
+          'number',
+        ],
       ]}
       drop={{
         label: 'End session',

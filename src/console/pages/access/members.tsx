@@ -51,7 +51,8 @@ export function Members() {
         drop={{
           label: 'Remove',
           title: ({ user }) => `Remove ${user.email}?`,
-          words: 'The keys and sessions of this user end immediately. Flags, dashboards and everything else that the user created stay.',
+          words:
+            'The keys and sessions of this user end immediately. Flags, dashboards and everything else that the user created stay.',
           submit: ({ user }) => remove('organization/members/{user_uuid}/', { user_uuid: user.uuid }),
         }}
       />
@@ -151,7 +152,12 @@ function RoleMembers({ role: { id, name } }: { role: Shapes['Role'] }) {
     <DialogButton label="Members" title={`Members of ${name}`}>
       <Got route="organization/roles/{role_id}/role_memberships/" values={role}>
         {({ results }) => (
-          <Table label="Members" rows={results} none="No member yet." columns={[['E-mail', ({ user }) => user.email]]} />
+          <Table
+            label="Members"
+            rows={results}
+            none="No member yet."
+            columns={[['E-mail', ({ user }) => user.email]]}
+          />
         )}
       </Got>
       {may('organization:write') && <AddMember role={role} />}

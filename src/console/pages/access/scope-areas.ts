@@ -34,7 +34,9 @@ export type Access = 'none' | 'read' | 'write'
 export function scopesOfArea({ resources }: ScopeArea, access: Access): readonly string[] {
   if (access === 'none') return []
   return resources.map((resource) =>
-    access === 'write' && !READ_ONLY_RESOURCES.includes(resource) ? `${resource}:write` : `${resource}:read`,
+    access === 'write' && !READ_ONLY_RESOURCES.includes(resource)
+      ? `${resource}:write`
+      : `${resource}:read`,
   )
 }
 
@@ -57,7 +59,17 @@ export const SCOPE_PRESETS: readonly ScopePreset[] = [
     name: 'Read everything',
     scopes: SCOPE_AREAS.flatMap((area) => scopesOfArea(area, 'read')),
   },
-  { id: 'charts', name: 'Read charts, for Grafana and reports', scopes: ['query:read', 'insight:read', 'dashboard:read', 'event_definition:read', 'property_definition:read'] },
+  {
+    id: 'charts',
+    name: 'Read charts, for Grafana and reports',
+    scopes: [
+      'query:read',
+      'insight:read',
+      'dashboard:read',
+      'event_definition:read',
+      'property_definition:read',
+    ],
+  },
   { id: 'flags', name: 'Change feature flags, for CI', scopes: ['feature_flag:write'] },
   { id: 'send', name: 'Send events from a server', scopes: ['event:write'] },
   { id: 'all', name: 'Everything that I may do', scopes: ['*'] },

@@ -101,7 +101,9 @@ function Entry({ events, place, open }: EntryProps) {
         <button type="button" class="link" onClick={open}>
           {eventLabel(event.event)}
         </button>
-        <span class="cut">{plain(properties['$pathname'] ?? properties['$screen_name'] ?? properties['$current_url'])}</span>
+        <span class="cut">
+          {plain(properties['$pathname'] ?? properties['$screen_name'] ?? properties['$current_url'])}
+        </span>
       </li>
     </>
   )
