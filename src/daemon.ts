@@ -241,7 +241,12 @@ class RunningDaemon implements Daemon {
       clock,
       gauge: this.#metrics.httpBodyBytesInFlight,
     })
-    this.#refused = new RefusedCaptures(clock, this.#directory)
+    this.#refused = new RefusedCaptures({
+      dataDir: settings.dataDir,
+      clock,
+      directory: this.#directory,
+      log,
+    })
     this.#shares = new FairShares({ clock, settings, bodies: this.#budget })
     this.#dailyLimits = new DailyLimits({
       dataDir: settings.dataDir,
@@ -327,6 +332,7 @@ class RunningDaemon implements Daemon {
     await this.#disk.refresh()
     await this.#flags.usage.start()
     this.#dailyLimits.start()
+    this.#refused.start()
     this.#addRoutes()
     // Opens the log before the first request needs it.
     await (this.#cluster?.start() ?? this.#openLog())
@@ -396,6 +402,7 @@ class RunningDaemon implements Daemon {
     serviceManager.close()
     await this.#flags.usage.stop(this.#failure === undefined)
     await this.#dailyLimits.stop()
+    await this.#refused.stop()
     if (this.#failure === undefined) {
       await this.#pool.close()
       await this.#flags.close()

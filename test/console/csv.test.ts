@@ -8,7 +8,11 @@ import { csvOf } from '../../src/console/base/csv.ts'
 
 t.test('each name has a column, and nested values have columns named by their paths', (t) => {
   const rows = [
-    { id: 1, created_at: '2026-10-30T12:00:00Z', properties: { plan: 'pro', $geo: { city: 'Ulm' } } },
+    {
+      id: 1,
+      created_at: '2026-10-30T12:00:00Z',
+      properties: { plan: 'pro', $geo: { city: 'Ulm' } },
+    },
     { id: 2, created_at: null, ids: ['a', 'b'], properties: { paid: false, note: 'a "b", c\nd' } },
   ]
   t.strictSame(csvOf(rows).split('\r\n'), [

@@ -18,14 +18,17 @@ const window = browser && (await openWindow(browser, { url: daemon.url }))
 if (window !== null) {
   const { page } = window
 
-  t.test('the empty list shows a command with the address and the key of the project', async (t) => {
-    await window.open('/p/1/persons')
-    const command = page.locator('main pre code')
-    await command.waitFor()
-    t.match(await command.innerText(), `${daemon.url}/capture/`)
-    t.match(await command.innerText(), PROJECT_KEY)
-    window.isSilent(t)
-  })
+  t.test(
+    'the empty list shows a command with the address and the key of the project',
+    async (t) => {
+      await window.open('/p/1/persons')
+      const command = page.locator('main pre code')
+      await command.waitFor()
+      t.match(await command.innerText(), `${daemon.url}/capture/`)
+      t.match(await command.innerText(), PROJECT_KEY)
+      window.isSilent(t)
+    },
+  )
 
   t.test('persons have columns that can be chosen, and the file has all rows', async (t) => {
     const batch = Array.from({ length: PERSONS }, (_, index) => {
@@ -40,7 +43,8 @@ if (window !== null) {
     )
     await window.open('/p/1/persons?search=p7%40')
     const rows = () => window.rows('Persons')
-    const texts = async () => (await rows()).map(([name = '', ...rest]) => [name.split('\n').at(-1), ...rest.slice(0, 3)])
+    const texts = async () =>
+      (await rows()).map(([name = '', ...rest]) => [name.split('\n').at(-1), ...rest.slice(0, 3)])
     const ada = ['Ada Example', 'p7@shop.example', 'Example Ltd', '🇩🇪 Germany']
     await window.shows(t, texts, [ada], 'name, e-mail, company, country')
     await window.press('Columns')
@@ -56,54 +60,76 @@ if (window !== null) {
     const lines = (await readFile(await (await saved).path(), 'utf8')).trim().split('\r\n')
     t.equal(lines.length, PERSONS + 1, 'all pages')
     t.match(lines[0], /created_at.*properties\.email|properties\.email.*created_at/)
-    t.ok(lines.every((line, index) => index === 0 || /\d{4}-\d\d-\d\dT/.test(line)), 'ISO days')
+    t.ok(
+      lines.every((line, index) => index === 0 || /\d{4}-\d\d-\d\dT/.test(line)),
+      'ISO days',
+    )
     window.isSilent(t)
   })
 
-  t.test('a person is first seen with its first event, and its page tells about a wrong address', async (t) => {
-    const early = new Date(Date.now() - 3 * DAY_MS).toISOString()
-    await capture(
-      daemon,
-      [
-        {
-          event: 'before',
-          distinct_id: 'visitor',
-          timestamp: early,
-          properties: { $process_person_profile: false },
-        },
-        { event: '$identify', distinct_id: 'zoe', properties: { $anon_distinct_id: 'visitor' } },
-      ],
-      PERSONS + 3,
-    )
-    const { results } = await askApi<{ results: { uuid: string; created_at: string }[] }>(
-      daemon,
-      'GET',
-      'projects/1/persons/?distinct_id=zoe',
-    )
-    const [zoe] = results
-    t.ok(zoe && zoe.created_at > early, 'the person is younger than its first event')
-    await window.open(`/p/1/persons/${zoe?.uuid}`)
-    const first = page.locator('dt:text-is("First seen") + dd')
-    await window.shows(t, async () => (await first.innerText()).includes('3d ago'), true, 'first event')
+  t.test(
+    'a person is first seen with its first event, and its page tells about a wrong address',
+    async (t) => {
+      const early = new Date(Date.now() - 3 * DAY_MS).toISOString()
+      await capture(
+        daemon,
+        [
+          {
+            event: 'before',
+            distinct_id: 'visitor',
+            timestamp: early,
+            properties: { $process_person_profile: false },
+          },
+          { event: '$identify', distinct_id: 'zoe', properties: { $anon_distinct_id: 'visitor' } },
+        ],
+        PERSONS + 3,
+      )
+      const { results } = await askApi<{ results: { uuid: string; created_at: string }[] }>(
+        daemon,
+        'GET',
+        'projects/1/persons/?distinct_id=zoe',
+      )
+      const [zoe] = results
+      t.ok(zoe && zoe.created_at > early, 'the person is younger than its first event')
+      await window.open(`/p/1/persons/${zoe?.uuid}`)
+      const first = page.locator('dt:text-is("First seen") + dd')
+      await window.shows(
+        t,
+        async () => (await first.innerText()).includes('3d ago'),
+        true,
+        'first event',
+      )
 
-    await window.open('/p/1/persons/nonsense')
-    await page.getByText('There is no person with this address.').waitFor()
-    t.ok(window.excuse(/40[04]/) > 0)
-    window.isSilent(t)
-  })
+      await window.open('/p/1/persons/nonsense')
+      await page.getByText('There is no person with this address.').waitFor()
+      t.ok(window.excuse(/40[04]/) > 0)
+      window.isSilent(t)
+    },
+  )
 
   t.test('the list of cohorts counts their members', async (t) => {
     const rule = (value: string) => ({
       properties: {
         type: 'AND',
-        values: [{ type: 'AND', values: [{ key: 'plan', value, operator: 'exact', type: 'person' }] }],
+        values: [
+          { type: 'AND', values: [{ key: 'plan', value, operator: 'exact', type: 'person' }] },
+        ],
       },
     })
     await askApi(daemon, 'POST', 'projects/1/cohorts/', { name: 'Pro', filters: rule('pro') })
     await askApi(daemon, 'POST', 'projects/1/cohorts/', { name: 'None', filters: rule('none') })
     await window.open('/p/1/cohorts')
-    const sizes = async () => (await window.rows('Cohorts')).map(([name, , size]) => [name, size]).toSorted()
-    await window.shows(t, sizes, [['None', '0'], ['Pro', String(PERSONS)]], 'sizes')
+    const sizes = async () =>
+      (await window.rows('Cohorts')).map(([name, , size]) => [name, size]).toSorted()
+    await window.shows(
+      t,
+      sizes,
+      [
+        ['None', '0'],
+        ['Pro', String(PERSONS)],
+      ],
+      'sizes',
+    )
     window.isSilent(t)
   })
 

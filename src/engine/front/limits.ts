@@ -84,6 +84,11 @@ export const LIVE_QUEUE_BYTES_MAX = 256 * 1024
  * the longest time is evicted.
  */
 export const FATE_PROJECTS_MAX = 100
+/**
+ * The largest number of bytes of the file in which refused requests survive a restart. The projects with the latest
+ * refusals are kept, and the others are forgotten at a restart.
+ */
+export const FATE_FILE_BYTES_MAX = 1024 * 1024
 /** The time for which refused requests are shown. Older ones are left out. */
 export const FATE_AGE_MS_MAX = 86_400_000
 /** The largest number of bytes of a refused body in which a project key is searched. The rest is ignored. */

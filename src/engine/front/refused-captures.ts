@@ -1,9 +1,16 @@
 /**
  * Keeps refused events for people who look for them: for each reason the count, the last time and some samples. They
- * are kept in memory for a day; the store knows the accepted events. Accepted requests cause no call here.
+ * are kept for a day; the store knows the accepted events. Accepted requests cause no call here.
+ *
+ * The refusals are in memory. They are written to a file every ten seconds and at the end, so that they survive a
+ * restart. If the process is killed, the last ten seconds are lost.
  */
+import { readFileSync } from 'node:fs'
+import { rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
+import { isObject } from '../../base/json.ts'
 import { getOrAdd, keepNewest } from '../../base/maps.ts'
 import type { ProjectDirectory } from '../../rules/access/project-directory.ts'
 import {
@@ -12,8 +19,15 @@ import {
   sentenceOf,
 } from '../../rules/events/ingestion-fates.ts'
 import { FATE_BODY_UNITS_MAX, FATE_SAMPLES_MAX } from '../../rules/events/limits.ts'
-import { FATE_AGE_MS_MAX, FATE_LOOKED_AT_BYTES_MAX, FATE_PROJECTS_MAX } from './limits.ts'
+import {
+  FATE_AGE_MS_MAX,
+  FATE_FILE_BYTES_MAX,
+  FATE_LOOKED_AT_BYTES_MAX,
+  FATE_PROJECTS_MAX,
+} from './limits.ts'
 
+const FILE = 'refused-requests.json'
+const KEEP_MS = 10_000
 /** The minimum time between two samples of a reason, once all samples are taken. */
 const SAMPLE_EVERY_MS = 100
 /** A project key as the body or the query of a request contains it. */
@@ -38,17 +52,42 @@ interface Refused {
   samples: FateSample[]
 }
 
+/** The dependencies of refusals. `directory` must answer from memory. */
+export interface RefusedCapturesOptions {
+  readonly dataDir: string
+  readonly clock: Pick<Clock, 'now'>
+  readonly directory: Pick<ProjectDirectory, 'projectByKey'>
+  readonly log: { warn(fields: object, message: string): void }
+}
+
 /** The refusals of a daemon. */
 export class RefusedCaptures {
   readonly #clock: Pick<Clock, 'now'>
   readonly #directory: Pick<ProjectDirectory, 'projectByKey'>
+  readonly #log: RefusedCapturesOptions['log']
+  readonly #path: string
   /** The refusals by project. The project with the latest refusal is last. */
   readonly #projects = new Map<number, Map<string, Refused>>()
+  #isChanged = false
+  #timer: NodeJS.Timeout | undefined
 
-  /** `directory` must answer from memory. */
-  constructor(clock: Pick<Clock, 'now'>, directory: Pick<ProjectDirectory, 'projectByKey'>) {
+  constructor({ dataDir, clock, directory, log }: RefusedCapturesOptions) {
     this.#clock = clock
     this.#directory = directory
+    this.#log = log
+    this.#path = join(dataDir, FILE)
+  }
+
+  /** Restores the refusals of the previous process, and stores them regularly until `stop`. */
+  start(): void {
+    this.#restore()
+    this.#timer = setInterval(() => void this.#keep(), KEEP_MS)
+  }
+
+  /** Stores the refusals. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#keep()
   }
 
   /**
@@ -78,6 +117,7 @@ export class RefusedCaptures {
   }
 
   #refusedFor(projectId: number, reason: string): Refused {
+    this.#isChanged = true
     const reasons = this.#projects.get(projectId) ?? new Map<string, Refused>()
     keepNewest(this.#projects, projectId, reasons, FATE_PROJECTS_MAX)
     return getOrAdd(reasons, reason, (): Refused => {
@@ -85,9 +125,61 @@ export class RefusedCaptures {
     })
   }
 
+  #restore(): void {
+    for (const [projectId, reasons] of readKept(this.#path, this.#oldestMs()))
+      keepNewest(this.#projects, projectId, reasons, FATE_PROJECTS_MAX)
+  }
+
+  async #keep(): Promise<void> {
+    this.#forget()
+    if (!this.#isChanged) return
+    this.#isChanged = false
+    const draft = `${this.#path}.new`
+    try {
+      await writeFile(draft, this.#text(), { mode: 0o600 })
+      await rename(draft, this.#path)
+    } catch (err) {
+      this.#isChanged = true
+      this.#log.warn({ err }, 'Could not save the refused requests for the next start.')
+    }
+  }
+
+  /** Returns the content of the file: the refusals of the projects with the latest ones, oldest first. */
+  #text(): string {
+    const texts: string[] = []
+    let bytes = 0
+    for (const [projectId, reasons] of [...this.#projects].toReversed()) {
+      const text = JSON.stringify([projectId, Object.fromEntries(reasons)])
+      bytes += Buffer.byteLength(text)
+      if (bytes > FATE_FILE_BYTES_MAX) break
+      texts.push(text)
+    }
+    return `[${texts.toReversed().join(',\n')}]`
+  }
+
+  /** Removes refusals that are too old, so that they do not stay in the file. */
+  #forget(): void {
+    const oldestMs = this.#oldestMs()
+    for (const [projectId, reasons] of this.#projects) {
+      for (const [reason, refused] of reasons) {
+        const samples = refused.samples.filter(({ at }) => Date.parse(at) >= oldestMs)
+        const isOld = refused.lastMs < oldestMs
+        if (!isOld && samples.length === refused.samples.length) continue
+        refused.samples = samples
+        if (isOld) reasons.delete(reason)
+        this.#isChanged = true
+      }
+      if (reasons.size === 0) this.#projects.delete(projectId)
+    }
+  }
+
+  #oldestMs(): number {
+    return this.#clock.now() - FATE_AGE_MS_MAX
+  }
+
   /** Returns the refusals of a project in the last day. With `isAll`, includes requests that named no known project. */
   of(projectId: number, isAll: boolean): readonly IngestionFate[] {
-    const oldestMs = this.#clock.now() - FATE_AGE_MS_MAX
+    const oldestMs = this.#oldestMs()
     const fates: IngestionFate[] = []
     for (const id of isAll ? [projectId, NO_PROJECT] : [projectId]) {
       for (const [reason, { count, lastMs, samples }] of this.#projects.get(id) ?? []) {
@@ -103,6 +195,35 @@ export class RefusedCaptures {
     }
     return fates
   }
+}
+
+/** Returns the refusals of the last day in a file. A file that is missing or damaged has none. */
+function readKept(
+  path: string,
+  oldestMs: number,
+): readonly (readonly [number, Map<string, Refused>])[] {
+  try {
+    const kept: unknown = JSON.parse(readFileSync(path, 'utf8'))
+    if (!Array.isArray(kept)) return []
+    return kept.map(([projectId, reasons]) => [
+      Number(projectId),
+      new Map(refusedOf(reasons, oldestMs)),
+    ])
+  } catch {
+    return []
+  }
+}
+
+function refusedOf(reasons: unknown, oldestMs: number): readonly (readonly [string, Refused])[] {
+  if (!isObject(reasons)) return []
+  return Object.entries(reasons).flatMap(([reason, value]) => {
+    if (!isObject(value)) return []
+    const { count, lastMs, sampledMs, samples } = value
+    const isWhole = [count, lastMs, sampledMs].every((one) => Number.isSafeInteger(one))
+    if (!isWhole || !Array.isArray(samples) || Number(lastMs) < oldestMs) return []
+    // `#keep` wrote the samples.
+    return [[reason, { ...(value as unknown as Refused), samples: samples as FateSample[] }]]
+  })
 }
 
 /** Returns the start of a body if it is text, unchanged. */

@@ -62,8 +62,8 @@ const INGESTION_FATE = is.namedObject('IngestionFate', {
     is.TEXT,
     `For accepted events, one of ${DROP_REASONS.join(', ')}. For refused requests, the error code.`,
   ),
-  count: is.about(is.WHOLE, 'Events of the last week, or requests since the server started.'),
-  last_seen_at: is.about(is.TIME, 'For a reason without samples, the hour.'),
+  count: is.about(is.WHOLE, 'Events of the last week, or requests of the last day.'),
+  last_seen_at: is.about(is.TIME, 'Arrival of the last event or request.'),
   sentence: is.about(is.TEXT, 'What to do about it.'),
   samples: is.about(is.list(SAMPLE), `The newest samples, at most ${FATE_SAMPLES_MAX}.`),
 })

@@ -87,6 +87,7 @@ const DROPPED_COUNT = is.namedObject('DroppedCount', {
   hour: is.about(is.TIME, 'Start of the hour of arrival.'),
   reason: is.choice(...DROP_REASONS),
   count: is.WHOLE,
+  last_seen_at: is.about(is.TIME, 'Arrival of the last of these events.'),
 })
 const REASON = is.refused(
   is.choice(...LOSS_REASONS),

@@ -47,4 +47,6 @@ export interface DroppedCount {
   /** One of `DROP_REASONS`. */
   readonly reason: string
   readonly count: number
+  /** The arrival of the last of these events, in ISO 8601, UTC. For events counted by an earlier version, the hour. */
+  readonly last_seen_at: string
 }

@@ -81,16 +81,17 @@ export function droppedFates(
     const body = data === '' ? {} : { body: data }
     some.push({ at, distinct_id, event, uuid, detail: sentenceOf(reason), ...body })
   }
-  const totals = new Map<string, { count: number; hour: string }>()
-  for (const { hour, reason, count } of counts) {
-    const total = getOrAdd(totals, reason, () => ({ count: 0, hour }))
+  const totals = new Map<string, { count: number; last_seen_at: string }>()
+  for (const { reason, count, last_seen_at } of counts) {
+    const total = getOrAdd(totals, reason, () => ({ count: 0, last_seen_at }))
     total.count += count
-    if (hour > total.hour) total.hour = hour
+    if (last_seen_at > total.last_seen_at) total.last_seen_at = last_seen_at
   }
-  return [...totals].map(([reason, { count, hour }]) => {
+  return [...totals].map(([reason, { count, ...last }]) => {
     const some = samples.get(reason) ?? []
-    // Without a sample, only the hour is known.
-    const last_seen_at = some[0]?.at ?? hour
+    // A count of an earlier version has only the hour, and a sample is more exact.
+    const sampleAt = some[0]?.at ?? ''
+    const last_seen_at = sampleAt > last.last_seen_at ? sampleAt : last.last_seen_at
     return { reason, count, last_seen_at, sentence: sentenceOf(reason), samples: some }
   })
 }

@@ -2,7 +2,9 @@
  * Counts the events of a project that were not stored, by hour of arrival and reason. Unlike the events
  * (dropped-events.ts) the counts are never removed early.
  *
- * Table `dropped_counts`: project u32, hours since 1970 u32 -> MessagePack of an object from reason to count.
+ * Table `dropped_counts`: project u32, hours since 1970 u32 -> MessagePack of an object from reason to count. Its member
+ * `last` is an object from reason to the arrival of the last such event, in milliseconds. Records of earlier versions do
+ * not have it.
  */
 
 import { getOrAdd } from '../../base/maps.ts'
@@ -17,11 +19,18 @@ import { DROPPED_HOURS_MAX } from './limits.ts'
 
 const HOUR_MS = 3_600_000
 
-type Counts = Partial<Record<DropReason, number>>
+type Numbers = Partial<Record<DropReason, number>>
+type Counts = Numbers & { readonly last?: Numbers }
+
+/** The events of one hour since the last `store`: how many, and when the last of them arrived. */
+interface AddedHour {
+  readonly counts: Numbers
+  readonly last: Numbers
+}
 
 /** The counts of a project since the last `store`. */
 interface Added {
-  readonly hours: Map<number, Counts>
+  readonly hours: Map<number, AddedHour>
   /** The newest hour since the last `expire`, or 0 if there is none. */
   newest: number
   /** Stored hours before this one are removed. */
@@ -45,8 +54,13 @@ export class DroppedCounts {
     const hour = Math.min(Math.max(Math.floor(arrivedAtMs / HOUR_MS), 0), NUMBER_MAX)
     const newAdded = (): Added => ({ hours: new Map(), newest: 0, firstKept: 0 })
     const added = getOrAdd(this.#added, projectId, newAdded)
-    const counts = getOrAdd(added.hours, hour, (): Counts => ({}))
+    const { counts, last } = getOrAdd(
+      added.hours,
+      hour,
+      (): AddedHour => ({ counts: {}, last: {} }),
+    )
     counts[reason] = (counts[reason] ?? 0) + 1
+    last[reason] = Math.max(last[reason] ?? 0, arrivedAtMs)
     added.newest = Math.max(added.newest, hour)
   }
 
@@ -75,13 +89,16 @@ export class DroppedCounts {
         const stored = attempt(() => getRecord(this.#table, key), this.#onDamage)
         // `putRecord` below wrote the record, and the checksum guarantees that it is unchanged.
         const before = stored as Counts | null
-        const counts: Counts = {}
+        const counts: Numbers = {}
+        const last: Numbers = {}
         // The reasons are in a fixed order, independent of the order in which the events arrived.
         for (const reason of DROP_REASONS) {
-          const count = (before?.[reason] ?? 0) + (added[reason] ?? 0)
+          const count = (before?.[reason] ?? 0) + (added.counts[reason] ?? 0)
           if (count > 0) counts[reason] = count
+          const lastMs = Math.max(before?.last?.[reason] ?? 0, added.last[reason] ?? 0)
+          if (lastMs > 0) last[reason] = lastMs
         }
-        putRecord(this.#table, key, counts)
+        putRecord(this.#table, key, { ...counts, last })
       }
       hours.clear()
     }
@@ -106,7 +123,10 @@ export function countDropped(
     const byReason = unpack(value) as Counts
     for (const reason of DROP_REASONS.toReversed()) {
       const count = byReason[reason]
-      if (count !== undefined) counts.push({ hour, reason, count })
+      if (count === undefined) continue
+      const lastMs = byReason.last?.[reason]
+      const last = lastMs === undefined ? hour : new Date(lastMs).toISOString()
+      counts.push({ hour, reason, count, last_seen_at: last })
     }
   }
   return counts.toReversed()

@@ -51,6 +51,7 @@ t.teardown(() => organization.store.close())
 interface Fate {
   readonly reason: string
   readonly count: number
+  readonly last_seen_at: string
   readonly sentence: string
   readonly samples: readonly Readonly<Record<string, unknown>>[]
 }
@@ -93,7 +94,8 @@ t.test('a stored event and its duplicates are reported', async (t) => {
   const uuid = uuidText(2)
   const event = { event: 'bought', distinct_id: 'ann', uuid }
   await daemon.capture([event, event])
-  t.match((await fate(uuid.toUpperCase())).body, {
+  const stored = await fate(uuid.toUpperCase())
+  t.match(stored.body, {
     uuid,
     status: 'stored',
     reason: null,
@@ -105,6 +107,8 @@ t.test('a stored event and its duplicates are reported', async (t) => {
   })
   const [copies] = (await fates()).filter(({ reason }) => reason === 'duplicate')
   t.match(copies, { count: 1, samples: [] })
+  const arrivedAt = String(stored.body['received_at'])
+  t.equal(Date.parse(copies?.last_seen_at ?? ''), Date.parse(arrivedAt), 'the moment, not the hour')
   t.match((await fate(uuidText(3))).body, { status: 'unknown', received_at: null, event: null })
   t.match(await fate('none'), { status: 404, body: { code: 'not_found' } })
 })
@@ -177,4 +181,15 @@ t.test('dead letters are listed for administrators, newest first', async (t) => 
   const member = organization.somebody({ email: 'member@example.com', level: 1 })
   await organization.settled()
   t.equal((await list('', member.key)).status, 403)
+})
+
+t.test('refused requests survive a restart', async (t) => {
+  const refused = (all: readonly Fate[]) =>
+    all.filter(({ reason }) => reason === 'invalid_payload' || reason === 'invalid_api_key')
+  const before = refused(await fates())
+  t.equal(before.length, 2)
+  await daemon.stop()
+  const next = await serveDecisions(t, dataDir)
+  const { body } = await next.api('GET', 'ingestion_fates/')
+  t.strictSame(refused(body['results'] as readonly Fate[]), before)
 })
