@@ -12,6 +12,7 @@ import type {
   ValidateFunction,
 } from 'ajv'
 import { formatUuid, parseUuid } from './ids.ts'
+import { isObject } from './json.ts'
 import { loadPackage } from './load-package.ts'
 
 /** The first fault of a value. It is safe to show, because it never contains client data. */
@@ -52,7 +53,15 @@ export interface InputFault {
 }
 
 /** Keywords that say how the input of a route is read. They are not part of the published description. */
-export const INPUT_KEYWORDS: readonly string[] = ['trim', 'canonicalUuid', 'fromText', 'refusal']
+export const INPUT_KEYWORDS: readonly string[] = [
+  'trim',
+  'canonicalUuid',
+  'fromText',
+  'unitsMax',
+  'refusal',
+  'isParameters',
+  'isUnchecked',
+]
 
 let shapes: Ajv | undefined
 let inputs: Ajv | undefined
@@ -73,7 +82,17 @@ function inputCompiler(): Ajv {
   // Formats are only documentation; `canonicalUuid` does the check.
   inputs = createCompiler({ messages: true, verbose: true, validateFormats: false })
   inputs.addKeyword({ keyword: 'refusal', schemaType: 'array' })
+  inputs.addKeyword({ keyword: 'isParameters', schemaType: 'boolean' })
   addReading(inputs, 'trim', { type: 'string', before: 'minLength' }, (text) => String(text).trim())
+  // A text is measured as it was sent, before `trim`.
+  inputs.addKeyword({
+    keyword: 'unitsMax',
+    type: 'string',
+    schemaType: 'number',
+    before: 'trim',
+    errors: false,
+    validate: (unitsMax: number, text: string) => text.length <= unitsMax,
+  })
   addReading(inputs, 'canonicalUuid', { type: 'string' }, (text) => {
     const uuid = parseUuid(String(text))
     return uuid === null ? undefined : formatUuid(uuid, 0)
@@ -123,7 +142,7 @@ export function compileShape<T>(schema: Readonly<Record<string, unknown>>): Shap
 export function compileInput(
   schema: Readonly<Record<string, unknown>>,
 ): (value: unknown) => InputFault | null {
-  const validate = inputCompiler().compile(schema)
+  const validate = inputCompiler().compile(checkedPart(schema) as AnySchemaObject)
   return (value) => {
     if (validate(value)) return null
     const [error] = validate.errors ?? []
@@ -137,6 +156,14 @@ export function compileInput(
       schema: error.parentSchema ?? {},
     }
   }
+}
+
+/** Returns a schema without the parts that are described, but checked by other code. */
+function checkedPart(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(checkedPart)
+  if (!isObject(schema)) return schema
+  if (schema['isUnchecked'] === true) return {}
+  return Object.fromEntries(Object.entries(schema).map(([name, part]) => [name, checkedPart(part)]))
 }
 
 /** Adds a keyword that replaces a value by the result of `read`. If the result is undefined, the value is invalid. */

@@ -144,6 +144,29 @@ export function countedUrls(
   }
 }
 
+/** A page of a list with the number of all entries, or all entries of a list that is in memory. */
+export type Items<Item> =
+  | readonly Item[]
+  | { readonly count: number; readonly results: readonly Item[] }
+
+/** Returns the envelope of a page. `bodyOf` turns an entry into its JSON. Interface description, section 2.1. */
+export function itemPage<Item>(
+  address: PageAddress,
+  page: OffsetPage,
+  items: Items<Item>,
+  bodyOf: (item: Item) => unknown,
+) {
+  const { count, results } =
+    'count' in items
+      ? items
+      : { count: items.length, results: items.slice(page.offset, page.offset + page.limit) }
+  return {
+    count,
+    ...countedUrls(address, page, results.length, count),
+    results: results.map(bodyOf),
+  }
+}
+
 /** Returns the envelope of a page. Interface description, section 2.1. */
 export function pageBody(
   address: PageAddress,
