@@ -82,8 +82,8 @@ export interface Collection<
   /** True if answers also come as tables. */
   readonly isTable?: true
   readonly list?: ListPart<Services, Item, Query>
-  /** Returns the object in the path for a change. Throws 404 `not_found`. */
-  readonly find: (call: Call<Services>) => MaybePromise<Found>
+  /** Returns the object in the path, for `get` and for changes. Throws 404 `not_found`. */
+  readonly find?: (call: Call<Services>) => MaybePromise<Found>
   /** Returns the JSON of an object. */
   readonly show: (call: Call<Services>, thing: Thing) => MaybePromise<object>
   readonly create?: Part<Services, Draft> & {
@@ -118,7 +118,8 @@ export function collectionOf<Services extends RouteServices>(
   >(
     record: Collection<Services, Thing, Found, Item, Query, Draft, Changes, Whole>,
   ): readonly AnyRoute<Services>[] => {
-    const { name, plural = `${name}s`, noun, one, schema, isTable, find, show } = record
+    const { name, plural = `${name}s`, noun, one, schema, isTable, show } = record
+    const { find = () => notFound(name) } = record
     const { list, create, get, patch, put, remove, removeInstead } = record
     const answers = { 200: done(schema) }
     const routes: AnyRoute<Services>[] = []
@@ -205,4 +206,8 @@ export function collectionOf<Services extends RouteServices>(
       return { handle: async (call) => show(call, await make(call, await prepare(call))) }
     }
   }
+}
+
+function notFound(name: string): never {
+  throw new TypeError(`the collection of ${name} cannot find an object`)
 }

@@ -167,27 +167,6 @@ export function itemPage<Item>(
   }
 }
 
-/** Returns the envelope of a page. Interface description, section 2.1. */
-export function pageBody(
-  address: PageAddress,
-  page: OffsetPage,
-  count: number,
-  results: readonly unknown[],
-) {
-  return { count, ...countedUrls(address, page, page.limit, count), results }
-}
-
-/** Returns a page of a list that is in memory. `bodyOf` turns an entry into its JSON. */
-export function pageOfList<Entry>(
-  call: { readonly request: ApiRequest; readonly base: string },
-  entries: readonly Entry[],
-  bodyOf: (entry: Entry) => unknown,
-) {
-  const page = lenientPage(call)
-  const shown = entries.slice(page.offset, page.offset + page.limit)
-  return pageBody(call, page, entries.length, shown.map(bodyOf))
-}
-
 /**
  * Returns the URLs of the next and the previous page. `next` exists if the page is full or was cut at its byte limit,
  * and starts after its last row. `previous` exists if a whole page lies before this one. A limit that came in the body
