@@ -38,7 +38,7 @@ export interface Shape<T> {
 
 /** The first fault in the input of a route. */
 export interface InputFault {
-  /** The JSON Schema keyword that is not met. */
+  /** The JSON Schema keyword that is not met, or `null` for a null that is none of the types or choices. */
   readonly keyword: string
   /** The names and indexes on the path to the value at fault. */
   readonly path: readonly string[]
@@ -58,7 +58,7 @@ export const INPUT_KEYWORDS: readonly string[] = [
   'canonicalUuid',
   'fromText',
   'unitsMax',
-  'refusal',
+  'refusals',
   'isParameters',
   'isUnchecked',
 ]
@@ -81,7 +81,7 @@ function inputCompiler(): Ajv {
   if (inputs !== undefined) return inputs
   // Formats are only documentation; `canonicalUuid` does the check.
   inputs = createCompiler({ messages: true, verbose: true, validateFormats: false })
-  inputs.addKeyword({ keyword: 'refusal', schemaType: 'array' })
+  inputs.addKeyword({ keyword: 'refusals', schemaType: 'array' })
   inputs.addKeyword({ keyword: 'isParameters', schemaType: 'boolean' })
   addReading(inputs, 'trim', { type: 'string', before: 'minLength' }, (text) => String(text).trim())
   // A text is measured as it was sent, before `trim`.
@@ -148,7 +148,7 @@ export function compileInput(
     const [error] = validate.errors ?? []
     if (error === undefined) throw new TypeError('a schema is not met and nobody knows why')
     return {
-      keyword: error.keyword,
+      keyword: error.data === null && isOfKind(error) ? 'null' : error.keyword,
       path: error.instancePath.split('/').slice(1),
       message: error.message ?? 'has the wrong shape',
       params: error.params,
@@ -156,6 +156,10 @@ export function compileInput(
       schema: error.parentSchema ?? {},
     }
   }
+}
+
+function isOfKind({ keyword }: ErrorObject): boolean {
+  return keyword === 'type' || keyword === 'enum'
 }
 
 /** Returns a schema without the parts that are described, but checked by other code. */

@@ -2,12 +2,13 @@
  * Validates the input of a route against its schema. This is the only place that turns a violation into the error that
  * clients expect. docs/compatibility/errors.md, "Errors".
  */
-import { type ErrorCode, fieldText, invalidInput, ServiceError } from '../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../base/errors.ts'
+import { faultWords, fieldRefusal, type OwnRefusal, ownRefusal } from '../../base/input-faults.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { compileInput, type InputFault } from '../../base/validator.ts'
 import { cleanText } from '../../rules/capture/json-text.ts'
 import { parseTimestamp } from '../../rules/capture/timestamp.ts'
-import { NAME_SHOWN_CHARACTERS_MAX, SHOWN_CHARACTERS_MAX } from './limits.ts'
+import { NAME_SHOWN_CHARACTERS_MAX } from './limits.ts'
 import { jsonOfText, required } from './parameters.ts'
 import type { ApiRequest } from './router.ts'
 import type { Members, Schema, TypeOf } from './schema.ts'
@@ -26,17 +27,10 @@ export function inputReader<S extends Schema>(
   return (value) => {
     check ??= compileInput(schema)
     const fault = check(value)
-    if (fault !== null) throw ownRefusal(fault) ?? refusal(fault, place, schema)
+    if (fault !== null)
+      throw ownRefusal(fault, fault.path[0] ?? '') ?? refusal(fault, place, schema)
     return value as TypeOf<S>
   }
-}
-
-/** Returns the error that the schema at fault sets itself, or null. */
-function ownRefusal({ keyword, path, schema: { refusal } }: InputFault): ServiceError | null {
-  if (!Array.isArray(refusal)) return null
-  const [code, detail, only = keyword] = refusal as unknown as readonly [ErrorCode, string, string?]
-  const [attr = ''] = path
-  return only === keyword ? new ServiceError(code, detail, attr === '' ? {} : { attr }) : null
 }
 
 function refusalOf(fault: InputFault, place: string): ServiceError {
@@ -60,8 +54,7 @@ function refusalOf(fault: InputFault, place: string): ServiceError {
     const kind = schema['type'] === 'array' ? 'list' : 'object'
     return new ServiceError('invalid_input', `The body must be a JSON ${kind}.`)
   }
-  const [code, what, given = ''] = wordsOf(fault)
-  return new ServiceError(code, given + fieldText(attr, what), { attr })
+  return fieldRefusal(fault, attr)
 }
 
 /**
@@ -74,51 +67,8 @@ function parameterRefusal(fault: InputFault, _: string, parameters: Schema): Ser
   const needed = parameters['required'] as readonly string[] | undefined
   const isMissing = keyword === 'minLength' && path.length === 1 && needed?.includes(attr) === true
   if (keyword === 'required' || isMissing) return required(attr)
-  return invalidInput(attr, wordsOf(fault)[1])
+  return invalidInput(attr, faultWords(fault)[1])
 }
-
-/**
- * Returns the code of the error about a field, the words that continue the name of the field, and the words before it,
- * if there are any.
- */
-function wordsOf({
-  keyword,
-  params: { limit },
-  value,
-  schema: { type, enum: choices, unitsMax },
-}: InputFault): readonly [code: ErrorCode, what: string, given?: string] {
-  switch (keyword) {
-    case 'minLength':
-      return ['blank', 'must not be empty']
-    case 'maxLength':
-      return ['max_length', `may have at most ${String(limit)} characters`]
-    case 'unitsMax':
-      return ['max_length', `may have at most ${String(unitsMax)} characters`]
-    case 'maxItems':
-      return ['invalid_input', `may have at most ${String(limit)} entries`]
-    case 'canonicalUuid':
-      return ['invalid_input', 'must be a UUID']
-  }
-  if (value === null) return ['null', 'must not be null']
-  if (Array.isArray(choices)) {
-    const isShown =
-      typeof value === 'number' ||
-      (typeof value === 'string' && value.length <= SHOWN_CHARACTERS_MAX)
-    const given = isShown ? `${JSON.stringify(String(value))} is not allowed here: ` : ''
-    return ['invalid_choice', `must be one of ${choices.join(', ')}`, given]
-  }
-  const kind: unknown = Array.isArray(type) ? type[0] : type
-  if (kind === 'array') return ['not_a_list', 'must be a list']
-  return ['invalid_input', `must be ${KINDS.get(String(kind)) ?? 'a value of another type'}`]
-}
-
-const KINDS: ReadonlyMap<string, string> = new Map([
-  ['string', 'a text'],
-  ['boolean', 'true or false'],
-  ['integer', 'a whole number'],
-  ['number', 'a number'],
-  ['object', 'an object'],
-])
 
 /** Returns the first value of a query parameter, or null if it is absent or empty. */
 function textParameter(request: ApiRequest, name: string): string | null {
@@ -181,7 +131,7 @@ function membersOf({ properties = {} }: Schema) {
 }
 
 function valueOfText(name: string, text: string, schema: Schema): unknown {
-  const { type, refusal } = schema
+  const { type, refusals } = schema
   if (type === 'integer') return /^[0-9]{1,20}$/.test(text) ? Number(text) : text
   if (type === 'boolean') {
     const plain = text.toLowerCase()
@@ -191,9 +141,8 @@ function valueOfText(name: string, text: string, schema: Schema): unknown {
   try {
     return jsonOfText(text, name)
   } catch (error) {
-    throw Array.isArray(refusal)
-      ? new ServiceError('invalid_input', String(refusal[1]), { attr: name })
-      : error
+    const [own] = (refusals ?? []) as readonly OwnRefusal[]
+    throw own === undefined ? error : new ServiceError('invalid_input', own[1], { attr: name })
   }
 }
 

@@ -166,7 +166,7 @@ export function refused<T>(
   code: 'invalid_input' | 'invalid_choice' = 'invalid_input',
   keyword?: 'minLength' | 'maxItems',
 ): Schema<T> {
-  return { ...schema, refusal: keyword === undefined ? [code, detail] : [code, detail, keyword] }
+  return { ...schema, refusals: [keyword === undefined ? [code, detail] : [code, detail, keyword]] }
 }
 
 /** Gives a schema a name, under which the API description lists it once. Every name belongs to one schema. */
