@@ -311,3 +311,5 @@ export const USAGE_DAYS_MAX = 30
  * cleared.
  */
 export const ZONE_DAYS_MAX = 16_384
+/** The largest number of characters of an invalid choice that an error shows. A longer one is left out. */
+export const CHOICE_SHOWN_CHARACTERS_MAX = 20

@@ -12,6 +12,7 @@ import type {
   ValidateFunction,
 } from 'ajv'
 import { formatUuid, parseUuid } from './ids.ts'
+import { isObject } from './json.ts'
 import { loadPackage } from './load-package.ts'
 
 /** The first fault of a value. It is safe to show, because it never contains client data. */
@@ -37,7 +38,7 @@ export interface Shape<T> {
 
 /** The first fault in the input of a route. */
 export interface InputFault {
-  /** The JSON Schema keyword that is not met. */
+  /** The JSON Schema keyword that is not met, or `null` for a null that is none of the types or choices. */
   readonly keyword: string
   /** The names and indexes on the path to the value at fault. */
   readonly path: readonly string[]
@@ -52,7 +53,15 @@ export interface InputFault {
 }
 
 /** Keywords that say how the input of a route is read. They are not part of the published description. */
-export const INPUT_KEYWORDS: readonly string[] = ['trim', 'canonicalUuid', 'fromText', 'refusal']
+export const INPUT_KEYWORDS: readonly string[] = [
+  'trim',
+  'canonicalUuid',
+  'fromText',
+  'unitsMax',
+  'refusals',
+  'isParameters',
+  'isUnchecked',
+]
 
 let shapes: Ajv | undefined
 let inputs: Ajv | undefined
@@ -72,8 +81,18 @@ function inputCompiler(): Ajv {
   if (inputs !== undefined) return inputs
   // Formats are only documentation; `canonicalUuid` does the check.
   inputs = createCompiler({ messages: true, verbose: true, validateFormats: false })
-  inputs.addKeyword({ keyword: 'refusal', schemaType: 'array' })
+  inputs.addKeyword({ keyword: 'refusals', schemaType: 'array' })
+  inputs.addKeyword({ keyword: 'isParameters', schemaType: 'boolean' })
   addReading(inputs, 'trim', { type: 'string', before: 'minLength' }, (text) => String(text).trim())
+  // A text is measured as it was sent, before `trim`.
+  inputs.addKeyword({
+    keyword: 'unitsMax',
+    type: 'string',
+    schemaType: 'number',
+    before: 'trim',
+    errors: false,
+    validate: (unitsMax: number, text: string) => text.length <= unitsMax,
+  })
   addReading(inputs, 'canonicalUuid', { type: 'string' }, (text) => {
     const uuid = parseUuid(String(text))
     return uuid === null ? undefined : formatUuid(uuid, 0)
@@ -123,13 +142,13 @@ export function compileShape<T>(schema: Readonly<Record<string, unknown>>): Shap
 export function compileInput(
   schema: Readonly<Record<string, unknown>>,
 ): (value: unknown) => InputFault | null {
-  const validate = inputCompiler().compile(schema)
+  const validate = inputCompiler().compile(checkedPart(schema) as AnySchemaObject)
   return (value) => {
     if (validate(value)) return null
     const [error] = validate.errors ?? []
     if (error === undefined) throw new TypeError('a schema is not met and nobody knows why')
     return {
-      keyword: error.keyword,
+      keyword: error.data === null && isOfKind(error) ? 'null' : error.keyword,
       path: error.instancePath.split('/').slice(1),
       message: error.message ?? 'has the wrong shape',
       params: error.params,
@@ -137,6 +156,18 @@ export function compileInput(
       schema: error.parentSchema ?? {},
     }
   }
+}
+
+function isOfKind({ keyword }: ErrorObject): boolean {
+  return keyword === 'type' || keyword === 'enum'
+}
+
+/** Returns a schema without the parts that are described, but checked by other code. */
+function checkedPart(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(checkedPart)
+  if (!isObject(schema)) return schema
+  if (schema['isUnchecked'] === true) return {}
+  return Object.fromEntries(Object.entries(schema).map(([name, part]) => [name, checkedPart(part)]))
 }
 
 /** Adds a keyword that replaces a value by the result of `read`. If the result is undefined, the value is invalid. */

@@ -15,7 +15,7 @@ import {
 import { SESSION_PROPERTIES } from '../../rules/events/session-properties.ts'
 import { isSessionProperty } from '../../rules/queries/web/session-properties.ts'
 import { CHANNEL_TYPES } from '../../rules/web/channel-type.ts'
-import { countedUrls, lenientPage, PAGE_LIMITS, pageBody } from '../server/pages.ts'
+import { countedUrls, itemPage, lenientPage, PAGE_LIMITS } from '../server/pages.ts'
 import { booleanMember, required } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import { type Call, done, inProject, type Resource, routesOf } from '../server/route.ts'
@@ -267,7 +267,7 @@ async function listProperties(call: PropertyCall): Promise<Answer> {
   const { offset, limit } = page
   if (of === 'session') {
     const all = sessionProperties(given)
-    return json(pageBody(call, page, all.length, all.slice(offset, offset + limit)))
+    return json(itemPage(call, page, all, (property) => property))
   }
   const query = {
     projectId,

@@ -30,8 +30,10 @@ export function formatOf(request: ApiRequest, parameters: RequestParameters): Ro
  * Returns the parameters of a request, its format, and the options for reading a page. Throws the errors of reading
  * each of them.
  */
-export function inputOf({ request }: Pick<Call, 'request'>) {
-  const parameters = new RequestParameters(request)
+export function inputOf({ request, hasOtherBody }: Pick<Call, 'request' | 'hasOtherBody'>) {
+  const parameters = hasOtherBody
+    ? RequestParameters.ofQuery(request)
+    : new RequestParameters(request)
   const format = formatOf(request, parameters)
   return { parameters, format, wish: wishOf(request, format) }
 }
@@ -76,7 +78,7 @@ export function answerRows(
  * bad parameters.
  */
 export async function answerPage(
-  call: Pick<Call, 'request' | 'base'>,
+  call: Pick<Call, 'request' | 'hasOtherBody' | 'base'>,
   read: (page: OffsetPage, wish: PageWish) => Promise<CountedRows>,
 ): Promise<Answer> {
   const { parameters, format, wish } = inputOf(call)
@@ -103,19 +105,13 @@ export async function answerLog(
   return answerRows(format, found, 'results', {}, { ...urls, total_count: found.count })
 }
 
-/**
- * Returns one object that a thread has serialised, in the format of the request. Throws `missing` if `read` returns
- * null.
- */
+/** Returns one object that a thread has serialised, in the format of the request. */
 export async function answerFound(
-  call: Pick<Call, 'request'>,
-  missing: ServiceError,
-  read: (format: RowFormat, wish: PageWish) => Promise<RowText | null>,
+  call: Pick<Call, 'request' | 'hasOtherBody'>,
+  read: (format: RowFormat, wish: PageWish) => Promise<RowText>,
 ): Promise<Answer> {
   const { format, wish } = inputOf(call)
-  const row = await read(format, wish)
-  if (row === null) throw missing
-  return answerRow(format, row)
+  return answerRow(format, await read(format, wish))
 }
 
 /** Returns a bare list that a thread has serialised. Throws the errors of `wholeRows`. */

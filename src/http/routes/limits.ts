@@ -102,7 +102,7 @@ export const SDK_FILE_BYTES_MAX = 2 * 1024 * 1024
  */
 export const SDK_FILES_MAX = 64
 /**
- * The largest number of UTF-16 units in the name of a cohort or an action. A longer name is answered 400 `max_length`.
+ * The largest number of UTF-16 units in the name of a cohort or an action. A longer name is answered 400.
  * @user Cohorts, actions and filters
  */
 export const NAME_UNITS_MAX = 400

@@ -2,10 +2,14 @@
  * Validates the input of a route against its schema. This is the only place that turns a violation into the error that
  * clients expect. docs/compatibility/errors.md, "Errors".
  */
-import { type ErrorCode, fieldText, ServiceError } from '../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../base/errors.ts'
+import { faultWords, fieldRefusal, type OwnRefusal, ownRefusal } from '../../base/input-faults.ts'
+import type { JsonObject } from '../../base/json.ts'
 import { compileInput, type InputFault } from '../../base/validator.ts'
+import { cleanText } from '../../rules/capture/json-text.ts'
 import { parseTimestamp } from '../../rules/capture/timestamp.ts'
-import { NAME_SHOWN_CHARACTERS_MAX, SHOWN_CHARACTERS_MAX } from './limits.ts'
+import { NAME_SHOWN_CHARACTERS_MAX } from './limits.ts'
+import { jsonOfText, required } from './parameters.ts'
 import type { ApiRequest } from './router.ts'
 import type { Members, Schema, TypeOf } from './schema.ts'
 
@@ -18,11 +22,13 @@ export function inputReader<S extends Schema>(
   schema: S,
   place: string,
 ): (value: unknown) => TypeOf<S> {
+  const refusal = schema['isParameters'] === true ? parameterRefusal : refusalOf
   let check: ReturnType<typeof compileInput> | null = null
   return (value) => {
     check ??= compileInput(schema)
     const fault = check(value)
-    if (fault !== null) throw refusalOf(fault, place)
+    if (fault !== null)
+      throw ownRefusal(fault, fault.path[0] ?? '') ?? refusal(fault, place, schema)
     return value as TypeOf<S>
   }
 }
@@ -30,77 +36,39 @@ export function inputReader<S extends Schema>(
 function refusalOf(fault: InputFault, place: string): ServiceError {
   const { keyword, path, params, schema } = fault
   const [attr = ''] = path
-  const refuse = (code: ErrorCode, what: string, field = attr): ServiceError =>
-    new ServiceError(code, what, field === '' ? {} : { attr: field })
-  const { refusal } = schema
-  if (Array.isArray(refusal)) return refuse(refusal[0] as ErrorCode, String(refusal[1]))
   if (path.length > 1) {
     const place = path.slice(1).join('.').slice(0, NAME_SHOWN_CHARACTERS_MAX)
-    return refuse('invalid_input', `\`${attr}\` is not valid at \`${place}\`: it ${fault.message}.`)
+    return invalidInput(attr, `is not valid at \`${place}\`: it ${fault.message}`)
   }
-  switch (keyword) {
-    case 'required': {
-      const missing = String(params['missingProperty'])
-      return refuse('required', `\`${missing}\` is missing. Send it in ${place}.`, attr || missing)
-    }
-    case 'minLength':
-      return refuse('blank', fieldText(attr, 'must not be empty'))
-    case 'maxLength':
-      return refuse(
-        'max_length',
-        fieldText(attr, `may have at most ${String(params['limit'])} characters`),
-      )
-    case 'maxItems':
-      return refuse(
-        'invalid_input',
-        fieldText(attr, `may have at most ${String(params['limit'])} entries`),
-      )
-    case 'canonicalUuid':
-      return refuse('invalid_input', fieldText(attr, 'must be a UUID'))
-    case 'additionalProperties': {
-      const names = Object.keys(schema['properties'] as object).join(', ')
-      const extra = String(params['additionalProperty']).slice(0, NAME_SHOWN_CHARACTERS_MAX)
-      return refuse(
-        'invalid_input',
-        `This field does not exist. Send only ${names}.`,
-        attr || extra,
-      )
-    }
-    default:
-      return wrongKind(fault, attr)
+  if (keyword === 'required') {
+    const missing = String(params['missingProperty'])
+    const detail = `\`${missing}\` is missing. Send it in ${place}.`
+    return new ServiceError('required', detail, { attr: attr || missing })
   }
-}
-
-/** Returns the error for a value of the wrong type, or for one that is not among the choices. */
-function wrongKind({ value, schema }: InputFault, attr: string): ServiceError {
-  const { type, enum: choices } = schema
+  if (keyword === 'additionalProperties') {
+    const names = Object.keys(schema['properties'] as object).join(', ')
+    const extra = String(params['additionalProperty']).slice(0, NAME_SHOWN_CHARACTERS_MAX)
+    return invalidInput(attr || extra, `Send only ${names}`, 'This field does not exist.')
+  }
   if (attr === '') {
-    const kind = type === 'array' ? 'list' : 'object'
+    const kind = schema['type'] === 'array' ? 'list' : 'object'
     return new ServiceError('invalid_input', `The body must be a JSON ${kind}.`)
   }
-  if (value === null) return new ServiceError('null', fieldText(attr, 'must not be null'), { attr })
-  if (Array.isArray(choices)) {
-    const isShown =
-      typeof value === 'number' ||
-      (typeof value === 'string' && value.length <= SHOWN_CHARACTERS_MAX)
-    const given = isShown ? `${JSON.stringify(String(value))} is not allowed here: ` : ''
-    const detail = `${given}${fieldText(attr, `must be one of ${choices.join(', ')}`)}`
-    return new ServiceError('invalid_choice', detail, { attr })
-  }
-  const kind: unknown = Array.isArray(type) ? type[0] : type
-  if (kind === 'array')
-    return new ServiceError('not_a_list', fieldText(attr, 'must be a list'), { attr })
-  const detail = fieldText(attr, `must be ${KINDS.get(String(kind)) ?? 'a value of another type'}`)
-  return new ServiceError('invalid_input', detail, { attr })
+  return fieldRefusal(fault, attr)
 }
 
-const KINDS: ReadonlyMap<string, string> = new Map([
-  ['string', 'a text'],
-  ['boolean', 'true or false'],
-  ['integer', 'a whole number'],
-  ['number', 'a number'],
-  ['object', 'an object'],
-])
+/**
+ * Returns the error about a member of `is.parameters`. Its code is `required` or `invalid_input`, and it names only the
+ * parameter if the fault is inside one. A required text must not be empty either.
+ */
+function parameterRefusal(fault: InputFault, _: string, parameters: Schema): ServiceError {
+  const { keyword, path, params } = fault
+  const [attr = String(params['missingProperty'])] = path
+  const needed = parameters['required'] as readonly string[] | undefined
+  const isMissing = keyword === 'minLength' && path.length === 1 && needed?.includes(attr) === true
+  if (keyword === 'required' || isMissing) return required(attr)
+  return invalidInput(attr, faultWords(fault)[1])
+}
 
 /** Returns the first value of a query parameter, or null if it is absent or empty. */
 function textParameter(request: ApiRequest, name: string): string | null {
@@ -124,30 +92,57 @@ export function timeParameter(request: ApiRequest, name: string): number | null 
 }
 
 /**
- * Returns the query parameters as the members of an object, converted to the types of the schema: numbers, texts, and
- * parsed JSON for lists and objects. Empty parameters are absent, and unknown ones are left out. Throws 400
+ * Returns the query parameters as the members of an object, converted to the types of the schema: numbers, booleans,
+ * texts, and parsed JSON for lists and objects. Empty parameters are absent, and unknown ones are left out. Throws 400
  * `invalid_input` for a text that is not JSON. Other texts of the wrong type stay texts, so that the validation refuses
  * them.
  */
 export function queryMembers(request: ApiRequest, schema: Schema): Record<string, unknown> {
   const members: Record<string, unknown> = {}
-  for (const [name, member] of Object.entries((schema['properties'] ?? {}) as Members)) {
+  for (const [name, member] of membersOf(schema)) {
     const text = textParameter(request, name)
-    if (text !== null) members[name] = memberOf(name, text, member)
+    if (text !== null) members[name] = valueOfText(name, text, member)
   }
   return members
 }
 
-function memberOf(name: string, text: string, schema: Schema): unknown {
-  if (schema['type'] === 'integer') return /^[0-9]{1,20}$/.test(text) ? Number(text) : text
+/**
+ * Returns the members of `is.parameters` in a body or else in the query. Texts are converted as in `queryMembers`, but
+ * an empty text counts as absent only if it stands for another type.
+ */
+export function parameterMembers(
+  request: ApiRequest,
+  body: JsonObject,
+  schema: Schema,
+): Record<string, unknown> {
+  const members: Record<string, unknown> = {}
+  for (const [name, member] of membersOf(schema)) {
+    const text = request.query.get(name)
+    const value = Object.hasOwn(body, name) ? body[name] : text && cleanText(text)
+    if (value === null || value === undefined) continue
+    if (value === '' && member['type'] !== 'string') continue
+    members[name] = typeof value === 'string' ? valueOfText(name, value, member) : value
+  }
+  return members
+}
+
+function membersOf({ properties = {} }: Schema) {
+  return Object.entries(properties as Members)
+}
+
+function valueOfText(name: string, text: string, schema: Schema): unknown {
+  const { type, refusals } = schema
+  if (type === 'integer') return /^[0-9]{1,20}$/.test(text) ? Number(text) : text
+  if (type === 'boolean') {
+    const plain = text.toLowerCase()
+    return plain === 'true' || plain === 'false' ? plain === 'true' : text
+  }
   if (!isJsonText(schema)) return text
   try {
-    return JSON.parse(text)
-  } catch {
-    const { refusal } = schema
-    const special = Array.isArray(refusal) ? String(refusal[1]) : null
-    const detail = special ?? `\`${name}\` must be JSON, percent-encoded in a query.`
-    throw new ServiceError('invalid_input', detail, { attr: name })
+    return jsonOfText(text, name)
+  } catch (error) {
+    const [own] = (refusals ?? []) as readonly OwnRefusal[]
+    throw own === undefined ? error : new ServiceError('invalid_input', own[1], { attr: name })
   }
 }
 

@@ -64,8 +64,6 @@ export const FORWARDED_KNOWN_MAX = 4096
 export const FORWARDED_KNOWN_CHARACTERS_MAX = 100
 /** The largest number of characters of a name from a request that an error shows. The rest is cut off. */
 export const NAME_SHOWN_CHARACTERS_MAX = 400
-/** The largest number of characters of an invalid value that an error shows. A longer value is left out. */
-export const SHOWN_CHARACTERS_MAX = 20
 /**
  * The largest number of rows on a page of persons, cohorts, actions or analytic rows, and in a table. A larger `limit`
  * is treated as this one.

@@ -144,25 +144,27 @@ export function countedUrls(
   }
 }
 
-/** Returns the envelope of a page. Interface description, section 2.1. */
-export function pageBody(
+/** A page of a list with the number of all entries, or all entries of a list that is in memory. */
+export type Items<Item> =
+  | readonly Item[]
+  | { readonly count: number; readonly results: readonly Item[] }
+
+/** Returns the envelope of a page. `bodyOf` turns an entry into its JSON. Interface description, section 2.1. */
+export function itemPage<Item>(
   address: PageAddress,
   page: OffsetPage,
-  count: number,
-  results: readonly unknown[],
+  items: Items<Item>,
+  bodyOf: (item: Item) => unknown,
 ) {
-  return { count, ...countedUrls(address, page, page.limit, count), results }
-}
-
-/** Returns a page of a list that is in memory. `bodyOf` turns an entry into its JSON. */
-export function pageOfList<Entry>(
-  call: { readonly request: ApiRequest; readonly base: string },
-  entries: readonly Entry[],
-  bodyOf: (entry: Entry) => unknown,
-) {
-  const page = lenientPage(call)
-  const shown = entries.slice(page.offset, page.offset + page.limit)
-  return pageBody(call, page, entries.length, shown.map(bodyOf))
+  const { count, results } =
+    'count' in items
+      ? items
+      : { count: items.length, results: items.slice(page.offset, page.offset + page.limit) }
+  return {
+    count,
+    ...countedUrls(address, page, results.length, count),
+    results: results.map(bodyOf),
+  }
 }
 
 /**

@@ -153,8 +153,11 @@ export function bodyValue(request: ApiRequest): unknown {
   return storable(hasMark ? request.body.subarray(3) : request.body, null)
 }
 
-/** Parses the JSON of a text. An empty text gives undefined. */
-function jsonOfText(text: string, name: string): unknown {
+/**
+ * Parses the JSON of a text. An empty text gives undefined. Throws 400 `invalid_input` for a text that is not JSON or
+ * is nested too deeply.
+ */
+export function jsonOfText(text: string, name: string): unknown {
   try {
     JSON.parse(text === '' ? 'null' : text)
   } catch {

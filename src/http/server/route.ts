@@ -23,7 +23,7 @@ import {
   type Sessions,
   userOf,
 } from './auth.ts'
-import { inputReader, queryMembers } from './input.ts'
+import { inputReader, parameterMembers, queryMembers } from './input.ts'
 import { bodyMembers, bodyValue } from './parameters.ts'
 import type { Answer, Header } from './respond.ts'
 import { type ApiRequest, json, type Route } from './router.ts'
@@ -135,7 +135,11 @@ export interface RouteRecord<
 }
 
 /** The part of a record that does not identify the route. */
-interface RouteContent<Services extends RouteServices, Query extends Schema, Body extends Schema> {
+export interface RouteContent<
+  Services extends RouteServices,
+  Query extends Schema,
+  Body extends Schema,
+> {
   /** Overrides the callers that `routesOf` sets for all its records. */
   readonly who?: Who
   /** The query parameters, as the members of an object schema. The handler reads them with `call.query()`. */
@@ -284,6 +288,7 @@ export class Call<
   readonly #projectId: number | null
   readonly #who: Who
   readonly #readers: Readers<Query, Body>
+  #body: { readonly value: TypeOf<Body> } | null = null
 
   /** Admits the request. Throws 401, 403 `permission_denied` and 404 `not_found`. */
   constructor(request: ApiRequest, services: Services, who: Who, readers: Readers<Query, Body>) {
@@ -332,15 +337,30 @@ export class Call<
     return this.#projectId
   }
 
+  /** True if the request has a body of one of the `bodyTypes` of the record. It is not read as JSON. */
+  get hasOtherBody(): boolean {
+    const { body, mediaType } = this.request
+    return body.length > 0 && this.#readers.bodyTypes.includes(mediaType)
+  }
+
   /**
    * Returns the members of the body that the schema names, or the list if the schema is a list. All members are absent
-   * without a body. Throws 415, and 400 with the first invalid field as `attr`.
+   * without a body. The body is read once. Throws 415, and 400 with the first invalid field as `attr`.
    */
   body(): TypeOf<Body> {
+    this.#body ??= { value: this.#readBody() }
+    return this.#body.value
+  }
+
+  #readBody(): TypeOf<Body> {
     const { body, bodySchema } = this.#readers
     if (bodySchema['type'] === 'array') return body(bodyValue(this.request))
+    const sent = this.hasOtherBody ? {} : bodyMembers(this.request)
+    if (bodySchema['isParameters'] === true) {
+      return body(parameterMembers(this.request, sent, bodySchema))
+    }
     const { properties = {}, additionalProperties } = bodySchema
-    const members = Object.entries(bodyMembers(this.request)).filter(
+    const members = Object.entries(sent).filter(
       ([name]) => additionalProperties === false || Object.hasOwn(properties as Members, name),
     )
     return body(Object.fromEntries(members))
@@ -367,6 +387,7 @@ export class Call<
 interface Readers<Query extends Schema, Body extends Schema> {
   readonly querySchema: Query
   readonly bodySchema: Body
+  readonly bodyTypes: readonly string[]
   readonly query: (value: unknown) => TypeOf<Query>
   readonly body: (value: unknown) => TypeOf<Body>
 }
@@ -432,6 +453,7 @@ function bind<Services extends RouteServices, Query extends Schema, Body extends
   const readers: Readers<Query, Body> = {
     querySchema,
     bodySchema,
+    bodyTypes: record.bodyTypes ?? [],
     query: inputReader(querySchema, 'the query'),
     body: inputReader(bodySchema, 'the body'),
   }

@@ -61,6 +61,11 @@ export function text(charactersMax: number): Schema<string> {
   return { type: 'string', maxLength: charactersMax }
 }
 
+/** Returns the schema of a string with at most `unitsMax` UTF-16 units. */
+export function units(unitsMax: number): Schema<string> {
+  return { type: 'string', unitsMax }
+}
+
 /**
  * Returns the schema of an object with these members. Members of `optional` may be absent. Input may also have other
  * members.
@@ -88,6 +93,25 @@ export function openObject<Required extends Members, Optional extends Members = 
   optional?: Optional,
 ): Schema<ObjectOf<Required, Members extends Optional ? Record<never, Schema> : Optional>> {
   return { ...object(required, optional), additionalProperties: true }
+}
+
+/**
+ * Returns the schema of a body whose members may also be in the query. If both have the same name, the body wins. Null
+ * counts as absent, and texts may stand for booleans and JSON. Source: docs/compatibility/persons.md, "Parameters of
+ * persons".
+ */
+export function parameters<Required extends Members, Optional extends Members = Members>(
+  required: Required,
+  optional?: Optional,
+) {
+  return { ...openObject(required, optional), isParameters: true } as ReturnType<
+    typeof openObject<Required, Optional>
+  >
+}
+
+/** Makes a schema a description only: the input is checked by the rules that read it. */
+export function unchecked<T>(schema: Schema<T>): Schema<T> {
+  return { ...schema, isUnchecked: true }
 }
 
 /** Makes a schema refuse input that has members besides those listed. */
@@ -132,13 +156,17 @@ export function about<T>(schema: Schema<T>, description: string): Schema<T> {
   return { ...schema, description }
 }
 
-/** Sets the error code and text with which input is refused that does not match the schema. */
+/**
+ * Sets the error code and text with which input is refused that does not match the schema, or only that one keyword of
+ * the schema.
+ */
 export function refused<T>(
   schema: Schema<T>,
   detail: string,
   code: 'invalid_input' | 'invalid_choice' = 'invalid_input',
+  keyword?: 'minLength' | 'maxItems',
 ): Schema<T> {
-  return { ...schema, refusal: [code, detail] }
+  return { ...schema, refusals: [keyword === undefined ? [code, detail] : [code, detail, keyword]] }
 }
 
 /** Gives a schema a name, under which the API description lists it once. Every name belongs to one schema. */

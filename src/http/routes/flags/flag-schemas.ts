@@ -1,10 +1,11 @@
 /**
  * The schemas of feature flags, for users who manage them and for SDKs that load them. Source: interface description,
- * section 2.3; docs/compatibility/flags.md, "Feature flag fields". The rules in rules/flags/edit read bodies that
- * change a flag, field by field.
+ * section 2.3; docs/compatibility/flags.md, "Feature flag fields". The schemas of the fields are the rules that check
+ * them (rules/flags/edit/flag-fields.ts). Filters have rules of their own, beside these.
  */
 
 import { REHEARSAL_SAMPLE_MAX, REHEARSAL_SAMPLE_USUAL } from '../../../base/limits.ts'
+import { FLAG_FIELDS, FLAG_NOTE } from '../../../rules/flags/edit/flag-fields.ts'
 import { logPageOf } from '../../server/pages.ts'
 import type { Schema } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
@@ -56,30 +57,15 @@ const FILTERS = is.named(
 )
 
 /** The fields that are written in the same form as they are shown. */
-const FIELDS = {
-  name: is.TEXT,
-  filters: FILTERS,
-  deleted: is.BOOLEAN,
-  active: is.BOOLEAN,
-  created_at: is.TIME,
-  ensure_experience_continuity: is.nullable(is.BOOLEAN),
-  rollback_conditions: is.ANY,
-  performed_rollback: is.nullable(is.BOOLEAN),
-  tags: NAMES,
-  evaluation_tags: NAMES,
-  evaluation_contexts: NAMES,
-  analytics_dashboards: is.list(is.WHOLE),
-  has_enriched_analytics: is.nullable(is.BOOLEAN),
-  is_remote_configuration: is.nullable(is.BOOLEAN),
-  has_encrypted_payloads: is.nullable(is.BOOLEAN),
-  evaluation_runtime: RUNTIME,
-  bucketing_identifier: BUCKETING,
-}
+const { key: KEY = is.TEXT, ...FIELDS } = Object.fromEntries(
+  Object.entries(FLAG_FIELDS).map(([name, { schema }]): [string, Schema] => [name, schema]),
+)
 const CHANGED = {
   ...FIELDS,
+  filters: FILTERS,
   version: is.about(is.WHOLE, 'The version of the flag that the client edited.'),
   note: is.about(
-    is.TEXT,
+    FLAG_NOTE.schema,
     'Why the change is made. It is stored in the activity log and not in the flag.',
   ),
   original_flag: is.about(is.JSON_OBJECT, 'The flag as it was when the client began to edit it.'),
@@ -92,6 +78,9 @@ export const FEATURE_FLAG = is.namedObject(
     id: is.WHOLE,
     key: is.TEXT,
     ...FIELDS,
+    filters: FILTERS,
+    // Every change may add as many as one body may name.
+    analytics_dashboards: is.list(is.WHOLE),
     created_by: is.nullable(USER_SUMMARY),
     last_modified_by: is.nullable(USER_SUMMARY),
     updated_at: is.TIME,
@@ -114,12 +103,9 @@ export const FEATURE_FLAG = is.namedObject(
   },
 )
 /** A whole flag in a body. The key is required. */
-export const DRAFT = is.named('FeatureFlagDraft', is.openObject({ key: is.TEXT }, CHANGED))
+export const DRAFT = is.named('FeatureFlagDraft', is.openObject({ key: KEY }, CHANGED))
 /** The changes to a flag in a body. */
-export const CHANGES = is.named(
-  'FeatureFlagChanges',
-  is.openObject({}, { key: is.TEXT, ...CHANGED }),
-)
+export const CHANGES = is.named('FeatureFlagChanges', is.openObject({}, { key: KEY, ...CHANGED }))
 
 const FILTER_STORY = is.object(
   { filter: is.about(is.ANY, 'The filter as it is stored.'), passes: is.nullable(is.BOOLEAN) },

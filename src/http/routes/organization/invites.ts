@@ -10,7 +10,6 @@ import { LIMITED_INVITE, mayHavePassword } from '../../../rules/access/organizat
 import { passwordObstacle } from '../../../rules/access/password.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import type { ConsoleSessions } from '../../console/console-sessions.ts'
-import { pageOfList } from '../../server/pages.ts'
 import type { RateLimits } from '../../server/rate-limits.ts'
 import { ANYBODY, byAdministrators, done, inOrganization, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
@@ -21,11 +20,11 @@ import { requireRank } from './members.ts'
 import {
   ask,
   change,
+  existing,
   LEVEL,
-  listing,
   type OrganizationCall,
   type OrganizationServices,
-  organizationRoutes,
+  organizationCollection,
   USER_SUMMARY,
 } from './organization-services.ts'
 
@@ -65,46 +64,49 @@ const ACCEPTED = is.namedObject('AcceptedInvite', {
   ),
 })
 
-const READER = byAdministrators(inOrganization('organization:read'))
-const route = organizationRoutes<InviteServices>('invites/')
+const collection = organizationCollection<InviteServices>('invites/')
 const acceptRoute = routesOf<InviteServices>('/api/console/invites/', ANYBODY)
 
 /** The routes that manage invitations, and the route that accepts one. */
 export const INVITE_ROUTES = [
-  route('GET', '', 'listInvites', 'Lists open invitations.', {
-    who: READER,
-    ...listing(INVITE),
-    async handle(call) {
-      const invites = await ask(call, 'listInvites', undefined)
-      return pageOfList(call, invites, (invite) => inviteBody(call, invite, null))
+  ...collection({
+    name: 'Invite',
+    noun: 'an invitation',
+    one: ':invite_id/',
+    schema: INVITE,
+    list: {
+      says: 'Lists open invitations.',
+      who: byAdministrators(inOrganization('organization:read')),
+      items: (call) => ask(call, 'listInvites', undefined),
+      show: (call, invite) => inviteBody(call, invite, null),
     },
-  }),
-  route('POST', '', 'createInvite', 'Invites a user. The invitation is valid for seven days.', {
-    body: DRAFT,
-    answers: { 201: done(INVITE) },
-    async handle(call) {
-      const { user, grant } = call
-      const { target_email: email, first_name: firstName = '', level } = call.body()
-      const invited = level ?? LOWEST.number
-      requireRank(user, invited)
-      const { text, invite } = await change(call, 'createInvite', {
-        email,
-        firstName,
-        level: invited,
-        createdById: user.id,
-        // The key of the new user gets at most the rights of the inviting key.
-        scopes: grant.scopes,
-        keyExpiresAtMs: grant.expiresAtMs,
-      }).catch(nameTarget)
-      return inviteBody(call, invite, `${call.base}/#invite=${text}`)
+    show: (call, { invite, text }: { readonly invite: InviteView; readonly text: string }) =>
+      inviteBody(call, invite, `${call.base}/#invite=${text}`),
+    create: {
+      says: 'Invites a user. The invitation is valid for seven days.',
+      body: DRAFT,
+      async make(call) {
+        const { user, grant } = call
+        const { target_email: email, first_name: firstName = '', level } = call.body()
+        const invited = level ?? LOWEST.number
+        requireRank(user, invited)
+        return change(call, 'createInvite', {
+          email,
+          firstName,
+          level: invited,
+          createdById: user.id,
+          // The key of the new user gets at most the rights of the inviting key.
+          scopes: grant.scopes,
+          keyExpiresAtMs: grant.expiresAtMs,
+        }).catch(nameTarget)
+      },
     },
-  }),
-  route('DELETE', ':invite_id/', 'deleteInvite', 'Revokes an invitation.', {
-    answers: { 204: done() },
-    handle(call) {
-      const id = call.uuid('invite_id')
-      if (id === null) throw new ServiceError('not_found', 'This invitation does not exist.')
-      return change(call, 'deleteInvite', id)
+    remove: {
+      says: 'Revokes an invitation.',
+      run(call) {
+        const id = existing(call.uuid('invite_id'), 'This invitation does not exist.')
+        return change(call, 'deleteInvite', id)
+      },
     },
   }),
   acceptRoute(

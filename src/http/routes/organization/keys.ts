@@ -3,13 +3,13 @@
  * replace, revoke or change the rights of a key with more rights either. Source: docs/compatibility/organization.md,
  * "Organization, users, keys, projects".
  */
-import { ServiceError } from '../../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
+import { given } from '../../../base/json.ts'
 import { NAME_CHARACTERS_MAX } from '../../../base/limits.ts'
 import { optionalTimeText, timeText } from '../../../base/time.ts'
 import type { PersonalKeyView } from '../../../engine/threads/organization-tasks.ts'
 import { hasScope, SCOPES } from '../../../rules/access/scopes.ts'
 import { denied, type FullGrant } from '../../server/auth.ts'
-import { pageOfList } from '../../server/pages.ts'
 import {
   BY_ANY_KEY,
   type Call,
@@ -20,7 +20,8 @@ import {
 } from '../../server/route.ts'
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
-import { ask, change, listing, type OrganizationServices } from './organization-services.ts'
+import { collectionOf } from '../collection.ts'
+import { ask, change, existing, type OrganizationServices } from './organization-services.ts'
 
 /** The label of a key in a body. */
 export const LABEL = is.name(NAME_CHARACTERS_MAX)
@@ -80,44 +81,20 @@ const CHANGES = is.named(
 
 type KeyCall = Call<OrganizationServices>
 
-const route = routesOf<OrganizationServices>(
-  '/api/personal_api_keys/',
-  callerWith('personal_api_key:read'),
-  callerWith('personal_api_key:write'),
-)
+const KEYS = '/api/personal_api_keys/'
+const READER = callerWith('personal_api_key:read')
+const WRITER = callerWith('personal_api_key:write')
+const route = routesOf<OrganizationServices>(KEYS, READER, WRITER)
+const collection = collectionOf<OrganizationServices>(KEYS, READER, WRITER)
+
+/** A key, and its text if it was just created or rolled. */
+interface ShownKey {
+  readonly key: PersonalKeyView
+  readonly text: string | null
+}
 
 /** The routes under `/api/personal_api_keys/`. */
 export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
-  route('GET', '', 'listPersonalKeys', 'Lists the keys of the caller.', {
-    ...listing(PERSONAL_KEY),
-    handle: async (call) => pageOfList(call, await ownKeys(call), (key) => keyBody(key, null)),
-  }),
-  route(
-    'POST',
-    '',
-    'createPersonalKey',
-    'Creates a key with at most the rights of the calling key.',
-    {
-      body: DRAFT,
-      answers: { 201: done(PERSONAL_KEY) },
-      async handle(call) {
-        const { label, scopes, projectIds = 'all', expiresAtMs } = fieldsOf(call.body(), call.nowMs)
-        requireContained(
-          call.grant,
-          { scopes, projectIds, expiresAtMs: expiresAtMs ?? null },
-          'create a key',
-        )
-        const { text, key } = await change(call, 'createKey', {
-          userId: call.user.id,
-          label,
-          scopes,
-          projectIds,
-          ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
-        })
-        return keyBody(key, text)
-      },
-    },
-  ),
   route('GET', '@current/', 'getCurrentPersonalKey', 'Shows the key of this request.', {
     who: BY_ANY_KEY,
     answers: { 200: done(CURRENT_KEY) },
@@ -126,43 +103,55 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       return { ...key, scoped_teams: key.scoped_teams ?? [], scoped_organizations: [] }
     },
   }),
-  route('GET', ':id/', 'getPersonalKey', 'Shows one key.', {
-    answers: { 200: done(PERSONAL_KEY) },
-    handle: async (call) => keyBody(await keyInPath(call), null),
-  }),
-  route('PATCH', ':id/', 'patchPersonalKey', 'Updates a key.', {
-    body: CHANGES,
-    answers: { 200: done(PERSONAL_KEY) },
-    async handle(call) {
-      const before = await keyInPath(call)
-      const { expiresAtMs, ...changes } = fieldsOf(call.body(), call.nowMs)
-      if (expiresAtMs !== undefined && expiresAtMs !== before.expiresAtMs) {
-        const detail = '`expires_at` cannot be changed. Create another key.'
-        throw new ServiceError('invalid_input', detail, { attr: 'expires_at' })
-      }
-      if (changes.scopes !== undefined || changes.projectIds !== undefined) {
-        // A weak key must not take rights away from a stronger one either.
-        requireContained(call.grant, before, 'change the rights of a key')
-        requireContained(call.grant, { ...before, ...changes }, 'give a key rights')
-      }
-      return keyBody(await change(call, 'changeKey', { id: before.id, changes }), null)
+  ...collection({
+    name: 'PersonalKey',
+    noun: 'a key',
+    one: ':id/',
+    schema: PERSONAL_KEY,
+    list: {
+      says: 'Lists the keys of the caller.',
+      items: ownKeys,
+      show: (_, key) => keyBody(key, null),
     },
-  }),
-  route(
-    'DELETE',
-    ':id/',
-    'deletePersonalKey',
-    'Revokes a key with at most the rights of the calling key.',
-    {
-      answers: { 204: done() },
-      async handle(call) {
+    find: async (call) => ({ key: await keyInPath(call), text: null }),
+    show: (_, { key, text }: ShownKey) => keyBody(key, text),
+    create: {
+      says: 'Creates a key with at most the rights of the calling key.',
+      body: DRAFT,
+      make(call) {
+        const { label, scopes, projectIds = 'all', expiresAtMs } = fieldsOf(call.body(), call.nowMs)
+        const rights = { scopes, projectIds, expiresAtMs: expiresAtMs ?? null }
+        requireContained(call.grant, rights, 'create a key')
+        const fields = given({ label, scopes, projectIds, expiresAtMs })
+        return change(call, 'createKey', { userId: call.user.id, ...fields })
+      },
+    },
+    get: { says: 'Shows one key.' },
+    patch: {
+      body: CHANGES,
+      async change(call, { key: before }) {
+        const { expiresAtMs, ...changes } = fieldsOf(call.body(), call.nowMs)
+        if (expiresAtMs !== undefined && expiresAtMs !== before.expiresAtMs) {
+          throw invalidInput('expires_at', 'cannot be changed. Create another key')
+        }
+        if (changes.scopes !== undefined || changes.projectIds !== undefined) {
+          // A weak key must not take rights away from a stronger one either.
+          requireContained(call.grant, before, 'change the rights of a key')
+          requireContained(call.grant, { ...before, ...changes }, 'give a key rights')
+        }
+        return { key: await change(call, 'changeKey', { id: before.id, changes }), text: null }
+      },
+    },
+    remove: {
+      says: 'Revokes a key with at most the rights of the calling key.',
+      async run(call) {
         const before = await keyInPath(call)
         // A weak key that leaks must not lock its user out.
         requireContained(call.grant, before, 'revoke a key')
         await change(call, 'revokeKey', before.id)
       },
     },
-  ),
+  }),
   route(
     'POST',
     ':id/roll/',
@@ -227,11 +216,9 @@ function fieldsOf<Fields extends TypeOf<typeof CHANGES>>(
 ) {
   const isAll = projects === null || projects?.length === 0
   const projectIds: readonly number[] | 'all' | undefined = isAll ? 'all' : projects
-  return {
-    ...fields,
-    ...(projectIds === undefined ? {} : { projectIds }),
-    ...(expiry === undefined || expiry === null ? {} : { expiresAtMs: timeToCome(expiry, nowMs) }),
-  }
+  const expiresAtMs =
+    expiry === undefined || expiry === null ? undefined : timeToCome(expiry, nowMs)
+  return { ...fields, ...given({ projectIds, expiresAtMs }) }
 }
 
 function timeToCome(text: string, nowMs: number): number {
@@ -251,6 +238,5 @@ function keyInPath(call: KeyCall): Promise<PersonalKeyView> {
 
 async function ownKey(call: KeyCall, id: number | null): Promise<PersonalKeyView> {
   const key = (await ownKeys(call)).find((candidate) => candidate.id === id)
-  if (key !== undefined) return key
-  throw new ServiceError('not_found', 'You have no such personal API key.')
+  return existing(key, 'You have no such personal API key.')
 }

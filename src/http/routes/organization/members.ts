@@ -2,22 +2,19 @@
  * The routes of the members of the organization. Source: docs/compatibility/organization.md,
  * "Organization, users, keys, projects".
  */
-import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
 import { USER_LEVELS, type UserLevel } from '../../../rules/access/levels.ts'
 import type { User } from '../../../rules/access/organization.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { denied, type KeyUser } from '../../server/auth.ts'
-import { pageOfList } from '../../server/pages.ts'
-import { done } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import {
   change,
+  existing,
   LEVEL,
-  listing,
   type OrganizationCall,
   type OrganizationServices,
-  organizationRoutes,
+  organizationCollection,
   USER_SUMMARY,
 } from './organization-services.ts'
 
@@ -31,52 +28,53 @@ const MEMBER_SCHEMA = is.namedObject('Member', {
   updated_at: is.TIME,
 })
 
-const route = organizationRoutes<OrganizationServices>('members/')
+const collection = organizationCollection<OrganizationServices>('members/')
 
 /** The routes of members and their levels. */
-export const MEMBER_ROUTES = [
-  route('GET', '', 'listMembers', 'Lists the members.', {
-    ...listing(MEMBER_SCHEMA),
-    handle(call) {
-      const members = call.services.directory.users().filter(({ isActive }) => isActive)
-      return pageOfList(call, members, memberBody)
-    },
-  }),
-  route('POST', '', 'createMember', 'Creates a user, who has no key yet.', {
+export const MEMBER_ROUTES = collection({
+  name: 'Member',
+  noun: 'a member',
+  one: ':user_uuid/',
+  schema: MEMBER_SCHEMA,
+  list: {
+    says: 'Lists the members.',
+    items: ({ services }) => services.directory.users().filter(({ isActive }) => isActive),
+    show: memberBody,
+  },
+  find: memberInPath,
+  show: memberBody,
+  create: {
+    says: 'Creates a user, who has no key yet.',
     body: is.openObject({ email: is.TEXT }, { first_name: is.TEXT, level: LEVEL }),
-    answers: { 201: done(MEMBER_SCHEMA) },
-    async handle(call) {
+    async make(call) {
       const { email, first_name: firstName = '', level = LOWEST.number } = call.body()
       requireRank(call.user, level)
-      return memberBody((await change(call, 'createUser', { email, firstName, level })).user)
+      return (await change(call, 'createUser', { email, firstName, level })).user
     },
-  }),
-  route('GET', ':user_uuid/', 'getMember', 'Shows one member.', {
-    answers: { 200: done(MEMBER_SCHEMA) },
-    handle: (call) => memberBody(memberInPath(call)),
-  }),
-  route('PATCH', ':user_uuid/', 'patchMember', 'Changes the level of a member.', {
+  },
+  get: { says: 'Shows one member.' },
+  patch: {
+    says: 'Changes the level of a member.',
     body: is.openObject({}, { level: LEVEL }),
-    answers: { 200: done(MEMBER_SCHEMA) },
-    async handle(call) {
-      const member = otherMember(call, 'level')
+    async change(call, member) {
+      requireOther(call, member, 'level')
       const { level } = call.body()
-      if (level === undefined) return memberBody(member)
+      if (level === undefined) return member
       requireRank(call.user, level)
-      return memberBody(await change(call, 'changeUser', { id: member.id, changes: { level } }))
+      return change(call, 'changeUser', { id: member.id, changes: { level } })
     },
-  }),
-  route('DELETE', ':user_uuid/', 'deleteMember', 'Removes a member.', {
-    answers: { 204: done() },
-    handle(call) {
-      const { id } = otherMember(call, 'membership')
-      return change(call, 'changeUser', { id, changes: { isActive: false } })
+  },
+  remove: {
+    run(call) {
+      const member = memberInPath(call)
+      requireOther(call, member, 'membership')
+      return change(call, 'changeUser', { id: member.id, changes: { isActive: false } })
     },
-  }),
-]
+  },
+})
 
 /** Returns the body of a member. The ID of a membership is the UUID of its user. */
-function memberBody(user: User) {
+function memberBody(_: MemberCall, user: User) {
   const joinedAt = timeText(user.createdAtMs)
   return {
     id: user.uuid,
@@ -89,12 +87,10 @@ function memberBody(user: User) {
 
 type MemberCall = Pick<OrganizationCall, 'services' | 'user' | 'uuid'>
 
-/** Returns the member in the path. Throws 403 for the caller, and for a member above the caller. */
-function otherMember(call: MemberCall, what: string): User {
-  const member = memberInPath(call)
-  if (member.id === call.user.id) throw denied(`You cannot change your own ${what}.`)
-  requireRank(call.user, member.level)
-  return member
+/** Throws 403 for the caller, and for a member above the caller. */
+function requireOther({ user }: MemberCall, member: User, what: string): void {
+  if (member.id === user.id) throw denied(`You cannot change your own ${what}.`)
+  requireRank(user, member.level)
 }
 
 /** Throws 403 if the level is above that of the caller, who may then neither give nor take it. */
@@ -107,6 +103,5 @@ function memberInPath(call: MemberCall): User {
   const uuid = call.uuid('user_uuid')
   const users = call.services.directory.users()
   const member = users.find((user) => user.uuid === uuid && user.isActive)
-  if (member !== undefined) return member
-  throw new ServiceError('not_found', 'The organization has no such member.')
+  return existing(member, 'The organization has no such member.')
 }

@@ -1,6 +1,6 @@
 /** The common part of the routes of the organization, its users, roles, projects and keys. */
 import type { Clock } from '../../../base/clock.ts'
-import type { ServiceError } from '../../../base/errors.ts'
+import { ServiceError } from '../../../base/errors.ts'
 import type { DailyUsage } from '../../../engine/front/shares/daily-limits.ts'
 import type {
   OrganizationOperation,
@@ -18,7 +18,7 @@ import {
 import type { Organization, Project, User } from '../../../rules/access/organization.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
 import type { KeyUser, RouteDirectory } from '../../server/auth.ts'
-import { lenientPage, PAGE_LIMITS, pageBody } from '../../server/pages.ts'
+import { PAGE_LIMITS } from '../../server/pages.ts'
 import {
   byAdministrators,
   type Call,
@@ -28,13 +28,14 @@ import {
   routesOf,
 } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
-
-/** The page parameters of the lists of these routes. */
-export const PAGE_MEMBERS = is.pageParameters(PAGE_LIMITS.max)
+import { collectionOf } from '../collection.ts'
 
 /** Returns the query and the answers of a list's record. */
 export function listing(item: is.Schema) {
-  return { query: is.options(PAGE_MEMBERS), answers: { 200: done(is.pageOf(item)) } }
+  return {
+    query: is.options(is.pageParameters(PAGE_LIMITS.max)),
+    answers: { 200: done(is.pageOf(item)) },
+  }
 }
 
 /** The members that describe a user. */
@@ -87,16 +88,20 @@ export type OrganizationCall = Pick<
   'request' | 'services' | 'base' | 'user' | 'uuid'
 >
 
+const READER = inOrganization('organization:read')
+const WRITER = byAdministrators(inOrganization('organization:write'))
+
 /**
  * Returns the writer of records for paths under the organization. Users may read them, and administrators may change
  * them.
  */
 export function organizationRoutes<Services extends OrganizationServices>(base = '') {
-  return routesOf<Services>(
-    `/api/organizations/:org_id/${base}`,
-    inOrganization('organization:read'),
-    byAdministrators(inOrganization('organization:write')),
-  )
+  return routesOf<Services>(`/api/organizations/:org_id/${base}`, READER, WRITER)
+}
+
+/** Returns the writer of collections for such paths. */
+export function organizationCollection<Services extends OrganizationServices>(base: string) {
+  return collectionOf<Services>(`/api/organizations/:org_id/${base}`, READER, WRITER)
 }
 
 /** Sends a query to the store. */
@@ -106,17 +111,6 @@ export function ask<Name extends OrganizationOperation>(
   request: OrganizationRequest<Name>,
 ): Promise<OrganizationResult<Name>> {
   return services.queries.organization(name, request)
-}
-
-/** Returns a page of a list that the store pages through. */
-export async function askPage<Name extends 'listRoles' | 'listAudit'>(
-  call: OrganizationCall,
-  name: Name,
-  bodyOf: (entry: OrganizationResult<Name>['results'][number]) => unknown,
-) {
-  const page = lenientPage(call)
-  const { count, results } = await ask<Name>(call, name, page)
-  return pageBody(call, page, count, results.map(bodyOf))
 }
 
 /**
@@ -146,6 +140,12 @@ export function organizationOf({
   const organization = directory.organization()
   if (organization === null) throw new TypeError('the store was never filled')
   return organization
+}
+
+/** Returns an object that was found. Throws 404 `not_found` with this text otherwise. */
+export function existing<Thing>(thing: Thing | null | undefined, detail: string): Thing {
+  if (thing !== null && thing !== undefined) return thing
+  throw new ServiceError('not_found', detail)
 }
 
 /** Returns the schema of a level, whose description lists the numbers with their titles. */

@@ -8,7 +8,7 @@ import type { StoredAuditEntry } from '../../../rules/access/audit-entry.ts'
 import type { FlagAccessLevel } from '../../../rules/access/levels.ts'
 import type { FlagAccessSetting, Project } from '../../../rules/access/organization.ts'
 import { userSummary } from '../../../rules/access/user.ts'
-import { pageOfList } from '../../server/pages.ts'
+import { itemPage, lenientPage } from '../../server/pages.ts'
 import {
   byAdministrators,
   done,
@@ -22,13 +22,15 @@ import { STATUS_ROUTES, type StatusServices } from '../status.ts'
 import { INVITE_ROUTES, type InviteServices } from './invites.ts'
 import { MEMBER_ROUTES } from './members.ts'
 import {
-  askPage,
+  ask,
   change,
+  existing,
   FLAG_LEVEL,
   LEVEL,
   listing,
   type OrganizationCall,
   type OrganizationServices,
+  organizationCollection,
   organizationOf,
   organizationRoutes,
   USER_SUMMARY,
@@ -61,6 +63,7 @@ const RESOURCE_ACCESS = is.namedObject('ResourceAccess', {
 })
 
 const route = organizationRoutes<OrganizationServices>()
+const access = organizationCollection<ServerServices>('resource_access/')
 const listRoute = routesOf<OrganizationServices>(
   '/api/organizations/',
   inOrganization('organization:read'),
@@ -105,7 +108,7 @@ export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
     listRoute('GET', '', 'listOrganizations', 'Lists the organizations. There is exactly one.', {
       ...listing(ORGANIZATION),
       handle: (call) =>
-        pageOfList(call, [call.services.directory.projects()], (projects) =>
+        itemPage(call, lenientPage(call), [call.services.directory.projects()], (projects) =>
           organizationBody(call, projects),
         ),
     }),
@@ -120,25 +123,32 @@ export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
     route('GET', 'audit_log/', 'listAuditEntries', 'Lists the audit log.', {
       who: byAdministrators(inOrganization('organization:read')),
       ...listing(AUDIT_ENTRY),
-      handle: (call) => askPage(call, 'listAudit', (entry) => auditBody(call, entry)),
-    }),
-    route('GET', 'resource_access/', 'listResourceAccess', 'Lists the default access levels.', {
-      ...listing(RESOURCE_ACCESS),
-      handle(call) {
-        const { flagAccess } = organizationOf(call.services)
-        const settings = flagAccess === null ? [] : [flagAccess]
-        return pageOfList(call, settings, (setting) => settingBody(call, setting))
+      async handle(call) {
+        const page = lenientPage(call)
+        const entries = await ask(call, 'listAudit', page)
+        return itemPage(call, page, entries, (entry) => auditBody(call, entry))
       },
     }),
-    route(
-      'POST',
-      'resource_access/',
-      'createResourceAccess',
-      'Sets the default access level for feature flags.',
-      {
+    ...access({
+      name: 'ResourceAccess',
+      plural: 'ResourceAccess',
+      noun: 'the default access level for feature flags',
+      one: ':id/',
+      schema: RESOURCE_ACCESS,
+      list: {
+        says: 'Lists the default access levels.',
+        items({ services }) {
+          const { flagAccess } = organizationOf(services)
+          return flagAccess === null ? [] : [flagAccess]
+        },
+        show: settingBody,
+      },
+      find: settingInPath,
+      show: settingBody,
+      create: {
+        says: 'Sets the default access level for feature flags.',
         body: is.openObject({ resource: RESOURCE, access_level: FLAG_LEVEL }),
-        answers: { 201: done(RESOURCE_ACCESS) },
-        handle(call) {
+        make(call) {
           const { access_level: level } = call.body()
           if (organizationOf(call.services).flagAccess === null) return setLevel(call, level)
           const detail =
@@ -146,44 +156,19 @@ export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
           throw new ServiceError('unique', detail, { attr: 'resource' })
         },
       },
-    ),
-    route(
-      'GET',
-      'resource_access/:id/',
-      'getResourceAccess',
-      'Shows the default access level for feature flags.',
-      {
-        answers: { 200: done(RESOURCE_ACCESS) },
-        handle: (call) => settingBody(call, settingInPath(call)),
-      },
-    ),
-    route(
-      'PATCH',
-      'resource_access/:id/',
-      'patchResourceAccess',
-      'Changes the default access level for feature flags.',
-      {
+      get: {},
+      patch: {
+        says: 'Changes the default access level for feature flags.',
         body: is.openObject({ access_level: FLAG_LEVEL }, { resource: RESOURCE }),
-        answers: { 200: done(RESOURCE_ACCESS) },
-        handle(call) {
-          settingInPath(call)
-          return setLevel(call, call.body().access_level)
-        },
+        change: (call) => setLevel(call, call.body().access_level),
       },
-    ),
-    route(
-      'DELETE',
-      'resource_access/:id/',
-      'deleteResourceAccess',
-      'Removes the default access level for feature flags.',
-      {
-        answers: { 204: done() },
-        handle(call) {
+      remove: {
+        run(call) {
           settingInPath(call)
           return change(call, 'setFlagAccess', { level: null, userId: call.user.id })
         },
       },
-    ),
+    }),
   ],
 }
 
@@ -202,21 +187,20 @@ export function organizationBody(
   }
 }
 
-async function setLevel(call: OrganizationCall, level: FlagAccessLevel) {
-  const setting = await change(
-    call,
-    'setFlagAccess',
-    { level, userId: call.user.id },
-    String(FLAG_RESOURCE_ID),
-  )
+async function setLevel(
+  call: Pick<OrganizationCall, 'request' | 'services' | 'user'>,
+  level: FlagAccessLevel,
+) {
+  const wanted = { level, userId: call.user.id }
+  const setting = await change(call, 'setFlagAccess', wanted, String(FLAG_RESOURCE_ID))
   if (setting === null) throw new TypeError('the change answered no setting')
-  return settingBody(call, setting)
+  return setting
 }
 
 function settingInPath({ services, request }: Pick<OrganizationCall, 'services' | 'request'>) {
   const { flagAccess } = organizationOf(services)
-  if (flagAccess !== null && request.parameter('id') === String(FLAG_RESOURCE_ID)) return flagAccess
-  throw new ServiceError('not_found', 'The organization has not set this access level.')
+  const isSetting = request.parameter('id') === String(FLAG_RESOURCE_ID)
+  return existing(isSetting ? flagAccess : null, 'The organization has not set this access level.')
 }
 
 function settingBody({ services }: Pick<OrganizationCall, 'services'>, setting: FlagAccessSetting) {

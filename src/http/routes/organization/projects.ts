@@ -2,15 +2,15 @@
  * The routes of projects, their settings and secret keys. Source: docs/compatibility/organization.md, "Organization,
  * users, keys, projects".
  */
-import { ServiceError } from '../../../base/errors.ts'
 import { uuidV5 } from '../../../base/ids.ts'
+import { given } from '../../../base/json.ts'
 import { NAME_CHARACTERS_MAX } from '../../../base/limits.ts'
 import { optionalTimeText, timeText } from '../../../base/time.ts'
 import type { SecretKeyView } from '../../../engine/threads/organization-tasks.ts'
 import type { Project } from '../../../rules/access/organization.ts'
 import { CHANNEL_RULE_KEYS, CHANNEL_RULE_OPERATORS } from '../../../rules/web/channel-type.ts'
 import type { FullGrant, KeyUser } from '../../server/auth.ts'
-import { pageOfList } from '../../server/pages.ts'
+import { itemPage, lenientPage } from '../../server/pages.ts'
 import {
   byAdministrators,
   type Call,
@@ -23,10 +23,12 @@ import {
 } from '../../server/route.ts'
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
+import { collectionOf } from '../collection.ts'
 import { KEY_MEMBERS, LABEL, requireContained } from './keys.ts'
 import {
   ask,
   change,
+  existing,
   LEVEL,
   listing,
   type OrganizationServices,
@@ -106,12 +108,12 @@ const SECRET_KEY = is.namedObject('SecretKey', { ...KEY_MEMBERS, project_id: is.
 
 type ProjectCall = Call<OrganizationServices>
 
-const route = routesOf<OrganizationServices>(
-  '/api/projects/',
-  inProject('project:read'),
-  byAdministrators(inProject('project:write')),
-)
-
+const READER = inProject('project:read')
+const WRITER = byAdministrators(inProject('project:write'))
+const SECRETS = '/api/projects/:project_id/secret_keys/'
+const projects = collectionOf<OrganizationServices>('/api/projects/', READER, WRITER)
+const secrets = collectionOf<OrganizationServices>(SECRETS, READER, WRITER)
+const secretRoute = routesOf<OrganizationServices>(SECRETS, READER, WRITER)
 const ofOrganization = organizationRoutes<OrganizationServices>('projects/')
 
 /** The projects and their secret keys. */
@@ -121,79 +123,74 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
     'Projects, their settings, and their secret keys, which can read the flags of one project.',
   segments: { id: is.about(is.WHOLE, 'Key number.') },
   routes: [
-    route('GET', '', 'listProjects', 'Lists the projects that the key may use.', {
-      who: callerWith('project:read'),
-      ...listing(PROJECT),
-      handle: (call) =>
-        pageOfList(call, visibleProjects(call), (project) => projectBody(call, project)),
+    ...projects({
+      name: 'Project',
+      noun: 'a project',
+      one: ':project_id/',
+      schema: PROJECT,
+      list: {
+        says: 'Lists the projects that the key may use.',
+        who: callerWith('project:read'),
+        items: visibleProjects,
+        show: projectBody,
+      },
+      find: ({ services, projectId }) =>
+        existing(services.directory.projectById(projectId), 'This project does not exist.'),
+      show: projectBody,
+      create: {
+        who: byAdministrators(inOrganization('project:write')),
+        body: DRAFT,
+        make: (call) => change(call, 'createProject', settingsOf(call.body())),
+      },
+      get: {},
+      patch: {
+        body: CHANGES,
+        change: (call, { id }) =>
+          change(call, 'changeProject', { id, changes: settingsOf(call.body()) }),
+      },
     }),
     ofOrganization('GET', '', 'listProjectsOfOrganization', 'Lists all projects.', {
       who: inOrganization('project:read'),
       ...listing(PROJECT),
       handle: (call) =>
-        pageOfList(call, call.services.directory.projects(), (project) =>
+        itemPage(call, lenientPage(call), call.services.directory.projects(), (project) =>
           projectBody(call, project),
         ),
     }),
-    route('POST', '', 'createProject', 'Creates a project.', {
-      who: byAdministrators(inOrganization('project:write')),
-      body: DRAFT,
-      answers: { 201: done(PROJECT) },
-      handle: async (call) =>
-        projectBody(call, await change(call, 'createProject', settingsOf(call.body()))),
-    }),
-    route('GET', ':project_id/', 'getProject', 'Shows a project.', {
-      answers: { 200: done(PROJECT) },
-      handle(call) {
-        const project = call.services.directory.projectById(call.projectId)
-        if (project === null) throw new ServiceError('not_found', 'This project does not exist.')
-        return projectBody(call, project)
+    ...secrets({
+      name: 'SecretKey',
+      noun: 'a secret key',
+      one: ':id/',
+      schema: SECRET_KEY,
+      list: {
+        says: 'Lists the secret keys.',
+        items: secretsInForce,
+        show: (_, key) => secretBody(key, null),
+      },
+      show: (_, made: { readonly key: SecretKeyView; readonly text: string }) =>
+        secretBody(made.key, made.text),
+      create: {
+        body: is.openObject({}, { label: LABEL }),
+        make(call) {
+          const request = { ...call.body(), projectId: call.projectId }
+          requireSecretRights(call)
+          return change(call, 'createSecretKey', request)
+        },
+      },
+      remove: {
+        says: 'Revokes a secret key.',
+        run: async (call) => change(call, 'revokeSecretKey', await secretInPath(call)),
       },
     }),
-    route('PATCH', ':project_id/', 'patchProject', 'Updates a project.', {
-      body: CHANGES,
-      answers: { 200: done(PROJECT) },
+    secretRoute('POST', ':id/roll/', 'rollSecretKey', 'Replaces the secret of a secret key.', {
+      answers: { 200: done(SECRET_KEY) },
       async handle(call) {
-        const changes = settingsOf(call.body())
-        const project = await change(call, 'changeProject', { id: call.projectId, changes })
-        return projectBody(call, project)
-      },
-    }),
-    route('GET', ':project_id/secret_keys/', 'listSecretKeys', 'Lists the secret keys.', {
-      ...listing(SECRET_KEY),
-      handle: async (call) =>
-        pageOfList(call, await secretsInForce(call), (key) => secretBody(key, null)),
-    }),
-    route('POST', ':project_id/secret_keys/', 'createSecretKey', 'Creates a secret key.', {
-      body: is.openObject({}, { label: LABEL }),
-      answers: { 201: done(SECRET_KEY) },
-      async handle(call) {
-        const { projectId } = call
-        const request = { ...call.body(), projectId }
+        const id = await secretInPath(call)
         requireSecretRights(call)
-        const { text, key } = await change(call, 'createSecretKey', request)
+        const { text, key } = await change(call, 'rollSecretKey', id)
         return secretBody(key, text)
       },
     }),
-    route('DELETE', ':project_id/secret_keys/:id/', 'deleteSecretKey', 'Revokes a secret key.', {
-      answers: { 204: done() },
-      handle: async (call) => change(call, 'revokeSecretKey', await secretInPath(call)),
-    }),
-    route(
-      'POST',
-      ':project_id/secret_keys/:id/roll/',
-      'rollSecretKey',
-      'Replaces the secret of a secret key.',
-      {
-        answers: { 200: done(SECRET_KEY) },
-        async handle(call) {
-          const id = await secretInPath(call)
-          requireSecretRights(call)
-          const { text, key } = await change(call, 'rollSecretKey', id)
-          return secretBody(key, text)
-        },
-      },
-    ),
   ],
 }
 
@@ -259,16 +256,18 @@ function settingsOf<Fields extends TypeOf<typeof CHANGES>>(fields: Fields) {
   const { customChannelTypeRules = rest.customChannelTypeRules } = modifiers ?? {}
   return {
     ...rest,
-    ...(customChannelTypeRules === undefined ? {} : { customChannelTypeRules }),
-    ...(isIpAnonymized === undefined ? {} : { isIpAnonymized }),
-    ...(areGroupTypesClosed === undefined ? {} : { areGroupTypesClosed }),
-    ...(isAutocaptureOff === undefined ? {} : { isAutocaptureOff }),
-    ...(areExceptionsCaptured === undefined ? {} : { areExceptionsCaptured }),
-    ...(areWebVitalsCaptured === undefined ? {} : { areWebVitalsCaptured }),
-    ...(testAccountFilters === undefined ? {} : { testAccountFilters }),
-    ...(pathCleaningFilters === undefined ? {} : { pathCleaningFilters }),
-    ...(dailyEventsMax === undefined ? {} : { dailyEventsMax }),
-    ...(dailyBytesMax === undefined ? {} : { dailyBytesMax }),
+    ...given({
+      customChannelTypeRules,
+      isIpAnonymized,
+      areGroupTypesClosed,
+      isAutocaptureOff,
+      areExceptionsCaptured,
+      areWebVitalsCaptured,
+      testAccountFilters,
+      pathCleaningFilters,
+      dailyEventsMax,
+      dailyBytesMax,
+    }),
   }
 }
 
@@ -296,8 +295,7 @@ function requireSecretRights({ grant, projectId }: ProjectCall): void {
 async function secretInPath(call: ProjectCall): Promise<number> {
   const id = call.number('id')
   const keys = await secretsInForce(call)
-  if (id !== null && keys.some((key) => key.id === id)) return id
-  throw new ServiceError('not_found', 'The project has no such secret key.')
+  return existing(keys.find((key) => key.id === id)?.id, 'The project has no such secret key.')
 }
 
 async function secretsInForce(call: ProjectCall): Promise<readonly SecretKeyView[]> {

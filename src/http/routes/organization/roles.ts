@@ -2,27 +2,25 @@
  * The routes of roles and their members. Source: interface description, section 2.4;
  * docs/compatibility/organization.md, "Roles and role access".
  */
-import { ServiceError } from '../../../base/errors.ts'
 import { NAME_CHARACTERS_MAX } from '../../../base/limits.ts'
 import { timeText } from '../../../base/time.ts'
 import type { RoleMember, RoleView } from '../../../rules/access/roles.ts'
 import { userSummary } from '../../../rules/access/user.ts'
-import { pageOfList } from '../../server/pages.ts'
-import { type Call, done, type Resource } from '../../server/route.ts'
+import type { Call, Resource } from '../../server/route.ts'
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
 import {
   ask,
-  askPage,
   change,
+  existing,
   FLAG_LEVEL,
-  listing,
   type OrganizationServices,
-  organizationRoutes,
+  organizationCollection,
   USER_SUMMARY,
 } from './organization-services.ts'
 
 const SEPARATOR = ', '
+const UNKNOWN = 'The organization has no such role.'
 
 /** A role. Interface description, section 2.4. */
 export const ROLE_SCHEMA = is.namedObject('Role', {
@@ -47,7 +45,8 @@ const CHANGES = is.openObject({}, { name: NAME, feature_flags_access_level: FLAG
 
 type RoleCall = Pick<Call<OrganizationServices>, 'services' | 'uuid'>
 
-const route = organizationRoutes<OrganizationServices>('roles/')
+const roles = organizationCollection<OrganizationServices>('roles/')
+const memberships = organizationCollection<OrganizationServices>('roles/:role_id/role_memberships/')
 
 /** The roles and their members. */
 export const ROLE_RESOURCE: Resource<OrganizationServices> = {
@@ -55,75 +54,56 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
   sentence: 'Groups of users with shared access to flags.',
   segments: { id: is.about(is.UUID, 'ID of the membership.') },
   routes: [
-    route('GET', '', 'listRoles', 'Lists the roles.', {
-      ...listing(ROLE_SCHEMA),
-      handle: (call) => askPage(call, 'listRoles', (view) => roleBody(call.services, view)),
-    }),
-    route('POST', '', 'createRole', 'Creates a role.', {
-      body: DRAFT,
-      answers: { 201: done(ROLE_SCHEMA) },
-      async handle(call) {
-        const request = { ...fieldsOf(call.body()), createdById: call.user.id }
-        return roleBody(call.services, await change(call, 'createRole', request))
+    ...roles({
+      name: 'Role',
+      noun: 'a role',
+      one: ':role_id/',
+      schema: ROLE_SCHEMA,
+      list: {
+        says: 'Lists the roles.',
+        items: (call, page) => ask(call, 'listRoles', page),
+        show: ({ services }, view) => roleBody(services, view),
       },
+      find: existingRole,
+      show: ({ services }, view: RoleView) => roleBody(services, view),
+      create: {
+        body: DRAFT,
+        make: (call) =>
+          change(call, 'createRole', { ...fieldsOf(call.body()), createdById: call.user.id }),
+      },
+      get: {},
+      patch: { body: CHANGES, change: changeRole },
+      put: { says: 'Updates a role. The name is required.', body: DRAFT, change: changeRole },
+      remove: { run: (call) => change(call, 'deleteRole', roleInPath(call)) },
     }),
-    route('GET', ':role_id/', 'getRole', 'Shows a role.', {
-      answers: { 200: done(ROLE_SCHEMA) },
-      handle: async (call) => roleBody(call.services, await existingRole(call)),
-    }),
-    route('PATCH', ':role_id/', 'patchRole', 'Updates a role.', {
-      body: CHANGES,
-      answers: { 200: done(ROLE_SCHEMA) },
-      handle: changeRole,
-    }),
-    route('PUT', ':role_id/', 'putRole', 'Updates a role. The name is required.', {
-      body: DRAFT,
-      answers: { 200: done(ROLE_SCHEMA) },
-      handle: changeRole,
-    }),
-    route('DELETE', ':role_id/', 'deleteRole', 'Removes a role.', {
-      answers: { 204: done() },
-      handle: (call) => change(call, 'deleteRole', roleInPath(call)),
-    }),
-    route(
-      'GET',
-      ':role_id/role_memberships/',
-      'listRoleMemberships',
-      'Lists the members of a role.',
-      {
-        ...listing(MEMBERSHIP),
-        async handle(call) {
-          const { role, members } = await existingRole(call)
-          return pageOfList(call, members, (member) => membershipBody(role.id, member))
+    ...memberships({
+      name: 'RoleMembership',
+      noun: 'a membership',
+      one: ':id/',
+      schema: MEMBERSHIP,
+      list: {
+        says: 'Lists the members of a role.',
+        items: async (call) => (await existingRole(call)).members,
+        show: membershipBody,
+      },
+      show: membershipBody,
+      create: {
+        says: 'Adds a user to a role.',
+        body: is.openObject({ user_uuid: is.CLIENT_UUID }),
+        make(call) {
+          const { user_uuid: userUuid } = call.body()
+          return change(call, 'addRoleMember', { id: call.uuid('role_id') ?? '', userUuid })
         },
       },
-    ),
-    route('POST', ':role_id/role_memberships/', 'createRoleMembership', 'Adds a user to a role.', {
-      body: is.openObject({ user_uuid: is.CLIENT_UUID }),
-      answers: { 201: done(MEMBERSHIP) },
-      async handle(call) {
-        const { user_uuid: userUuid } = call.body()
-        const id = call.uuid('role_id') ?? ''
-        return membershipBody(id, await change(call, 'addRoleMember', { id, userUuid }))
-      },
-    }),
-    route(
-      'DELETE',
-      ':role_id/role_memberships/:id/',
-      'deleteRoleMembership',
-      'Removes a user from a role.',
-      {
-        answers: { 204: done() },
-        handle(call) {
+      remove: {
+        says: 'Removes a user from a role.',
+        run(call) {
           const id = roleInPath(call)
-          const membershipId = call.uuid('id')
-          if (membershipId === null) {
-            throw new ServiceError('not_found', 'The role has no such membership.')
-          }
+          const membershipId = existing(call.uuid('id'), 'The role has no such membership.')
           return change(call, 'removeRoleMember', { id, membershipId })
         },
       },
-    ),
+    }),
   ],
 }
 
@@ -148,20 +128,21 @@ export function roleBody(
   }
 }
 
-function membershipBody(roleId: string, { id, user, joinedAtMs, updatedAtMs }: RoleMember) {
+function membershipBody(call: RoleCall, { id, user, joinedAtMs, updatedAtMs }: RoleMember) {
   return {
     id,
-    role_id: roleId,
+    role_id: call.uuid('role_id'),
     user: userSummary(user),
     joined_at: timeText(joinedAtMs),
     updated_at: timeText(updatedAtMs),
   }
 }
 
-async function changeRole(call: Call<OrganizationServices, never, typeof CHANGES>) {
-  const { role } = await existingRole(call)
-  const changes = fieldsOf(call.body())
-  return roleBody(call.services, await change(call, 'changeRole', { id: role.id, changes }))
+function changeRole(
+  call: Call<OrganizationServices, is.Schema, typeof CHANGES>,
+  { role }: RoleView,
+) {
+  return change(call, 'changeRole', { id: role.id, changes: fieldsOf(call.body()) })
 }
 
 function fieldsOf<Fields extends TypeOf<typeof CHANGES>>({
@@ -172,17 +153,9 @@ function fieldsOf<Fields extends TypeOf<typeof CHANGES>>({
 }
 
 async function existingRole(call: RoleCall): Promise<RoleView> {
-  const view = await ask(call, 'getRole', roleInPath(call))
-  if (view === null) throw unknownRole()
-  return view
+  return existing(await ask(call, 'getRole', roleInPath(call)), UNKNOWN)
 }
 
 function roleInPath(call: RoleCall): string {
-  const id = call.uuid('role_id')
-  if (id === null) throw unknownRole()
-  return id
-}
-
-function unknownRole(): ServiceError {
-  return new ServiceError('not_found', 'The organization has no such role.')
+  return existing(call.uuid('role_id'), UNKNOWN)
 }

@@ -1,11 +1,7 @@
 /** The routes of actions. Source: docs/compatibility/analytics.md, "Actions". */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
-import {
-  type ActionStep,
-  type ActionView,
-  actionSteps,
-  type StepMatching,
-} from '../../../rules/filters/actions.ts'
+import { given } from '../../../base/json.ts'
+import { type ActionStep, type ActionView, actionSteps } from '../../../rules/filters/actions.ts'
 import { isSelector } from '../../../rules/filters/element-filter.ts'
 import {
   type FilterFault,
@@ -20,71 +16,84 @@ import {
   actionFilters,
 } from '../../../rules/filters/saved-filters.ts'
 import { withWireTimes } from '../../../rules/persons/person-answer.ts'
-import { listMember, required, textMember } from '../../server/parameters.ts'
-import type { Answer } from '../../server/respond.ts'
-import { done, inProject, type Resource, routesOf } from '../../server/route.ts'
+import { PAGE_ROWS_MAX } from '../../server/limits.ts'
+import { type Call, inProject, type Resource } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
-import { answerOne, inputOf } from '../formats.ts'
+import { collectionOf } from '../collection.ts'
 import { STEP_TEXT_UNITS_MAX, STEPS_MAX, TAG_UNITS_MAX, TAGS_MAX } from '../limits.ts'
 import { compileInTurns } from './pattern-turns.ts'
-import {
-  change,
-  changed,
-  type PersonCall,
-  type PersonServices,
-  unknown,
-} from './person-services.ts'
-import { FILTERS } from './question-schemas.ts'
-import {
-  type Field,
-  idInPath,
-  NAME_FIELDS,
-  readFields,
-  savedRoutes,
-  truth,
-} from './saved-things.ts'
+import { change, changed, existing, idInPath, type PersonServices } from './person-services.ts'
+import { FILTERS, SAVED_NAMES } from './question-schemas.ts'
 
 const MATCHINGS = ['contains', 'exact', 'regex'] as const
-
 const MATCHING = is.choice(...MATCHINGS)
-const STEP_MEMBERS = {
-  event: is.nullable(is.TEXT),
-  url: is.nullable(is.TEXT),
-  url_matching: MATCHING,
-  selector: is.nullable(is.TEXT),
-  tag_name: is.nullable(is.TEXT),
-  text: is.nullable(is.TEXT),
-  text_matching: MATCHING,
-  href: is.nullable(is.TEXT),
-  href_matching: MATCHING,
-  properties: FILTERS,
-}
+const STEP_TEXT = is.nullable(is.units(STEP_TEXT_UNITS_MAX))
+
 const ACTION = is.namedObject('Action', {
   id: is.WHOLE,
   name: is.TEXT,
   description: is.TEXT,
   tags: is.list(is.TEXT),
-  steps: is.list(is.namedObject('ActionStep', STEP_MEMBERS)),
+  steps: is.list(
+    is.namedObject('ActionStep', {
+      event: is.nullable(is.TEXT),
+      url: is.nullable(is.TEXT),
+      url_matching: MATCHING,
+      selector: is.nullable(is.TEXT),
+      tag_name: is.nullable(is.TEXT),
+      text: is.nullable(is.TEXT),
+      text_matching: MATCHING,
+      href: is.nullable(is.TEXT),
+      href_matching: MATCHING,
+      properties: FILTERS,
+    }),
+  ),
   created_at: is.TIME,
   created_by: is.nullable(is.JSON_OBJECT),
   deleted: is.BOOLEAN,
   is_calculating: is.BOOLEAN,
 })
+const STEP_FIELDS = is.named(
+  'ActionStepFields',
+  is.refused(
+    is.openObject(
+      {},
+      {
+        event: STEP_TEXT,
+        url: STEP_TEXT,
+        url_matching: matching('url_matching'),
+        selector: STEP_TEXT,
+        tag_name: STEP_TEXT,
+        text: STEP_TEXT,
+        text_matching: matching('text_matching'),
+        href: STEP_TEXT,
+        href_matching: matching('href_matching'),
+        properties: is.unchecked(FILTERS),
+      },
+    ),
+    '`steps` may contain objects only.',
+  ),
+)
 const FIELDS = {
-  ...NAME_FIELDS,
-  tags: {
-    schema: is.list(is.TEXT),
-    read: (parameters) => listMember(parameters.json('tags'), 'tags', TAGS_MAX)?.map(readTag),
-  } satisfies Field<readonly string[]>,
-  steps: {
-    schema: is.list(is.named('ActionStepFields', is.openObject({}, STEP_MEMBERS))),
-    read: (parameters) => listMember(parameters.json('steps'), 'steps', STEPS_MAX)?.map(readStep),
-  } satisfies Field<readonly ActionStep[]>,
-  deleted: truth('If true, the action is removed permanently.'),
+  description: SAVED_NAMES.description,
+  tags: is.list(
+    is.refused(
+      { ...is.units(TAG_UNITS_MAX), minLength: 1 },
+      '`tags` must contain texts.',
+      'invalid_input',
+      'minLength',
+    ),
+    TAGS_MAX,
+  ),
+  steps: is.list(STEP_FIELDS, STEPS_MAX),
+  deleted: is.about(is.BOOLEAN, 'If true, the action is removed permanently.'),
 }
+const { name } = SAVED_NAMES
+const CHANGES = is.named('ActionChanges', is.parameters({}, { name, ...FIELDS }))
 
-const route = routesOf<PersonServices>(
+const collection = collectionOf<PersonServices>(
   '/api/projects/:project_id/actions/',
+  inProject('action:read'),
   inProject('action:write'),
 )
 
@@ -93,85 +102,90 @@ export const ACTION_RESOURCE: Resource<PersonServices> = {
   name: 'Actions',
   sentence: 'Named sets of events.',
   isTable: true,
-  routes: [
-    ...savedRoutes({
-      thing: 'action',
-      schema: ACTION,
-      fields: FIELDS,
-      lists: 'Lists actions in order of creation.',
-      changes: 'Updates an action.',
-      create: createAction,
-      patch: patchAction,
-    }),
-    route('DELETE', ':action_id/', 'deleteAction', 'Removes an action permanently.', {
-      answers: { 204: done() },
-      async handle(call) {
+  routes: collection({
+    name: 'Action',
+    noun: 'an action',
+    one: ':action_id/',
+    schema: ACTION,
+    isTable: true,
+    list: {
+      says: 'Lists actions in order of creation.',
+      rowsMax: PAGE_ROWS_MAX,
+      rows: ({ services, projectId }, { limit, offset }, wish) =>
+        services.queries.listActions(projectId, limit, offset, wish),
+    },
+    get: {
+      async row(call, format) {
+        const id = idInPath(call, 'action')
+        return existing(await call.services.queries.getAction(call.projectId, id, format), 'action')
+      },
+    },
+    find: (call) => ({ id: idInPath(call, 'action') }),
+    show: (_, action: { readonly id: number }) => withWireTimes(action),
+    create: {
+      body: is.named('ActionDraft', is.parameters({ name }, FIELDS)),
+      async make(call) {
+        const { name, description = '', tags = [], steps: sent = [] } = call.body()
+        const steps = sent.map(stepOf)
+        requireNoFault(newFault(await checkSteps(steps), () => []))
+        const action = { name, description, tags, steps }
+        return changed(call, { kind: 'create_action', action }, 'action')
+      },
+    },
+    patch: {
+      body: CHANGES,
+      change: patchAction,
+    },
+    put: { body: CHANGES, change: patchAction },
+    remove: {
+      says: 'Removes an action permanently.',
+      async run(call) {
         const id = idInPath(call, 'action')
         await change(call, { kind: 'update_action', id, changes: { deleted: true } })
       },
-    }),
-  ],
+    },
+  }),
 }
 
-async function createAction(call: PersonCall): Promise<Answer> {
-  const { parameters, format } = inputOf(call)
-  const fields = readFields(parameters, FIELDS)
-  const { name = '', description = '', tags = [], steps = [] } = fields
-  if (name === '') throw required('name')
-  requireNoFault(newFault(await checkSteps(steps), () => []))
-  const action = { name, description, tags, steps }
-  const made = await changed(call, { kind: 'create_action', action }, 'action')
-  return answerOne(format, withWireTimes(made), 201)
-}
-
-async function patchAction(call: PersonCall): Promise<Answer> {
-  const id = idInPath(call, 'action')
-  const { parameters, format } = inputOf(call)
-  const fields = readFields(parameters, FIELDS)
-  if (fields.name === '') throw invalidInput('name', 'must not be empty')
-  const faults = await checkSteps(fields.steps ?? [])
+async function patchAction(
+  call: Call<PersonServices, is.Schema, typeof CHANGES>,
+  { id }: { readonly id: number },
+) {
+  const { steps: sent, ...fields } = call.body()
+  const steps = sent?.map(stepOf)
+  const faults = await checkSteps(steps ?? [])
   if (faults.length > 0) {
     // A step that can never match may stay if it was stored before, so that the rest of the action can be changed.
     const before = await call.services.queries.getAction(call.projectId, id, 'json')
-    if (before === null) throw unknown('action')
-    const { steps } = JSON.parse(Buffer.from(before).toString()) as Pick<ActionView, 'steps'>
+    const { steps } = JSON.parse(Buffer.from(existing(before, 'action')).toString()) as Pick<
+      ActionView,
+      'steps'
+    >
     requireNoFault(newFault(faults, () => actionFaults(steps)))
   }
-  const made = await changed(call, { kind: 'update_action', id, changes: fields }, 'action')
-  return answerOne(format, withWireTimes(made))
+  const changes = given({ ...fields, steps })
+  return changed(call, { kind: 'update_action', id, changes }, 'action')
 }
 
-function readTag(tag: unknown): string {
-  const text = textMember(tag, 'tags', TAG_UNITS_MAX) ?? ''
-  if (text === '') throw invalidInput('tags', 'must contain texts')
-  return text
+/** Returns the schema of the way in which a member of a step is compared. */
+function matching(name: string) {
+  const detail = `\`steps\` need \`contains\`, \`exact\` or \`regex\` as \`${name}\`.`
+  return is.refused(is.choice(...MATCHINGS, null), detail)
 }
 
-function readStep(raw: unknown): ActionStep {
-  if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) {
-    throw invalidInput('steps', 'may contain objects only')
-  }
-  const members = new Map<string, unknown>(Object.entries(raw))
-  const text = (name: string): string | null =>
-    textMember(members.get(name), 'steps', STEP_TEXT_UNITS_MAX) || null
-  const matching = (name: string, ifAbsent: StepMatching): StepMatching => {
-    const value = members.get(name) ?? ifAbsent
-    const found = MATCHINGS.find((one) => one === value)
-    if (found === undefined)
-      throw invalidInput('steps', `need \`contains\`, \`exact\` or \`regex\` as \`${name}\``)
-    return found
-  }
+/** Returns a step with all members. An empty text means no condition. */
+function stepOf(step: is.TypeOf<typeof STEP_FIELDS>): ActionStep {
   return {
-    event: text('event'),
-    url: text('url'),
-    url_matching: matching('url_matching', 'contains'),
-    selector: text('selector'),
-    tag_name: text('tag_name'),
-    text: text('text'),
-    text_matching: matching('text_matching', 'exact'),
-    href: text('href'),
-    href_matching: matching('href_matching', 'exact'),
-    properties: members.get('properties') ?? [],
+    event: step.event || null,
+    url: step.url || null,
+    url_matching: step.url_matching ?? 'contains',
+    selector: step.selector || null,
+    tag_name: step.tag_name || null,
+    text: step.text || null,
+    text_matching: step.text_matching ?? 'exact',
+    href: step.href || null,
+    href_matching: step.href_matching ?? 'exact',
+    properties: step.properties ?? [],
   }
 }
 

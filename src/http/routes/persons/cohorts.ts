@@ -1,6 +1,6 @@
 /** The routes of cohorts. Source: docs/compatibility/persons.md, "Cohorts". */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
-import { formatUuid, parseUuid } from '../../../base/ids.ts'
+import { given } from '../../../base/json.ts'
 import { cleanText } from '../../../rules/capture/json-text.ts'
 import {
   faultText,
@@ -18,28 +18,24 @@ import { readCohortFilters } from '../../../rules/filters/filter-tree.ts'
 import { COHORT_DIALECTS, cohortFaults } from '../../../rules/filters/saved-filters.ts'
 import type { CohortView } from '../../../rules/persons/cohort-shapes.ts'
 import { withWireTimes } from '../../../rules/persons/person-answer.ts'
-import { listMember, RequestParameters, required } from '../../server/parameters.ts'
-import type { Answer } from '../../server/respond.ts'
-import { type Resource, refusedRoute } from '../../server/route.ts'
-import type { ApiRequest } from '../../server/router.ts'
+import { PAGE_ROWS_MAX } from '../../server/limits.ts'
+import { required } from '../../server/parameters.ts'
+import { type Call, inProject, type Resource } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
-import { answerOne, formatOf } from '../formats.ts'
+import { collectionOf } from '../collection.ts'
 import { MEMBERS_MAX } from '../limits.ts'
-import { readMemberTable } from './member-table.ts'
+import { readMemberTable, type TableMembers } from './member-table.ts'
 import { compileInTurns } from './pattern-turns.ts'
-import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
-import { FILTERS } from './question-schemas.ts'
 import {
-  type Field,
-  type FieldsOf,
+  changed,
+  existing,
   idInPath,
-  NAME_FIELDS,
-  readFields,
-  savedRoutes,
-  truth,
-} from './saved-things.ts'
+  type PersonCall,
+  type PersonServices,
+} from './person-services.ts'
+import { FILTERS, SAVED_NAMES } from './question-schemas.ts'
 
-const MEMBERS_ENTRIES = 'persons. Send the rest with PATCH'
+const COHORTS = '/api/projects/:project_id/cohorts/'
 
 const COHORT = is.namedObject('Cohort', {
   id: is.WHOLE,
@@ -58,113 +54,122 @@ const COHORT = is.namedObject('Cohort', {
 })
 /** The schema of the cohorts that a person belongs to. */
 export const COHORTS_OF_PERSON = is.object({ results: is.list(COHORT) })
-const FIELDS = {
-  ...NAME_FIELDS,
-  is_static: truth('A list of persons instead of a rule. It cannot be changed later.'),
-  filters: {
-    schema: is.about(is.JSON_OBJECT, 'The rule, as {"properties": filters}.'),
-    /** Returns the filter tree as it was sent, or null if the request explicitly sends none. */
-    read: (parameters) => treeIn(parameters.json('filters')),
-  } satisfies Field<unknown>,
-  person_uuids: {
-    schema: is.about(is.list(is.UUID), 'Persons to add to a static cohort.'),
-    read: readPersonUuids,
-  },
-  distinct_ids: {
-    schema: is.about(is.list(is.TEXT), 'Persons to add to a static cohort.'),
-    read: readDistinctIds,
-  },
-  deleted: truth('If true, the cohort is removed permanently.'),
+const { name, description } = SAVED_NAMES
+const MEMBERS = {
+  person_uuids: membersOf(is.CLIENT_UUID, 'person_uuids', 'UUIDs of persons'),
+  _create_static_person_ids: is.about(
+    membersOf(is.CLIENT_UUID, '_create_static_person_ids', 'UUIDs of persons'),
+    'Older name of `person_uuids`.',
+  ),
+  distinct_ids: membersOf({ ...is.TEXT, minLength: 1 }, 'distinct_ids', 'texts'),
 }
-type CohortFields = FieldsOf<typeof FIELDS>
+const FIELDS = {
+  description,
+  is_static: is.about(
+    is.BOOLEAN,
+    'A list of persons instead of a rule. It cannot be changed later.',
+  ),
+  filters: is.unchecked(is.about(is.JSON_OBJECT, 'The rule, as {"properties": filters}.')),
+  ...MEMBERS,
+  deleted: is.about(is.BOOLEAN, 'If true, the cohort is removed permanently.'),
+}
+const DRAFT = is.named('CohortDraft', is.parameters({ name }, FIELDS))
+const CHANGES = is.named('CohortChanges', is.parameters({}, { name, ...FIELDS }))
+const BODY_TYPES = ['text/csv']
+type Draft = Call<PersonServices, is.Schema, typeof DRAFT>
+type Changes = Call<PersonServices, is.Schema, typeof CHANGES>
+
+const collection = collectionOf<PersonServices>(
+  COHORTS,
+  inProject('cohort:read'),
+  inProject('cohort:write'),
+)
 
 /** The cohorts of a project. */
 export const COHORT_RESOURCE: Resource<PersonServices> = {
   name: 'Cohorts',
   sentence: 'Sets of persons, defined by a rule or as a list.',
   isTable: true,
-  routes: [
-    ...savedRoutes({
-      thing: 'cohort',
-      schema: COHORT,
-      fields: FIELDS,
-      bodyTypes: ['text/csv'],
-      lists: 'Lists cohorts.',
-      changes: 'Updates a cohort or adds members.',
-      create: createCohort,
-      patch: patchCohort,
-    }),
-    refusedRoute(
-      {
-        method: 'DELETE',
-        path: '/api/projects/:project_id/cohorts/:cohort_id/',
-        allow: 'GET, PATCH, PUT',
+  routes: collection({
+    name: 'Cohort',
+    noun: 'a cohort',
+    one: ':cohort_id/',
+    schema: COHORT,
+    isTable: true,
+    list: {
+      says: 'Lists cohorts.',
+      rowsMax: PAGE_ROWS_MAX,
+      rows: ({ services, projectId }, { limit, offset }, wish) =>
+        services.queries.listCohorts(projectId, limit, offset, wish),
+    },
+    get: {
+      async row(call, _, wish) {
+        const id = idInPath(call, 'cohort')
+        return existing(await call.services.queries.getCohort(call.projectId, id, wish), 'cohort')
       },
+    },
+    async find(call) {
+      const id = idInPath(call, 'cohort')
+      return existing((await knownCohorts(call)).get(id) ?? null, 'cohort')
+    },
+    show: (_, cohort: CohortView) => withWireTimes(cohort),
+    create: { body: DRAFT, bodyTypes: BODY_TYPES, make: createCohort },
+    patch: {
+      says: 'Updates a cohort or adds members.',
+      body: CHANGES,
+      bodyTypes: BODY_TYPES,
+      change: patchCohort,
+    },
+    put: { body: CHANGES, bodyTypes: BODY_TYPES, change: patchCohort },
+    removeInstead:
       'A cohort cannot be deleted this way, because other cohorts and flags may refer to it. Send PATCH with {"deleted": true}.',
-    ),
-  ],
+  }),
 }
 
-async function createCohort(call: PersonCall): Promise<Answer> {
-  const { fields, format, isTable } = readRequest(call.request)
-  const { name = '', description = '', is_static: isStatic = false } = fields
-  const { person_uuids: personUuids = [], distinct_ids: distinctIds = [] } = fields
-  if (name === '') throw required('name')
-  if (isStatic) requireNoFilters(fields)
-  else requireNoMembers(fields)
-  const filters = isStatic ? null : await readTree(fields, null)
-  if (filters !== null) await checkReferences(call, filters, null)
-  const cohort = { name, description, isStatic, filters, personUuids, distinctIds }
-  const wish = isTable ? { needsMembers: true } : {}
-  const made = await changed(call, { kind: 'create_cohort', cohort, ...wish }, 'cohort')
-  return answerOne(format, withWireTimes(made), 201)
+async function createCohort(call: Draft): Promise<CohortView> {
+  const members = membersIn(call)
+  const { name, description = '', is_static: isStatic = call.hasOtherBody, filters } = call.body()
+  const tree = treeIn(filters)
+  if (isStatic) requireNoFilters(tree)
+  else requireNoMembers(members)
+  const rule = isStatic ? null : await readTree(tree, null)
+  if (rule !== null) await checkReferences(call, rule, null)
+  const { personUuids = [], distinctIds = [] } = members
+  const cohort = { name, description, isStatic, filters: rule, personUuids, distinctIds }
+  return changed(call, { kind: 'create_cohort', cohort, ...wishOf(call) }, 'cohort')
 }
 
-async function patchCohort(call: PersonCall): Promise<Answer> {
-  const id = idInPath(call, 'cohort')
-  const before = (await knownCohorts(call)).get(id)
-  if (before === undefined) throw unknown('cohort')
-  const { fields, format, isTable } = readRequest(call.request, before.is_static)
-  const changes = await readChanges(fields, before)
-  if (changes.filters) await checkReferences(call, changes.filters, id)
-  const wish = isTable ? { needsMembers: true } : {}
-  const made = await changed(call, { kind: 'update_cohort', id, changes, ...wish }, 'cohort')
-  return answerOne(format, withWireTimes(made))
+async function patchCohort(call: Changes, before: CohortView): Promise<CohortView> {
+  const members = membersIn(call)
+  const {
+    name,
+    description,
+    is_static: isStatic = before.is_static,
+    filters,
+    deleted,
+  } = call.body()
+  if (isStatic !== before.is_static) {
+    throw invalidInput('is_static', 'cannot be changed. Create another cohort')
+  }
+  const tree = treeIn(filters)
+  if (isStatic) requireNoFilters(tree)
+  else requireNoMembers(members)
+  const rule = isStatic || tree === undefined ? undefined : await readTree(tree, before)
+  if (rule !== undefined) await checkReferences(call, rule, before.id)
+  const changes = given({ name, description, deleted, filters: rule, ...members })
+  const command = { kind: 'update_cohort', id: before.id, changes, ...wishOf(call) } as const
+  return changed(call, command, 'cohort')
+}
+
+/** Returns the option that a change must find persons, which holds for a table. */
+function wishOf({ hasOtherBody }: PersonCall): { readonly needsMembers?: true } {
+  return hasOtherBody ? { needsMembers: true } : {}
 }
 
 /** Returns the definitions of all cohorts without member counts, which would need a pass over every person. */
 async function knownCohorts({ services, projectId }: PersonCall): Promise<Map<number, CohortView>> {
   const cohorts = await services.queries.knownCohorts(projectId)
   return new Map(cohorts.map((cohort) => [cohort.id, cohort]))
-}
-
-async function readChanges(fields: CohortFields, before: CohortView) {
-  const { is_static: isStatic, person_uuids: personUuids = [], filters, ...others } = fields
-  const { distinct_ids: distinctIds = [], ...texts } = others
-  if (isStatic !== undefined && isStatic !== before.is_static) {
-    throw invalidInput('is_static', 'cannot be changed. Create another cohort')
-  }
-  if (texts.name === '') throw invalidInput('name', 'must not be empty')
-  if (before.is_static) requireNoFilters(fields)
-  else requireNoMembers(fields)
-  const hasTree = !before.is_static && filters !== undefined
-  return {
-    ...texts,
-    ...(hasTree ? { filters: await readTree(fields, before) } : {}),
-    ...(personUuids.length === 0 ? {} : { personUuids }),
-    ...(distinctIds.length === 0 ? {} : { distinctIds }),
-  }
-}
-
-/** Reads a JSON body, or a table of persons for a static cohort. With a table the other fields come from the query. */
-function readRequest(request: ApiRequest, isStatic = true) {
-  const isTable = request.mediaType === 'text/csv' && request.body.length > 0
-  const table = isTable ? readTable(request.body) : null
-  const parameters = isTable ? RequestParameters.ofQuery(request) : new RequestParameters(request)
-  const format = formatOf(request, parameters)
-  const sent = readFields(parameters, FIELDS)
-  const fields: CohortFields = table === null ? sent : { is_static: isStatic, ...sent, ...table }
-  return { fields, format, isTable }
 }
 
 /** Returns the filter tree of `{"properties": tree}`, the form in which cohorts are shown, or of a bare tree. */
@@ -175,67 +180,72 @@ function treeIn(filters: unknown): unknown {
   return Object.keys(filters).length === 0 ? null : filters
 }
 
-function readPersonUuids(parameters: RequestParameters): readonly string[] {
-  const isOldName = parameters.value('person_uuids') === undefined
-  const attr = isOldName ? '_create_static_person_ids' : 'person_uuids'
-  return readMembers(parameters, attr).map((text) => {
-    const uuid = typeof text === 'string' ? parseUuid(text) : null
-    if (uuid === null) throw invalidInput(attr, 'must contain UUIDs of persons')
-    return formatUuid(uuid, 0)
+/** Returns the schema of a list of persons. `what` names its entries in errors. */
+function membersOf(id: is.Schema<string>, attr: string, what: string) {
+  return is.about(
+    is.refused(
+      is.list(is.refused(id, `\`${attr}\` must contain ${what}.`), MEMBERS_MAX),
+      tooMany(attr),
+      'invalid_input',
+      'maxItems',
+    ),
+    'Persons to add to a static cohort.',
+  )
+}
+
+function tooMany(attr: string): string {
+  return `\`${attr}\` may have at most ${MEMBERS_MAX} persons. Send the rest with PATCH.`
+}
+
+/** Returns the persons to add, from a table or from the body. Lists without persons are absent. */
+function membersIn(call: Draft | Changes): Partial<TableMembers> {
+  const { person_uuids: uuids, _create_static_person_ids: old, distinct_ids: ids } = call.body()
+  const members = call.hasOtherBody
+    ? readTable(call.request.body)
+    : { personUuids: uuids ?? old ?? [], distinctIds: ids ?? [] }
+  return given({
+    personUuids: members.personUuids.length === 0 ? undefined : members.personUuids,
+    distinctIds: members.distinctIds.length === 0 ? undefined : members.distinctIds,
   })
 }
 
-function readDistinctIds(parameters: RequestParameters, attr: string): readonly string[] {
-  return readMembers(parameters, attr).map((id) => {
-    if (typeof id === 'string' && id !== '') return id
-    throw invalidInput(attr, 'must contain texts')
-  })
-}
-
-function readMembers(parameters: RequestParameters, attr: string): readonly unknown[] {
-  return listMember(parameters.value(attr), attr, MEMBERS_MAX, MEMBERS_ENTRIES) ?? []
-}
-
-function readTable(body: Uint8Array): Pick<CohortFields, 'distinct_ids' | 'person_uuids'> {
+function readTable(body: Uint8Array): TableMembers {
   let text: string
   try {
     text = cleanText(new TextDecoder('utf-8', { fatal: true }).decode(body))
   } catch (cause) {
     throw new ServiceError('parse_error', 'The table is not valid UTF-8.', { cause })
   }
-  const { distinctIds, personUuids } = readMemberTable(text)
-  listMember(distinctIds, 'csv', MEMBERS_MAX, MEMBERS_ENTRIES)
-  listMember(personUuids, 'csv', MEMBERS_MAX, MEMBERS_ENTRIES)
-  return { distinct_ids: distinctIds, person_uuids: personUuids }
+  const members = readMemberTable(text)
+  const count = Math.max(members.personUuids.length, members.distinctIds.length)
+  if (count <= MEMBERS_MAX) return members
+  throw new ServiceError('invalid_input', tooMany('csv'), { attr: 'csv' })
 }
 
 /**
  * Reads the filter tree. A filter that can never match is refused, unless the cohort `before` already has exactly this
  * filter.
  */
-async function readTree(fields: CohortFields, before: CohortView | null): Promise<FilterGroup> {
-  if (fields.filters === undefined || fields.filters === null) throw required('filters')
-  const tree = readCohortFilters(fields.filters)
+async function readTree(sent: unknown, before: CohortView | null): Promise<FilterGroup> {
+  if (sent === undefined || sent === null) throw required('filters')
+  const tree = readCohortFilters(sent)
   const filters = filtersOf(tree)
   const limit = patternLimitFault(filters)
   if (limit !== null) throw invalidInput('filters', limit)
   await compileInTurns(patternsOf(filters), COHORT_DIALECTS)
-  const fault = newFault(cohortFaults(fields.filters), () =>
-    cohortFaults(before?.filters['properties']),
-  )
+  const fault = newFault(cohortFaults(sent), () => cohortFaults(before?.filters['properties']))
   if (fault === null) return tree
   throw new ServiceError('invalid_input', `filters: ${faultText(fault)}`, { attr: 'filters' })
 }
 
-function requireNoFilters({ filters }: CohortFields): void {
-  if (filters === undefined || filters === null) return
+function requireNoFilters(tree: unknown): void {
+  if (tree === undefined || tree === null) return
   throw invalidInput('filters', 'are not allowed for a static cohort')
 }
 
-function requireNoMembers(fields: CohortFields): void {
-  for (const name of ['person_uuids', 'distinct_ids'] as const) {
-    if ((fields[name] ?? []).length > 0) throw invalidInput(name, 'needs "is_static": true')
-  }
+function requireNoMembers({ personUuids, distinctIds }: Partial<TableMembers>): void {
+  if (personUuids !== undefined) throw invalidInput('person_uuids', 'needs "is_static": true')
+  if (distinctIds !== undefined) throw invalidInput('distinct_ids', 'needs "is_static": true')
 }
 
 /** Refuses trees that refer to unknown cohorts, or lead back to the cohort that they belong to. */

@@ -22,10 +22,10 @@ import { answerFound, answerList, answerOne, answerRows, inputOf } from '../form
 import {
   change,
   changed,
+  existing,
   namedValue,
   type PersonCall,
   type PersonServices,
-  unknown,
 } from './person-services.ts'
 
 const GROUP = is.namedObject('Group', {
@@ -212,8 +212,9 @@ function findGroup(call: PersonCall): Promise<Answer> {
   const { parameters } = inputOf(call)
   const typeIndex = readTypeIndex(parameters)
   const key = parameters.requiredText('group_key')
-  return answerFound(call, unknown('group'), (format) =>
-    call.services.queries.findGroup(call.projectId, typeIndex, key, format),
+  const { queries } = call.services
+  return answerFound(call, async (format) =>
+    existing(await queries.findGroup(call.projectId, typeIndex, key, format), 'group'),
   )
 }
 

@@ -44,7 +44,7 @@ export interface PersonServices extends RouteServices {
 /** A request to one of these routes. */
 export type PersonCall = Pick<
   Call<PersonServices>,
-  'request' | 'services' | 'projectId' | 'base' | 'nowMs' | 'grant' | 'number'
+  'request' | 'hasOtherBody' | 'services' | 'projectId' | 'base' | 'nowMs' | 'grant' | 'number'
 >
 
 /** The result of a change that was made. */
@@ -136,6 +136,17 @@ export function namedValue(parameters: RequestParameters): JsonObject {
   // Events cannot set this property either.
   if (key === '__proto__') throw invalidInput('key', 'must be another name')
   return { [key]: value }
+}
+
+/** Returns an object that was found. Throws 404 `not_found` for null. */
+export function existing<Found>(found: Found | null, thing: Thing): Found {
+  if (found === null) throw unknown(thing)
+  return found
+}
+
+/** Returns the number of the object in the path. Throws 404 `not_found`. */
+export function idInPath(call: Pick<PersonCall, 'number'>, thing: 'action' | 'cohort'): number {
+  return existing(call.number(`${thing}_id`), thing)
 }
 
 /** Returns the 404 error for an object that the project does not have. */

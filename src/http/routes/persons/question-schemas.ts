@@ -1,5 +1,6 @@
 /** The schemas that questions share: tests on properties, series of events, and ranges of days. */
 import * as is from '../../server/schema.ts'
+import { DESCRIPTION_UNITS_MAX, NAME_UNITS_MAX } from '../limits.ts'
 
 const TYPES = ['person', 'event', 'group', 'cohort', 'static-cohort', 'element', 'flag'] as const
 
@@ -55,6 +56,12 @@ export const SERIES = is.named(
     'Events with one name, or events of an action.',
   ),
 )
+
+/** The name and the description of an action or a cohort in a body. */
+export const SAVED_NAMES = {
+  name: { ...is.units(NAME_UNITS_MAX), trim: true, minLength: 1 } as is.Schema<string>,
+  description: is.units(DESCRIPTION_UNITS_MAX),
+}
 
 /** The parameters of a range of days. */
 export const RANGE = {

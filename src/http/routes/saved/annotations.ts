@@ -5,25 +5,16 @@ import { timeText } from '../../../base/time.ts'
 import { parseTimestamp } from '../../../rules/capture/timestamp.ts'
 import { ANNOTATION_CHARACTERS_MAX } from '../../../rules/saved/limits.ts'
 import { ANNOTATION_SCOPES, type Annotation } from '../../../rules/saved/saved.ts'
-import { authorOf, type Showing } from '../../../rules/saved/saved-bodies.ts'
+import { authorOf } from '../../../rules/saved/saved-bodies.ts'
 import { timeParameter } from '../../server/input.ts'
-import { booleanMember } from '../../server/parameters.ts'
-import {
-  type Call,
-  done,
-  inProject,
-  type Resource,
-  refusedRoute,
-  routesOf,
-} from '../../server/route.ts'
+import { type Call, inProject, type Resource } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
+import { collectionOf } from '../collection.ts'
 import { ask, change } from '../organization/organization-services.ts'
 import {
   AUTHOR,
   DELETED,
   existing,
-  LIST_MEMBERS,
-  listPage,
   placeInPath,
   requireAllProjects,
   type SavedCall,
@@ -31,7 +22,6 @@ import {
   showingTo,
 } from './saved-services.ts'
 
-const ANNOTATIONS = '/api/projects/:project_id/annotations/'
 const SCOPE = is.about(is.choice(...ANNOTATION_SCOPES), 'Where the annotation is shown.')
 const ABOUT = {
   dashboard_item: is.about(is.nullable(is.WHOLE), 'Number of an insight.'),
@@ -65,8 +55,8 @@ const FIELDS = is.named(
 
 type Writing = Call<SavedServices, is.Schema, typeof FIELDS>
 
-const route = routesOf<SavedServices>(
-  ANNOTATIONS,
+const collection = collectionOf<SavedServices>(
+  '/api/projects/:project_id/annotations/',
   inProject('annotation:read'),
   inProject('annotation:write'),
 )
@@ -76,90 +66,67 @@ export const ANNOTATION_RESOURCE: Resource<SavedServices> = {
   name: 'Annotations',
   sentence: 'Notes at points in time, for charts.',
   segments: { id: is.about(is.WHOLE, 'Number of the annotation.') },
-  routes: [
-    route('GET', '', 'listAnnotations', 'Lists annotations, latest time first.', {
-      query: is.options({
+  routes: collection({
+    name: 'Annotation',
+    noun: 'an annotation',
+    one: ':id/',
+    schema: ANNOTATION,
+    list: {
+      says: 'Lists annotations, latest time first.',
+      query: {
         after: is.about(is.TEXT, 'Created after this time.'),
         before: is.about(is.TEXT, 'Created before this time.'),
         dashboardItemId: is.about(is.WHOLE, 'Annotations of this insight.'),
         scope: SCOPE,
-        deleted: is.about(is.TEXT, 'If true, return only deleted annotations.'),
+        deleted: is.about(is.BOOLEAN, 'If true, return only deleted annotations.'),
         apply_all: is.about(
-          is.TEXT,
+          is.BOOLEAN,
           'True: annotations that belong to no insight. False: annotations of an insight.',
         ),
         search: is.about(is.TEXT, 'Part of the content.'),
-        ...LIST_MEMBERS,
-      }),
-      answers: { 200: done(is.pageOf(ANNOTATION)) },
-      handle(call) {
-        const { projectId } = call
-        const filter = filterOf(call, call.query())
-        return listPage(
-          call,
-          (page) => ask(call, 'listAnnotations', { projectId, filter, page }),
-          (annotation) => annotationBody(showingTo(call), annotation),
-        )
       },
-    }),
-    route('POST', '', 'createAnnotation', 'Creates an annotation.', {
+      items(call, page) {
+        const { dashboardItemId, deleted, apply_all: isForAll, scope, search } = call.query()
+        const filter = given({
+          afterMs: timeParameter(call.request, 'after') ?? undefined,
+          beforeMs: timeParameter(call.request, 'before') ?? undefined,
+          dashboard_item: dashboardItemId,
+          isDeleted: deleted,
+          isForAll,
+          scope,
+          search,
+        })
+        return ask(call, 'listAnnotations', { projectId: call.projectId, filter, page })
+      },
+      show: annotationBody,
+    },
+    async find(call) {
+      return existing(await ask(call, 'getAnnotation', placeInPath(call)), 'annotation')
+    },
+    show: annotationBody,
+    get: {
+      async read(call) {
+        const annotation = await ask(call, 'getAnnotation', placeInPath(call))
+        return annotationBody(call, existing(visible(annotation), 'annotation'))
+      },
+    },
+    create: {
       body: FIELDS,
-      answers: { 201: done(ANNOTATION) },
-      async handle(call) {
-        const request = requestOf(call)
-        return annotationBody(showingTo(call), await change(call, 'createAnnotation', request))
-      },
-    }),
-    route('GET', ':id/', 'getAnnotation', 'Shows an annotation.', {
-      answers: { 200: done(ANNOTATION) },
-      async handle(call) {
-        const annotation = await annotationInPath(call)
-        existing(annotation.isDeleted ? null : annotation, 'annotation')
-        return annotationBody(showingTo(call), annotation)
-      },
-    }),
-    route('PATCH', ':id/', 'patchAnnotation', 'Updates an annotation.', {
+      make: (call) => change(call, 'createAnnotation', requestOf(call)),
+    },
+    patch: {
       body: FIELDS,
-      answers: { 200: done(ANNOTATION) },
-      async handle(call) {
-        const { id, fields } = await annotationInPath(call)
+      change(call, { id, fields }) {
         if (fields.scope === 'organization') requireAllProjects(call)
-        const request = { ...requestOf(call), id }
-        return annotationBody(showingTo(call), await change(call, 'changeAnnotation', request))
+        return change(call, 'changeAnnotation', { ...requestOf(call), id })
       },
-    }),
-    refusedRoute(
-      { method: 'DELETE', path: `${ANNOTATIONS}:id/`, allow: 'GET, PATCH' },
-      'An annotation cannot be deleted this way. Send PATCH with {"deleted": true}.',
-    ),
-  ],
+    },
+    removeInstead: 'An annotation cannot be deleted this way. Send PATCH with {"deleted": true}.',
+  }),
 }
 
-function filterOf(
-  { request }: SavedCall,
-  query: {
-    readonly dashboardItemId?: number
-    readonly scope?: Annotation['fields']['scope']
-    readonly deleted?: string
-    readonly apply_all?: string
-    readonly search?: string
-  },
-) {
-  const { dashboardItemId, scope, deleted, apply_all: isForAll, search } = query
-  return given({
-    afterMs: timeParameter(request, 'after') ?? undefined,
-    beforeMs: timeParameter(request, 'before') ?? undefined,
-    dashboard_item: dashboardItemId,
-    isDeleted: booleanMember(deleted, 'deleted'),
-    isForAll: booleanMember(isForAll, 'apply_all'),
-    scope,
-    search,
-  })
-}
-
-/** Returns the annotation in the path, even if it is deleted. Throws 404 `not_found`. */
-async function annotationInPath(call: SavedCall): Promise<Annotation> {
-  return existing(await ask(call, 'getAnnotation', placeInPath(call)), 'annotation')
+function visible(annotation: Annotation | null): Annotation | null {
+  return annotation?.isDeleted === true ? null : annotation
 }
 
 function requestOf(call: Writing) {
@@ -179,14 +146,14 @@ function momentOf(text: string): string {
 }
 
 function annotationBody(
-  showing: Showing,
+  call: SavedCall,
   { id, fields, isDeleted, createdById, createdAtMs, updatedAtMs }: Annotation,
 ) {
   return {
     id,
     ...fields,
     creation_type: 'USR',
-    created_by: authorOf(showing, createdById),
+    created_by: authorOf(showingTo(call), createdById),
     created_at: timeText(createdAtMs),
     updated_at: timeText(updatedAtMs),
     deleted: isDeleted,

@@ -10,16 +10,9 @@ import {
 } from '../../../rules/saved/limits.ts'
 import type { Dashboard, TileChange } from '../../../rules/saved/saved.ts'
 import { dashboardItem } from '../../../rules/saved/saved-bodies.ts'
-import {
-  type Call,
-  done,
-  inProject,
-  type Resource,
-  refusedRoute,
-  routesOf,
-} from '../../server/route.ts'
-import type { WrittenJson } from '../../server/router.ts'
+import { type Call, inProject, type Resource } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
+import { collectionOf } from '../collection.ts'
 import { ask, change } from '../organization/organization-services.ts'
 import { checkDashboardFilters } from './dashboard-filters.ts'
 import { filledJson } from './filled-text.ts'
@@ -30,19 +23,14 @@ import {
   DESCRIPTION,
   existing,
   INSIGHT,
-  LIST_MEMBERS,
-  listPage,
   NAME,
   NO_RESULT,
   placeInPath,
   requireAsking,
-  type SavedCall,
   type SavedServices,
   showingTo,
   TAGS,
 } from './saved-services.ts'
-
-const DASHBOARDS = '/api/projects/:project_id/dashboards/'
 
 const ITEM_MEMBERS = {
   id: is.WHOLE,
@@ -133,8 +121,8 @@ const FIELDS = is.named(
 
 type Writing = Call<SavedServices, is.Schema, typeof FIELDS>
 
-const route = routesOf<SavedServices>(
-  DASHBOARDS,
+const collection = collectionOf<SavedServices>(
+  '/api/projects/:project_id/dashboards/',
   inProject('dashboard:read'),
   inProject('dashboard:write'),
 )
@@ -144,72 +132,52 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
   name: 'Dashboards',
   sentence: 'Insights and texts side by side.',
   segments: { id: is.about(is.WHOLE, 'Number of the dashboard.') },
-  routes: [
-    route('GET', '', 'listDashboards', 'Lists dashboards, pinned ones first, then by name.', {
-      query: is.options({
-        search: is.about(is.TEXT, 'Part of the name or a tag.'),
-        ...LIST_MEMBERS,
-      }),
-      answers: { 200: done(is.pageOf(DASHBOARD_ITEM)) },
-      handle(call) {
-        const { projectId } = call
+  routes: collection({
+    name: 'Dashboard',
+    noun: 'a dashboard',
+    one: ':id/',
+    schema: DASHBOARD,
+    list: {
+      says: 'Lists dashboards, pinned ones first, then by name.',
+      item: DASHBOARD_ITEM,
+      query: { search: is.about(is.TEXT, 'Part of the name or a tag.') },
+      items(call, page) {
         const filter = given({ search: call.query().search })
-        return listPage(
-          call,
-          (page) => ask(call, 'listDashboards', { projectId, filter, page }),
-          (dashboard) => dashboardItem(showingTo(call), dashboard),
-        )
+        return ask(call, 'listDashboards', { projectId: call.projectId, filter, page })
       },
-    }),
-    route('POST', '', 'createDashboard', 'Creates a dashboard.', {
-      body: FIELDS,
-      answers: { 201: done(DASHBOARD) },
-      async handle(call) {
-        requireAsking(call, call.body().filters, {})
-        requireReadable(call, {})
-        const request = requestOf(call)
-        const { id } = await change(call, 'createDashboard', request)
-        return changedDashboard(call, id)
-      },
-    }),
-    route('GET', ':id/', 'getDashboard', 'Shows a dashboard with the results of its insights.', {
-      answers: { 200: done(DASHBOARD) },
-      async handle(call) {
+      show: (call, dashboard) => dashboardItem(showingTo(call), dashboard),
+    },
+    /** Returns the dashboard in the path without its tiles, even if it is deleted. */
+    async find(call) {
+      return existing(await ask(call, 'getDashboard', placeInPath(call)), 'dashboard')
+    },
+    /** Shows a dashboard that was created or changed. The queries of its insights are not run. */
+    async show(call, { id, projectId }: Dashboard) {
+      const place = { projectId, id, withDeleted: true }
+      const shown = existing(await ask(call, 'showDashboard', place), 'dashboard')
+      return filledJson(shown, { clock: call.services.clock, compute: null })
+    },
+    get: {
+      says: 'Shows a dashboard with the results of its insights.',
+      async read(call) {
         const place = { ...placeInPath(call), withDeleted: false }
         const shown = existing(await ask(call, 'showDashboard', place), 'dashboard')
         const { clock, computeInsight: compute } = call.services
         return filledJson(shown, { clock, compute })
       },
-    }),
-    route('PATCH', ':id/', 'patchDashboard', 'Updates a dashboard and its tiles.', {
+    },
+    create: {
       body: FIELDS,
-      answers: { 200: done(DASHBOARD) },
-      async handle(call) {
-        const { id, fields } = await dashboardInPath(call)
-        requireAsking(call, call.body().filters, fields.filters)
-        requireReadable(call, fields.filters)
-        await change(call, 'changeDashboard', { ...requestOf(call), id })
-        return changedDashboard(call, id)
-      },
-    }),
-    refusedRoute(
-      { method: 'DELETE', path: `${DASHBOARDS}:id/`, allow: 'GET, PATCH' },
-      'A dashboard cannot be deleted this way. Send PATCH with {"deleted": true}.',
-    ),
-  ],
-}
-
-/** Returns a dashboard that was created or changed. The queries of its insights are not run. */
-async function changedDashboard(call: SavedCall, id: number): Promise<WrittenJson> {
-  const { projectId, services } = call
-  const place = { projectId, id, withDeleted: true }
-  const shown = existing(await ask(call, 'showDashboard', place), 'dashboard')
-  return filledJson(shown, { clock: services.clock, compute: null })
-}
-
-/** Returns the dashboard in the path without its tiles, even if it is deleted. Throws 404 `not_found`. */
-async function dashboardInPath(call: SavedCall): Promise<Dashboard> {
-  return existing(await ask(call, 'getDashboard', placeInPath(call)), 'dashboard')
+      make: (call) => change(call, 'createDashboard', requestOf(call, {})),
+    },
+    patch: {
+      says: 'Updates a dashboard and its tiles.',
+      body: FIELDS,
+      change: (call, { id, fields }) =>
+        change(call, 'changeDashboard', { ...requestOf(call, fields.filters), id }),
+    },
+    removeInstead: 'A dashboard cannot be deleted this way. Send PATCH with {"deleted": true}.',
+  }),
 }
 
 /** Checks the filters unless they are unchanged. Throws 400 `invalid_input`. */
@@ -219,7 +187,10 @@ function requireReadable(call: Writing, before: JsonObject): void {
   checkDashboardFilters(filters, call.services.clock.now())
 }
 
-function requestOf(call: Writing) {
+/** Returns the request for a change. `before` is the stored filters. */
+function requestOf(call: Writing, before: JsonObject) {
+  requireAsking(call, call.body().filters, before)
+  requireReadable(call, before)
   const { deleted: isDeleted, tiles = [], use_template, use_dashboard, ...fields } = call.body()
   for (const [attr, value] of Object.entries({ use_template, use_dashboard })) {
     if (value)

@@ -5,18 +5,10 @@ import {
   INSIGHT_QUERY_UNITS_MAX,
   SAVED_NAME_CHARACTERS_MAX,
 } from '../../../rules/saved/limits.ts'
-import type { InsightView } from '../../../rules/saved/saved.ts'
 import { insightItem } from '../../../rules/saved/saved-bodies.ts'
-import { booleanMember } from '../../server/parameters.ts'
-import {
-  type Call,
-  done,
-  inProject,
-  type Resource,
-  refusedRoute,
-  routesOf,
-} from '../../server/route.ts'
+import { type Call, inProject, type Resource } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
+import { collectionOf } from '../collection.ts'
 import { ask, change } from '../organization/organization-services.ts'
 import { filledJson } from './filled-text.ts'
 import {
@@ -27,18 +19,14 @@ import {
   existing,
   INSIGHT,
   INSIGHT_ITEM,
-  LIST_MEMBERS,
-  listPage,
   NAME,
   placeInPath,
   requireAsking,
-  type SavedCall,
   type SavedServices,
   showingTo,
   TAGS,
 } from './saved-services.ts'
 
-const INSIGHTS = '/api/projects/:project_id/insights/'
 const FIELDS = is.named(
   'InsightFields',
   is.openObject(
@@ -65,8 +53,8 @@ const FIELDS = is.named(
 
 type Writing = Call<SavedServices, is.Schema, typeof FIELDS>
 
-const route = routesOf<SavedServices>(
-  INSIGHTS,
+const collection = collectionOf<SavedServices>(
+  '/api/projects/:project_id/insights/',
   inProject('insight:read'),
   inProject('insight:write'),
 )
@@ -76,75 +64,59 @@ export const INSIGHT_RESOURCE: Resource<SavedServices> = {
   name: 'Insights',
   sentence: 'Named queries.',
   segments: { id: is.about(is.WHOLE, 'Number of the insight.') },
-  routes: [
-    route('GET', '', 'listInsights', 'Lists insights, newest first.', {
-      query: is.options({
-        saved: is.about(is.TEXT, 'True or false.'),
-        favorited: is.about(is.TEXT, 'True or false.'),
-        user: is.about(is.TEXT, 'If true, return only insights that the caller created.'),
+  routes: collection({
+    name: 'Insight',
+    noun: 'an insight',
+    one: ':id/',
+    schema: INSIGHT,
+    list: {
+      says: 'Lists insights, newest first.',
+      item: INSIGHT_ITEM,
+      query: {
+        saved: is.about(is.BOOLEAN, 'True or false.'),
+        favorited: is.about(is.BOOLEAN, 'True or false.'),
+        user: is.about(is.BOOLEAN, 'If true, return only insights that the caller created.'),
         short_id: is.about(is.TEXT, 'Short ID of an insight.'),
         search: is.about(is.TEXT, 'Part of the name, the description or a tag.'),
-        ...LIST_MEMBERS,
-      }),
-      answers: { 200: done(is.pageOf(INSIGHT_ITEM)) },
-      handle(call) {
-        const { saved, favorited, user, short_id, search } = call.query()
-        const filter = given({
-          saved: booleanMember(saved, 'saved'),
-          favorited: booleanMember(favorited, 'favorited'),
-          createdById: booleanMember(user, 'user') === true ? call.user.id : undefined,
-          short_id,
-          search,
-        })
-        const { projectId } = call
-        return listPage(
-          call,
-          (page) => ask(call, 'listInsights', { projectId, filter, page }),
-          (view) => insightItem(showingTo(call), view),
-        )
       },
-    }),
-    route('POST', '', 'createInsight', 'Creates an insight.', {
-      body: FIELDS,
-      answers: { 201: done(INSIGHT) },
-      async handle(call) {
-        requireAsking(call, call.body().query, null)
-        const request = requestOf(call)
-        return changedInsight(call, await change(call, 'createInsight', request))
+      items(call, page) {
+        const { user: isOwn, saved, favorited, short_id, search } = call.query()
+        const createdById = isOwn === true ? call.user.id : undefined
+        const filter = given({ saved, favorited, createdById, short_id, search })
+        return ask(call, 'listInsights', { projectId: call.projectId, filter, page })
       },
-    }),
-    route('GET', ':id/', 'getInsight', 'Shows an insight with its result.', {
-      answers: { 200: done(INSIGHT) },
-      async handle(call) {
+      show: (call, view) => insightItem(showingTo(call), view),
+    },
+    async find(call) {
+      return existing(await ask(call, 'getInsight', placeInPath(call)), 'insight')
+    },
+    show: changedInsight,
+    get: {
+      says: 'Shows an insight with its result.',
+      async read(call) {
         const shown = existing(await ask(call, 'showInsight', placeInPath(call)), 'insight')
         const { clock, computeInsight: compute } = call.services
         return filledJson(shown, { clock, compute })
       },
-    }),
-    route('PATCH', ':id/', 'patchInsight', 'Updates an insight.', {
+    },
+    create: {
       body: FIELDS,
-      answers: { 200: done(INSIGHT) },
-      async handle(call) {
-        const { id, fields } = (await insightInPath(call)).insight
-        requireAsking(call, call.body().query, fields.query)
-        const request = { ...requestOf(call), id }
-        return changedInsight(call, await change(call, 'changeInsight', request))
-      },
-    }),
-    refusedRoute(
-      { method: 'DELETE', path: `${INSIGHTS}:id/`, allow: 'GET, PATCH' },
+      make: (call) => change(call, 'createInsight', requestOf(call, null)),
+    },
+    patch: {
+      body: FIELDS,
+      change: (call, { insight: { id, fields } }) =>
+        change(call, 'changeInsight', { ...requestOf(call, fields.query), id }),
+    },
+    removeInstead:
       'An insight cannot be deleted this way, because dashboards may show it. Send PATCH with {"deleted": true}.',
-    ),
-  ],
+  }),
 }
 
-/** Returns the insight in the path, even if it is deleted. Throws 404 `not_found`. */
-async function insightInPath(call: SavedCall): Promise<InsightView> {
-  return existing(await ask(call, 'getInsight', placeInPath(call)), 'insight')
-}
-
-function requestOf(call: Writing) {
+/** Returns the request for a change. `before` is the stored query, or null. */
+function requestOf(call: Writing, before: unknown) {
   const { deleted: isDeleted, dashboards, ...fields } = call.body()
+  requireAsking(call, fields.query, before)
   checkSize('query', fields.query, INSIGHT_QUERY_UNITS_MAX)
   return { projectId: call.projectId, userId: call.user.id, fields, isDeleted, dashboards }
 }

@@ -3,7 +3,6 @@
  * insights. Source: docs/compatibility/saved.md, "Insights".
  */
 import { ServiceError } from '../../../base/errors.ts'
-import type { PageRequest } from '../../../base/pages.ts'
 import type { SharedRequest } from '../../../engine/threads/saved-tasks.ts'
 import type { AnswerFormat } from '../../../rules/queries/answer-formats.ts'
 import {
@@ -16,7 +15,6 @@ import type { InsightView, SavedPlace } from '../../../rules/saved/saved.ts'
 import { insightMembers, type Showing } from '../../../rules/saved/saved-bodies.ts'
 import type { ShownText } from '../../../rules/saved/shown-text.ts'
 import { denied, requireScope } from '../../server/auth.ts'
-import { countedUrls, lenientPage, PAGE_LIMITS } from '../../server/pages.ts'
 import type { Call } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { type OrganizationServices, USER_SUMMARY } from '../organization/organization-services.ts'
@@ -53,8 +51,6 @@ export const DESCRIPTION = is.text(SAVED_DESCRIPTION_CHARACTERS_MAX)
 export const TAGS = is.list(is.text(SAVED_TAG_CHARACTERS_MAX), SAVED_TAGS_MAX)
 /** The member of a body that hides an object (true) or restores it (false). */
 export const DELETED = is.about(is.BOOLEAN, 'True deletes it, false restores it.')
-/** The page parameters of a list. */
-export const LIST_MEMBERS = is.pageParameters(PAGE_LIMITS.max)
 
 /** The error that explains why an insight has no result. */
 export const NO_RESULT = is.about(
@@ -126,17 +122,6 @@ export function placeInPath(call: SavedCall): SavedPlace {
 export function existing<Thing>(thing: Thing | null, name: string): Thing {
   if (thing !== null) return thing
   throw new ServiceError('not_found', `The project has no such ${name}.`)
-}
-
-/** Returns a page of a list. `ask` reads the rows of that page. */
-export async function listPage<Item>(
-  call: SavedCall,
-  ask: (page: PageRequest) => Promise<{ count: number; results: readonly Item[] }>,
-  bodyOf: (item: Item) => unknown,
-) {
-  const page = lenientPage(call)
-  const { count, results } = await ask(page)
-  return { count, ...countedUrls(call, page, results.length, count), results: results.map(bodyOf) }
 }
 
 /** Refuses JSON that is longer than may be stored. Throws 400 `invalid_input`. */

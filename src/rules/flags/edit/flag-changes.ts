@@ -3,29 +3,14 @@
  * the order of the fields. The functions are pure; the store applies the change. Source: docs/compatibility/flags.md,
  * "Feature flag fields" and "Changing feature flags".
  */
-import { invalidInput, ServiceError } from '../../../base/errors.ts'
+import { type ErrorCode, fieldText, invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/json.ts'
+import { FLAG_ROLLBACK_BYTES_MAX } from '../limits.ts'
 import type { Flag, FlagWorld } from '../types.ts'
 import { checkFilters, checkFiltersSize, withoutCohortNames } from './filter-rules.ts'
 import { writableFields } from './flag-body.ts'
 import { requireActiveDependencies, requireNoDependents } from './flag-dependencies.ts'
-import {
-  member,
-  readBoolean,
-  readBucketing,
-  readCreatedAt,
-  readDashboards,
-  readEncryption,
-  readFiltersObject,
-  readKey,
-  readName,
-  readNote,
-  readNullableBoolean,
-  readRollbackConditions,
-  readRuntime,
-  readTags,
-  requireFreeKey,
-} from './flag-fields.ts'
+import { FLAG_NOTE, member, readField } from './flag-fields.ts'
 
 /** The fields of a flag that a client decides about. The store sets the others. */
 export type FlagDraft = Omit<
@@ -33,6 +18,8 @@ export type FlagDraft = Omit<
   'id' | 'projectId' | 'version' | 'createdById' | 'lastModifiedById' | 'updatedAtMs'
 >
 
+const CREATED_AT =
+  /^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$/i
 /** The `version` in a body that requests no conflict check. */
 const UNCHECKED_VERSION = -1
 
@@ -87,7 +74,8 @@ export function changeFlag(
 
 /** Returns the reason that a body gives for its change, or null. Throws 400. */
 export function noteOfChange(body: JsonObject): string | null {
-  return readNote(body)
+  const note = FLAG_NOTE.read(body, 'note') ?? ''
+  return note === '' ? null : note
 }
 
 /**
@@ -103,40 +91,100 @@ function readFields(
   const { analyticsDashboards: known = [] } = before ?? {}
   // The order of these members is the order in which they are checked.
   return present({
-    name: readName(body),
+    name: readField(body, 'name'),
     key: readKey(body, isKeyRequired, before, world),
     filters: readFilters(body, before, world),
-    deleted: readBoolean(body, 'deleted'),
-    active: readBoolean(body, 'active'),
+    deleted: readField(body, 'deleted'),
+    active: readField(body, 'active'),
     createdAtMs: readCreatedAt(body),
-    ensureExperienceContinuity: readNullableBoolean(body, 'ensure_experience_continuity'),
+    ensureExperienceContinuity: readField(body, 'ensure_experience_continuity'),
     rollbackConditions: readRollbackConditions(body),
     performedRollback: readRollback(body),
-    tags: readTags(body, 'tags', true),
+    tags: readField(body, 'tags'),
     evaluationContexts: readContexts(body),
     analyticsDashboards: readDashboards(body, known, world),
-    hasEnrichedAnalytics: falseForNull(readNullableBoolean(body, 'has_enriched_analytics')),
-    isRemoteConfiguration: falseForNull(readNullableBoolean(body, 'is_remote_configuration')),
-    hasEncryptedPayloads: readEncryption(body),
-    evaluationRuntime: readRuntime(body),
-    bucketingIdentifier: readBucketing(body),
+    hasEnrichedAnalytics: falseForNull(readField(body, 'has_enriched_analytics')),
+    isRemoteConfiguration: falseForNull(readField(body, 'is_remote_configuration')),
+    hasEncryptedPayloads: falseForNull(readField(body, 'has_encrypted_payloads')),
+    evaluationRuntime: readField(body, 'evaluation_runtime'),
+    bucketingIdentifier: readField(body, 'bucketing_identifier'),
   })
+}
+
+/** Reads the key, which must be free in the project. */
+function readKey(
+  body: JsonObject,
+  isRequired: boolean,
+  own: Flag | null,
+  world: FlagWorld,
+): string | undefined {
+  const key = readField(body, 'key')
+  if (key !== undefined) requireFreeKey(key, own, world)
+  else if (isRequired) throw fault('required', 'key', 'is missing')
+  return key
+}
+
+/** Throws 400 `unique` if another flag of the project has the key. */
+function requireFreeKey(key: string, own: Flag | null, world: FlagWorld): void {
+  const other = world.flagByKey(key)
+  if (other === null || other.id === own?.id) return
+  throw fault('unique', 'key', `is already used by flag ${other.id}. Choose another key`)
+}
+
+/** Reads `created_at` in milliseconds. */
+function readCreatedAt(body: JsonObject): number | undefined {
+  const text = readField(body, 'created_at')
+  if (text === undefined) return undefined
+  const hasZone = text.length === 10 || /(Z|[+-][0-9:]+)$/i.test(text.slice(10))
+  const timeMs = Date.parse(hasZone ? text.replace(' ', 'T') : `${text}Z`)
+  if (CREATED_AT.test(text) && !Number.isNaN(timeMs)) return timeMs
+  throw fault('invalid_input', 'created_at', 'must be a time such as 2024-01-31T10:00:00Z')
+}
+
+/** Reads any JSON of limited size. */
+function readRollbackConditions(body: JsonObject): unknown {
+  const value = readField(body, 'rollback_conditions')
+  const isLarge =
+    value !== undefined && Buffer.byteLength(JSON.stringify(value)) > FLAG_ROLLBACK_BYTES_MAX
+  if (!isLarge) return value
+  const what = `may have at most ${FLAG_ROLLBACK_BYTES_MAX} bytes of JSON`
+  throw fault('invalid_input', 'rollback_conditions', what)
 }
 
 /** Reads `performed_rollback`. A body that enables the flag always sets it to false. */
 function readRollback(body: JsonObject): boolean | null | undefined {
-  const performed = readNullableBoolean(body, 'performed_rollback')
-  return readBoolean(body, 'active') === true ? false : performed
+  const performed = readField(body, 'performed_rollback')
+  return readField(body, 'active') === true ? false : performed
 }
 
 /** Reads the evaluation contexts. `evaluation_tags` is the older name; both members are checked. */
 function readContexts(body: JsonObject): readonly string[] | undefined {
-  const tags = readTags(body, 'evaluation_tags', false)
-  return readTags(body, 'evaluation_contexts', false) ?? tags
+  const tags = readField(body, 'evaluation_tags')
+  return readField(body, 'evaluation_contexts') ?? tags
+}
+
+/** Reads the numbers of existing dashboards, after those in `known`. */
+function readDashboards(
+  body: JsonObject,
+  known: readonly number[],
+  world: FlagWorld,
+): readonly number[] | undefined {
+  const added = readField(body, 'analytics_dashboards')
+  if (added === undefined) return undefined
+  for (const id of added) {
+    if (world.hasDashboard(id)) continue
+    const what = `refers to dashboard ${id}, which does not exist`
+    throw fault('does_not_exist', 'analytics_dashboards', what)
+  }
+  return [...new Set([...known, ...added])]
 }
 
 function falseForNull(value: boolean | null | undefined): boolean | undefined {
   return value === null ? false : value
+}
+
+function fault(code: ErrorCode, name: string, what: string): ServiceError {
+  return new ServiceError(code, fieldText(name, what), { attr: name })
 }
 
 /** Reads `filters`. Filters without `groups` are ignored if the body changes an existing flag. */
@@ -145,8 +193,10 @@ function readFilters(
   before: Flag | null,
   world: FlagWorld,
 ): JsonObject | undefined {
-  const filters = readFiltersObject(body)
+  const filters = member(body, 'filters')
   if (filters === undefined) return undefined
+  if (filters === null) throw fault('null', 'filters', 'must not be null')
+  if (!isObject(filters)) throw fault('not_a_dict', 'filters', 'must be an object')
   const groups = member(filters, 'groups')
   if (before !== null && groups === undefined) return undefined
   if (before === null && (!Array.isArray(groups) || groups.length === 0)) {

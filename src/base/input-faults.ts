@@ -1,0 +1,67 @@
+/** The errors that stand for faults in the input of a route. docs/compatibility/errors.md, "Errors". */
+import { type ErrorCode, fieldText, ServiceError } from './errors.ts'
+import { CHOICE_SHOWN_CHARACTERS_MAX } from './limits.ts'
+import type { InputFault } from './validator.ts'
+
+const KINDS: ReadonlyMap<unknown, string> = new Map([
+  ['string', 'a text'],
+  ['boolean', 'true or false'],
+  ['integer', 'a whole number'],
+  ['number', 'a number'],
+  ['object', 'an object'],
+])
+
+/** The error that a schema sets for its values, or only for values that do not meet one keyword. */
+export type OwnRefusal = readonly [code: ErrorCode, detail: string, keyword?: string]
+
+/** Returns the error that the schema at fault sets itself, or null. `attr` is the field, or '' for the whole input. */
+export function ownRefusal({ keyword, schema }: InputFault, attr: string): ServiceError | null {
+  const refusals = (schema['refusals'] ?? []) as readonly OwnRefusal[]
+  const found = refusals.find(([, , only = keyword]) => only === keyword)
+  if (found === undefined) return null
+  return new ServiceError(found[0], found[1], attr === '' ? {} : { attr })
+}
+
+/** Returns the error about a field. Its text names the whole field, even if the fault is inside it. */
+export function fieldRefusal(fault: InputFault, attr: string): ServiceError {
+  const own = ownRefusal(fault, attr)
+  if (own !== null) return own
+  const [code, what, given = ''] = faultWords(fault)
+  return new ServiceError(code, given + fieldText(attr, what), { attr })
+}
+
+/**
+ * Returns the code of the error about a field, the words that continue the name of the field, and the words before it,
+ * if there are any.
+ */
+export function faultWords({
+  keyword,
+  params: { limit },
+  value,
+  schema: { type, enum: choices, unitsMax },
+}: InputFault): readonly [code: ErrorCode, what: string, given?: string] {
+  switch (keyword) {
+    case 'null':
+      return ['null', 'must not be null']
+    case 'minLength':
+      return ['blank', 'must not be empty']
+    case 'maxLength':
+      return ['max_length', `may have at most ${String(limit)} characters`]
+    case 'unitsMax':
+      return ['max_length', `may have at most ${String(unitsMax)} characters`]
+    case 'maxItems':
+      return ['invalid_input', `may have at most ${String(limit)} entries`]
+    case 'canonicalUuid':
+      return ['invalid_input', 'must be a UUID']
+  }
+  if (Array.isArray(choices)) {
+    const isShown =
+      typeof value === 'number' ||
+      (typeof value === 'string' && value.length <= CHOICE_SHOWN_CHARACTERS_MAX)
+    const given = isShown ? `${JSON.stringify(String(value))} is not allowed here: ` : ''
+    return ['invalid_choice', `must be one of ${choices.map(String).join(', ')}`, given]
+  }
+  const kind: unknown = Array.isArray(type) ? type[0] : type
+  if (kind === 'array') return ['not_a_list', 'must be a list']
+  return ['invalid_input', `must be ${KINDS.get(kind) ?? 'a value of another type'}`]
+}

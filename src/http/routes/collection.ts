@@ -1,0 +1,213 @@
+/**
+ * Turns the record of one kind of object into its usual routes: list, create, show, change and remove. A record has the
+ * schemas and the functions that do the work. The paths, names, pages, formats and statuses of its routes come from
+ * here.
+ */
+import type { CountedRows, PageWish, RowFormat, RowText } from '../../base/pages.ts'
+import { type Items, itemPage, lenientPage, type OffsetPage, PAGE_LIMITS } from '../server/pages.ts'
+import {
+  type AnyRoute,
+  type Call,
+  done,
+  type RouteContent,
+  type RouteServices,
+  refusedRoute,
+  routesOf,
+  type Who,
+} from '../server/route.ts'
+import type { Members, Schema } from '../server/schema.ts'
+import * as is from '../server/schema.ts'
+import { answerFound, answerOne, answerPage, inputOf } from './formats.ts'
+
+type MaybePromise<T> = T | Promise<T>
+
+/** The members that a part of a collection may set for its route. `says` is the summary. */
+type Part<Services extends RouteServices, Body extends Schema = Schema> = Pick<
+  RouteContent<Services, Schema, Body>,
+  'who' | 'errors' | 'body' | 'bodyTypes'
+> & { readonly says?: string }
+
+interface ListPart<Services extends RouteServices, Item, Query extends Members> {
+  readonly says: string
+  readonly who?: Who
+  /** The query parameters, besides those of the page. */
+  readonly query?: Query
+  /** The schema of an item, if it differs from that of the object. */
+  readonly item?: Schema
+  /** The largest page. */
+  readonly rowsMax?: number
+  /** Returns the items of the page, or all items of a list in memory. */
+  readonly items?: (
+    call: Call<Services, ReturnType<typeof is.options<Query>>>,
+    page: OffsetPage,
+  ) => MaybePromise<Items<Item>>
+  /** Returns the JSON of an item. */
+  readonly show?: (call: Call<Services>, item: Item) => unknown
+  /** Returns the rows of the page that a thread has serialised, in place of `items` and `show`. */
+  readonly rows?: (call: Call<Services>, page: OffsetPage, wish: PageWish) => Promise<CountedRows>
+}
+
+interface GetPart<Services extends RouteServices> extends Omit<Part<Services>, 'body'> {
+  /** Returns the JSON, if it is not that of the object in the path. Throws 404 `not_found`. */
+  readonly read?: (call: Call<Services>) => unknown
+  /** Returns the row that a thread has serialised, in place of `read`. Throws 404 `not_found`. */
+  readonly row?: (call: Call<Services>, format: RowFormat, wish: PageWish) => Promise<RowText>
+}
+
+interface ChangePart<Services extends RouteServices, Thing, Found, Body extends Schema>
+  extends Part<Services, Body> {
+  readonly change: (call: Call<Services, Schema, Body>, before: Found) => MaybePromise<Thing>
+}
+
+/** The record of one kind of object. A route exists if its part does. */
+export interface Collection<
+  Services extends RouteServices,
+  Thing,
+  Found extends Thing,
+  Item,
+  Query extends Members,
+  Draft extends Schema,
+  Changes extends Schema,
+  Whole extends Schema,
+> {
+  /** The object in operation IDs, such as `Role` in `getRole`. */
+  readonly name: string
+  /** The objects in operation IDs, if this is not the name with an `s`. */
+  readonly plural?: string
+  /** The object in summaries, such as `a role`. */
+  readonly noun: string
+  /** The end of the path of one object, such as `:role_id/`. */
+  readonly one: string
+  readonly schema: Schema
+  /** True if answers also come as tables. */
+  readonly isTable?: true
+  readonly list?: ListPart<Services, Item, Query>
+  /** Returns the object in the path, for `get` and for changes. Throws 404 `not_found`. */
+  readonly find?: (call: Call<Services>) => MaybePromise<Found>
+  /** Returns the JSON of an object. */
+  readonly show: (call: Call<Services>, thing: Thing) => MaybePromise<object>
+  readonly create?: Part<Services, Draft> & {
+    readonly make: (call: Call<Services, Schema, Draft>) => MaybePromise<Thing>
+  }
+  readonly get?: GetPart<Services>
+  readonly patch?: ChangePart<Services, Thing, Found, Changes>
+  readonly put?: ChangePart<Services, Thing, Found, Whole>
+  readonly remove?: Part<Services> & { readonly run: (call: Call<Services>) => unknown }
+  /** Tells a client that sends DELETE what to send instead. */
+  readonly removeInstead?: string
+}
+
+/**
+ * Returns the function that turns records into routes, for handlers that work with `Services`. The paths begin with
+ * `base`. Reads are open to `reader` and changes to `writer`, unless a part has its own `who`.
+ */
+export function collectionOf<Services extends RouteServices>(
+  base: string,
+  reader: Who,
+  writer = reader,
+) {
+  const route = routesOf<Services>(base, reader, writer)
+  return <
+    Thing,
+    Found extends Thing,
+    Item,
+    Query extends Members = Record<never, Schema>,
+    Draft extends Schema = Schema<object>,
+    Changes extends Schema = Schema<object>,
+    Whole extends Schema = Schema<object>,
+  >(
+    record: Collection<Services, Thing, Found, Item, Query, Draft, Changes, Whole>,
+  ): readonly AnyRoute<Services>[] => {
+    const { name, plural = `${name}s`, noun, one, schema, isTable, show } = record
+    const { find = () => notFound(name) } = record
+    const { list, create, get, patch, put, remove, removeInstead } = record
+    const answers = { 200: done(schema) }
+    const routes: AnyRoute<Services>[] = []
+    if (list !== undefined) {
+      const { says, item = schema, rowsMax = PAGE_LIMITS.max, items, rows, ...content } = list
+      const { query, show: showItem, ...open } = content
+      routes.push(
+        route('GET', '', `list${plural}`, says, {
+          ...open,
+          query: is.options({ ...query, ...is.pageParameters(rowsMax) }),
+          answers: { 200: done(is.pageOf(item)) },
+          ...(rows === undefined
+            ? {
+                async handle(call: Call<Services, ReturnType<typeof is.options<Query>>>) {
+                  const page = lenientPage(call)
+                  const found = (await items?.(call, page)) ?? []
+                  return itemPage(call, page, found, (one) => showItem?.(call, one))
+                },
+              }
+            : { respond: (call) => answerPage(call, (page, wish) => rows(call, page, wish)) }),
+        }),
+      )
+    }
+    if (create !== undefined) {
+      const { says = `Creates ${noun}.`, make, ...content } = create
+      const making = { ...content, answers: { 201: done(schema) }, ...made(201, () => null, make) }
+      routes.push(route('POST', '', `create${name}`, says, making))
+    }
+    if (get !== undefined) {
+      const { says = `Shows ${noun}.`, row, ...content } = get
+      const { read = async (call) => show(call, await find(call)), ...open } = content
+      routes.push(
+        route('GET', one, `get${name}`, says, {
+          ...open,
+          answers,
+          ...(row === undefined
+            ? { handle: read }
+            : {
+                respond: (call) => answerFound(call, (format, wish) => row(call, format, wish)),
+              }),
+        }),
+      )
+    }
+    if (patch !== undefined) {
+      const { says = `Updates ${noun}.`, change, ...content } = patch
+      const changing = { ...content, answers, ...made(200, find, change) }
+      routes.push(route('PATCH', one, `patch${name}`, says, changing))
+    }
+    if (put !== undefined) {
+      const { says = 'Same as PATCH.', change, ...content } = put
+      const changing = { ...content, answers, ...made(200, find, change) }
+      routes.push(route('PUT', one, `put${name}`, says, changing))
+    }
+    if (remove !== undefined) {
+      const { says = `Removes ${noun}.`, run, ...content } = remove
+      const removing = { ...content, answers: { 204: done() }, handle: run }
+      routes.push(route('DELETE', one, `delete${name}`, says, removing))
+    }
+    if (removeInstead !== undefined) {
+      const methods = [get && 'GET', patch && 'PATCH', put && 'PUT']
+      const allow = methods.filter((method) => method !== undefined).join(', ')
+      routes.push(refusedRoute({ method: 'DELETE', path: base + one, allow }, removeInstead))
+    }
+    return routes
+
+    /**
+     * Returns the handler of a route that makes or changes an object and shows it. `prepare` may refuse the request
+     * before its body is read.
+     */
+    function made<Body extends Schema, Ready>(
+      status: number,
+      prepare: (call: Call<Services>) => MaybePromise<Ready>,
+      make: (call: Call<Services, Schema, Body>, ready: Ready) => MaybePromise<Thing>,
+    ): Pick<RouteContent<Services, Schema, Body>, 'handle' | 'respond'> {
+      if (isTable === true) {
+        return {
+          async respond(call) {
+            const ready = await prepare(call)
+            const { format } = inputOf(call)
+            return answerOne(format, await show(call, await make(call, ready)), status)
+          },
+        }
+      }
+      return { handle: async (call) => show(call, await make(call, await prepare(call))) }
+    }
+  }
+}
+
+function notFound(name: string): never {
+  throw new TypeError(`the collection of ${name} cannot find an object`)
+}
