@@ -178,6 +178,7 @@ function rowsOf(item: JsonObject, series: JsonObject): readonly JsonObject[] {
   if (Array.isArray(item['values'])) return [retentionRow(item, objectsOf(item['values']))]
   if (!Array.isArray(data) || !Array.isArray(days) || days.length === 0) {
     const { action: _, filter: __, persons_urls: ___, persons_url: ____, ...plain } = item
+    if (isObject(plain['metrics'])) return [figuresRow(plain)]
     return [{ ...plain, ...series }]
   }
   const values: readonly unknown[] = data
@@ -190,6 +191,14 @@ function rowsOf(item: JsonObject, series: JsonObject): readonly JsonObject[] {
     ...(status === undefined ? {} : { status }),
     value: values[index],
   }))
+}
+
+/** A column for each figure of a period, and for each figure of the period that it is compared with. */
+function figuresRow({ metrics, previous, ...plain }: JsonObject): JsonObject {
+  if (!isObject(metrics) || !isObject(previous)) return { ...plain, ...(metrics as JsonObject) }
+  const before = isObject(previous['metrics']) ? previous['metrics'] : {}
+  const named = Object.entries(before).map(([name, number]) => [`previous_${name}`, number])
+  return { ...plain, ...metrics, previous_bucket: previous['bucket'], ...Object.fromEntries(named) }
 }
 
 /** A column for each period, by its label. */
