@@ -4,6 +4,7 @@
  */
 export { go, href, query, setQuery, withQuery } from './base/address.ts'
 export { ApiError, get, patch, post, put, remove, type Shapes, send } from './base/api.ts'
+export { bucketText, compareFilterOf, movedRange, RANGES, rangeOf } from './base/days.ts'
 export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
 export { useGet, useLoaded } from './base/loaded.ts'
 export { inProjectPath, pageId, pageOf } from './base/page.ts'
@@ -15,10 +16,21 @@ export {
   type Query,
   type Series,
 } from './base/queries.ts'
-export { dateRange, interval, isCompared, isOngoing, rangeDays, rangeValue } from './base/range.ts'
+export {
+  compareFilter,
+  comparison,
+  dateRange,
+  dateRangeSoFar,
+  interval,
+  isCompared,
+  isOngoing,
+  isRangeOngoing,
+  rangeValue,
+  today,
+} from './base/range.ts'
 export { may, project, readSession, session } from './base/session.ts'
 export { Chart } from './parts/chart.tsx'
-export { CopyButton, FileButton } from './parts/copy.tsx'
+export { CopyButton, FileButton, TakeAlong } from './parts/copy.tsx'
 export { Dialog, DialogButton } from './parts/dialog.tsx'
 export { EventDrawer } from './parts/event.tsx'
 export { Button, Check, Choice, type Options, TextField } from './parts/fields.tsx'
@@ -34,6 +46,7 @@ export {
 } from './parts/filters.tsx'
 export { AddressFields, Ask, type FieldRecord, Fields, Form, listOf, Once } from './parts/form.tsx'
 export { List } from './parts/list.tsx'
+export { Menu } from './parts/menu.tsx'
 export { act, Command, Empty, Failure, Got, Shown, say } from './parts/notice.tsx'
 export { pageQuery } from './parts/pager.tsx'
 export type { Line } from './parts/plot.tsx'

@@ -5,6 +5,7 @@ import { plain } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
 import { project } from '../base/session.ts'
 import { Button } from './fields.tsx'
+import { Menu } from './menu.tsx'
 
 const SAID_MS = 1500
 
@@ -91,18 +92,20 @@ interface TakeAlongProps {
   readonly name: string
   readonly rows: () => readonly object[]
   readonly query?: Query | undefined
-  /** The content between the buttons and the end of their row. */
+  /** The content before the menu. */
   readonly children?: ComponentChildren
 }
 
-/** Buttons that export the same numbers as CSV, and copy the query as a shell command. */
+/** A menu that exports the same numbers as CSV, and copies the query as a shell command. */
 export function TakeAlong({ name, rows, query, children }: TakeAlongProps) {
   const file = `${name.toLowerCase().replace(/\W+/g, '-')}.csv`
   return (
     <span class="take-along">
-      <FileButton label="CSV" name={file} type="text/csv" text={() => csvOf(rows())} />
-      {query && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
       {children}
+      <Menu label={`Export: ${name}`}>
+        <FileButton label="Download CSV" name={file} type="text/csv" text={() => csvOf(rows())} />
+        {query && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
+      </Menu>
     </span>
   )
 }

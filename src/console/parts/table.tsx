@@ -38,6 +38,15 @@ export interface TableProps<Row> {
   readonly none?: ComponentChildren
   /** Offers the rows as a file. A query is also offered as a shell command. */
   readonly query?: Query | true
+  /** Makes the headings buttons that sort. The caller sorts the rows. */
+  readonly sort?: Sort
+}
+
+/** The column that the rows are sorted by, and the function that chooses another one. */
+export interface Sort {
+  readonly head: string
+  readonly isAscending: boolean
+  readonly choose: (head: string) => void
 }
 
 /** Longer tables are split into parts. The browser then styles and paints only the visible parts; see `.long`. */
@@ -47,7 +56,8 @@ const PART_ROWS = 50
 const OF_NUMBERS = /number|count|bytes/
 
 /** A table of rows. */
-export function Table<Row>({ label, columns, rows, keyOf, open, none = 'Nothing here.', query }: TableProps<Row>) {
+export function Table<Row>(props: TableProps<Row>) {
+  const { label, columns, rows, keyOf, open, none = 'Nothing here.', query, sort } = props
   const isLong = rows.length > WHOLE_ROWS
   const size = isLong ? PART_ROWS : WHOLE_ROWS
   const [drawn, setDrawn] = useState(1)
@@ -73,8 +83,21 @@ export function Table<Row>({ label, columns, rows, keyOf, open, none = 'Nothing 
           <thead role={role('rowgroup')}>
             <tr role={role('row')}>
               {shown.map(({ head, kind }) => (
-                <th key={head} scope="col" class={kind} role={role('columnheader')}>
-                  {head}
+                <th
+                  key={head}
+                  scope="col"
+                  class={kind}
+                  role={role('columnheader')}
+                  aria-sort={sort?.head === head ? (sort.isAscending ? 'ascending' : 'descending') : undefined}
+                >
+                  {sort ? (
+                    <button type="button" class="link" onClick={() => sort.choose(head)}>
+                      {head}
+                      {sort.head === head && (sort.isAscending ? ' ↑' : ' ↓')}
+                    </button>
+                  ) : (
+                    head
+                  )}
                 </th>
               ))}
             </tr>
