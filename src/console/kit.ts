@@ -2,7 +2,7 @@
  * Re-exports everything that pages use of base/ and parts/. Pages import only this file, so that the bundler puts all
  * of it into one chunk, which is loaded with the first page.
  */
-export { go, href, query, setQuery, withQuery } from './base/address.ts'
+export { go, href, query, setQuery } from './base/address.ts'
 export { ApiError, get, patch, post, put, remove, type Shapes, send } from './base/api.ts'
 export { bucketText, compareFilterOf, movedRange, RANGES, rangeOf } from './base/days.ts'
 export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
@@ -24,7 +24,6 @@ export {
   interval,
   isCompared,
   isOngoing,
-  isRangeOngoing,
   rangeValue,
   today,
 } from './base/range.ts'

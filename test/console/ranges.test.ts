@@ -58,7 +58,7 @@ function dayAgo(count: number): string {
 const number = (words = '') => Number(words.replaceAll(',', ''))
 
 const window = browser && (await openWindow(browser, { url: daemon.url }))
-if (window !== null) {
+if (browser !== null && window !== null) {
   const { page } = window
   const tile = async (name: string) =>
     number(

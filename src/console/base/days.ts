@@ -39,12 +39,12 @@ const DAY_DAYS_MAX = 120
 const WEEK_DAYS_MAX = 800
 
 /** Returns the day that is `count` days later. */
-export function addDays(day: string, count: number): string {
+function addDays(day: string, count: number): string {
   return new Date(Date.parse(day) + count * DAY_MS).toISOString().slice(0, 10)
 }
 
 /** Returns the first day of the month that is `count` months after the month of a day. */
-export function monthStart(day: string, count = 0): string {
+function monthStart(day: string, count = 0): string {
   const [year = 1970, month = 1] = day.split('-').map(Number)
   return new Date(Date.UTC(year, month - 1 + count, 1)).toISOString().slice(0, 10)
 }

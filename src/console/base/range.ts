@@ -64,7 +64,7 @@ export const compareFilter = computed(() => compareFilterOf(range.value, compari
 export const dateRange = computed<Dates>(() => range.value.dates)
 
 /** True if the range contains the current moment. */
-export const isRangeOngoing = computed(() => isOngoingRange(range.value, today.value))
+const isRangeOngoing = computed(() => isOngoingRange(range.value, today.value))
 
 /**
  * The range up to the current hour, for pages that compare it with an earlier one. A comparison with a whole day would

@@ -212,9 +212,9 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
     'number',
   ]
   const rows = () =>
-    results.map((row) => {
+    results.map((row): object => {
       const cells = row.values.filter((_, place) => isOver(row, place)).map(({ label, count }) => [label, count])
-      return { date: wallTime(row.date).slice(0, step === 'hour' ? 16 : 10), ...Object.fromEntries(cells) }
+      return Object.fromEntries([['date', wallTime(row.date).slice(0, step === 'hour' ? 16 : 10)], ...cells]) as object
     })
   return (
     <div class="heat">

@@ -195,10 +195,14 @@ function rowsOf(item: JsonObject, series: JsonObject): readonly JsonObject[] {
 
 /** A column for each figure of a period, and for each figure of the period that it is compared with. */
 function figuresRow({ metrics, previous, ...plain }: JsonObject): JsonObject {
-  if (!isObject(metrics) || !isObject(previous)) return { ...plain, ...(metrics as JsonObject) }
-  const before = isObject(previous['metrics']) ? previous['metrics'] : {}
-  const named = Object.entries(before).map(([name, number]) => [`previous_${name}`, number])
-  return { ...plain, ...metrics, previous_bucket: previous['bucket'], ...Object.fromEntries(named) }
+  const before = isObject(previous) ? previous : {}
+  const numbers = isObject(before['metrics']) ? Object.entries(before['metrics']) : []
+  const cells: readonly (readonly [string, unknown])[] = [
+    ...Object.entries({ ...plain, ...(metrics as JsonObject) }),
+    ...(isObject(previous) ? [['previous_bucket', before['bucket']] as const] : []),
+    ...numbers.map(([name, number]) => [`previous_${name}`, number] as const),
+  ]
+  return Object.fromEntries(cells)
 }
 
 /** A column for each period, by its label. */
