@@ -36,7 +36,9 @@ const KEYS: readonly (readonly [keys: string, words: string])[] = [
   ['/', 'Search on this page'],
   ['.', 'Time range'],
   ['j, k', 'Next row, row before; Enter opens it'],
-  ['Esc', 'Close what is open'],
+  ['d e h w t m p y l a', 'On Web: a time range, such as today, yesterday or the last 24 hours'],
+  ['←, →, x', 'On Web: the period before or after; compare'],
+  ['Esc', 'Close what is open; on Web, clear the filters'],
   ['?', 'This list'],
 ]
 

@@ -2,8 +2,9 @@
  * Re-exports everything that pages use of base/ and parts/. Pages import only this file, so that the bundler puts all
  * of it into one chunk, which is loaded with the first page.
  */
-export { go, href, query, setQuery, withQuery } from './base/address.ts'
+export { go, href, query, setQuery } from './base/address.ts'
 export { ApiError, get, patch, post, put, remove, type Shapes, send } from './base/api.ts'
+export { bucketText, compareFilterOf, movedRange, RANGES, rangeOf } from './base/days.ts'
 export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
 export {
   counted,
@@ -24,11 +25,22 @@ export {
   type Query,
   type Series,
 } from './base/queries.ts'
-export { dateRange, interval, isCompared, isOngoing, rangeDays, rangeValue } from './base/range.ts'
+export {
+  compareFilter,
+  comparison,
+  dateRange,
+  dateRangeSoFar,
+  interval,
+  isCompared,
+  isOngoing,
+  rangeDays,
+  rangeValue,
+  today,
+} from './base/range.ts'
 export { may, project, projects, readSession, session } from './base/session.ts'
 export { askProgress, type Tick } from './base/setup.ts'
 export { Chart } from './parts/chart.tsx'
-export { CopyButton, FileButton } from './parts/copy.tsx'
+export { CopyButton, FileButton, TakeAlong } from './parts/copy.tsx'
 export { Dialog, DialogButton } from './parts/dialog.tsx'
 export { EventDrawer } from './parts/event.tsx'
 export { Button, Check, Choice, type Options, TextField } from './parts/fields.tsx'
@@ -44,6 +56,7 @@ export {
 } from './parts/filters.tsx'
 export { AddressFields, Ask, type FieldRecord, Fields, Form, listOf, Once } from './parts/form.tsx'
 export { List } from './parts/list.tsx'
+export { Menu } from './parts/menu.tsx'
 export { act, Command, Empty, Failure, Got, Loading, Shown } from './parts/notice.tsx'
 export { pageQuery } from './parts/pager.tsx'
 export type { Line } from './parts/plot.tsx'

@@ -17,10 +17,10 @@ const DAYS = 7
 const PAGE = `/p/1/web?range=${FROM}..${TO}`
 const ROWS = 5
 const TABLES: readonly (readonly [tab: string, by: string])[] = [
-  ['Pages', 'Page'],
-  ['Entry', 'InitialPage'],
-  ['Exit', 'ExitPage'],
-  ['Sources', 'InitialChannelType'],
+  ['Top pages', 'Page'],
+  ['Entry pages', 'InitialPage'],
+  ['Exit pages', 'ExitPage'],
+  ['Channels', 'InitialChannelType'],
   ['Referrers', 'InitialReferringDomain'],
   ['UTM source', 'InitialUTMSource'],
   ['UTM medium', 'InitialUTMMedium'],
@@ -28,7 +28,10 @@ const TABLES: readonly (readonly [tab: string, by: string])[] = [
   ['Browsers', 'Browser'],
   ['OS', 'OS'],
   ['Devices', 'DeviceType'],
+  ['Sizes', 'Viewport'],
   ['Countries', 'Country'],
+  ['Regions', 'Region'],
+  ['Cities', 'City'],
   ['Languages', 'Language'],
 ]
 
@@ -63,8 +66,9 @@ function tilesOf(properties: readonly Filter[] = []): readonly string[] {
 
 /** The expected first rows of a table: value, visitors, views. */
 function rowsOf(by: string, properties: readonly Filter[] = []): readonly (readonly string[])[] {
-  const rows = naive.table({ breakdownBy: by, ...query(properties) }) as readonly [
-    string | null,
+  const bounces = by === 'Page' ? { includeBounceRate: true } : {}
+  const rows = naive.table({ breakdownBy: by, ...bounces, ...query(properties) }) as readonly [
+    Value,
     [number],
     [number],
   ][]
@@ -73,11 +77,19 @@ function rowsOf(by: string, properties: readonly Filter[] = []): readonly (reado
   })
 }
 
-function wordsOf(by: string, value: string | null): string {
+type Value = string | null | readonly (string | number | null)[]
+
+function wordsOf(by: string, value: Value): string {
   if (value === null) return '(none)'
-  if (by !== 'Country' && by !== 'Language') return value
-  const type = by === 'Country' ? 'region' : 'language'
-  return new Intl.DisplayNames('en', { type }).of(value) ?? value
+  const country = (code: unknown) =>
+    new Intl.DisplayNames('en', { type: 'region' }).of(String(code)) ?? String(code)
+  if (typeof value === 'object') {
+    if (by === 'Viewport') return `${value[0]} × ${value[1]}`
+    return `${value[by === 'Region' ? 2 : 1]}, ${country(value[0])}`
+  }
+  if (by === 'Country') return country(value)
+  if (by !== 'Language') return value
+  return new Intl.DisplayNames('en', { type: 'language' }).of(value) ?? value
 }
 
 const tiles = ({ page }: ConsoleWindow) => page.locator('.tile-number').allInnerTexts()
@@ -88,10 +100,16 @@ async function firstRows(window: ConsoleWindow, tab: string) {
   return rows.slice(0, ROWS).map(([value, visitors, , views]) => [value, visitors, views])
 }
 
+/** Opens a table: those of campaigns share one choice, and all others have a tab. */
+async function choose({ page }: ConsoleWindow, tab: string, by: string) {
+  if (by.startsWith('InitialUTM')) await page.getByLabel('Campaigns').selectOption(by)
+  else await page.locator('.tabs').getByRole('link', { name: tab, exact: true }).click()
+}
+
 async function compare(t: Test, window: ConsoleWindow, properties: readonly Filter[]) {
   await window.shows(t, () => tiles(window), [...tilesOf(properties)], 'tiles')
   for (const [tab, by] of TABLES) {
-    await window.page.locator('.tabs').getByRole('link', { name: tab, exact: true }).click()
+    await choose(window, tab, by)
     const wanted = rowsOf(by, properties).map((row) => [...row])
     await window.shows(t, () => firstRows(window, tab), wanted, tab)
   }
@@ -110,15 +128,18 @@ if (console !== null) {
   t.test('the chart has a point for each day', async (t) => {
     await window.open(PAGE)
     await window.press('Table')
-    const days = Array.from({ length: DAYS }, (_, day) => {
-      const date = new Date(Date.parse(FROM) + day * 86_400_000).toISOString().slice(0, 10)
-      const views = stored.filter(
-        ({ event, timestamp }) => event === '$pageview' && timestamp.startsWith(date),
-      )
-      return [new Set(views.map((one) => one.person_id)).size, views.length].map(whole)
-    })
-    const read = async () => (await window.rows('Visitors and views')).map((row) => row.slice(1))
-    await window.shows(t, read, days, 'visitors and views')
+    const chart = page.getByRole('region', { name: 'Figures' })
+    const metrics = ['UniqueUsers', 'PageViews']
+    const days = naive
+      .trends({ ...query(), interval: 'day', metrics })
+      .map((item) => metrics.map((metric) => whole(item.metrics[metric])))
+    t.equal(days.length, DAYS)
+    for (const [place, name] of ['Visitors', 'Views'].entries()) {
+      await chart.locator('.tile').filter({ hasText: name }).click()
+      const read = async () => (await window.rows(name)).map((row) => row[1])
+      const wanted = days.map((numbers) => numbers[place])
+      await window.shows(t, read, wanted, name)
+    }
     window.isSilent(t)
   })
 

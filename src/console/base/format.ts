@@ -53,6 +53,11 @@ export function time(moment: string | number | null | undefined, what?: 'day' | 
   )
 }
 
+/** Returns a time by the clocks of the project, as `2026-01-31 14:05:09`, for comparisons and file names. */
+export function wallTime(moment: string | number): string {
+  return new Date(moment).toLocaleString('sv', { timeZone: project.value.timezone })
+}
+
 /** Formats the time since a moment, such as 5m ago. After a week it is the day instead. */
 export function ago(moment: string | null | undefined, nowMs = Date.now()): string {
   if (moment == null) return 'never'

@@ -9,6 +9,8 @@ export interface Loaded<Data> {
   readonly data: Data | undefined
   readonly error: ApiError | null
   readonly isLoading: boolean
+  /** True if the data answers an earlier request with other parameters. It must look different from an answer. */
+  readonly isStale: boolean
   /** Requests the data again. */
   readonly reload: () => void
 }
@@ -34,21 +36,24 @@ export function useLoaded<Data>(
   load: (signal: AbortSignal) => Promise<Data>,
   { everyMs = 0, turn = 0 } = {},
 ): Loaded<Data> {
-  const [state, setState] = useState<Omit<Loaded<Data>, 'reload'>>(() => initial(key))
+  const [state, setState] = useState<State<Data>>(() => initial(key))
   const [own, setOwn] = useState(0)
   const loader = useRef(load)
   loader.current = load
   useEffect(() => {
     const abort = new AbortController()
-    setState((before) => ({ ...before, isLoading: true }))
+    // An answer that is already known is better than the answer to another question.
+    setState((before) =>
+      kept.has(key) ? initial(key) : { ...before, error: null, isLoading: true },
+    )
     loader.current(abort.signal).then(
       (data) => {
         if (abort.signal.aborted) return
         keep(key, data)
-        setState({ data, error: null, isLoading: false })
+        setState({ key, data, error: null, isLoading: false })
       },
       (error: ApiError) => {
-        if (!abort.signal.aborted) setState(({ data }) => ({ data, error, isLoading: false }))
+        if (!abort.signal.aborted) setState((before) => ({ ...before, error, isLoading: false }))
       },
     )
     return () => abort.abort()
@@ -66,7 +71,15 @@ export function useLoaded<Data>(
   useEffect(() => {
     if (isBack) reload()
   }, [isBack, reload])
-  return { ...state, reload }
+  const { key: answered, ...rest } = state
+  const isStale = state.data !== undefined && answered !== key
+  // In the first picture after a change the request has not begun yet.
+  return {
+    ...rest,
+    isLoading: state.isLoading || (answered !== key && state.error === null),
+    isStale,
+    reload,
+  }
 }
 
 /**
@@ -82,8 +95,13 @@ export function useGet<Name extends GetRoute>(
   return useLoaded(key, (signal) => get(route, values, signal), { everyMs, turn: changes.value })
 }
 
-function initial<Data>(key: string): Omit<Loaded<Data>, 'reload'> {
-  return { data: kept.get(key) as Data | undefined, error: null, isLoading: true }
+/** The state of a component. `key` is the request that `data` answers. */
+interface State<Data> extends Omit<Loaded<Data>, 'reload' | 'isStale'> {
+  readonly key: string
+}
+
+function initial<Data>(key: string): State<Data> {
+  return { key, data: kept.get(key) as Data | undefined, error: null, isLoading: true }
 }
 
 function keep(key: string, data: unknown): void {

@@ -1,116 +1,141 @@
 /** The page "Web": visitors, their sources, and the pages that they view. */
+import { useEffect } from 'preact/hooks'
 import {
   AddFilter,
   query as address,
   askQuery,
+  Button,
   Check,
-  dateRange,
+  Command,
+  compareFilter,
+  compareFilterOf,
+  comparison,
+  dateRangeSoFar,
   Empty,
   exact,
   FilterChips,
   filtersOfAddress,
+  hasEvent,
   isCompared,
+  Menu,
+  movedRange,
   Page,
-  percent,
+  pageOf,
   project,
+  RANGES,
   RangePicker,
+  rangeOf,
+  rangeValue,
   type Series,
   Shown,
-  seconds,
   setQuery,
-  Tile,
-  Tiles,
+  today,
   useLoaded,
 } from '../kit.ts'
 import { loaderLine } from './setup/snippets.ts'
-import { type Asked, ReportBox } from './web/report-card.tsx'
+import type { Asked } from './web/asked.ts'
+import { Details } from './web/details.tsx'
+import { ReportBox } from './web/report-card.tsx'
 import { CARDS } from './web/reports.ts'
+import { FigureTiles, type OverviewItem } from './web/tiles.tsx'
 import { WebChart } from './web/web-chart.tsx'
-
-/** A number of `WebOverviewQuery`. */
-interface OverviewItem {
-  readonly key: string
-  readonly kind: keyof typeof FORMATS
-  readonly value: number | null
-  readonly previous: number | null
-}
-
-const NAMES: Readonly<Record<string, string>> = {
-  visitors: 'Visitors',
-  views: 'Views',
-  sessions: 'Sessions',
-  'session duration': 'Visit duration',
-  'bounce rate': 'Bounce rate',
-}
-
-const FORMATS = {
-  unit: exact,
-  duration_s: seconds,
-  percentage: (value: number | null) => percent(value === null ? null : value / 100),
-}
 
 /** Leaves out events of bots. The daemon marks them if bot detection is on. */
 const NO_BOTS = { key: '$is_bot', operator: 'is_not_set', type: 'event' } as const
 const ONLINE_EVERY_MS = 30_000
 const ONLINE_MS = 300_000
+const REPORTS = CARDS.flatMap(({ reports, more }) => [...reports, ...(more?.reports ?? [])])
 
 /** Shows visitors, views and sessions of a range, a chart of them, and four cards of tables. */
 export default function WebPage() {
   const hidesBots = address.value.get('bots') === 'hide'
   const properties = [...filtersOfAddress(), ...(hidesBots ? [NO_BOTS] : [])]
-  const asked: Asked = { dateRange: dateRange.value, properties }
+  const asked: Asked = { dateRange: dateRangeSoFar.value, properties }
+  // The tiles always have a change. Without a chosen comparison it is the one against the period before.
+  const compared = compareFilterOf(rangeOf(rangeValue.value), isCompared.value ? comparison.value : 'previous')
+  const before = comparison.value === 'year' ? 'Year ago' : 'Period before'
+  const query = { kind: 'WebOverviewQuery', ...asked, ...(compared && { compareFilter: compared }) }
+  const overview = useLoaded(`web ${project.value.id} ${JSON.stringify(query)}`, (signal) =>
+    askQuery<readonly OverviewItem[]>(query, signal),
+  )
+  const { data: items, isStale } = overview
+  const visitors = isStale ? null : (items?.[0]?.value ?? null)
+  const shared = { asked, compareFilter: compareFilter.value, visitors }
+  const detailed = REPORTS.find(({ by }) => by === address.value.get('details'))
+  useKeys()
   const controls = (
     <>
       <Online />
-      <Check label="Hide bots" value={hidesBots} change={(is) => setQuery({ bots: is ? 'hide' : null })} />
       <AddFilter />
-      <RangePicker compares />
+      <RangePicker compares="year" />
+      <Menu label="Options of the page">
+        <Check label="Hide bots" value={hidesBots} change={(is) => setQuery({ bots: is ? 'hide' : null })} />
+      </Menu>
     </>
   )
+  const isEmpty = items?.every(({ value }) => !value) === true && properties.length === 0
   return (
     <Page title="Web" aside={controls}>
       <FilterChips />
-      <Overview asked={asked} />
-      <WebChart asked={asked} />
+      {isEmpty && !isStale && <NoVisits />}
+      <section class="card" aria-label="Figures">
+        <Shown of={{ ...overview, data: items ?? [] }}>{() => <FigureTiles items={items} before={before} />}</Shown>
+        <WebChart asked={asked} compareFilter={compared} before={before} />
+      </section>
       <div class="grid">
         {CARDS.map((card) => (
-          <ReportBox key={card.parameter} card={card} asked={asked} />
+          <ReportBox key={card.parameter} card={card} {...shared} />
         ))}
       </div>
+      {detailed && <Details key={detailed.by} report={detailed} {...shared} />}
     </Page>
   )
 }
 
-function Overview({ asked }: { asked: Asked }) {
-  const query = { kind: 'WebOverviewQuery', ...asked, compareFilter: { compare: isCompared.value } }
-  const loaded = useLoaded(`web ${project.value.id} ${JSON.stringify(query)}`, (signal) =>
-    askQuery<readonly OverviewItem[]>(query, signal),
-  )
+/** Explains an empty range: either there were visits at other times, or none was ever recorded. */
+function NoVisits() {
+  const { data } = useLoaded(`seen ${project.value.id}`, (signal) => hasEvent('$pageview', signal))
+  if (data === undefined) return null
+  if (data) {
+    return (
+      <Empty title="No visits in this range.">
+        There are visits at other times. <Button press={() => setQuery({ range: 'all' })}>Show all time</Button>
+      </Empty>
+    )
+  }
   return (
-    <Shown of={loaded}>
-      {(items) => (
-        <>
-          {items.every(({ value }) => !value) && asked.properties.length === 0 && (
-            <Empty title="No visits in this range." command={loaderLine(location.origin, project.value.api_token)}>
-              Put this line into the head of your pages, or choose another range.
-            </Empty>
-          )}
-          <Tiles>
-            {items.map(({ key, kind, value, previous }) => (
-              <Tile
-                key={key}
-                label={NAMES[key] ?? key}
-                isLessBetter={key === 'bounce rate'}
-                change={value === null || !previous ? null : (value - previous) / previous}
-              >
-                {FORMATS[kind](value)}
-              </Tile>
-            ))}
-          </Tiles>
-        </>
-      )}
-    </Shown>
+    <Empty title="No visits yet.">
+      First run this command once, in the folder of Tenrec. It downloads the script that your pages load:
+      <Command text="npx tenrec snippet install" />
+      Then put this line into the head of your pages:
+      <Command text={loaderLine(location.origin, project.value.api_token)} />
+      The page <a href={pageOf('/setup')}>Setup</a> shows other ways to send visits, and waits for the first one.
+    </Empty>
   )
+}
+
+/** The keys of the page: letters choose a range, the arrows move it, X compares, and Escape clears the filters. */
+function useKeys(): void {
+  useEffect(() => {
+    function press(event: KeyboardEvent) {
+      const { key, target, ctrlKey, metaKey, altKey, shiftKey, defaultPrevented } = event
+      if (defaultPrevented || ctrlKey || metaKey || altKey || shiftKey) return
+      const isBusy = target instanceof Element && target.closest('input, textarea, select, dialog, [popover]') !== null
+      if (isBusy || document.querySelector('dialog[open], :popover-open') !== null) return
+      const letter = key.toLowerCase()
+      const range = RANGES.find((one) => one.letter === letter)?.value
+      const direction = { ArrowLeft: -1, ArrowRight: 1 }[key] as -1 | 1 | undefined
+      const moved = direction === undefined ? null : movedRange(rangeValue.value, today.value, direction)
+      if (range !== undefined) setQuery({ range })
+      else if (moved !== null) setQuery({ range: moved })
+      else if (letter === 'x') setQuery({ compare: isCompared.value ? null : '1' })
+      else if (key === 'Escape' && filtersOfAddress().length > 0) setQuery({ filter: null })
+      else return
+      event.preventDefault()
+    }
+    addEventListener('keydown', press)
+    return () => removeEventListener('keydown', press)
+  }, [])
 }
 
 /** Shows the number of persons with an event in the last five minutes, independent of the range and the filters. */

@@ -1,7 +1,8 @@
 /** Shows the answers of queries. Each kind has its own view, and every number leads to the people behind it. */
 import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
-import { exact, percent, seconds, short } from '../base/format.ts'
+import { bucketText } from '../base/days.ts'
+import { exact, percent, seconds, short, time, wallTime } from '../base/format.ts'
 import type { Query, Series } from '../base/queries.ts'
 import { isOngoing } from '../base/range.ts'
 import { type Behind, PersonsBehind, type PersonsUrl } from './behind.tsx'
@@ -50,29 +51,50 @@ const VIEWS: Readonly<Record<string, (props: ViewProps<never>) => ComponentChild
 
 /** Shows series over time. Lifecycles are stacked bars. A query for single numbers gets a list of numbers. */
 function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
-  const labels = results[0]?.labels ?? []
-  const lines = results.map((series) => ({
-    label: nameOf(series),
-    data: series.data,
-    isBefore: series.compare_label === 'previous',
-  }))
+  const isOverTime = query.kind !== 'StickinessQuery'
+  const step = String(query['interval'] ?? 'day')
+  const [first] = results
+  const labels = isOverTime ? labelsOf(first, step) : (first?.labels ?? [])
+  const current = results.filter(({ compare_label: period }) => period !== 'previous')
+  const lines = results.map((series) => {
+    const isBefore = series.compare_label === 'previous'
+    // A series has the same colour in both periods.
+    const place = isBefore ? current.findIndex(({ label }) => label === series.label) : current.indexOf(series)
+    return { label: nameOf(series), data: series.data, isBefore, place: Math.max(0, place) }
+  })
   if (results[0]?.aggregated_value != null) return <Numbers {...{ query, results, open }} />
   function openPoint(line: number, index: number) {
-    const { data = [], labels: times = [], persons_urls: urls } = results[line] ?? {}
+    const { data = [], persons_urls: urls } = results[line] ?? {}
+    const times = isOverTime ? labelsOf(results[line], step) : labels
     const title = `${lines[line]?.label}, ${times[index]}: ${exact(Math.abs(data[index] ?? 0))}`
     open({ title, url: urls?.[index] })
   }
   // The periods of a single stickiness series are separate counts. A line would suggest values between them.
   const isOfCounts = query.kind === 'StickinessQuery' && lines.length === 1
   const kind = query.kind === 'LifecycleQuery' || isOfCounts ? 'bars' : 'lines'
-  const isOpen = query.kind === 'TrendsQuery' && isOngoing(results[0]?.days?.at(-1), query['interval'])
+  const isOpen = isOverTime && isOngoing(first?.days?.at(-1), step)
+  const before = results.find(({ compare_label: period }) => period === 'previous')
   const isNothing = results.every(({ data }) => data.every((count) => !count))
   return (
     <>
       {isNothing && <p class="quiet">No such events in this range: choose a longer one, or other events.</p>}
-      <Chart {...{ labels, lines, kind, isOpen, query }} label={query.kind.replace('Query', '')} open={openPoint} />
+      <Chart
+        {...{ labels, lines, kind, isOpen, query }}
+        label={query.kind.replace('Query', '')}
+        days={isOverTime ? first?.days : undefined}
+        labelsBefore={before && labelsOf(before, step)}
+        isFilled={kind === 'lines' && current.length === 1}
+        hint="Click to see who is behind a number"
+        open={openPoint}
+      />
     </>
   )
+}
+
+/** Returns the names of the periods of a series. Weeks keep the name that says which of their days are in the range. */
+function labelsOf(series: Series | undefined, step: string): readonly string[] {
+  const { days = [], labels = [] } = series ?? {}
+  return step === 'week' ? labels : days.map((day) => bucketText(String(day), step))
 }
 
 function Numbers({ results, open }: ViewProps<readonly Series[]>) {
@@ -135,7 +157,7 @@ function Funnel({ query, results, open }: ViewProps<readonly Step[]>) {
             <li key={`${step.name} ${place}`}>
               <div class="funnel-words">
                 <b>
-                  {place + 1}. {step.custom_name ?? step.name ?? 'every event'}
+                  {place + 1}. {step.custom_name ?? step.name ?? 'Every event'}
                 </b>
                 <span>
                   <Count words={exact(step.count)} behind={behind} open={open} /> persons, {percent(of)}
@@ -146,7 +168,8 @@ function Funnel({ query, results, open }: ViewProps<readonly Step[]>) {
               </div>
               {place > 0 && (
                 <small class="quiet">
-                  {percent(ofBefore)} of those before; {exact(left)} left; median {seconds(step.median_conversion_time)}
+                  {percent(ofBefore)} from previous step, {exact(left)} dropped off, median time{' '}
+                  {seconds(step.median_conversion_time)}
                 </small>
               )}
             </li>
@@ -168,40 +191,65 @@ interface Cohort {
 const HEAT_PERCENT_MAX = 45
 
 function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
+  const { period = 'Day' } = (query['retentionFilter'] ?? {}) as { period?: string }
+  const step = period.toLowerCase()
   const labels = results[0]?.values.map(({ label }) => label) ?? []
+  const lastDate = results.at(-1)?.date
+  // The current period has just begun. Its shares would look as if people had left.
+  const isRunning = lastDate !== undefined && isOngoing(wallTime(lastDate), step)
   // Later cohorts have fewer complete periods.
-  const isOver = (row: Cohort, place: number) => place < results.length - results.indexOf(row)
+  const isOver = (row: Cohort, place: number) =>
+    place === 0 || place < results.length - results.indexOf(row) - (isRunning ? 1 : 0)
+  const nameOfRow = (row: Cohort) => (
+    <>
+      {startOf(row, step)}
+      {isRunning && row === results.at(-1) && <small> so far</small>}
+    </>
+  )
   const cell = (label: string, place: number): Column<Cohort> => [
     label,
-    (row) => isOver(row, place) && <Share row={row} place={place} open={open} />,
+    (row) => isOver(row, place) && <Share {...{ row, place, step, open }} />,
     'number',
   ]
+  const rows = () =>
+    results.map((row): object => {
+      const cells = row.values.filter((_, place) => isOver(row, place)).map(({ label, count }) => [label, count])
+      return Object.fromEntries([['date', wallTime(row.date).slice(0, step === 'hour' ? 16 : 10)], ...cells]) as object
+    })
   return (
     <div class="heat">
       <Table
         label="Retention"
         rows={results}
-        columns={[['Came', dayOf], ['Persons', ({ values }) => values[0]?.count, 'count'], ...labels.map(cell)]}
+        columns={[
+          ['First event', nameOfRow],
+          ['Persons', ({ values }) => values[0]?.count, 'count'],
+          ...labels.map(cell),
+        ]}
       />
-      <TakeAlong name="retention" rows={() => results.map(flat)} query={query} />
+      <TakeAlong name="retention" rows={rows} query={query} />
     </div>
   )
 }
 
-function flat({ date, values }: Cohort): object {
-  return { date, ...Object.fromEntries(values.map(({ label, count }) => [label, count])) }
+/** Returns the start of a row by the clocks of the project. */
+function startOf({ date }: Cohort, step: string): string {
+  return step === 'hour' ? wallTime(date).slice(0, 16) : time(date, 'day')
 }
 
-function dayOf({ date }: Cohort): string {
-  return date.slice(0, 10)
+interface ShareProps {
+  readonly row: Cohort
+  readonly place: number
+  readonly step: string
+  readonly open: Open
 }
 
-function Share({ row, place, open }: { row: Cohort; place: number; open: Open }) {
+function Share({ row, place, step, open }: ShareProps) {
   const { count = 0, label, persons_url: url } = row.values[place] ?? {}
   const size = row.values[0]?.count ?? 0
   const share = size === 0 ? 0 : count / size
   const said = `${percent(share, 0)}, ${exact(count)} persons`
-  const behind = { title: `${dayOf(row)}, ${label}: ${count}`, url }
+  const behind = { title: `${startOf(row, step)}, ${label}: ${count}`, url }
   return (
     <span style={{ '--share': `${Math.round(share * HEAT_PERCENT_MAX)}%` }} title={`${exact(count)} persons`}>
       {size === 0 ? '–' : <Count words={percent(share, 0)} label={said} behind={behind} open={open} />}

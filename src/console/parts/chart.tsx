@@ -2,15 +2,18 @@
  * A chart over time. The same numbers are also available as a table and as a sentence. Arrow keys move the cursor, and
  * the values under it are announced. Enter opens the people behind a value. plot.tsx draws the chart.
  */
+import type { ComponentChildren } from 'preact'
 import { useId, useState } from 'preact/hooks'
 import { exact } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
 import { TakeAlong } from './copy.tsx'
 import { Button } from './fields.tsx'
-import { COLOURS, colour, type Line, Plot, type PlotKind } from './plot.tsx'
+import { colourOf, dashOf, type Line, Plot, type PlotKind, type ValueFormat } from './plot.tsx'
+import { COLOURS } from './series-look.ts'
 import { type Column, Table } from './table.tsx'
 
-type Format = (value: number | null | undefined) => string
+/** The most lines in the card beside the cursor. */
+const TIP_LINES_MAX = 10
 
 interface ChartProps {
   readonly label: string
@@ -19,81 +22,144 @@ interface ChartProps {
   readonly kind?: PlotKind
   /** True if the last period is not over, so that its values are preliminary. */
   readonly isOpen?: boolean
+  /** True to fill the area below the first line. */
+  readonly isFilled?: boolean
+  /** Formats the values. The default is whole numbers. */
+  readonly format?: ValueFormat
+  /** The names of the periods in a file. The default is the labels. */
+  readonly days?: readonly string[] | undefined
+  /** The labels of the periods of the comparison. */
+  readonly labelsBefore?: readonly string[] | undefined
+  /** Says what a click does. */
+  readonly hint?: string | undefined
   /** The query of the chart, for copying it as a command. */
   readonly query?: Query
   /** Called with the index of a line and the index of a label. */
   readonly open?: ((line: number, index: number) => void) | undefined
+  /** Called with the first and last label of a drag. */
+  readonly select?: ((from: number, to: number) => void) | undefined
 }
 
 /** Draws a chart of lines or stacked bars. */
-export function Chart({ label, labels, lines, kind = 'lines', isOpen = false, query, open }: ChartProps) {
+export function Chart(props: ChartProps) {
+  const { label, labels, lines, kind = 'lines', isOpen = false, isFilled = false, format = exact } = props
+  const { days = labels, query, open, select } = props
   const [isTable, setTable] = useState(false)
-  const [at, setAt] = useState<number | null>(null)
+  const [cursor, setAt] = useState<number | null>(null)
   const id = useId()
+  // The chart may have become shorter since the cursor was set.
+  const at = cursor !== null && cursor < labels.length ? cursor : null
   function move(event: KeyboardEvent) {
     const last = labels.length - 1
-    const step = { ArrowLeft: -1, ArrowRight: 1, Home: -last, End: last }[event.key]
-    if (step !== undefined) setAt(Math.max(0, Math.min(last, (at ?? (step < 0 ? last + 1 : -1)) + step)))
+    const next = { ArrowLeft: (at ?? last + 1) - 1, ArrowRight: (at ?? -1) + 1, Home: 0, End: last }[event.key]
+    if (next !== undefined) setAt(Math.max(0, Math.min(last, next)))
     else if (event.key === 'Enter' && at !== null) open?.(0, at)
     else return
     event.preventDefault()
   }
-  const said = at === null ? [] : lines.map((line) => `${line.label} ${exact(line.data[at])}`)
+  const isPreliminary = (index: number) => isOpen && index === labels.length - 1
+  const said = at === null ? [] : lines.map((line) => `${line.label} ${format(line.data[at])}`)
   return (
     <figure class="chart">
       <figcaption>
         <ul class="legend">
           {lines.map((line, place) => (
-            <li key={`${line.label} ${place}`} class={line.isBefore ? 'before' : ''} style={colour(place)}>
-              <span class="swatch" aria-hidden="true" />
+            <li key={`${line.label} ${place}`}>
+              <Swatch {...{ line, place, kind }} />
               {line.label}
-              {at !== null && <b> {exact(line.data[at])}</b>}
             </li>
           ))}
         </ul>
       </figcaption>
       {isTable ? (
-        <ChartTable {...{ label, labels, lines, open }} />
+        <ChartTable {...{ label, labels, lines, format, open }} />
       ) : (
         <div
           class="plot"
           role="img"
-          aria-label={sentenceOf(label, labels, lines, exact)}
+          aria-label={sentenceOf(label, labels, lines, format)}
           aria-describedby={id}
           tabIndex={0}
           onKeyDown={move}
         >
-          <Plot {...{ labels, lines, kind, isOpen, at, setAt, open }} />
+          <Plot {...{ labels, lines, kind, isOpen, isFilled, format, at, setAt, open, select }}>
+            {at !== null && <Tip {...props} at={at} isPreliminary={isPreliminary(at)} />}
+          </Plot>
         </div>
       )}
-      <TakeAlong name={label} rows={() => rowsOf(labels, lines)} query={query}>
+      <TakeAlong name={label} rows={() => rowsOf(days, lines)} query={query}>
         <Button press={() => setTable(!isTable)} aria-pressed={isTable}>
           {isTable ? 'Chart' : 'Table'}
         </Button>
-        <output id={id} class="reading" aria-live="polite">
-          {at !== null && `${labels[at]}: ${said.join(', ')}`}
+        <output id={id} class="unseen" aria-live="polite">
+          {at !== null && `${labels[at]}${isPreliminary(at) ? ' so far' : ''}: ${said.join(', ')}`}
         </output>
       </TakeAlong>
     </figure>
   )
 }
 
+/** The mark of a line in a legend: its colour and, for lines, its dashes. */
+function Swatch({ line, place, kind }: { line: Line; place: number; kind: PlotKind }) {
+  const style = colourOf(line, place)
+  if (kind === 'bars') return <span class="swatch" style={style} aria-hidden="true" />
+  return (
+    <svg class={`swatch-line ${line.isBefore ? 'before' : ''}`} style={style} width="22" height="8" aria-hidden="true">
+      <path d="M0 4h22" stroke-dasharray={dashOf(line, place)} />
+    </svg>
+  )
+}
+
+/** The card beside the cursor: the period, and the values of the lines with the largest ones first. */
+function Tip(props: ChartProps & { at: number; isPreliminary: boolean }): ComponentChildren {
+  const { labels, labelsBefore, lines, kind = 'lines', format = exact, hint, at, isPreliminary } = props
+  const all = lines.map((line, place) => ({ line, place, value: line.data[at] ?? 0 }))
+  const shown = lines.length <= 2 ? all : all.toSorted((a, b) => Math.abs(b.value) - Math.abs(a.value))
+  const [current, before] = [lines.find((line) => !line.isBefore), lines.find((line) => line.isBefore)]
+  const isPair = lines.length === 2 && current !== undefined && before !== undefined
+  const change = isPair ? changeOf(current.data[at], before.data[at]) : null
+  return (
+    <>
+      <b>{labels[at]}</b>
+      {isPreliminary && <span class="quiet"> so far</span>}
+      {shown.slice(0, TIP_LINES_MAX).map(({ line, place }) => (
+        <div key={place} class="tip-line">
+          <Swatch {...{ line, place, kind }} />
+          <span class="cut">{(line.isBefore && labelsBefore?.[at]) || line.label}</span>
+          <b class="number">{format(line.data[at])}</b>
+        </div>
+      ))}
+      {lines.length > TIP_LINES_MAX && <div class="quiet">and {lines.length - TIP_LINES_MAX} more</div>}
+      {change !== null && <div>{change}</div>}
+      {hint && <div class="quiet">{hint}</div>}
+    </>
+  )
+}
+
+/** Returns the change between two values in words, or null if there is none to name. */
+function changeOf(value: number | null | undefined, before: number | null | undefined): string | null {
+  if (value == null || !before) return null
+  const share = Math.round((100 * (value - before)) / before)
+  return share === 0 ? 'No change' : `${share > 0 ? '▲' : '▼'} ${Math.abs(share)} %`
+}
+
 /** Returns the numbers as rows for a file. A repeated line name gets its position appended. */
-function rowsOf(labels: readonly string[], lines: readonly Line[]): readonly object[] {
+function rowsOf(days: readonly string[], lines: readonly Line[]): readonly object[] {
   const isFirst = (label: string, place: number) => lines.findIndex((one) => one.label === label) === place
   const names = lines.map(({ label }, place) => (isFirst(label, place) ? label : `${label} ${place + 1}`))
-  return labels.map((when, index) => {
+  return days.map((when, index) => {
     const numbers = lines.map(({ data }, place) => [names[place], data[index]])
     return Object.fromEntries([['when', when], ...numbers]) as object
   })
 }
 
 /** Shows the numbers of a chart as a table with a row for each label. */
-function ChartTable({ label, labels, lines, open }: Omit<ChartProps, 'kind' | 'isOpen' | 'query'>) {
+function ChartTable(props: Pick<ChartProps, 'label' | 'labels' | 'lines' | 'open'> & { format: ValueFormat }) {
+  const { label, labels, lines, format, open } = props
   const columnOf = (line: Line, place: number): Column<number> => [
     line.label,
     (index) => {
-      const words = exact(line.data[index])
+      const words = format(line.data[index])
       if (open === undefined) return words
       return (
         <button type="button" class="link" onClick={() => open(place, index)}>
@@ -113,7 +179,7 @@ function ChartTable({ label, labels, lines, open }: Omit<ChartProps, 'kind' | 'i
 }
 
 /** Describes the chart in a sentence: the first, last and highest value of each line. */
-function sentenceOf(label: string, labels: readonly string[], lines: readonly Line[], format: Format): string {
+function sentenceOf(label: string, labels: readonly string[], lines: readonly Line[], format: ValueFormat): string {
   const parts = lines.slice(0, COLOURS).map(({ label: name, data }) => {
     const highest = data.reduce<number>((best, value, index) => ((value ?? 0) > (data[best] ?? 0) ? index : best), 0)
     return `${name}: ${format(data[0])} to ${format(data.at(-1))}, highest ${format(data[highest])} at ${labels[highest] ?? 'no time'}`

@@ -6,6 +6,7 @@ import { exact } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
 import { project } from '../base/session.ts'
 import { Button } from './fields.tsx'
+import { Menu } from './menu.tsx'
 import { say } from './toasts.tsx'
 
 const SAID_MS = 1500
@@ -92,11 +93,11 @@ interface TakeAlongProps {
   /** Reads the rows of all pages, `CSV_ROWS_MAX` at most. Without it, the file has `rows`. */
   readonly all?: (() => Promise<AllRows>) | undefined
   readonly query?: Query | undefined
-  /** The content between the buttons and the end of their row. */
+  /** The content before the menu. */
   readonly children?: ComponentChildren
 }
 
-/** Buttons that export the same numbers as CSV, and copy the query as a shell command. */
+/** A menu that exports the same numbers as CSV, and copies the query as a shell command. */
 export function TakeAlong({ name, rows, all, query, children }: TakeAlongProps) {
   const file = `${name.toLowerCase().replace(/\W+/g, '-')}.csv`
   async function table() {
@@ -107,9 +108,11 @@ export function TakeAlong({ name, rows, all, query, children }: TakeAlongProps) 
   }
   return (
     <span class="take-along">
-      <FileButton label="CSV" name={file} type="text/csv" text={table} />
-      {query && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
       {children}
+      <Menu label={`Export: ${name}`}>
+        <FileButton label="Download CSV" name={file} type="text/csv" text={table} />
+        {query && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
+      </Menu>
     </span>
   )
 }

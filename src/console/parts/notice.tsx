@@ -36,7 +36,7 @@ export function Empty(props: { title: string; command?: string; children?: Compo
   return (
     <div class="notice empty">
       <h3>{title}</h3>
-      {children && <p>{children}</p>}
+      {children && <div>{children}</div>}
       {command && <Command text={command} />}
     </div>
   )
@@ -57,11 +57,15 @@ interface ShownProps<Data> {
   readonly children: (data: Data) => ComponentChildren
 }
 
-/** Shows the state of a request: a loading bar at first, the error if there is one, and the children with the data. */
-export function Shown<Data>({ of: { data, error, isLoading, reload }, children }: ShownProps<Data>) {
+/**
+ * Shows the state of a request: a loading bar at first, the error if there is one, and the children with the data. Data
+ * of an earlier request stays in its place and is dimmed.
+ */
+export function Shown<Data>({ of: { data, error, isLoading, isStale, reload }, children }: ShownProps<Data>) {
   return (
-    <div class="shown" aria-busy={isLoading}>
+    <div class={isStale ? 'shown stale' : 'shown'} aria-busy={isLoading}>
       {error && <Failure error={error} retry={reload} />}
+      {error && isStale && <p class="stale-note quiet">Below is the answer to your previous selection.</p>}
       {data === undefined ? isLoading && <Loading /> : children(data)}
     </div>
   )

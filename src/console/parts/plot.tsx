@@ -1,21 +1,25 @@
 /** Draws a chart as SVG: lines or stacked bars, in the colours of the theme. */
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import type { ComponentChildren } from 'preact'
+import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks'
 import { exact, short } from '../base/format.ts'
+import { lookOf } from './series-look.ts'
 
 /** A line of a chart. `data` has a number for each label. */
 export interface Line {
   readonly label: string
   readonly data: readonly (number | null)[]
-  /** True for the previous period, which is drawn paler. */
+  /** True for the previous period, which is drawn dashed and paler. */
   readonly isBefore?: boolean
+  /** The position whose colour the line has. Without it the line has the colour of its own position. */
+  readonly place?: number
 }
 
 /** The way in which series are drawn. */
 export type PlotKind = 'lines' | 'bars'
 
-/** The number of series colours, which then repeat. */
-export const COLOURS = 8
-const DASHES = [undefined, '6 3', '2 3', '8 3 2 3']
+/** The dashes of a previous period, and of the part of a line that is not over. */
+const BEFORE_DASH = '5 4'
+const ONGOING_DASH = '2 4'
 const HEIGHT = 260
 /** The margins: numbers at the left, times below, and half of the last time label at the right. */
 const [TOP, RIGHT, BOTTOM, LEFT] = [8, 26, 26, 56]
@@ -24,24 +28,45 @@ const LABEL_STEPS = [1, 2, 5, 7, 10, 14, 20, 30, 50, 100, 200, 500, 1000, 2000, 
 const TICKS = 5
 const BAR_WIDTH_MAX = 60
 
-/** Returns the style with the colour of a series. */
-export function colour(place: number): Record<string, string> {
-  return { '--colour': `var(--series-${place % COLOURS})` }
+/** Returns the style with the colour of a line at a position. */
+export function colourOf(line: Line, place: number): Record<string, string> {
+  return { '--colour': `var(--series-${lookOf(line.place ?? place).colour})` }
 }
 
+/** Returns the dash pattern of a line at a position. */
+export function dashOf(line: Line, place: number): string | undefined {
+  return line.isBefore ? BEFORE_DASH : lookOf(line.place ?? place).dash
+}
+
+/** Formats a value of a chart. */
+export type ValueFormat = (value: number | null | undefined) => string
+
 interface PlotProps {
+  /** The labels of the time axis. */
   readonly labels: readonly string[]
   readonly lines: readonly Line[]
   readonly kind: PlotKind
+  /** True if the last period is not over, so that its values are preliminary. */
   readonly isOpen: boolean
+  /** True to fill the area below the first line. */
+  readonly isFilled: boolean
+  readonly format: ValueFormat
   /** The index of the label under the cursor. */
   readonly at: number | null
   readonly setAt: (at: number | null) => void
   readonly open?: ((line: number, index: number) => void) | undefined
+  /** Called with the first and last label of a drag. */
+  readonly select?: ((from: number, to: number) => void) | undefined
+  /** The card beside the cursor. */
+  readonly children?: ComponentChildren
 }
 
-/** Draws the chart. A click opens the nearest line. */
-export function Plot({ labels, lines, kind, isOpen, at, setAt, open }: PlotProps) {
+/** Draws the chart. A click opens the nearest line, and a drag selects several labels. */
+export function Plot(props: PlotProps) {
+  const { labels, lines, kind, isOpen, isFilled, format, at, setAt, open, select, children } = props
+  /** The label at which a drag began. */
+  const [start, setStart] = useState<number | null>(null)
+  const wasDrag = useRef(false)
   const box = useRef<HTMLDivElement>(null)
   const [width, setWidth] = useState(0)
   useEffect(() => {
@@ -53,37 +78,65 @@ export function Plot({ labels, lines, kind, isOpen, at, setAt, open }: PlotProps
   const scale = useMemo(() => scaleOf(labels.length, lines, kind, width), [labels, lines, kind, width])
   // The picture does not depend on the cursor, so it is not drawn again while the cursor moves.
   const picture = useMemo(
-    () => <Picture {...{ labels, lines, kind, isOpen, scale }} />,
-    [labels, lines, kind, isOpen, scale],
+    () => <Picture {...{ labels, lines, kind, isOpen, isFilled, format, scale }} />,
+    [labels, lines, kind, isOpen, isFilled, format, scale],
   )
   const indexAt = ({ clientX, currentTarget }: MouseEvent) => {
     const { left } = (currentTarget as Element).getBoundingClientRect()
     return scale.indexOf(clientX - left)
   }
+  const drop = (event: MouseEvent) => {
+    const end = indexAt(event)
+    wasDrag.current = start !== null && start !== end
+    if (start !== null && start !== end) select?.(Math.min(start, end), Math.max(start, end))
+    setStart(null)
+  }
   const press = (event: MouseEvent) => {
+    // The browser also reports a click at the end of a drag.
+    if (wasDrag.current) return
     const { top } = (event.currentTarget as Element).getBoundingClientRect()
     const index = indexAt(event)
     open?.(nearestLine(lines, kind, scale, index, event.clientY - top), index)
   }
   return (
-    <div ref={box} class={open ? 'opens' : ''} style={{ height: `${HEIGHT}px` }}>
+    <div ref={box} class={open ? 'plot-box opens' : 'plot-box'} style={{ height: `${HEIGHT}px` }}>
       {width > 0 && (
         <svg
           aria-hidden="true"
           width={width}
           height={HEIGHT}
           onPointerMove={(event) => setAt(indexAt(event))}
-          onPointerLeave={() => setAt(null)}
+          onPointerLeave={() => {
+            setAt(null)
+            setStart(null)
+          }}
+          onPointerDown={(event) => select && setStart(indexAt(event))}
+          onPointerUp={drop}
           onClick={press}
         >
           {/* The whole area reacts to the pointer, also where nothing is drawn. */}
           <rect width={width} height={HEIGHT} fill="none" pointer-events="all" />
           {picture}
+          {at !== null && start !== null && <Selected {...{ scale, from: start, to: at }} />}
           {at !== null && <Cursor {...{ lines, kind, scale, at }} />}
         </svg>
       )}
+      {width > 0 && at !== null && (
+        <div class="tip" style={besideCursor(scale.x(at), width)} aria-hidden="true">
+          {children}
+        </div>
+      )}
     </div>
   )
+}
+
+/** The distance between the cursor and its card. */
+const TIP_PX = 14
+
+/** Returns the place of the card: on the side of the cursor that has more room. */
+function besideCursor(x: number, width: number): Record<string, string> {
+  const isLeft = x > width / 2
+  return isLeft ? { right: `${width - x + TIP_PX}px` } : { left: `${x + TIP_PX}px` }
 }
 
 /** Maps values to positions. `tops` are the drawn values; for stacked bars they include the bars below. */
@@ -146,9 +199,11 @@ function ticksOf(low: number, high: number, isCounted: boolean): readonly number
 }
 
 type DrawnProps = Pick<PlotProps, 'lines' | 'kind'> & { readonly scale: Scale }
+type PictureProps = DrawnProps & Pick<PlotProps, 'labels' | 'isOpen' | 'isFilled' | 'format'>
 
-function Picture({ labels, lines, kind, isOpen, scale }: DrawnProps & Pick<PlotProps, 'labels' | 'isOpen'>) {
+function Picture({ labels, lines, kind, isOpen, isFilled, format, scale }: PictureProps) {
   const { width, ticks, step, x, y, tops } = scale
+  const id = useId()
   const stride = LABEL_STEPS.find((one) => one * step >= LABEL_WIDTH) ?? labels.length
   return (
     <>
@@ -156,7 +211,7 @@ function Picture({ labels, lines, kind, isOpen, scale }: DrawnProps & Pick<PlotP
         <g key={value}>
           <line class="grid-line" x1={LEFT} x2={width - RIGHT} y1={y(value)} y2={y(value)} />
           <text x={LEFT - 8} y={y(value) + 4} text-anchor="end">
-            {Math.abs(value) < 10_000 ? exact(value) : short(value)}
+            {format === exact && Math.abs(value) >= 10_000 ? short(value) : format(value)}
           </text>
         </g>
       ))}
@@ -169,17 +224,29 @@ function Picture({ labels, lines, kind, isOpen, scale }: DrawnProps & Pick<PlotP
       )}
       {lines.map((line, place) => {
         const values = tops[place] ?? []
-        const look = { class: `${kind} ${line.isBefore ? 'before' : ''}`, style: colour(place) }
-        if (kind === 'bars') return <path key={`${line.label} ${place}`} {...look} d={barsOf(line, values, scale)} />
+        const key = `${line.label} ${place}`
+        const look = { class: `${kind} ${line.isBefore ? 'before' : ''}`, style: colourOf(line, place) }
         // The previous period is always complete.
         const last = values.length - (isOpen && !line.isBefore ? 2 : 0)
+        if (kind === 'bars') {
+          const isOver = (index: number) => index <= last
+          return (
+            <g key={key} {...look}>
+              <Hatching id={`${id}-${place}`} />
+              <path d={barsOf(line, values, scale, isOver)} />
+              <path
+                class="ongoing"
+                fill={`url(#${id}-${place})`}
+                d={barsOf(line, values, scale, (index) => !isOver(index))}
+              />
+            </g>
+          )
+        }
         return (
-          <g key={`${line.label} ${place}`} {...look}>
-            <path
-              stroke-dasharray={DASHES[Math.floor(place / 2) % DASHES.length]}
-              d={lineOf(values.slice(0, last + 1), 0, scale)}
-            />
-            <path stroke-dasharray="2 4" d={lineOf(values.slice(last), last, scale)} />
+          <g key={key} {...look}>
+            {isFilled && place === 0 && <path class="area" d={areaOf(values, scale)} />}
+            <path stroke-dasharray={dashOf(line, place)} d={lineOf(values.slice(0, last + 1), 0, scale)} />
+            <path class="ongoing" stroke-dasharray={ONGOING_DASH} d={lineOf(values.slice(last), last, scale)} />
           </g>
         )
       })}
@@ -197,11 +264,34 @@ function lineOf(values: readonly (number | null)[], first: number, { x, y }: Sca
   return points.join('')
 }
 
-/** Returns the SVG path of the bars of one series, each down to the bar below it. */
-function barsOf({ data }: Line, tops: readonly (number | null)[], { x, y, step }: Scale): string {
+/** Returns the SVG path of the area between a line and zero. Missing values count as zero. */
+function areaOf(values: readonly (number | null)[], { x, y }: Scale): string {
+  if (values.length < 2) return ''
+  const points = values.map((value, index) => `L${x(index).toFixed(1)} ${y(value ?? 0).toFixed(1)}`)
+  const zero = y(0).toFixed(1)
+  return `M${x(0).toFixed(1)} ${zero}${points.join('')}L${x(values.length - 1).toFixed(1)} ${zero}z`
+}
+
+/** The pattern of bars whose period is not over. */
+function Hatching({ id }: { id: string }) {
+  return (
+    <pattern id={id} width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+      <rect class="hatch-ground" width="6" height="6" />
+      <line class="hatch" y2="6" />
+    </pattern>
+  )
+}
+
+/** Returns the SVG path of the wanted bars of one series, each down to the bar below it. */
+function barsOf(
+  { data }: Line,
+  tops: readonly (number | null)[],
+  { x, y, step }: Scale,
+  isWanted: (index: number) => boolean,
+): string {
   const width = Math.min(BAR_WIDTH_MAX, step * 0.7)
   const boxes = tops.map((top, index) => {
-    if (!data[index]) return ''
+    if (!data[index] || !isWanted(index)) return ''
     const [from, to] = [y(top ?? 0), y((top ?? 0) - (data[index] ?? 0))]
     return `M${(x(index) - width / 2).toFixed(1)} ${from.toFixed(1)}h${width.toFixed(1)}V${to.toFixed(1)}h${(-width).toFixed(1)}z`
   })
@@ -212,7 +302,9 @@ function Dots({ lines, scale: { tops, x, y }, at }: Omit<DrawnProps, 'kind'> & {
   return lines.map((line, place) => {
     const value = tops[place]?.[at]
     if (value == null) return null
-    return <circle key={`${line.label} ${place}`} class="dot" style={colour(place)} cx={x(at)} cy={y(value)} r={4} />
+    return (
+      <circle key={`${line.label} ${place}`} class="dot" style={colourOf(line, place)} cx={x(at)} cy={y(value)} r={4} />
+    )
   })
 }
 
@@ -226,6 +318,11 @@ function Cursor({ lines, kind, scale, at }: DrawnProps & { readonly at: number }
   )
 }
 
+function Selected({ scale: { x }, from, to }: { scale: Scale; from: number; to: number }) {
+  const [left, right] = [x(Math.min(from, to)), x(Math.max(from, to))]
+  return <rect class="selected" x={left} width={right - left} y={TOP} height={HEIGHT - BOTTOM - TOP} />
+}
+
 /** Returns the line whose point is nearest to a position. For bars it is the bar at that position. */
 function nearestLine(lines: readonly Line[], kind: PlotKind, { tops, y }: Scale, index: number, at: number): number {
   const reach = (place: number) => {
@@ -237,7 +334,8 @@ function nearestLine(lines: readonly Line[], kind: PlotKind, { tops, y }: Scale,
   return lines.reduce((best, _, place) => (reach(place) < reach(best) ? place : best), 0)
 }
 
-/** Removes the year, because `22-Nov-2026 14:00` and `22 Nov 2026, 14:00` are too long for an axis. */
+/** Removes the weekday and, unless the label is a month, the year. Both are too long for an axis. */
 function shortLabel(words: string): string {
-  return words.replace(/[- ]\d{4}\b/, '')
+  if (/^[A-Z][a-z]{2} \d{4}$/.test(words)) return words
+  return words.replace(/^[A-Z][a-z]{2} (?=\d)/, '').replace(/[- ]\d{4}\b/, '')
 }

@@ -1,41 +1,95 @@
 /** The picker of the time range, which is stored in the URL. */
 import { setQuery } from '../base/address.ts'
-import { isCompared, RANGES, rangeValue } from '../base/range.ts'
-import { Check, Choice } from './fields.tsx'
+import { customDays, daysText, movedRange, RANGES, rangeOf } from '../base/days.ts'
+import { comparison, rangeValue, today } from '../base/range.ts'
+import { project } from '../base/session.ts'
+import { Button, Check, Choice } from './fields.tsx'
 
-/** Shows the range and, with `compares`, a switch for the previous period. The key `.` focuses it. */
-export function RangePicker({ compares = false }: { compares?: boolean }) {
+/** The choices of a comparison. The values are those of the URL. */
+const COMPARISONS = [
+  ['', 'No comparison'],
+  ['1', 'Previous period'],
+  ['year', 'Year ago'],
+] as const
+
+/**
+ * Shows the range. `compares` adds a switch for the period before, and `year` a choice that also offers the year
+ * before. The key `.` focuses the range.
+ */
+export function RangePicker({ compares = false }: { compares?: boolean | 'year' }) {
   const value = rangeValue.value
-  const [from = '', to] = value.split('..')
+  const custom = customDays(value)
+  const range = rangeOf(value)
+  const known = RANGES.some((one) => one.value === range.value)
+  // A link may name a range that the menu does not offer, such as 90 days.
+  const others = known || custom !== null ? [] : [[range.value, range.label] as const]
+  const options = [...RANGES.map((one) => [one.value, one.label] as const), ...others]
+  const days = range.days(today.value)
   return (
     <div class="row" id="range">
+      <Mover direction={-1} label="Period before" words="‹" />
       <Choice
         label="Time range"
         isQuiet
-        value={to === undefined ? value : 'custom'}
-        options={[...RANGES, ['custom', 'From … to …']]}
+        value={custom === null ? range.value : 'custom'}
+        options={[...options, ['custom', 'Custom range']]}
         change={(chosen) => setQuery({ range: chosen === 'custom' ? customRange() : chosen })}
       />
-      {to !== undefined && (
+      <Mover direction={1} label="Period after" words="›" />
+      {custom === null ? (
+        days && <small title={`Days in the time zone ${project.value.timezone}`}>{daysText(days)}</small>
+      ) : (
         <>
-          <Day label="From" value={from} change={(day) => setQuery({ range: `${day}..${to}` })} />
-          <Day label="To" value={to} change={(day) => setQuery({ range: `${from}..${day}` })} />
+          <Day label="From" value={custom.from} change={(day) => setQuery({ range: `${day}..${custom.to}` })} />
+          <Day label="To" value={custom.to} change={(day) => setQuery({ range: `${custom.from}..${day}` })} />
         </>
       )}
-      {compares && (
-        <Check label="Compare" value={isCompared.value} change={(is) => setQuery({ compare: is ? '1' : null })} />
+      {compares === true && (
+        <Check
+          label="Compare"
+          value={comparison.value !== 'none'}
+          change={(is) => setQuery({ compare: is ? '1' : null })}
+        />
+      )}
+      {compares === 'year' && (
+        <Choice
+          label="Compare with"
+          isQuiet
+          value={{ none: '', previous: '1', year: 'year' }[comparison.value]}
+          options={COMPARISONS}
+          change={(chosen) => setQuery({ compare: chosen })}
+        />
       )}
     </div>
   )
 }
 
-function Day({ label, value, change }: { label: string; value: string; change: (day: string) => void }) {
-  const set = (day: string) => day !== '' && change(day)
-  return <input type="date" aria-label={label} value={value} onChange={(event) => set(event.currentTarget.value)} />
+/** A button that moves the range to the period before or after it. */
+function Mover({ direction, label, words }: { direction: -1 | 1; label: string; words: string }) {
+  const moved = movedRange(rangeValue.value, today.value, direction)
+  return (
+    <Button press={() => setQuery({ range: moved })} disabled={moved === null} aria-label={label} title={label}>
+      {words}
+    </Button>
+  )
 }
 
-/** Returns the last 30 days, as the initial custom range. */
+function Day({ label, value, change }: { label: string; value: string; change: (day: string) => void }) {
+  const set = (day: string) => day !== '' && change(day)
+  return (
+    <input
+      type="date"
+      aria-label={label}
+      title={`A day in the time zone ${project.value.timezone}`}
+      value={value}
+      max={today.value}
+      onChange={(event) => set(event.currentTarget.value)}
+    />
+  )
+}
+
+/** Returns the days of the current range, or the last 30 days, as the initial custom range. */
 function customRange(): string {
-  const day = (daysAgo: number) => new Date(Date.now() - daysAgo * 86_400_000).toISOString().slice(0, 10)
-  return `${day(30)}..${day(0)}`
+  const days = rangeOf(rangeValue.value).days(today.value) ?? rangeOf('30d').days(today.value)
+  return `${days?.from}..${days?.to}`
 }

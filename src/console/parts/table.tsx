@@ -40,6 +40,15 @@ export interface TableProps<Row> {
   readonly query?: Query | true
   /** Reads the rows of all pages for the file, if `rows` is one page of a list. */
   readonly all?: (() => Promise<AllRows>) | undefined
+  /** Makes the headings buttons that sort. The caller sorts the rows. */
+  readonly sort?: Sort
+}
+
+/** The column that the rows are sorted by, and the function that chooses another one. */
+export interface Sort {
+  readonly head: string
+  readonly isAscending: boolean
+  readonly choose: (head: string) => void
 }
 
 /** Longer tables are split into parts. The browser then styles and paints only the visible parts; see `.long`. */
@@ -50,7 +59,7 @@ const OF_NUMBERS = /number|count|bytes/
 
 /** A table of rows. */
 export function Table<Row>(props: TableProps<Row>) {
-  const { label, columns, rows, keyOf, open, none = 'Nothing here.', query, all } = props
+  const { label, columns, rows, keyOf, open, none = 'Nothing here.', query, all, sort } = props
   const isLong = rows.length > WHOLE_ROWS
   const size = isLong ? PART_ROWS : WHOLE_ROWS
   const [drawn, setDrawn] = useState(1)
@@ -76,8 +85,21 @@ export function Table<Row>(props: TableProps<Row>) {
           <thead role={role('rowgroup')}>
             <tr role={role('row')}>
               {shown.map(({ head, kind }) => (
-                <th key={head} scope="col" class={kind} role={role('columnheader')}>
-                  {head}
+                <th
+                  key={head}
+                  scope="col"
+                  class={kind}
+                  role={role('columnheader')}
+                  aria-sort={sort?.head === head ? (sort.isAscending ? 'ascending' : 'descending') : undefined}
+                >
+                  {sort ? (
+                    <button type="button" class="link" onClick={() => sort.choose(head)}>
+                      {head}
+                      {sort.head === head && (sort.isAscending ? ' ↑' : ' ↓')}
+                    </button>
+                  ) : (
+                    head
+                  )}
                 </th>
               ))}
             </tr>

@@ -178,6 +178,7 @@ function rowsOf(item: JsonObject, series: JsonObject): readonly JsonObject[] {
   if (Array.isArray(item['values'])) return [retentionRow(item, objectsOf(item['values']))]
   if (!Array.isArray(data) || !Array.isArray(days) || days.length === 0) {
     const { action: _, filter: __, persons_urls: ___, persons_url: ____, ...plain } = item
+    if (isObject(plain['metrics'])) return [figuresRow(plain)]
     return [{ ...plain, ...series }]
   }
   const values: readonly unknown[] = data
@@ -190,6 +191,18 @@ function rowsOf(item: JsonObject, series: JsonObject): readonly JsonObject[] {
     ...(status === undefined ? {} : { status }),
     value: values[index],
   }))
+}
+
+/** A column for each figure of a period, and for each figure of the period that it is compared with. */
+function figuresRow({ metrics, previous, ...plain }: JsonObject): JsonObject {
+  const before = isObject(previous) ? previous : {}
+  const numbers = isObject(before['metrics']) ? Object.entries(before['metrics']) : []
+  const cells: readonly (readonly [string, unknown])[] = [
+    ...Object.entries({ ...plain, ...(metrics as JsonObject) }),
+    ...(isObject(previous) ? [['previous_bucket', before['bucket']] as const] : []),
+    ...numbers.map(([name, number]) => [`previous_${name}`, number] as const),
+  ]
+  return Object.fromEntries(cells)
 }
 
 /** A column for each period, by its label. */

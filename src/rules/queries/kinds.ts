@@ -18,6 +18,7 @@ import { TRENDS_QUERY } from './trends/trends-query.ts'
 import { WEB_OVERVIEW } from './web/overview.ts'
 import { WEB_STATS_TABLE } from './web/stats-table.ts'
 import { SESSIONS_TIMELINE } from './web/timeline.ts'
+import { WEB_TRENDS } from './web/web-trends.ts'
 
 const KINDS: Readonly<Record<string, AnyQueryKind>> = {
   ActorsQuery: actorsQuery(kindOf),
@@ -30,6 +31,7 @@ const KINDS: Readonly<Record<string, AnyQueryKind>> = {
   StickinessQuery: STICKINESS_QUERY,
   WebOverviewQuery: WEB_OVERVIEW,
   WebStatsTableQuery: WEB_STATS_TABLE,
+  WebTrendsQuery: WEB_TRENDS,
   TrendsQuery: TRENDS_QUERY,
 }
 

@@ -140,7 +140,9 @@ export function readDate(text: string, timezone: string, nowMs: number): ReadDat
   const unit = edge[2] ?? 'd'
   const moved = movedBack(Number(edge[1] ?? 0), unit, timezone, now)
   if (moved === null) return null
-  return inDays(startOfDay(atEdge(moved.wall, unit, edge[3])), timezone)
+  const read = inDays(startOfDay(atEdge(moved.wall, unit, edge[3])), timezone)
+  if (edge[3] !== 'End') return read
+  return { ...read, exactMs: endMomentOf(endOfDay(read.wall), timezone) }
 }
 
 /** Returns the start of the events that count for the buckets of a range. */

@@ -125,6 +125,16 @@ const RANGES: readonly Row[] = [
   ['minutes, by day', dates('-90M'), `2023-06-15T00:00:00Z ${END}`],
   ['edges', dates('-1mStart', '-1mEnd'), '2023-05-01T00:00:00Z 2023-05-31T23:59:59.999Z'],
   ['edges of now', dates('mStart', 'dEnd'), `2023-06-01T00:00:00Z ${END}`],
+  [
+    'edges, by hour',
+    { ...dates('-1dStart', '-1dEnd'), interval: 'hour' },
+    '2023-06-14T00:00:00Z 2023-06-14T23:59:59.999Z',
+  ],
+  [
+    'explicit edges',
+    dates('-1mStart', '-1mEnd', { explicitDate: true }),
+    '2023-05-01T00:00:00Z 2023-05-31T23:59:59.999Z',
+  ],
   ['the year', dates('yStart', 'dStart'), `2023-01-01T00:00:00Z ${END}`],
   [
     'all',

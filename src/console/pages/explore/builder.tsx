@@ -6,6 +6,7 @@ import {
   Choice,
   type FieldRecord,
   FilterChips,
+  interval,
   setQuery,
   TextField,
   useEventNames,
@@ -26,9 +27,13 @@ const INTERVAL: FieldRecord = {
 
 /** The fields of each kind of query, besides its series. */
 const FIELDS: Readonly<Record<Way, FieldRecord>> = {
-  trends: {
-    formula: { label: 'Formula', hint: 'A / B * 100', isShown: () => choices.value.length > 1 },
-    ...INTERVAL,
+  get trends() {
+    // Without a choice, trends have the interval that fits the range.
+    const { interval: field } = INTERVAL
+    return {
+      formula: { label: 'Formula', hint: 'A / B * 100', isShown: () => choices.value.length > 1 },
+      interval: { ...field, value: interval.value },
+    } as FieldRecord
   },
   funnel: {
     order: {

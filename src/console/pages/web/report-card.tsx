@@ -1,113 +1,125 @@
-/** A card of the page "Web": tabs, and the table of the chosen tab. Only that table is requested. */
-import {
-  addFilter,
-  query as address,
-  askQueryWhole,
-  Bar,
-  Card,
-  href,
-  type PropertyFilter,
-  percent,
-  project,
-  type Query,
-  Shown,
-  Table,
-  Tabs,
-  tabOf,
-  useLoaded,
-  withQuery,
-} from '../../kit.ts'
+/** A card of the page "Web": tabs, and the first rows of the chosen table. Only that table is requested. */
+import { addFilter, query as address, Bar, Button, percent, Shown, setQuery, Table, Tabs } from '../../kit.ts'
+import type { Asked } from './asked.ts'
 import type { Report, ReportCard } from './reports.ts'
+import { type Row, tableQuery, useRows, wordsOf } from './rows.ts'
+import { ChangeMark } from './tiles.tsx'
 
-/** The parameters that all queries of the page share. */
-export interface Asked {
-  readonly dateRange: Readonly<Record<string, unknown>>
-  readonly properties: readonly PropertyFilter[]
+const ROWS = 9
+
+interface ReportBoxProps {
+  readonly card: ReportCard
+  readonly asked: Asked
+  readonly compareFilter: object | null
+  /** The visitors of the whole page, or null while they are unknown. The shares refer to them. */
+  readonly visitors: number | null
 }
 
-/** The visitors and views of a value. `share` is its share of the visitors in all rows. */
-interface Row {
-  readonly value: string | null
-  readonly visitors: number
-  readonly views: number
-  readonly share: number | null
-}
-
-const ROWS = 10
-const ROWS_MAX = 1000
-
-/** One of the four cards. A click on a row adds its filter to the whole page. */
-export function ReportBox({ card, asked }: { card: ReportCard; asked: Asked }) {
-  const { parameter, title, reports } = card
-  const rowsParameter = `${parameter}_rows`
-  const tabs = reports.map(({ by, name }) => [by, name] as const)
-  const chosen = tabOf(tabs, parameter)
-  const limit = Math.min(ROWS_MAX, Number(address.value.get(rowsParameter)) || ROWS)
-  const query = { kind: 'WebStatsTableQuery', breakdownBy: chosen, ...asked, limit }
-  const more = limit < ROWS_MAX ? href(withQuery({ [rowsParameter]: String(limit * 5) })) : null
+/** One of the cards. A click on a row adds its filter to the whole page. */
+export function ReportBox({ card, asked, compareFilter, visitors }: ReportBoxProps) {
+  const { parameter, title, reports, more } = card
+  const others = more?.reports ?? []
+  const given = address.value.get(parameter)
+  const all = [...reports, ...others]
+  const chosen = all.find(({ by }) => by === given) ?? all[0]
+  const isOther = others.some(({ by }) => by === chosen?.by)
   return (
-    <Card title={title} aside={<Tabs label={title} tabs={tabs} parameter={parameter} without={[rowsParameter]} />}>
-      {reports
-        .filter(({ by }) => by === chosen)
-        .map((report) => (
-          <ReportTable key={chosen} report={report} query={query} more={more} />
-        ))}
-    </Card>
+    <section class="card report" aria-label={title}>
+      <header class="head">
+        <h2 class="unseen">{title}</h2>
+        <div class="row">
+          <Tabs label={title} tabs={reports.map(({ by, name }) => [by, name] as const)} parameter={parameter} />
+          {more && (
+            <select
+              class={isOther ? 'tab-choice chosen' : 'tab-choice'}
+              aria-label={more.name}
+              value={isOther ? chosen?.by : ''}
+              onChange={({ currentTarget }) => setQuery({ [parameter]: currentTarget.value })}
+            >
+              <option value="" disabled hidden>
+                {more.name}
+              </option>
+              {others.map(({ by, name }) => (
+                <option key={by} value={by} selected={by === chosen?.by}>
+                  {name}
+                </option>
+              ))}
+            </select>
+          )}
+        </div>
+      </header>
+      {chosen && <ReportTable key={chosen.by} report={chosen} {...{ asked, compareFilter, visitors }} />}
+    </section>
   )
 }
 
-interface ReportProps {
-  readonly report: Report
-  readonly query: Query
-  /** The URL that shows more rows. */
-  readonly more: string | null
-}
+type ReportTableProps = Omit<ReportBoxProps, 'card'> & { readonly report: Report }
 
-function ReportTable({ report: { name, filterOf, wordsOf = String }, query, more }: ReportProps) {
-  const loaded = useLoaded(`web ${project.value.id} ${JSON.stringify(query)}`, (signal) => askRows(query, signal))
-  const barOf = (most: number) => (row: Row) => (
-    <Bar share={row.visitors / most}>
-      <bdi class="cut">{row.value === null ? '(none)' : wordsOf(row.value)}</bdi>
-    </Bar>
-  )
+function ReportTable({ report, asked, compareFilter, visitors }: ReportTableProps) {
+  const query = tableQuery(report, asked, { limit: ROWS, ...(compareFilter && { compareFilter }) })
+  const loaded = useRows(query)
   return (
-    <Shown of={loaded}>
-      {({ rows, hasMore }) => (
-        <>
+    <>
+      <Shown of={loaded}>
+        {({ rows }) => (
           <Table
-            label={name}
+            label={report.name}
             rows={rows}
-            query={query}
             keyOf={({ value }) => JSON.stringify(value)}
-            open={({ value }) => addFilter(filterOf(value))}
+            open={({ value }) => filterBy(report, value)}
+            none="No visits."
             columns={[
-              [name, barOf(rows[0]?.visitors || 1)],
-              ['Visitors', 'visitors', 'count'],
-              ['Share', ({ share }) => percent(share), 'minor number'],
+              [report.one, (row) => <Value {...{ report, row, visitors }} />],
+              ['Visitors', (row) => <Compared now={row.visitors} before={row.visitorsBefore} />, 'number'],
+              ['Share', ({ visitors: own }) => shareText(own, visitors), 'minor number'],
               ['Views', 'views', 'count'],
             ]}
           />
-          {hasMore && more && <a href={more}>More rows</a>}
-        </>
-      )}
-    </Shown>
+        )}
+      </Shown>
+      <p class="report-foot">
+        <Button press={() => setQuery({ details: report.by })} aria-label={`Details: ${report.name}`}>
+          Details
+        </Button>
+      </p>
+    </>
   )
 }
 
-/** Returns the rows of an answer. Its columns are named in a separate list. */
-async function askRows(query: Query, signal: AbortSignal) {
-  const answer = await askQueryWhole(query, signal)
-  const columns = (answer['columns'] as readonly string[]).map((one) => one.split('.').at(-1) ?? one)
-  const at = (name: string) => columns.indexOf(name)
-  const rows = (answer.results as readonly (readonly unknown[])[]).map((cells): Row => {
-    const count = (name: string) => (cells[at(name)] as readonly number[])[0] ?? 0
-    const value = cells[at('breakdown_value')]
-    return {
-      value: value == null ? null : String(value),
-      visitors: count('visitors'),
-      views: count('views'),
-      share: cells[at('ui_fill_fraction')] as number | null,
-    }
-  })
-  return { rows, hasMore: answer['hasMore'] === true }
+/** Adds the filters of a row to the page. */
+export function filterBy({ filtersOf }: Report, value: Row['value']): void {
+  for (const filter of filtersOf(value)) addFilter(filter)
+}
+
+/** Returns the share of visitors. Somebody whose visit began before the range is in a row and not in the total. */
+export function shareOf(own: number, all: number | null): number | null {
+  return all === null || all === 0 ? null : Math.min(1, own / all)
+}
+
+function shareText(own: number, all: number | null): string {
+  return percent(shareOf(own, all))
+}
+
+/** Shows the value of a row on a bar that represents its share of all visitors. */
+function Value({ report, row, visitors }: { report: Report; row: Row; visitors: number | null }) {
+  const words = wordsOf(report, row.value)
+  return (
+    <Bar share={shareOf(row.visitors, visitors) ?? 0}>
+      <bdi class="cut" title={words} data-badge={report.countryOf?.(row.value)}>
+        {words}
+      </bdi>
+    </Bar>
+  )
+}
+
+/** Shows a number, and its change if there is a number to compare it with. */
+export function Compared({ now, before }: { now: number; before: number | null }) {
+  const words = now.toLocaleString('en')
+  if (before === null) return words
+  const title = `${before.toLocaleString('en')} before`
+  return (
+    <>
+      {before > 0 && <ChangeMark share={(now - before) / before} isLessBetter={false} title={title} />} {words}
+    </>
+  )
 }

@@ -1,28 +1,64 @@
-/** The tables of the page "Web": their names, their queries, and the filter of each row. */
+/** The tables of the page "Web": their names, their queries, and the filters of each row. */
 import type { PropertyFilter } from '../../kit.ts'
+
+/** A value of a table: a text, or several parts, such as a country and a city. */
+export type ReportValue = string | number | null | readonly (string | number | null)[]
 
 /** A table of visitors and views by one property. */
 export interface Report {
   /** The `breakdownBy` of the query, which is also the value in the URL. */
   readonly by: string
   readonly name: string
-  /** Returns the filter that selects the events of a row, also for a missing value. */
-  readonly filterOf: (value: string | null) => PropertyFilter
+  /** The heading of the column of values. */
+  readonly one: string
+  /** Returns the filters that select the events of a row, also for a missing value. */
+  readonly filtersOf: (value: ReportValue) => readonly PropertyFilter[]
   /** Returns the display name of a value. */
-  readonly wordsOf?: (value: string) => string
+  readonly wordsOf?: (value: ReportValue) => string
+  /** Returns the code of the country that a value belongs to, if it has one. */
+  readonly countryOf?: (value: ReportValue) => string | undefined
+}
+
+type Owner = 'event' | 'session'
+
+function filterOn(type: Owner, key: string, value: ReportValue): PropertyFilter {
+  if (value === null) return { key, operator: 'is_not_set', type }
+  return { key, value: String(value), operator: 'exact', type }
 }
 
 /** Makes a table by a property of events or sessions. */
-function report(by: string, name: string, type: 'event' | 'session', key: string): Report {
-  const filterOf: Report['filterOf'] = (value) =>
-    value === null ? { key, operator: 'is_not_set', type } : { key, value, operator: 'exact', type }
-  return { by, name, filterOf }
+function report(by: string, name: string, one: string, type: Owner, key: string): Report {
+  return { by, name, one, filtersOf: (value) => [filterOn(type, key, value)] }
+}
+
+/** Makes a table whose values consist of several properties of events, in the order of `keys`. */
+function combined(by: string, name: string, one: string, keys: readonly string[]): Report {
+  return {
+    by,
+    name,
+    one,
+    filtersOf: (value) =>
+      keys.flatMap((key, place) =>
+        key === '' ? [] : [filterOn('event', key, partOf(value, place))],
+      ),
+  }
+}
+
+function partOf(value: ReportValue, place: number): string | number | null {
+  return typeof value === 'object' && value !== null ? (value[place] ?? null) : value
+}
+
+/** Returns the code of a country, which is the value or its first part. */
+function codeOf(value: ReportValue): string | undefined {
+  const code = partOf(value, 0)
+  return code === null ? undefined : String(code)
 }
 
 /** Returns the function that names countries or languages with the browser's data. An unknown code stays unchanged. */
-function namesOf(type: 'region' | 'language'): (code: string) => string {
+function namesOf(type: 'region' | 'language'): (value: ReportValue) => string {
   const names = new Intl.DisplayNames('en', { type })
-  return (code) => {
+  return (value) => {
+    const code = String(value)
     try {
       return `${names.of(code.replace(/-$/, '')) ?? code}`
     } catch {
@@ -31,62 +67,110 @@ function namesOf(type: 'region' | 'language'): (code: string) => string {
   }
 }
 
+const countryName = namesOf('region')
+
 /** A row of languages includes all regions: `en-US` in the table stands for `en`, `en-US` and `en-GB`. */
 const LANGUAGE: Report = {
-  ...report('Language', 'Languages', 'event', '$browser_language'),
+  ...report('Language', 'Languages', 'Language', 'event', '$browser_language'),
   wordsOf: namesOf('language'),
-  filterOf(value) {
-    const language = (value ?? '').split('-')[0]?.replace(/[^\w]/g, '')
+  filtersOf(value) {
+    const language = String(value ?? '')
+      .split('-')[0]
+      ?.replace(/[^\w]/g, '')
     const pattern = `^${language}(-|$)`
-    return { key: '$browser_language', value: pattern, operator: 'regex', type: 'event' }
+    return [{ key: '$browser_language', value: pattern, operator: 'regex', type: 'event' }]
   },
 }
+const COUNTRY_KEY = '$geoip_country_code'
 const COUNTRY: Report = {
-  ...report('Country', 'Countries', 'event', '$geoip_country_code'),
-  wordsOf: namesOf('region'),
+  ...report('Country', 'Countries', 'Country', 'event', COUNTRY_KEY),
+  wordsOf: countryName,
+  countryOf: codeOf,
+}
+const REGION: Report = {
+  ...combined('Region', 'Regions', 'Region', [COUNTRY_KEY, '$geoip_subdivision_1_code']),
+  wordsOf: (value) => {
+    const name = partOf(value, 2) ?? partOf(value, 1)
+    return withCountry(String(name), partOf(value, 0))
+  },
+  countryOf: codeOf,
+}
+const CITY: Report = {
+  ...combined('City', 'Cities', 'City', [COUNTRY_KEY, '$geoip_city_name']),
+  wordsOf: (value) => withCountry(String(partOf(value, 1)), partOf(value, 0)),
+  countryOf: codeOf,
+}
+const SCREEN: Report = {
+  ...combined('Viewport', 'Sizes', 'Window size', ['$viewport_width', '$viewport_height']),
+  wordsOf: (value) => `${partOf(value, 0)} × ${partOf(value, 1)}`,
+}
+
+function withCountry(name: string, code: string | number | null): string {
+  return code === null ? name : `${name}, ${countryName(code)}`
 }
 
 /** A card of the page. A URL parameter holds its chosen table. */
 export interface ReportCard {
   readonly parameter: string
   readonly title: string
+  /** The tables that have a tab. */
   readonly reports: readonly Report[]
+  /** The tables that share one choice, and its name. */
+  readonly more?: { readonly name: string; readonly reports: readonly Report[] }
 }
 
 /** The cards in their order. Each shows its first table at first. */
 export const CARDS: readonly ReportCard[] = [
   {
-    parameter: 'pages',
-    title: 'Pages',
-    reports: [
-      report('Page', 'Pages', 'event', '$pathname'),
-      report('InitialPage', 'Entry', 'session', '$entry_pathname'),
-      report('ExitPage', 'Exit', 'session', '$end_pathname'),
-    ],
-  },
-  {
     parameter: 'sources',
     title: 'Sources',
     reports: [
-      report('InitialChannelType', 'Sources', 'session', '$channel_type'),
-      report('InitialReferringDomain', 'Referrers', 'session', '$entry_referring_domain'),
-      report('InitialUTMSource', 'UTM source', 'session', '$entry_utm_source'),
-      report('InitialUTMMedium', 'UTM medium', 'session', '$entry_utm_medium'),
-      report('InitialUTMCampaign', 'UTM campaign', 'session', '$entry_utm_campaign'),
+      report('InitialChannelType', 'Channels', 'Channel', 'session', '$channel_type'),
+      report(
+        'InitialReferringDomain',
+        'Referrers',
+        'Referrer',
+        'session',
+        '$entry_referring_domain',
+      ),
     ],
+    more: {
+      name: 'Campaigns',
+      reports: ['Source', 'Medium', 'Campaign', 'Term', 'Content'].map((part) => {
+        const name = `UTM ${part.toLowerCase()}`
+        return report(
+          `InitialUTM${part}`,
+          name,
+          name,
+          'session',
+          `$entry_utm_${part.toLowerCase()}`,
+        )
+      }),
+    },
   },
   {
-    parameter: 'devices',
-    title: 'Browsers and devices',
+    parameter: 'pages',
+    title: 'Pages',
     reports: [
-      report('Browser', 'Browsers', 'event', '$browser'),
-      report('OS', 'OS', 'event', '$os'),
-      report('DeviceType', 'Devices', 'event', '$device_type'),
+      report('Page', 'Top pages', 'Page', 'event', '$pathname'),
+      report('InitialPage', 'Entry pages', 'Page', 'session', '$entry_pathname'),
+      report('ExitPage', 'Exit pages', 'Page', 'session', '$end_pathname'),
+      report('ExitClick', 'Exit clicks', 'Address', 'session', '$last_external_click_url'),
     ],
   },
   {
     parameter: 'places',
     title: 'Places',
-    reports: [COUNTRY, LANGUAGE],
+    reports: [COUNTRY, REGION, CITY, LANGUAGE],
+  },
+  {
+    parameter: 'devices',
+    title: 'Devices',
+    reports: [
+      report('Browser', 'Browsers', 'Browser', 'event', '$browser'),
+      report('OS', 'OS', 'Operating system', 'event', '$os'),
+      report('DeviceType', 'Devices', 'Device', 'event', '$device_type'),
+      SCREEN,
+    ],
   },
 ]

@@ -1,8 +1,7 @@
-/** The chart of visitors and views over the range. A click opens the people behind a number, or its day. */
-import { useState } from 'preact/hooks'
+/** The chart of the page "Web": the chosen figure over the range, and over the period of the comparison. */
 import {
   askQuery,
-  Card,
+  bucketText,
   Chart,
   interval,
   isCompared,
@@ -10,127 +9,92 @@ import {
   type Line,
   project,
   type Query,
-  rangeDays,
-  rangeValue,
-  type Series,
   Shown,
   setQuery,
   useLoaded,
 } from '../../kit.ts'
-import { type Behind, PersonsBehind, type PersonsUrl } from '../../parts/behind.tsx'
-import type { Asked } from './report-card.tsx'
+import { type Asked, METRICS, type Metrics } from './asked.ts'
+import { chosenFigure } from './tiles.tsx'
 
-/** The displayed data. `days` are the starts of the periods as queries name them. */
+/** A period of `WebTrendsQuery`. */
+interface Item {
+  readonly bucket: string
+  readonly metrics: Metrics
+  readonly previous?: Item | null
+}
+
+/** The answer with the interval that it was asked for, because the interval of the page may have changed since. */
 interface Drawn {
-  readonly labels: readonly string[]
-  readonly days: readonly string[]
-  readonly lines: readonly WebLine[]
+  readonly items: readonly Item[]
+  readonly step: string
 }
 
-/** A line whose numbers may lead to their people. */
-interface WebLine extends Line {
-  readonly urls?: readonly PersonsUrl[] | undefined
+interface WebChartProps {
+  readonly asked: Asked
+  readonly compareFilter: object | null
+  /** The name of the period of the comparison. */
+  readonly before: string
 }
 
-const DAY_MS = 86_400_000
-/** The most periods that are requested one by one. `PERIODS_AT_ONCE` of them are requested in parallel. */
-const PERIODS_MAX = 62
-const PERIODS_AT_ONCE = 4
-
-/** The chart of the page. A click on a number opens its people, or its day if there is no list of people. */
-export function WebChart({ asked }: { asked: Asked }) {
+/** Shows the chart. A click on a day, and a drag over several, choose them as the range. */
+export function WebChart({ asked, compareFilter, before }: WebChartProps) {
+  const step = interval.value
   const query: Query = {
-    kind: 'TrendsQuery',
-    interval: interval.value,
-    series: ['dau', 'total'].map((math) => ({ kind: 'EventsNode', event: '$pageview', math })),
+    kind: 'WebTrendsQuery',
+    interval: step,
+    metrics: METRICS,
     ...asked,
-    persons_urls: true,
-    ...(isCompared.value && { compareFilter: { compare: true } }),
+    ...(compareFilter && { compareFilter }),
   }
-  const loaded = useLoaded(`web chart ${project.value.id} ${JSON.stringify(query)}`, (signal) =>
-    asked.properties.some(({ type }) => type === 'session') ? askByPeriod(asked, signal) : askTrends(query, signal),
-  )
-  const [behind, setBehind] = useState<Behind | null>(null)
-  function open({ labels, days, lines }: Drawn, place: number, index: number) {
-    const { label = '', urls } = lines[place] ?? {}
-    const url = urls?.[index]
-    if (url == null) zoom(days[index] ?? '')
-    else setBehind({ title: `${label}, ${labels[index]}`, url })
-  }
+  const loaded = useLoaded<Drawn>(`web ${project.value.id} ${JSON.stringify(query)}`, async (signal) => ({
+    items: await askQuery<readonly Item[]>(query, signal),
+    step,
+  }))
+  const figure = chosenFigure()
   return (
-    <Card title="Visitors and views">
-      <Shown of={loaded}>
-        {(drawn) => (
+    <Shown of={loaded}>
+      {(drawn) => {
+        const { items } = drawn
+        const current = { label: figure.label, data: items.map(({ metrics }) => figure.valueOf(metrics)) }
+        const earlier = items.map(({ previous }) => (previous ? figure.valueOf(previous.metrics) : null))
+        const line: Line = { label: before, data: earlier, isBefore: true, place: 0 }
+        const isZoomable = drawn.step !== 'hour'
+        return (
           <Chart
-            label="Visitors and views"
-            {...drawn}
-            isOpen={isOngoing(drawn.days.at(-1), interval.value)}
+            label={figure.label}
+            labels={items.map(({ bucket }) => bucketText(bucket, drawn.step))}
+            labelsBefore={items.map(({ previous }) => (previous ? bucketText(previous.bucket, drawn.step) : ''))}
+            days={items.map(({ bucket }) => bucket)}
+            lines={isCompared.value && compareFilter ? [current, line] : [current]}
+            format={figure.format}
+            isFilled
+            isOpen={isOngoing(items.at(-1)?.bucket, drawn.step)}
             query={query}
-            open={(place, index) => open(drawn, place, index)}
+            hint={isZoomable ? 'Click or drag to zoom' : undefined}
+            open={isZoomable ? (_, index) => zoom(drawn, index, index) : undefined}
+            select={isZoomable ? (from, to) => zoom(drawn, from, to) : undefined}
           />
-        )}
-      </Shown>
-      {behind && <PersonsBehind behind={behind} close={() => setBehind(null)} />}
-    </Card>
+        )
+      }}
+    </Shown>
   )
 }
 
-async function askTrends(query: Query, signal: AbortSignal): Promise<Drawn> {
-  const series = await askQuery<readonly Series[]>(query, signal)
-  const names = ['Visitors', 'Views']
-  const lines = series.map(({ data, compare_label: label, action, persons_urls }: Series & Ordered) => {
-    const isBefore = label === 'previous'
-    const name = names[action?.order ?? 0] ?? ''
-    return { label: isBefore ? `${name} before` : name, data, isBefore, urls: persons_urls }
-  })
-  return { labels: series[0]?.labels ?? [], days: series[0]?.days ?? [], lines }
+/** Changes the range to the periods from one to another. */
+function zoom({ items, step }: Drawn, from: number, to: number): void {
+  const first = items[from]?.bucket.slice(0, 10)
+  const last = items[to]?.bucket.slice(0, 10)
+  if (first === undefined || last === undefined) return
+  setQuery({ range: `${first}..${lastDay(last, step)}` })
 }
 
-/** Names the series of the query that an item belongs to. */
-interface Ordered {
-  readonly action?: { readonly order?: number }
-}
-
-/**
- * Reads the numbers if a filter concerns whole sessions, which trends do not support. It requests an overview of each
- * period. A session counts in the period in which it begins, as in the tiles.
- */
-async function askByPeriod(asked: Asked, signal: AbortSignal): Promise<Drawn> {
-  const isLong = rangeDays(rangeValue.value) > PERIODS_MAX
-  const step = isLong ? 'week' : interval.value
-  const series = [{ kind: 'EventsNode', event: '$pageview', math: 'total' }]
-  const query = { kind: 'TrendsQuery', interval: step, series, dateRange: asked.dateRange }
-  const frame = await askTrends(query, signal)
-  const labels = frame.labels.slice(-PERIODS_MAX)
-  const days = frame.days.slice(-PERIODS_MAX)
-  const found: (readonly [visitors: number, views: number])[] = []
-  for (let at = 0; at < days.length; at += PERIODS_AT_ONCE) {
-    const some = days.slice(at, at + PERIODS_AT_ONCE).map(async (day) => {
-      const query = {
-        kind: 'WebOverviewQuery',
-        properties: asked.properties,
-        dateRange: { ...periodOf(day, step), explicitDate: step === 'hour' },
-      }
-      const [visitors, views] = await askQuery<readonly { value: number }[]>(query, signal)
-      return [visitors?.value ?? 0, views?.value ?? 0] as const
-    })
-    found.push(...(await Promise.all(some)))
-  }
-  const dataOf = (place: number) => found.map((numbers) => numbers[place] ?? 0)
-  const lines = ['Visitors', 'Views'].map((label, place) => ({ label, data: dataOf(place) }))
-  return { labels, days, lines }
-}
-
-/** Returns the first and last moment of the period that begins with `day`. */
-function periodOf(day: string, step: 'hour' | 'day' | 'week') {
-  if (step === 'hour') return { date_from: day, date_to: day.replace(/:00:00/, ':59:59') }
-  const last = Date.parse(`${day.slice(0, 10)}T00:00:00Z`) + (step === 'week' ? 6 : 0) * DAY_MS
-  return { date_from: day.slice(0, 10), date_to: new Date(last).toISOString().slice(0, 10) }
-}
-
-/** Changes the range to the clicked day or week. Nothing happens within an hourly chart. */
-function zoom(day: string): void {
-  if (interval.value === 'hour' || day === '') return
-  const { date_from: from, date_to: to } = periodOf(day, interval.value)
-  setQuery({ range: `${from}..${to}` })
+/** Returns the last day of the period that begins with a day. */
+function lastDay(start: string, step: string): string {
+  const [year = 1970, month = 1, day = 1] = start.split('-').map(Number)
+  const next = {
+    day: Date.UTC(year, month - 1, day + 1),
+    week: Date.UTC(year, month - 1, day + 7),
+    month: Date.UTC(year, month, 1),
+  }[step]
+  return new Date((next ?? 0) - 86_400_000).toISOString().slice(0, 10)
 }

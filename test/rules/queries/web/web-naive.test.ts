@@ -42,6 +42,14 @@ const BREAKDOWNS = [
   'Page',
   'Page',
 ]
+const METRICS = [
+  'UniqueUsers',
+  'PageViews',
+  'Sessions',
+  'TotalSessions',
+  'SessionDuration',
+  'Bounces',
+]
 const RULES = [
   { regex: '/item/\\d+', alias: '/item/:id' },
   { regex: ':id', alias: '<id>' },
@@ -157,10 +165,17 @@ function randomEvents(
 function randomQuery(dice: Dice): Readonly<Record<string, unknown>> {
   const from = dice.below(8)
   const date = (day: number) => new Date(START_MS + day * DAY_MS).toISOString().slice(0, 10)
-  const isTable = dice.next() < 0.8
+  const isTable = dice.next() < 0.7
+  const isTrends = !isTable && dice.next() < 0.5
   const properties = FILTERS.filter(() => dice.next() < 0.04)
   return {
-    kind: isTable ? 'WebStatsTableQuery' : 'WebOverviewQuery',
+    kind: isTable ? 'WebStatsTableQuery' : isTrends ? 'WebTrendsQuery' : 'WebOverviewQuery',
+    ...(isTrends
+      ? {
+          interval: dice.pick(['hour', 'day', 'week']),
+          metrics: METRICS.filter(() => dice.next() < 0.7),
+        }
+      : {}),
     properties,
     dateRange: { date_from: date(from), date_to: date(from + dice.below(5)) },
     ...dice.maybe(0.4, () => ({
@@ -170,7 +185,7 @@ function randomQuery(dice: Dice): Readonly<Record<string, unknown>> {
         { compare_to: '-30d' },
       ]),
     })),
-    ...dice.maybe(0.25, () => ({ conversionGoal: { customEventName: 'buy' } })),
+    ...dice.maybe(isTrends ? 0 : 0.25, () => ({ conversionGoal: { customEventName: 'buy' } })),
     ...(isTable ? { breakdownBy: dice.pick(BREAKDOWNS) } : {}),
     ...dice.maybe(0.5, () => ({ includeBounceRate: true })),
     ...dice.maybe(0.4, () => ({ includeScrollDepth: true })),
@@ -182,6 +197,19 @@ function randomQuery(dice: Dice): Readonly<Record<string, unknown>> {
       ],
     })),
   }
+}
+
+const NAIVE: Readonly<
+  Record<string, (naive: NaiveWeb, query: Readonly<Record<string, unknown>>) => readonly unknown[]>
+> = {
+  WebOverviewQuery: (naive, query) => naive.overview(query),
+  WebStatsTableQuery: (naive, query) => naive.table(query),
+  WebTrendsQuery: (naive, query) =>
+    naive.trends(
+      (query['metrics'] as readonly string[]).length === 0
+        ? { ...query, metrics: ['UniqueUsers'] }
+        : query,
+    ),
 }
 
 /** `deleted` is the position up to which the events of a distinct_id belong to a deleted person. */
@@ -223,8 +251,7 @@ function compare(
       kind.merge(plan, [kind.partial(plan, shard)], shard.scanner),
       shard,
     )
-    const expected =
-      query['kind'] === 'WebOverviewQuery' ? naive.overview(query) : naive.table(query)
+    const expected: readonly unknown[] = NAIVE[String(query['kind'])]?.(naive, query) ?? []
     const actual = results as readonly unknown[]
     rowCount += expected.length
     const fault =

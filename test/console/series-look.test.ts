@@ -1,0 +1,43 @@
+/**
+ * The looks of the series of a chart.
+ *
+ * @lane quick
+ */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { COLOURS, lookOf } from '../../src/console/parts/series-look.ts'
+
+const SERIES = 32
+/** Two colours that are nearer to each other look alike in a thin line. */
+const DISTANCE_MIN = 50
+
+t.test('no two series look alike', async (t) => {
+  const looks = Array.from({ length: SERIES }, (_, place) => JSON.stringify(lookOf(place)))
+  t.equal(new Set(looks).size, SERIES)
+  t.not(looks[0], looks[COLOURS], 'the first and the ninth')
+})
+
+t.test('the colours of series differ in both themes', async (t) => {
+  const css = readFileSync(new URL('../../src/console/tokens.css', import.meta.url), 'utf8')
+  const pairs = [...css.matchAll(/--series-\d: light-dark\((#\w{6}), (#\w{6})\)/g)]
+  t.equal(pairs.length, COLOURS)
+  for (const theme of [1, 2]) {
+    const colours = pairs.map((pair) => pair[theme] ?? '')
+    const near = colours.flatMap((one, place) =>
+      colours
+        .slice(place + 1)
+        .filter((other) => distance(one, other) < DISTANCE_MIN)
+        .map((other) => `${one} ${other}`),
+    )
+    t.strictSame(near, [])
+  }
+})
+
+/** Returns the distance between two colours such as #1a2b3c. */
+function distance(one: string, other: string): number {
+  const parts = [1, 3, 5].map((at) => {
+    const [a, b] = [one, other].map((colour) => Number.parseInt(colour.slice(at, at + 2), 16))
+    return (a ?? 0) - (b ?? 0)
+  })
+  return Math.hypot(...parts)
+}
