@@ -10,7 +10,7 @@ import { closedProject, logOut, may, openSession, project, projects, session, se
 import { useSetupDone } from './base/setup.ts'
 import { applyTheme, chooseTheme, THEMES, type Theme, theme } from './base/theme.ts'
 import { Dialog } from './parts/dialog.tsx'
-import { Button, Choice } from './parts/fields.tsx'
+import { Button, Choice, UserName } from './parts/fields.tsx'
 import { Ask } from './parts/form.tsx'
 import { Icon } from './parts/icons.tsx'
 import { Login } from './parts/login.tsx'
@@ -182,6 +182,7 @@ function UserMenu() {
 /** Sets, changes or removes the password of the logged-in user. */
 function PasswordButton() {
   const { has_password: hasPassword = false, scopes = [], started_with: startedWith } = session.value ?? {}
+  const email = session.value?.user.email ?? ''
   if (!scopes.includes('*')) return null
   const hint = startedWith === 'link' ? 'Not needed within an hour after a login with a link.' : undefined
   const fields = {
@@ -209,6 +210,7 @@ function PasswordButton() {
       fields={fields}
       submit={({ current, password }) => setPassword(password, current)}
     >
+      <UserName email={email} />
       {hasPassword && <p>Other browsers that logged in with the earlier password have to log in again.</p>}
     </Ask>
   )

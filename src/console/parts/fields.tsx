@@ -43,6 +43,11 @@ interface Changing<Value> {
   readonly change: (value: Value) => void
 }
 
+/** Tells the password manager of the browser whose password a form is about. It is not visible. */
+export function UserName({ email }: { email: string }) {
+  return <input type="text" autocomplete="username" value={email} readonly hidden />
+}
+
 /** A text field. */
 export function TextField({
   complete,

@@ -11,7 +11,13 @@ import { Command, Failure } from './notice.tsx'
  * with `#invite=CODE` creates a user.
  */
 export function Login() {
-  const [link] = useState(takeLink)
+  const [link, setLink] = useState(takeLink)
+  useEffect(() => {
+    // A link that is opened in the tab of the login page changes only the fragment, and the browser loads nothing.
+    const follow = () => setLink((before) => takeLink() ?? before)
+    addEventListener('hashchange', follow)
+    return () => removeEventListener('hashchange', follow)
+  }, [])
   return (
     <main class="login">
       <h1>Tenrec</h1>
