@@ -181,9 +181,9 @@ function UserMenu() {
 
 /** Sets, changes or removes the password of the logged-in user. */
 function PasswordButton() {
-  const { has_password: hasPassword = false, scopes = [], started_with: startedWith } = session.value ?? {}
+  const { has_password: hasPassword = false, started_with: startedWith } = session.value ?? {}
   const email = session.value?.user.email ?? ''
-  if (!scopes.includes('*')) return null
+  if (!may('personal_api_key:write')) return null
   const hint = startedWith === 'link' ? 'Not needed within an hour after a login with a link.' : undefined
   const fields = {
     current: {

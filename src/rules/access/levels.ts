@@ -16,8 +16,9 @@ export interface Level<Number extends number = number, Name extends string = str
 /** A kind of permission: its levels in ascending order. Each level includes the levels before it. */
 export type Levels = readonly [Level, ...Level[]]
 
-/** The levels of users in the organization. */
+/** The levels of users in the organization. The viewer is a level of Tenrec. */
 export const USER_LEVELS = [
+  { number: 0, name: 'viewer', title: 'viewer, who changes nothing' },
   { number: 1, name: 'member', title: 'member' },
   { number: 8, name: 'admin', title: 'administrator' },
   { number: 15, name: 'owner', title: 'owner' },
@@ -28,6 +29,9 @@ export const FLAG_ACCESS_LEVELS = [
   { number: 21, name: 'view', title: 'view' },
   { number: 37, name: 'edit', title: 'edit' },
 ] as const satisfies Levels
+
+/** The level of a new user, unless another one is chosen. */
+export const NEW_USER_LEVEL: UserLevel = USER_LEVELS[1].number
 
 /** The number of one of `USER_LEVELS`. */
 export type UserLevel = (typeof USER_LEVELS)[number]['number']
@@ -54,10 +58,15 @@ export function levelName(kind: Levels, number: number): string {
 
 /** Returns whether a level is that of an administrator or owner. */
 export function isAdministrator(level: number): boolean {
-  return level >= USER_LEVELS[1].number
+  return level >= USER_LEVELS[2].number
 }
 
 /** Returns whether a level is that of an owner. */
 export function isOwner(level: number): boolean {
-  return level >= USER_LEVELS[2].number
+  return level >= USER_LEVELS[3].number
+}
+
+/** Returns whether a level is that of a viewer, who may read everything and change nothing. */
+export function isViewer(level: number): boolean {
+  return level < USER_LEVELS[1].number
 }

@@ -1,5 +1,7 @@
 /** The scopes of personal keys. Source: docs/compatibility/api.md, "Authentication of private routes". */
 
+import { isViewer } from './levels.ts'
+
 /** The scopes that routes require. */
 export const SCOPES = [
   'action:read',
@@ -35,6 +37,12 @@ export const SCOPES = [
   'sharing_configuration:write',
   'user:read',
 ] as const
+
+/** The scopes of viewers: they read everything, and manage their own keys. */
+const VIEWER_SCOPES: readonly string[] = [
+  ...SCOPES.filter((scope) => scope.endsWith(':read')),
+  'personal_api_key:write',
+]
 
 /** One of `SCOPES`: a resource, and whether it is read or written. */
 export type Scope = (typeof SCOPES)[number]
@@ -148,6 +156,12 @@ export function isScope(text: string): boolean {
   if (text === '*') return true
   const [, resource] = /^([a-z_]+):(?:read|write)$/.exec(text) ?? []
   return resource !== undefined && RESOURCES.has(resource)
+}
+
+/** Returns the scopes of a key or session that are left for a user of this level. */
+export function scopesAtLevel(scopes: readonly string[], level: number): readonly string[] {
+  if (!isViewer(level)) return scopes
+  return VIEWER_SCOPES.filter((scope) => hasScope(scopes, scope))
 }
 
 /**

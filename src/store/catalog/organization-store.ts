@@ -26,6 +26,7 @@ import type {
   PersonalKeyAccess,
 } from '../../rules/access/project-directory.ts'
 import type { RoleAccess } from '../../rules/access/roles.ts'
+import { scopesAtLevel } from '../../rules/access/scopes.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, keysOf } from '../lmdb/keys.ts'
@@ -342,18 +343,20 @@ export class ProjectDirectory implements IngestProjectDirectory {
   }
 
   #grantOf(key: PersonalKey): PersonalKeyGrant | null {
-    const { userId, scopes, projectIds, expiresAtMs } = key
+    const { userId, projectIds, expiresAtMs } = key
     if (expiresAtMs !== null && expiresAtMs <= this.#clock.now()) return null
     const user = this.#users.get(userId)
     if (user?.isActive !== true) return null
+    const scopes = scopesAtLevel(key.scopes, user.level)
     return { keyId: key.id, userId, user, scopes, projectIds, projects: projectIds, expiresAtMs }
   }
 
-  /** Returns all rights of a user. */
+  /** Returns all rights of a user. Those of viewers are limited to reading. */
   #grantOfUser(userId: number): Omit<PersonalKeyGrant, 'keyId'> | null {
     const user = this.#users.get(userId)
     if (user?.isActive !== true) return null
-    return { userId, user, scopes: ['*'], projectIds: 'all', projects: 'all', expiresAtMs: null }
+    const scopes = scopesAtLevel(['*'], user.level)
+    return { userId, user, scopes, projectIds: 'all', projects: 'all', expiresAtMs: null }
   }
 
   personalKey(key: string): PersonalKeyAccess | null {

@@ -34,7 +34,7 @@ export interface FirstKeys {
 }
 
 const OWNER_ID = 1
-const [, , HIGHEST] = USER_LEVELS
+const [, , , HIGHEST] = USER_LEVELS
 
 /** Changes projects. Every change is one durable transaction. A change that is not allowed throws a `ServiceError`. */
 export class ProjectStore {

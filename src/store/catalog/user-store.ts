@@ -4,7 +4,7 @@
  * invalid.
  */
 import { uuidV7 } from '../../base/ids.ts'
-import { type FlagAccessLevel, isOwner, USER_LEVELS } from '../../rules/access/levels.ts'
+import { type FlagAccessLevel, isOwner, NEW_USER_LEVEL } from '../../rules/access/levels.ts'
 import type {
   FlagAccessSetting,
   Organization,
@@ -21,7 +21,6 @@ import {
   USERS_MAX,
 } from './limits.ts'
 
-const [LOWEST] = USER_LEVELS
 const EMAIL_PATTERN = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u
 
 /** Changes users. A change that is not allowed throws a `ServiceError` and changes nothing. */
@@ -49,7 +48,7 @@ export class UserStore {
         email: request.email.trim(),
         firstName: request.firstName ?? '',
         distinctId: request.distinctId ?? uuid,
-        level: request.level ?? LOWEST.number,
+        level: request.level ?? NEW_USER_LEVEL,
         isActive: true,
         createdAtMs,
       }

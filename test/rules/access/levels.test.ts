@@ -15,7 +15,7 @@ import {
 } from '../../../src/rules/access/levels.ts'
 
 t.test('numbers are those of the wire, in ascending order', async (t) => {
-  t.strictSame(levelNumbers(USER_LEVELS), [1, 8, 15])
+  t.strictSame(levelNumbers(USER_LEVELS), [0, 1, 8, 15])
   t.strictSame(levelNumbers(FLAG_ACCESS_LEVELS), [21, 37])
 })
 
@@ -31,6 +31,6 @@ t.test('names map to numbers and back', async (t) => {
 })
 
 t.test('administrators begin at level 8, owners at level 15', async (t) => {
-  t.strictSame(levelNumbers(USER_LEVELS).map(isAdministrator), [false, true, true])
-  t.strictSame(levelNumbers(USER_LEVELS).map(isOwner), [false, false, true])
+  t.strictSame(levelNumbers(USER_LEVELS).map(isAdministrator), [false, false, true, true])
+  t.strictSame(levelNumbers(USER_LEVELS).map(isOwner), [false, false, false, true])
 })

@@ -19,6 +19,7 @@ type Member = Shapes['Member']
 type Level = Member['level']
 
 const LEVELS = [
+  ['0', 'viewer'],
   ['1', 'member'],
   ['8', 'administrator'],
   ['15', 'owner'],

@@ -5,7 +5,7 @@
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
 import type { InviteView } from '../../../engine/threads/organization-tasks.ts'
-import { USER_LEVELS } from '../../../rules/access/levels.ts'
+import { NEW_USER_LEVEL } from '../../../rules/access/levels.ts'
 import { LIMITED_INVITE, mayHavePassword } from '../../../rules/access/organization.ts'
 import { passwordObstacle } from '../../../rules/access/password.ts'
 import { userSummary } from '../../../rules/access/user.ts'
@@ -33,8 +33,6 @@ export interface InviteServices extends OrganizationServices {
   readonly limits: Pick<RateLimits, 'attempt'>
   readonly sessions?: ConsoleSessions | undefined
 }
-
-const [LOWEST] = USER_LEVELS
 
 const INVITE = is.namedObject('Invite', {
   id: is.UUID,
@@ -88,7 +86,7 @@ export const INVITE_ROUTES = [
       async make(call) {
         const { user, grant } = call
         const { target_email: email, first_name: firstName = '', level } = call.body()
-        const invited = level ?? LOWEST.number
+        const invited = level ?? NEW_USER_LEVEL
         requireRank(user, invited)
         return change(call, 'createInvite', {
           email,

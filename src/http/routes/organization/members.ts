@@ -3,7 +3,7 @@
  * "Organization, users, keys, projects".
  */
 import { timeText } from '../../../base/time.ts'
-import { USER_LEVELS, type UserLevel } from '../../../rules/access/levels.ts'
+import { NEW_USER_LEVEL, type UserLevel } from '../../../rules/access/levels.ts'
 import type { User } from '../../../rules/access/organization.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { denied, type KeyUser } from '../../server/auth.ts'
@@ -17,8 +17,6 @@ import {
   organizationCollection,
   USER_SUMMARY,
 } from './organization-services.ts'
-
-const [LOWEST] = USER_LEVELS
 
 const MEMBER_SCHEMA = is.namedObject('Member', {
   id: is.about(is.UUID, 'UUID of the user.'),
@@ -47,7 +45,7 @@ export const MEMBER_ROUTES = collection({
     says: 'Creates a user, who has no key yet.',
     body: is.openObject({ email: is.TEXT }, { first_name: is.TEXT, level: LEVEL }),
     async make(call) {
-      const { email, first_name: firstName = '', level = LOWEST.number } = call.body()
+      const { email, first_name: firstName = '', level = NEW_USER_LEVEL } = call.body()
       requireRank(call.user, level)
       return (await change(call, 'createUser', { email, firstName, level })).user
     },
