@@ -34,6 +34,7 @@ const BENCH_STAMP = '.bench/.tenrec-build'
 const KERNELS = [
   'rules/capture/kernel/kernel.wasm',
   'rules/capture/scanner/scanner.wasm',
+  'rules/filters/text-search/search.wasm',
   'rules/flags/sha1/sha1.wasm',
 ]
 

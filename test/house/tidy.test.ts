@@ -83,6 +83,7 @@ const PURE_EXCEPTIONS = [
   // Each reads its compiled WebAssembly module once.
   'src/rules/capture/kernel/kernel.ts',
   'src/rules/capture/scanner/scanner.ts',
+  'src/rules/filters/text-search/text-search.ts',
   'src/rules/flags/sha1/sha1.ts',
 ]
 

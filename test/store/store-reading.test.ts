@@ -159,6 +159,50 @@ t.test('lists are ordered by timestamp, then arrival, and filters apply', async 
   }
 })
 
+t.test('filters of lists apply to long texts', async (t) => {
+  const dataDir = t.testdir()
+  const random = randomNumbers(9)
+  const parts = [
+    'straße ',
+    'STRASSE ',
+    'ΟΔΟΣ ',
+    'K',
+    '300 \u212a',
+    'line\nnext',
+    '漢字',
+    'x'.repeat(900),
+  ]
+  const pick = (): string => parts[Math.floor(random() * parts.length)] ?? ''
+  const text = (): string => Array.from({ length: 6 }, pick).join('') + 'y'.repeat(400)
+  const all = Array.from({ length: 400 }, (_, index): EventSketch => {
+    const properties = index % 5 === 0 ? {} : { trace: index % 7 === 0 ? [text()] : text() }
+    return { uuid: uuidOf(index), timestampMs: START_MS + index, name: 'e', properties }
+  })
+  const writer = openWriter(t, dataDir)
+  for (const sketch of all) writer.add(eventInput(sketch))
+  writer.commit(400)
+  const reader = openReader(t, dataDir)
+  const textOf = (sketch: EventSketch): string => {
+    const value = sketch.properties?.['trace']
+    return value === undefined || typeof value === 'string' ? (value ?? '') : JSON.stringify(value)
+  }
+  for (const needle of ['STRAẞE', 'οδος', 'k', 'kk', 'Next', '漢字', 'zz']) {
+    const holds = (sketch: EventSketch): boolean =>
+      textOf(sketch).toLowerCase().includes(needle.toLowerCase())
+    for (const [operator, isWanted] of [
+      ['icontains', holds],
+      ['not_icontains', (sketch: EventSketch) => !holds(sketch)],
+    ] as const) {
+      const properties = [{ key: 'trace', operator, value: needle }]
+      const expected = expectedIds(all, isWanted)
+      t.strictSame(idsOf(readAll(reader, { properties }, 50)), expected, `${operator} ${needle}`)
+    }
+  }
+  const properties = [{ key: 'trace', operator: 'regex', value: '^straße line\nnext' }] as const
+  const expected = expectedIds(all, (sketch) => textOf(sketch).startsWith('straße line\nnext'))
+  t.strictSame(idsOf(readAll(reader, { properties }, 50)), expected, 'a pattern')
+})
+
 t.test('pages return each event exactly once while others arrive and segments merge', async (t) => {
   const dataDir = t.testdir()
   const all = sketches(300, 2)

@@ -51,3 +51,10 @@ export const PERSON_COHORT_DEPTH_MAX = 10
 export const SORTED_DEPTH_MAX = 128
 /** The largest number of UTF-16 units in a version that a filter compares. A longer text is not a version. */
 export const VERSION_UNITS_MAX = 256
+/**
+ * The largest number of bytes of a needle that the search in long texts compares. If a needle is longer and its
+ * beginning is found, the text itself is tested.
+ */
+export const NEEDLE_BYTES_MAX = 1024
+/** The number of bytes that the search copies into the memory of its module at once. */
+export const SEARCH_CHUNK_BYTES = 32 * 1024

@@ -10,14 +10,21 @@
  *     the text       a, line feed, ext
  *     stored as      "a\next"                   a match within an escape does not count
  *
- * Bytes are folded as `toLowerCase` folds ASCII. Only two other characters have ASCII letters in lower case: U+0130
- * (`i`) and U+212A, the Kelvin sign (`k`). A text with one of them is left to the test on the value.
+ * A character of the needle has one or two forms with equally many bytes, such as `ö` and `Ö`. The other characters
+ * that become it in lower case are its rivals, such as the Kelvin sign for `k`. A text in which the needle is not found
+ * but a rival is, is left to the test on the value.
+ *
+ * A regular expression reads only the beginning of a text, so only the beginning is decoded.
  */
 import { isAscii } from 'node:buffer'
+import { PATTERN_TEXT_UNITS_MAX } from '../../base/limits.ts'
 import type { PropertyFilter } from './filter-group.ts'
-import { listOf } from './operator-tests.ts'
-import { effectiveOperator } from './property-filter.ts'
+import { NEEDLE_BYTES_MAX } from './limits.ts'
+import { listOf, type PropertyTest } from './operator-tests.ts'
+import { effectiveOperator, propertyTest } from './property-filter.ts'
 import { propertyText } from './property-text.ts'
+import { type NeedleCharacter, TextSearch } from './text-search/text-search.ts'
+import { formWithContext, upperForms } from './text-search/upper-forms.ts'
 
 /**
  * Returns whether the value in `json` passes that begins at `start` and ends before `end`. Returns null if the bytes
@@ -30,17 +37,23 @@ const BACKSLASH = 0x5c
 const LETTER_U = 0x75
 /** The number of digits of an escape such as \u001f. */
 const ESCAPE_DIGITS = 4
-/** U+0130 in UTF-8, followed by U+212A. */
-const DOTTED_I = Buffer.from('\u0130')
-const KELVIN = Buffer.from('\u212a')
+/** The upper bits of the bytes of a character in UTF-8 after its first byte. */
+const CONTINUATION = 0x80
+const CONTINUATION_MASK = 0xc0
 const SURROGATE = /\p{Surrogate}/u
-/** The largest shift, because a shift is stored in a byte. */
-const FARTHEST_SHIFT = 255
+/** The bytes in which the beginning of most texts is looked for. A text with many escapes takes more. */
+const BEGINNING_BYTES = PATTERN_TEXT_UNITS_MAX + 512
 
-/** Maps each byte to itself, and ASCII capitals to small letters. */
-const FOLDED = Uint8Array.from({ length: 256 }, (_, byte) =>
-  byte >= 0x41 && byte <= 0x5a ? byte + 0x20 : byte,
-)
+/** Returns whether the stored value passes: according to its bytes, or else according to the test on the value. */
+export function passesStored(
+  stored: StoredTest | null,
+  test: PropertyTest,
+  json: Buffer,
+  start: number,
+  end: number,
+): boolean {
+  return stored?.(json, start, end) ?? test(JSON.parse(json.toString('utf8', start, end)))
+}
 
 /** Returns the test of a filter on stored values, or null if only the values themselves can decide. */
 export function storedTest(filter: PropertyFilter): StoredTest | null {
@@ -51,6 +64,7 @@ export function storedTest(filter: PropertyFilter): StoredTest | null {
   const wanted = listOf(filter.value).map(propertyText)
   if (operator === 'icontains') return anyOf(wanted.map(containsTest), true)
   if (operator === 'not_icontains') return anyOf(wanted.map(containsTest), false)
+  if (operator === 'regex' || operator === 'not_regex') return beginningTest(propertyTest(filter))
   if (operator === 'exact') return anyOf(wanted.map(equalsTest), true)
   return operator === 'is_not' ? anyOf(wanted.map(equalsTest), false) : null
 }
@@ -81,109 +95,85 @@ function equalsTest(text: string): StoredTest {
 function containsTest(text: string): StoredTest {
   const needle = text.toLowerCase()
   if (needle === '') return () => true
-  const asciiPart = longestAscii(needle)
-  const isWhole = asciiPart.length === needle.length
-  // JSON writes halves of surrogate pairs as escapes, which are ASCII.
-  const mayBeAscii = isWhole || SURROGATE.test(needle)
-  const inText = new FoldedSearch(JSON.stringify(asciiPart).slice(1, -1))
-  const inOther = new FoldedSearch(asciiPart)
-  const rivals = [
-    ...(asciiPart.includes('i') ? [DOTTED_I] : []),
-    ...(asciiPart.includes('k') ? [KELVIN] : []),
-  ]
+  const part = longestPart(needle)
+  // Only halves of surrogate pairs: JSON writes some as escapes, and some are parts of characters.
+  if (part === '') return () => null
+  const isWhole = part.length === needle.length
+  const inText = new TextSearch([...part].map((character) => formsOf(character, true)))
+  const inOther = new TextSearch([...part].map((character) => formsOf(character, false)))
+  const rivals = [...new Set([...part].flatMap(rivalsOf))].map((rival) => Buffer.from(rival))
   return (json, start, end) => {
     const isText = json[start] === QUOTE
-    const [from, to] = isText ? [start + 1, end - 1] : [start, end]
-    if (asciiPart === '') return mayBeAscii || !isAscii(json.subarray(from, to)) ? null : false
-    const isFound = isText ? inText.isInText(json, from, to) : inOther.isIn(json, from, to)
-    if (isFound && isWhole) return true
-    if (isFound) return mayBeAscii || !isAscii(json.subarray(from, to)) ? null : false
+    const isFound = isText
+      ? inText.isIn(json, start + 1, end - 1, (at) => !isWithinEscape(json, start + 1, at))
+      : inOther.isIn(json, start, end, null)
+    if (isFound) return isWhole ? true : null
     if (rivals.length === 0) return false
-    const bytes = json.subarray(from, to)
-    return rivals.some((rival) => bytes.includes(rival)) ? null : false
+    const bytes = json.subarray(start, end)
+    return !isAscii(bytes) && rivals.some((rival) => bytes.includes(rival)) ? null : false
   }
 }
 
-/** Returns the longest run of ASCII characters in a text. */
-function longestAscii(text: string): string {
+/** Returns the longest part of a needle that can be searched: without halves of surrogate pairs, and not too long. */
+function longestPart(needle: string): string {
   let longest = ''
-  for (const [run] of text.matchAll(/[\0-\x7f]+/g)) if (run.length > longest.length) longest = run
-  return longest
+  for (const run of needle.split(SURROGATE)) if (run.length > longest.length) longest = run
+  let bytes = 0
+  let length = 0
+  for (const character of longest) {
+    bytes += formsOf(character, true).lower.length
+    if (bytes > NEEDLE_BYTES_MAX) break
+    length += character.length
+  }
+  return longest.slice(0, length)
 }
 
-/**
- * Searches bytes for an ASCII text in lower case, ignoring the case of the bytes. It uses Horspool's algorithm, which
- * skips most bytes.
- */
-class FoldedSearch {
-  readonly #needle: Uint8Array
-  /**
-   * The distance to the next window, by the byte at the end of the current window. It is 0 if the current window may be
-   * a match.
-   */
-  readonly #shifts: Uint8Array
-  /** The distance to the next window after a window that looked like a match but was not. */
-  readonly #shiftOfLast: number
+/** Returns the forms of a character of a needle that are searched. In a JSON text some characters are escapes. */
+function formsOf(character: string, isText: boolean): NeedleCharacter {
+  const lower = Buffer.from(isText ? JSON.stringify(character).slice(1, -1) : character)
+  const other = equallyLongForm(character)
+  return { lower, other: other === undefined ? lower : Buffer.from(other) }
+}
 
-  constructor(needle: string) {
-    this.#needle = Buffer.from(needle, 'latin1')
-    const { length } = this.#needle
-    const last = length - 1
-    this.#shifts = new Uint8Array(256).fill(Math.min(FARTHEST_SHIFT, length))
-    for (let index = 0; index < last; index++) {
-      this.#setShift(this.#needle[index] ?? 0, Math.min(FARTHEST_SHIFT, last - index))
-    }
-    const lastByte = this.#needle[last] ?? 0
-    this.#shiftOfLast = this.#shifts[lastByte] ?? 1
-    this.#setShift(lastByte, 0)
-  }
+/** Returns another character that becomes this one in lower case and has as many bytes, or undefined. */
+function equallyLongForm(character: string): string | undefined {
+  const bytes = Buffer.byteLength(character)
+  return upperForms(character).find((form) => Buffer.byteLength(form) === bytes)
+}
 
-  /** Returns whether the needle occurs in bytes that are not a JSON text or contain no escapes. */
-  isIn(bytes: Buffer, start: number, end: number): boolean {
-    return this.#find(bytes, start, end) >= 0
-  }
+/** Returns the characters that may become this one, but are not searched. */
+function rivalsOf(character: string): readonly string[] {
+  const searched = equallyLongForm(character)
+  const others = upperForms(character).filter((form) => form !== searched)
+  const withContext = formWithContext(character)
+  return withContext === undefined ? others : [...others, withContext]
+}
 
-  /** Returns whether the needle, which is a JSON text itself, occurs in a JSON text between its quotes. */
-  isInText(bytes: Buffer, start: number, end: number): boolean {
-    let at = this.#find(bytes, start, end)
-    while (at >= 0 && isWithinEscape(bytes, start, at)) at = this.#find(bytes, at + 1, end)
-    return at >= 0
+/** Returns a test that reads only the beginning of a value, which is all that a pattern reads. */
+function beginningTest(test: PropertyTest | null): StoredTest | null {
+  if (test === null) return null
+  return (json, start, end) => {
+    if (json[start] !== QUOTE) return test(beginningOf(json, start, end, false))
+    return test(beginningOf(json, start + 1, end - 1, true))
   }
+}
 
-  #setShift(byte: number, shift: number): void {
-    this.#shifts[byte] = shift
-    if (byte >= 0x61 && byte <= 0x7a) this.#shifts[byte - 0x20] = shift
+/** Returns at least as much of a value as a pattern reads. `isText` means that it is a JSON text without its quotes. */
+function beginningOf(json: Buffer, start: number, end: number, isText: boolean): string {
+  for (let bytes = BEGINNING_BYTES; ; bytes *= 2) {
+    let cut = Math.min(end, start + bytes)
+    // The cut must not divide a character or an escape.
+    while (cut < end && ((json[cut] ?? 0) & CONTINUATION_MASK) === CONTINUATION) cut--
+    while (isText && cut < end && isWithinEscape(json, start, cut)) cut--
+    const written = json.toString('utf8', start, cut)
+    const text = isText && written.includes('\\') ? unescaped(written) : written
+    if (cut === end || text.length >= PATTERN_TEXT_UNITS_MAX) return text
   }
+}
 
-  #find(bytes: Buffer, start: number, end: number): number {
-    const needle = this.#needle
-    const shifts = this.#shifts
-    const last = needle.length - 1
-    if (last === 0) return this.#findByte(bytes, start, end)
-    for (let at = start + last; at < end; ) {
-      const shift = shifts[bytes[at] ?? 0] ?? 1
-      if (shift !== 0) {
-        at += shift
-        continue
-      }
-      let back = 1
-      while (back <= last && FOLDED[bytes[at - back] ?? 0] === needle[last - back]) back++
-      if (back > last) return at - last
-      at += this.#shiftOfLast
-    }
-    return -1
-  }
-
-  /** Searches for a needle of one byte. No byte can be skipped, but the C library searches for one byte fast. */
-  #findByte(bytes: Buffer, start: number, end: number): number {
-    const part = bytes.subarray(start, end)
-    const byte = this.#needle[0] ?? 0
-    const small = part.indexOf(byte)
-    const isLetter = byte >= 0x61 && byte <= 0x7a
-    const capital = isLetter ? part.indexOf(byte - 0x20) : -1
-    const at = small < 0 || (capital >= 0 && capital < small) ? capital : small
-    return at < 0 ? -1 : start + at
-  }
+function unescaped(written: string): string {
+  // A part of a JSON text between two characters is a JSON text.
+  return JSON.parse(`"${written}"`) as string
 }
 
 /** Returns whether a position in a JSON text that begins at `start` lies within an escape, after its first byte. */

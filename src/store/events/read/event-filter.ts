@@ -7,9 +7,10 @@ import type { EventCriteria } from '../../../rules/events/event-queries.ts'
 import type { PropertyFilter } from '../../../rules/filters/filter-group.ts'
 import type { PropertyTest } from '../../../rules/filters/operator-tests.ts'
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
+import { passesStored, type StoredTest, storedTest } from '../../../rules/filters/stored-text.ts'
 import type { PersonReader } from '../../identity/person-reader.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
-import { propertyColumn } from '../format/segment-properties.ts'
+import { propertyColumn, storedColumn } from '../format/segment-properties.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 
 /** The options of a filter. */
@@ -29,6 +30,8 @@ export interface EventFilterOptions {
 interface NamedTest {
   readonly key: string
   readonly test: PropertyTest
+  /** The test of long texts in their stored form. */
+  readonly stored: StoredTest | null
 }
 
 /** Tests rows, on one snapshot. */
@@ -72,9 +75,9 @@ export class EventFilter {
       rows = rows.filter((row) => ids[row] === wanted)
     }
     if (rows.length > 0) rows = this.#rowsOfPersons(view, rows)
-    for (const { key, test } of this.#eventTests) {
+    for (const eventTest of this.#eventTests) {
       if (rows.length === 0) return rows
-      rows = rows.filter(propertyRows(view, key, test, textOf))
+      rows = rows.filter(longTextRows(view, eventTest) ?? propertyRows(view, eventTest, textOf))
     }
     return rows
   }
@@ -123,18 +126,39 @@ export class EventFilter {
 function buildTests(filters: readonly PropertyFilter[], type: string): readonly NamedTest[] {
   return filters.flatMap((filter) => {
     const test = (filter.type ?? 'event') === type ? propertyTest(filter) : null
-    return test === null ? [] : { key: filter.key, test }
+    return test === null ? [] : { key: filter.key, test, stored: storedTest(filter) }
   })
 }
 
 /** Returns a function that tells whether a row passes a test on a property. Each distinct value is tested once. */
 function propertyRows(
   view: SegmentView,
-  key: string,
-  test: PropertyTest,
+  { key, test }: NamedTest,
   textOf: (distinctId: number) => string,
 ): (row: number) => boolean {
   const { ids, values } = propertyColumn(view, key, textOf)
   const passes = Uint8Array.from(values, (value) => (test(value) ? 1 : 0))
   return (row) => passes[ids[row] ?? 0] === 1
+}
+
+/**
+ * Returns the same function for a property with long texts, or null for any other property. A text is tested in its
+ * stored form, when the first row that has it is examined.
+ */
+function longTextRows(
+  view: SegmentView,
+  { key, test, stored }: NamedTest,
+): ((row: number) => boolean) | null {
+  const texts = storedColumn(view, key)
+  if (texts === null) return null
+  const { ids, entry, places, others } = texts
+  const json = view.storedJson(entry)
+  const storedCount = places.length - 1
+  const verdicts = new Map<number, boolean>()
+  const verdictOf = (id: number): boolean => {
+    if (id === 0) return test(undefined)
+    if (id > storedCount) return test(others[id - storedCount - 1])
+    return passesStored(stored, test, json, places[id - 1] ?? 0, (places[id] ?? 0) - 1)
+  }
+  return (row) => getOrAdd(verdicts, ids[row] ?? 0, verdictOf)
 }

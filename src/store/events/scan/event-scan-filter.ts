@@ -22,7 +22,7 @@ import {
 } from '../../../rules/filters/filter-group.ts'
 import type { PropertyTest } from '../../../rules/filters/operator-tests.ts'
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
-import { storedTest } from '../../../rules/filters/stored-text.ts'
+import { passesStored, storedTest } from '../../../rules/filters/stored-text.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { PassingValues } from './event-scan-pairs.ts'
@@ -227,8 +227,7 @@ function compileLeaf(filter: PropertyFilter, facts: ScanFacts): RowFilter | null
     test: (texts, id) => {
       const start = texts.places[id - 1] ?? 0
       const end = (texts.places[id] ?? 0) - 1
-      const verdict = stored?.(texts.json, start, end) ?? null
-      return verdict ?? test(JSON.parse(texts.json.toString('utf8', start, end)))
+      return passesStored(stored, test, texts.json, start, end)
     },
   })
 }

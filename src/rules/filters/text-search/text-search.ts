@@ -1,0 +1,138 @@
+/**
+ * Searches bytes for a text, ignoring case. A WebAssembly module compares 16 positions at once, at the same speed for
+ * short and long texts and from the first call on: V8 optimises a loop only after it has run for a while, and a query
+ * is often the first one of its thread. docs/decisions/051-search-in-webassembly.md compares the alternatives.
+ *
+ * The module reads only its own memory, so the bytes are copied there in chunks. A chunk usually contains the values
+ * that are searched next, too, and is then used again:
+ *
+ *   bytes     "first value","second value","third va...
+ *   chunk     [----------------------------------]
+ *   search      |---------|  then  |----------|          copied once
+ */
+import { readFileSync } from 'node:fs'
+import { NEEDLE_BYTES_MAX, SEARCH_CHUNK_BYTES } from '../limits.ts'
+
+/** Memory of the module. assembly.ts contains the same offset of the needle. */
+const NEEDLE = 1024
+const TEXT = NEEDLE + 3 * NEEDLE_BYTES_MAX
+
+/** Bytes from the most to the least common in texts. Bytes that are missing are rarer. */
+const COMMON = Buffer.from(' etaoinsrhldcumfpgwybvk,."\\')
+/** The ranks of the first and of the later bytes of characters beyond ASCII. */
+const RANK_LEAD = COMMON.length
+const RANK_CONTINUATION = 8
+
+interface SearchExports {
+  readonly memory: WebAssembly.Memory
+  find(from: number, end: number, length: number, first: number, second: number): number
+}
+
+/** One character of a needle in lower case, and in another case that has as many bytes, or the same bytes again. */
+export interface NeedleCharacter {
+  readonly lower: Uint8Array
+  readonly other: Uint8Array
+}
+
+/** A needle that is searched. All searches of a thread share the memory of the module. */
+export class TextSearch {
+  /** The needle as the module reads it. */
+  readonly #table: Uint8Array
+  readonly #length: number
+  /** The positions of the two bytes of the needle that are probably the rarest, in ascending order. */
+  readonly #first: number
+  readonly #second: number
+
+  /** The characters have at least one byte and at most `NEEDLE_BYTES_MAX` bytes together. */
+  constructor(characters: readonly NeedleCharacter[]) {
+    const lower = Buffer.concat(characters.map((character) => character.lower))
+    const other = Buffer.concat(characters.map((character) => character.other))
+    const starts = characters.flatMap(({ lower: { length } }) => Array.from({ length }, isFirst))
+    this.#table = Buffer.concat([lower, other, Buffer.from(starts)])
+    this.#length = lower.length
+    const byRank = [...lower.keys()].sort((a, b) => rankOf(lower[a]) - rankOf(lower[b]))
+    const [rarest = 0, next = rarest] = byRank
+    this.#first = Math.min(rarest, next)
+    this.#second = Math.max(rarest, next)
+  }
+
+  /**
+   * Returns whether the needle occurs between `start` and `end`, at a position that `isMatch` accepts. `bytes` must not
+   * change as long as they are searched.
+   */
+  isIn(
+    bytes: Uint8Array,
+    start: number,
+    end: number,
+    isMatch: ((at: number) => boolean) | null,
+  ): boolean {
+    engine ??= new Engine()
+    engine.useNeedle(this.#table)
+    const length = this.#length
+    for (let at = start; end - at >= length; ) {
+      const from = engine.load(bytes, at, Math.min(end, at + length))
+      const shift = from - at
+      const loadedEnd = Math.min(end, engine.loadedEnd)
+      let found = engine.find(from, loadedEnd + shift, length, this.#first, this.#second)
+      while (found >= 0) {
+        if (isMatch === null || isMatch(found - shift)) return true
+        found = engine.find(found + 1, loadedEnd + shift, length, this.#first, this.#second)
+      }
+      if (loadedEnd === end) return false
+      at = loadedEnd - length + 1
+    }
+    return false
+  }
+}
+
+/** The module, and what is in its memory. */
+class Engine {
+  readonly find: SearchExports['find']
+  /** The end of the loaded bytes, as a position in the bytes from which they were copied. */
+  loadedEnd = 0
+  readonly #memory: Uint8Array
+  #needle: Uint8Array | null = null
+  /** The bytes of which a chunk is loaded. A weak reference, because they may take much memory. */
+  #source: WeakRef<Uint8Array> | null = null
+  #loadedStart = 0
+
+  constructor() {
+    const file = new URL('search.wasm', import.meta.url)
+    const instance = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(file)))
+    // The exports are declared in assembly.ts, which the same build compiles.
+    const exports = instance.exports as unknown as SearchExports
+    this.find = exports.find
+    this.#memory = new Uint8Array(exports.memory.buffer)
+  }
+
+  useNeedle(table: Uint8Array): void {
+    if (this.#needle === table) return
+    this.#memory.set(table, NEEDLE)
+    this.#needle = table
+  }
+
+  /** Makes sure that the bytes from `start` to `end` are loaded. Returns the position of `start` in the memory. */
+  load(bytes: Uint8Array, start: number, end: number): number {
+    if (start < this.#loadedStart || end > this.loadedEnd || this.#source?.deref() !== bytes) {
+      if (this.#source?.deref() !== bytes) this.#source = new WeakRef(bytes)
+      this.#loadedStart = start
+      this.loadedEnd = Math.min(bytes.length, start + SEARCH_CHUNK_BYTES)
+      this.#memory.set(bytes.subarray(start, this.loadedEnd), TEXT)
+    }
+    return TEXT + start - this.#loadedStart
+  }
+}
+
+let engine: Engine | undefined
+
+function isFirst(_: unknown, index: number): number {
+  return index === 0 ? 1 : 0
+}
+
+/** Returns how common a byte is in texts. 0 is the rarest. */
+function rankOf(byte = 0): number {
+  if (byte >= 0xc0) return RANK_LEAD
+  if (byte >= 0x80) return RANK_CONTINUATION
+  const place = COMMON.indexOf(byte)
+  return place < 0 ? 0 : COMMON.length - place
+}

@@ -1,0 +1,62 @@
+/**
+ * The other cases of characters, according to `toLowerCase`: which characters become a given one. Nearly all of them do
+ * so wherever they stand. Two do not: U+0130 becomes two characters, and a capital sigma becomes another small sigma at
+ * the end of a word. `formWithContext` knows what they can become.
+ */
+
+const BLOCK = 256
+/** No character with a case lies beyond, and none of the planes beyond is assigned to a script with cases. */
+const LAST_BLOCK = 0x1ff00
+const SURROGATES = [0xd800, 0xdfff] as const
+/** The dotted capital I becomes i and U+0307. */
+export const DOTTED_I = '\u0130'
+/** The capital sigma becomes one of two small ones. */
+export const CAPITAL_SIGMA = '\u03a3'
+const CONTEXT = new Map([
+  ['i', DOTTED_I],
+  ['\u0307', DOTTED_I],
+  ['\u03c3', CAPITAL_SIGMA],
+  ['\u03c2', CAPITAL_SIGMA],
+])
+
+/** The forms of ASCII letters are written out, so that most searches need no table. */
+const ASCII_END = 0x80
+const KELVIN = '\u212a'
+let table: Map<string, string[]> | undefined
+
+/** Returns the other characters that `toLowerCase` turns into a character in lower case, wherever they stand. */
+export function upperForms(character: string): readonly string[] {
+  if (character.charCodeAt(0) >= ASCII_END) {
+    table ??= tableOfForms()
+    return table.get(character) ?? []
+  }
+  if (!/[a-z]/.test(character)) return []
+  const capital = character.toUpperCase()
+  return character === 'k' ? [capital, KELVIN] : [capital]
+}
+
+/** Returns the character that becomes this one only in some places, or undefined. */
+export function formWithContext(character: string): string | undefined {
+  return CONTEXT.get(character)
+}
+
+/** Tests whole blocks first, because few of them have capitals. About 3 ms. */
+function tableOfForms(): Map<string, string[]> {
+  const forms = new Map<string, string[]>()
+  for (let start = 0; start <= LAST_BLOCK; start += BLOCK) {
+    if (start >= SURROGATES[0] && start <= SURROGATES[1]) continue
+    const characters = Array.from({ length: BLOCK }, (_, index) =>
+      String.fromCodePoint(start + index),
+    )
+    const text = characters.join('')
+    if (text.toLowerCase() === text) continue
+    for (const character of characters) {
+      const lower = character.toLowerCase()
+      if (lower === character || character === CAPITAL_SIGMA) continue
+      const known = forms.get(lower)
+      if (known === undefined) forms.set(lower, [character])
+      else known.push(character)
+    }
+  }
+  return forms
+}
