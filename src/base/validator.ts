@@ -61,6 +61,7 @@ export const INPUT_KEYWORDS: readonly string[] = [
   'refusals',
   'isParameters',
   'isUnchecked',
+  'isJsonOnly',
 ]
 
 let shapes: Ajv | undefined
@@ -83,6 +84,7 @@ function inputCompiler(): Ajv {
   inputs = createCompiler({ messages: true, verbose: true, validateFormats: false })
   inputs.addKeyword({ keyword: 'refusals', schemaType: 'array' })
   inputs.addKeyword({ keyword: 'isParameters', schemaType: 'boolean' })
+  inputs.addKeyword({ keyword: 'isJsonOnly', schemaType: 'boolean' })
   addReading(inputs, 'trim', { type: 'string', before: 'minLength' }, (text) => String(text).trim())
   // A text is measured as it was sent, before `trim`.
   inputs.addKeyword({

@@ -16,7 +16,7 @@ import { SESSION_PROPERTIES } from '../../rules/events/session-properties.ts'
 import { isSessionProperty } from '../../rules/queries/web/session-properties.ts'
 import { CHANNEL_TYPES } from '../../rules/web/channel-type.ts'
 import { countedUrls, itemPage, lenientPage, PAGE_LIMITS } from '../server/pages.ts'
-import { booleanMember, required } from '../server/parameters.ts'
+import { required } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import { type Call, done, inProject, type Resource, routesOf } from '../server/route.ts'
 import { json } from '../server/router.ts'
@@ -84,14 +84,14 @@ const PROPERTY_QUERY = is.options({
   group_type_index: is.about(is.WHOLE, 'Number of the group type. Only with type group.'),
   search: SEARCH,
   properties: is.about(is.TEXT, 'Return only these names, separated by commas.'),
-  is_numerical: is.about(is.TEXT, 'If true, return only numeric properties.'),
+  is_numerical: is.about(is.BOOLEAN, 'If true, return only numeric properties.'),
   is_feature_flag: is.about(
-    is.TEXT,
+    is.BOOLEAN,
     'Return only the properties of feature flags, or leave them out.',
   ),
   event_names: is.about(NAMES, 'Says for each property whether one of these events has it.'),
   filter_by_event_names: is.about(
-    is.TEXT,
+    is.BOOLEAN,
     'If true, return only properties that one of these events has.',
   ),
   excluded_properties: EXCLUDED,
@@ -275,7 +275,7 @@ async function listProperties(call: PropertyCall): Promise<Answer> {
     groupType: groupType ?? 0,
     eventNames: eventNames ?? null,
     ...propertyTests(given),
-    isSeenOnly: booleanMember(given.filter_by_event_names, 'filter_by_event_names') === true,
+    isSeenOnly: given.filter_by_event_names === true,
   }
   const wish = wishOf(request, 'json')
   const found = await services.queries.propertyDefinitions(query, offset, limit, wish)
@@ -300,8 +300,8 @@ function propertyTests(given: TypeOf<typeof PROPERTY_QUERY>) {
     words: searchWords(search),
     excluded,
     names: properties === undefined ? null : properties.split(','),
-    isNumerical: booleanMember(given.is_numerical, 'is_numerical') === true,
-    isFeatureFlag: booleanMember(given.is_feature_flag, 'is_feature_flag') ?? null,
+    isNumerical: given.is_numerical === true,
+    isFeatureFlag: given.is_feature_flag ?? null,
   }
 }
 

@@ -22,13 +22,19 @@ export function inputReader<S extends Schema>(
   schema: S,
   place: string,
 ): (value: unknown) => TypeOf<S> {
-  const refusal = schema['isParameters'] === true ? parameterRefusal : refusalOf
+  const isParameters = schema['isParameters'] === true
+  const needed = isParameters ? ((schema['required'] ?? []) as readonly string[]) : []
   let check: ReturnType<typeof compileInput> | null = null
   return (value) => {
-    check ??= compileInput(schema)
+    // Parameters that are missing are reported after those that are invalid.
+    check ??= compileInput(isParameters ? { ...schema, required: [] } : schema)
     const fault = check(value)
-    if (fault !== null)
-      throw ownRefusal(fault, fault.path[0] ?? '') ?? refusal(fault, place, schema)
+    if (fault !== null) {
+      const own = ownRefusal(fault, fault.path[0] ?? '')
+      throw own ?? (isParameters ? parameterRefusal(fault, needed) : refusalOf(fault, place))
+    }
+    const missing = needed.find((name) => !Object.hasOwn(value as object, name))
+    if (missing !== undefined) throw required(missing)
     return value as TypeOf<S>
   }
 }
@@ -61,12 +67,10 @@ function refusalOf(fault: InputFault, place: string): ServiceError {
  * Returns the error about a member of `is.parameters`. Its code is `required` or `invalid_input`, and it names only the
  * parameter if the fault is inside one. A required text must not be empty either.
  */
-function parameterRefusal(fault: InputFault, _: string, parameters: Schema): ServiceError {
-  const { keyword, path, params } = fault
-  const [attr = String(params['missingProperty'])] = path
-  const needed = parameters['required'] as readonly string[] | undefined
-  const isMissing = keyword === 'minLength' && path.length === 1 && needed?.includes(attr) === true
-  if (keyword === 'required' || isMissing) return required(attr)
+function parameterRefusal(fault: InputFault, needed: readonly string[]): ServiceError {
+  const { keyword, path } = fault
+  const [attr = ''] = path
+  if (keyword === 'minLength' && path.length === 1 && needed.includes(attr)) return required(attr)
   return invalidInput(attr, faultWords(fault)[1])
 }
 
@@ -120,8 +124,10 @@ export function parameterMembers(
     const text = request.query.get(name)
     const value = Object.hasOwn(body, name) ? body[name] : text && cleanText(text)
     if (value === null || value === undefined) continue
-    if (value === '' && member['type'] !== 'string') continue
-    members[name] = typeof value === 'string' ? valueOfText(name, value, member) : value
+    const isOther = typeof value !== 'string' || member['isJsonOnly'] === true
+    if (value === '' && !isOther && member['type'] !== 'string') continue
+    const read = isOther ? value : valueOfText(name, value, member)
+    if (read !== null) members[name] = read
   }
   return members
 }
@@ -141,7 +147,7 @@ function valueOfText(name: string, text: string, schema: Schema): unknown {
   try {
     return jsonOfText(text, name)
   } catch (error) {
-    const [own] = (refusals ?? []) as readonly OwnRefusal[]
+    const own = ((refusals ?? []) as readonly OwnRefusal[]).find(([, , only]) => only === undefined)
     throw own === undefined ? error : new ServiceError('invalid_input', own[1], { attr: name })
   }
 }

@@ -27,10 +27,18 @@ export const CURSOR = is.about(is.TEXT, 'The position to continue from. Take it 
 /** Returns the query parameters of a log. */
 export function logQuery({ default: usual, max }: PageLimits) {
   return is.options({
-    page: is.about(is.WHOLE, 'Page number, from 1.'),
-    limit: is.about(is.WHOLE, `Entries per page. The default is ${usual}, the maximum ${max}.`),
-    skip: is.about(is.WHOLE, 'Number of entries to skip. Take it from `next`.'),
+    page: is.about(positive('page'), 'Page number, from 1.'),
+    limit: is.about(
+      positive('limit'),
+      `Entries per page. The default is ${usual}, the maximum ${max}.`,
+    ),
+    skip: is.unchecked(is.about(is.WHOLE, 'Number of entries to skip. Take it from `next`.')),
   })
+}
+
+function positive(name: string): is.Schema<number> {
+  const detail = `\`${name}\` must be a whole number, at least 1.`
+  return is.refused({ ...is.WHOLE, minimum: 1 }, detail)
 }
 
 /** Returns the schema of a page of a log. */

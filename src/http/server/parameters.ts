@@ -95,37 +95,6 @@ export function personReference(text: string): PersonReference | null {
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
 }
 
-/** Checks a text that may be absent or null. `unitsMax` is its maximum length in UTF-16 units. Throws 400. */
-export function textMember(value: unknown, attr: string, unitsMax: number): string | undefined {
-  if (value === undefined || value === null) return undefined
-  if (typeof value !== 'string') throw invalidInput(attr, 'must be a text')
-  if (value.length > unitsMax) throw invalidInput(attr, `may have at most ${unitsMax} characters`)
-  return value
-}
-
-/** Checks a list that may be absent or null. `entries` names its items in the error text. Throws 400. */
-export function listMember(
-  value: unknown,
-  attr: string,
-  countMax: number,
-  entries = 'entries',
-): readonly unknown[] | undefined {
-  if (value === undefined || value === null) return undefined
-  if (!Array.isArray(value)) throw invalidInput(attr, 'must be a list')
-  const list: readonly unknown[] = value
-  if (list.length > countMax) throw invalidInput(attr, `may have at most ${countMax} ${entries}`)
-  return list
-}
-
-/** Reads a boolean, or the text `true` or `false`. It may be absent, null or empty. Throws 400. */
-export function booleanMember(value: unknown, attr: string): boolean | undefined {
-  if (value === undefined || value === null || value === '') return undefined
-  if (typeof value === 'boolean') return value
-  const text = typeof value === 'string' ? value.toLowerCase() : ''
-  if (text !== 'true' && text !== 'false') throw invalidInput(attr, 'must be true or false')
-  return text === 'true'
-}
-
 /** Returns the 400 `required` error for a missing parameter. */
 export function required(name: string): ServiceError {
   return new ServiceError('required', `\`${name}\` is missing. Send it in the query or the body.`, {

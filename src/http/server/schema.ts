@@ -3,6 +3,8 @@
  * its values, which exists only for the compiler.
  */
 
+import type { OwnRefusal } from '../../base/input-faults.ts'
+
 declare const TYPE: unique symbol
 const DEFINITION = Symbol('definition')
 
@@ -109,6 +111,11 @@ export function parameters<Required extends Members, Optional extends Members = 
   >
 }
 
+/** Makes a list or an object of `is.parameters` refuse JSON in a text. */
+export function jsonOnly<T>(schema: Schema<T>): Schema<T> {
+  return { ...schema, isJsonOnly: true }
+}
+
 /** Makes a schema a description only: the input is checked by the rules that read it. */
 export function unchecked<T>(schema: Schema<T>): Schema<T> {
   return { ...schema, isUnchecked: true }
@@ -164,9 +171,11 @@ export function refused<T>(
   schema: Schema<T>,
   detail: string,
   code: 'invalid_input' | 'invalid_choice' = 'invalid_input',
-  keyword?: 'minLength' | 'maxItems',
+  keyword?: 'minLength' | 'maxItems' | 'null',
 ): Schema<T> {
-  return { ...schema, refusals: [keyword === undefined ? [code, detail] : [code, detail, keyword]] }
+  const others = (schema['refusals'] ?? []) as readonly OwnRefusal[]
+  const own: OwnRefusal = keyword === undefined ? [code, detail] : [code, detail, keyword]
+  return { ...schema, refusals: [...others, own] }
 }
 
 /** Gives a schema a name, under which the API description lists it once. Every name belongs to one schema. */

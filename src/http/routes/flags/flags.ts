@@ -3,15 +3,20 @@
  * are answered when they are durable and every later decision uses them. Source: interface description, section 4.1;
  * docs/compatibility/flags.md, "Feature flag routes".
  */
-import { ServiceError } from '../../../base/errors.ts'
 import type { FlagCommand } from '../../../engine/threads/tasks.ts'
 import { hasScope } from '../../../rules/access/scopes.ts'
 import { uncheckedPatterns } from '../../../rules/flags/flag-faults.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
 import { logQuery, PAGE_LIMITS } from '../../server/pages.ts'
 import type { Answer } from '../../server/respond.ts'
-import { done, emptyAnswer, inProject, type Resource, routesOf } from '../../server/route.ts'
-import type { ApiRequest } from '../../server/router.ts'
+import {
+  type Call,
+  done,
+  emptyAnswer,
+  inProject,
+  type Resource,
+  routesOf,
+} from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { answerLog } from '../formats.ts'
 import { PAGE_FLAG_CHANGES_MAX, PAGES_MAX } from '../limits.ts'
@@ -204,21 +209,14 @@ async function change(call: FlagCall, command: FlagCommand): Promise<unknown> {
   return presentWhole(call, flag)
 }
 
-async function listActivity(call: FlagCall, flagId: number | null): Promise<Answer> {
-  const { request, services, projectId } = call
-  const limit = Math.min(positive(request, 'limit', ENTRIES.default), ENTRIES.max)
-  const page = Math.min(positive(request, 'page', 1), PAGES_MAX)
+async function listActivity(
+  call: Call<FlagServices, typeof LOG.query>,
+  flagId: number | null,
+): Promise<Answer> {
+  const { services, projectId } = call
+  const { limit = ENTRIES.default, page = 1 } = call.query()
+  const place = { limit: Math.min(limit, ENTRIES.max), page: Math.min(page, PAGES_MAX) }
   const read: Parameters<typeof answerLog>[3] = (offset, count, wish) =>
     services.queries.flagActivity(projectId, flagId, offset, count, wish)
-  return (await answerLog(call, 'json', { limit, page }, read, true)) ?? emptyAnswer(404)
-}
-
-function positive(request: ApiRequest, name: string, whenAbsent: number): number {
-  const text = request.query.get(name)
-  if (text === null || text === '') return whenAbsent
-  const number = /^[0-9]{1,15}$/.test(text) ? Number(text) : 0
-  if (number > 0) return number
-  throw new ServiceError('invalid_input', `\`${name}\` must be a whole number, at least 1.`, {
-    attr: name,
-  })
+  return (await answerLog(call, 'json', place, read, true)) ?? emptyAnswer(404)
 }

@@ -74,17 +74,16 @@ const STEP_FIELDS = is.named(
     '`steps` may contain objects only.',
   ),
 )
+const NO_TEXT = '`tags` must contain texts.'
+const TAG = is.refused(
+  is.refused({ ...is.units(TAG_UNITS_MAX), minLength: 1 }, NO_TEXT, 'invalid_input', 'minLength'),
+  NO_TEXT,
+  'invalid_input',
+  'null',
+)
 const FIELDS = {
   description: SAVED_NAMES.description,
-  tags: is.list(
-    is.refused(
-      { ...is.units(TAG_UNITS_MAX), minLength: 1 },
-      '`tags` must contain texts.',
-      'invalid_input',
-      'minLength',
-    ),
-    TAGS_MAX,
-  ),
+  tags: is.list(TAG, TAGS_MAX),
   steps: is.list(STEP_FIELDS, STEPS_MAX),
   deleted: is.about(is.BOOLEAN, 'If true, the action is removed permanently.'),
 }

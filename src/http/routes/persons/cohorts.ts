@@ -182,15 +182,9 @@ function treeIn(filters: unknown): unknown {
 
 /** Returns the schema of a list of persons. `what` names its entries in errors. */
 function membersOf(id: is.Schema<string>, attr: string, what: string) {
-  return is.about(
-    is.refused(
-      is.list(is.refused(id, `\`${attr}\` must contain ${what}.`), MEMBERS_MAX),
-      tooMany(attr),
-      'invalid_input',
-      'maxItems',
-    ),
-    'Persons to add to a static cohort.',
-  )
+  const list = is.list(is.refused(id, `\`${attr}\` must contain ${what}.`), MEMBERS_MAX)
+  const members = is.refused(list, tooMany(attr), 'invalid_input', 'maxItems')
+  return is.about(is.jsonOnly(members), 'Persons to add to a static cohort.')
 }
 
 function tooMany(attr: string): string {
@@ -199,10 +193,9 @@ function tooMany(attr: string): string {
 
 /** Returns the persons to add, from a table or from the body. Lists without persons are absent. */
 function membersIn(call: Draft | Changes): Partial<TableMembers> {
+  const table = call.hasOtherBody ? readTable(call.request.body) : null
   const { person_uuids: uuids, _create_static_person_ids: old, distinct_ids: ids } = call.body()
-  const members = call.hasOtherBody
-    ? readTable(call.request.body)
-    : { personUuids: uuids ?? old ?? [], distinctIds: ids ?? [] }
+  const members = table ?? { personUuids: uuids ?? old ?? [], distinctIds: ids ?? [] }
   return given({
     personUuids: members.personUuids.length === 0 ? undefined : members.personUuids,
     distinctIds: members.distinctIds.length === 0 ? undefined : members.distinctIds,

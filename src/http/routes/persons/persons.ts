@@ -14,14 +14,16 @@ import { personBody } from '../../../rules/persons/person-answer.ts'
 import type { PersonListQuery, PersonReference } from '../../../rules/persons/person-queries.ts'
 import { PAGE_ROWS_MAX } from '../../server/limits.ts'
 import { pageUrls } from '../../server/pages.ts'
-import {
-  listMember,
-  personReference,
-  type RequestParameters,
-  required,
-} from '../../server/parameters.ts'
+import { personReference, type RequestParameters, required } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
-import { done, inProject, type Resource, refusedRoute, routesOf } from '../../server/route.ts'
+import {
+  type Call,
+  done,
+  inProject,
+  type Resource,
+  refusedRoute,
+  routesOf,
+} from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { answerList, answerOne, answerRow, answerRows, inputOf, wholeRows } from '../formats.ts'
 import { DELETED_PERSONS_AT_ONCE_MAX, DELETED_PERSONS_MAX, MERGED_PERSONS_MAX } from '../limits.ts'
@@ -39,6 +41,7 @@ import {
 import { FILTERS } from './question-schemas.ts'
 
 const PERSONS = '/api/projects/:project_id/persons/'
+const UNREADABLE_IDS = '`ids` must contain numbers or UUIDs of persons.'
 /** The largest offset of distinct IDs. No person has as many. */
 const IDS_OFFSET_MAX = 0xffff_ffff
 
@@ -70,6 +73,25 @@ const PERSONS_DELETED = is.namedObject('PersonsDeleted', {
 })
 const VALUE_COUNT = is.namedObject('ValueCount', { name: is.TEXT, count: is.WHOLE })
 
+const DELETED_ID = is.refused(is.TEXT_OR_NUMBER, UNREADABLE_IDS)
+const DELETED_DISTINCT_ID = is.refused(is.TEXT_OR_NUMBER, '`distinct_ids` must contain texts.')
+const DELETED = is.parameters(
+  {},
+  {
+    ids: is.about(is.list(DELETED_ID, DELETED_PERSONS_MAX), 'Numbers or UUIDs of the persons.'),
+    distinct_ids: is.about(
+      is.list(DELETED_DISTINCT_ID, DELETED_PERSONS_MAX),
+      'The persons by their distinct_ids.',
+    ),
+    delete_events: is.unchecked(is.about(is.BOOLEAN, 'Also remove the events.')),
+    keep_person: is.unchecked(
+      is.about(is.BOOLEAN, 'Keep the persons, and remove only their events.'),
+    ),
+    delete_recordings: is.unchecked(
+      is.about(is.BOOLEAN, 'Ignored, because there are no recordings.'),
+    ),
+  },
+)
 const SETTING = {
   body: is.object({ properties: is.JSON_OBJECT }),
   answers: { 202: done(PERSON) },
@@ -118,13 +140,7 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
       respond: listCohorts,
     }),
     route('POST', 'bulk_delete/', 'deletePersons', 'Removes persons permanently.', {
-      body: is.options({
-        ids: is.about(is.list(is.TEXT_OR_NUMBER), 'Numbers or UUIDs of the persons.'),
-        distinct_ids: is.about(is.list(is.TEXT_OR_NUMBER), 'The persons by their distinct_ids.'),
-        delete_events: is.about(is.BOOLEAN, 'Also remove the events.'),
-        keep_person: is.about(is.BOOLEAN, 'Keep the persons, and remove only their events.'),
-        delete_recordings: is.about(is.BOOLEAN, 'Ignored, because there are no recordings.'),
-      }),
+      body: DELETED,
       answers: { 202: done(PERSONS_DELETED) },
       respond: deletePersons,
     }),
@@ -273,9 +289,11 @@ function isWanted(parameters: RequestParameters, name: string): boolean {
 }
 
 /** Deletes persons. Unknown persons are ignored. The answer lists the persons that could not be deleted. */
-async function deletePersons(call: PersonCall): Promise<Answer> {
+async function deletePersons(
+  call: Call<PersonServices, is.Schema, typeof DELETED>,
+): Promise<Answer> {
   const { parameters, format } = inputOf(call)
-  const { references, distinctIds } = readDeleted(parameters)
+  const { references, distinctIds } = deletedIn(call.body())
   const deletesEvents = isWanted(parameters, 'delete_events')
   const keepsPersons = isWanted(parameters, 'keep_person')
   const { projectId, request, services } = call
@@ -330,33 +348,21 @@ function deletionOf(uuid: string, deletesEvents: boolean, keepsPerson: boolean):
   return { kind: 'erase_events', criteria: { ...others, personId: uuid } }
 }
 
-function readDeleted(parameters: RequestParameters) {
-  const ids = listMember(parameters.json('ids'), 'ids', DELETED_PERSONS_MAX) ?? []
-  const name = 'distinct_ids'
-  const distinctIds = listMember(parameters.json(name), name, DELETED_PERSONS_MAX) ?? []
+function deletedIn({ ids = [], distinct_ids: distinctIds = [] }: is.TypeOf<typeof DELETED>) {
   if (ids.length > 0 && distinctIds.length > 0) {
-    throw invalidInput(name, 'cannot be combined with `ids`. Send one of the two lists')
+    throw invalidInput('distinct_ids', 'cannot be combined with `ids`. Send one of the two lists')
   }
   if (ids.length === 0 && distinctIds.length === 0) {
-    throw new ServiceError(
-      'required',
-      'The request names no persons. Send `ids` or `distinct_ids`.',
-      { attr: 'ids' },
-    )
+    const detail = 'The request names no persons. Send `ids` or `distinct_ids`.'
+    throw new ServiceError('required', detail, { attr: 'ids' })
   }
-  return {
-    references: ids.map(readReference),
-    distinctIds: distinctIds.map((id: unknown) => {
-      if (typeof id === 'string' || typeof id === 'number') return String(id)
-      throw invalidInput(name, 'must contain texts')
-    }),
-  }
+  return { references: ids.map(readReference), distinctIds: distinctIds.map(String) }
 }
 
 function readReference(id: unknown): PersonReference {
   const isText = typeof id === 'string' || typeof id === 'number'
   const person = isText ? personReference(String(id)) : null
-  if (person === null) throw invalidInput('ids', 'must contain numbers or UUIDs of persons')
+  if (person === null) throw new ServiceError('invalid_input', UNREADABLE_IDS, { attr: 'ids' })
   return person
 }
 

@@ -2,6 +2,7 @@
  * The fields of a flag in a request body. The schema of a field is both its rule and its description in the API. Source:
  * docs/compatibility/flags.md, "Feature flag fields".
  */
+import { fieldText } from '../../../base/errors.ts'
 import { fieldRefusal, type OwnRefusal } from '../../../base/input-faults.ts'
 import type { JsonObject } from '../../../base/json.ts'
 import { compileInput } from '../../../base/validator.ts'
@@ -27,19 +28,6 @@ interface FlagField<T> {
 
 const TRUTH = field<boolean>({ type: 'boolean' }, toTruth)
 const TRUTH_OR_NULL = field<boolean | null>({ type: ['boolean', 'null'] }, toTruth)
-const BLANK_TAG = 'Tags and contexts must be texts that are not empty.'
-const TAGS_SCHEMA = {
-  type: 'array',
-  items: {
-    type: 'string',
-    minLength: 1,
-    unitsMax: FLAG_TAG_UNITS_MAX,
-    ...refusals(['invalid_input', BLANK_TAG, 'type'], ['invalid_input', BLANK_TAG, 'minLength']),
-  },
-  maxItems: FLAG_TAGS_MAX,
-}
-const CONTEXTS = field<readonly string[]>(TAGS_SCHEMA, (value) => distinctTags(value, (tag) => tag))
-
 /** The fields by name, apart from `filters`, which have rules of their own (filter-rules.ts). */
 export const FLAG_FIELDS = {
   name: field<string>({ type: 'string', unitsMax: FLAG_NAME_UNITS_MAX }, toText),
@@ -63,11 +51,9 @@ export const FLAG_FIELDS = {
   ensure_experience_continuity: TRUTH_OR_NULL,
   rollback_conditions: field<unknown>({}),
   performed_rollback: TRUTH_OR_NULL,
-  tags: field<readonly string[]>(TAGS_SCHEMA, (value) =>
-    distinctTags(value, (tag) => tag.toLowerCase()),
-  ),
-  evaluation_tags: CONTEXTS,
-  evaluation_contexts: CONTEXTS,
+  tags: tagsField('tags', (tag) => tag.toLowerCase()),
+  evaluation_tags: tagsField('evaluation_tags', (tag) => tag),
+  evaluation_contexts: tagsField('evaluation_contexts', (tag) => tag),
   analytics_dashboards: field<readonly number[]>(
     {
       type: 'array',
@@ -92,17 +78,25 @@ export const FLAG_FIELDS = {
       ...refusals([
         'invalid_input',
         '`has_encrypted_payloads` must be false, because this server does not encrypt payloads.',
-        'enum',
       ]),
     },
     toTruth,
   ),
   evaluation_runtime: field<EvaluationRuntime>(
-    { enum: ['all', 'client', 'server'] },
+    {
+      enum: ['all', 'client', 'server'],
+      ...refusals(['invalid_choice', '`evaluation_runtime` must be all, client or server.']),
+    },
     (value) => value ?? 'all',
   ),
   bucketing_identifier: field<Flag['bucketingIdentifier']>(
-    { enum: ['distinct_id', 'device_id', null] },
+    {
+      enum: ['distinct_id', 'device_id', null],
+      ...refusals([
+        'invalid_choice',
+        '`bucketing_identifier` must be distinct_id, device_id or null.',
+      ]),
+    },
     (value) => (value === '' ? null : value),
   ),
 }
@@ -165,10 +159,19 @@ function toTruth(value: unknown): unknown {
   return YES.includes(plain) || (NO.includes(plain) ? false : value)
 }
 
-/** Returns tags that are trimmed and have no duplicates. Null stands for none. */
-function distinctTags(value: unknown, form: (tag: string) => string): unknown {
-  if (!Array.isArray(value)) return value ?? []
-  return [
-    ...new Set(value.map((tag: unknown) => (typeof tag === 'string' ? form(tag.trim()) : tag))),
-  ]
+/** Returns a field with texts, which are trimmed and have no duplicates. Null stands for none. */
+function tagsField(name: string, form: (tag: string) => string): FlagField<readonly string[]> {
+  const blank = fieldText(name, 'must contain texts that are not empty')
+  const long = `may contain texts of at most ${FLAG_TAG_UNITS_MAX} characters`
+  const items = {
+    type: 'string',
+    minLength: 1,
+    unitsMax: FLAG_TAG_UNITS_MAX,
+    ...refusals(['max_length', fieldText(name, long), 'unitsMax'], ['invalid_input', blank]),
+  }
+  return field({ type: 'array', items, maxItems: FLAG_TAGS_MAX }, (value) => {
+    if (!Array.isArray(value)) return value ?? []
+    const forms = value.map((tag: unknown) => (typeof tag === 'string' ? form(tag.trim()) : tag))
+    return [...new Set(forms)]
+  })
 }
