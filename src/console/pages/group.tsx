@@ -71,7 +71,7 @@ function Found({ group, kind }: { group: Group; kind: string | undefined }) {
         <div>
           <Card title="Properties">
             <PropertyTable properties={properties} set={may('group:write') && set} />
-            <p class="quiet">
+            <p class="quiet below">
               Key <code>{key}</code>, first seen {time(createdAt)}
             </p>
           </Card>
