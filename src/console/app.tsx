@@ -155,11 +155,11 @@ function UserMenu() {
   const name = firstName === '' ? email : firstName
   return (
     <>
-      <button type="button" class="user" popovertarget="user-menu" aria-label={`Account of ${name}`}>
+      <button type="button" class="user" popovertarget="user-menu">
         <span class="avatar" aria-hidden="true">
           {[...name][0]?.toUpperCase()}
         </span>
-        <bdi>{name}</bdi>
+        <span class="unseen">Account of</span> <bdi>{name}</bdi>
       </button>
       <div class="user-menu" id="user-menu" popover="auto">
         <p>

@@ -16,7 +16,7 @@ export {
   valueLabel,
 } from './base/labels.ts'
 export { useGet, useLoaded } from './base/loaded.ts'
-export { inProjectPath, pageId, pageOf } from './base/page.ts'
+export { inProjectPath, pageId, pageOf, subId } from './base/page.ts'
 export {
   askQuery,
   askQueryWhole,

@@ -78,6 +78,7 @@ export const PAGES: readonly PageRecord[] = [
   people('~/persons', 'Persons', 'p', 'person:read', () => import('./pages/persons.tsx')),
   people('~/persons/:id', 'Person', null, 'person:read', () => import('./pages/person.tsx')),
   people('~/groups', 'Groups', 'o', 'group:read', () => import('./pages/groups.tsx')),
+  people('~/groups/:id/:key', 'Group', null, 'group:read', () => import('./pages/group.tsx')),
   system('/health', 'Health', 'h', 'organization:read', () => import('./pages/health.tsx')),
   system('/audit', 'Audit', 'u', 'organization:read', () => import('./pages/audit.tsx')),
   system('/access', 'Access', 'a', null, () => import('./pages/access.tsx')),

@@ -50,8 +50,8 @@ async function fillAndLook(t: Test, disk: string): Promise<void> {
     for (const words of [
       'degraded',
       'The disk is nearly full.',
-      'new events get 503',
-      `below ${RESERVE_MIB}`,
+      'accepts no events',
+      `Below ${RESERVE_MIB}`,
       'Make room',
     ]) {
       t.ok(said.includes(words), `${words}: ${said}`)

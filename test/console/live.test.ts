@@ -36,12 +36,12 @@ if (window !== null) {
 
       await window.press('Pause')
       await capture({ event: 'second', distinct_id: 'bob' })
-      await page.getByRole('button', { name: 'Go on (1 more)' }).waitFor()
+      await page.getByRole('button', { name: 'Resume (1 new)' }).waitFor()
       t.strictSame(await names(), ['first'])
-      await window.press(/Go on/)
+      await window.press(/Resume/)
       await window.shows(t, names, ['second', 'first'], 'what was held')
 
-      await page.getByLabel('distinct_id').fill('ann')
+      await page.getByLabel('Distinct ID').fill('ann')
       await window.shows(t, names, ['first'], 'only hers')
       t.match(page.url(), 'distinct_id=ann')
       await page.getByText('Live', { exact: true }).and(page.locator('.badge')).waitFor()
@@ -119,10 +119,10 @@ if (window !== null) {
     'an event without distinct_id is listed as lost, with the reason and a sample',
     async (t) => {
       await window.open('/p/1/live?tab=lost')
-      await page.getByText('Nothing was lost.').waitFor()
+      await page.getByText('No event was rejected in the last week.').waitFor()
       await capture({ event: 'nobody did it', properties: { plan: 'pro' } })
       await page.locator('.lost summary').click()
-      t.match(await page.locator('.lost summary').innerText(), /^no_distinct_id 1 /)
+      t.match(await page.locator('.lost summary').innerText(), /^Events without a distinct ID 1 /)
       const samples = await window.rows('Samples of no_distinct_id')
       t.equal(samples.length, 1)
       t.match(samples[0]?.join(), 'nobody did it')

@@ -184,7 +184,8 @@ t.test('lists find persons by id, e-mail, search, properties and cohort', async 
   const log = new PersonLog(t, t.testdir())
   for (let index = 0; index < 30; index++) {
     const email = `Person.${index}@Example.com`
-    log.send(1, [sent(`user-${index}`, 'seen', index, { $set: { email, n: index % 3 } })])
+    const name = index === 8 ? 'Ada Example' : index
+    log.send(1, [sent(`user-${index}`, 'seen', index, { $set: { email, name, n: index % 3 } })])
   }
   log.process()
   const ids = (query: Partial<PersonListQuery>): readonly number[] =>
@@ -202,6 +203,7 @@ t.test('lists find persons by id, e-mail, search, properties and cohort', async 
   t.strictSame(ids({ search: 'user-7' }), [8])
   t.strictSame(ids({ search: personUuid(1, 'user-7') }), [8])
   t.strictSame(ids({ search: '%' }), [])
+  t.strictSame(ids({ search: 'ADA EX' }), [9], 'a part of the name')
   const properties = { type: 'AND', values: [{ key: 'n', value: 1, type: 'person' }] } as const
   t.equal(ids({ properties }).length, 10)
   t.strictSame(ids({ properties, search: 'person.1@' }), [2])

@@ -1,40 +1,64 @@
 /** The audit log of the organization, which lists every change and its author. */
-import { FileButton, List, Page, pageQuery, query, Search, type Shapes } from '../kit.ts'
+import { FileButton, href, List, Page, pageQuery, projects, query, Search, type Shapes } from '../kit.ts'
+import { sentenceOfChange } from './audit/sentence.ts'
 
 type Entry = Shapes['AuditEntry']
+
+const SOURCES: Readonly<Record<Entry['source'], string>> = {
+  api: 'API',
+  console: 'Console',
+  command_line: 'Command line',
+}
 
 /** The page "Audit". */
 export default function AuditPage() {
   const words = (query.value.get('search') ?? '').toLowerCase()
   return (
-    <Page title="Audit" aside={<Search label="User, route or address" />}>
+    <Page title="Audit" aside={<Search label="Member, change or address" />}>
       <List
-        title="Changes, the newest first"
+        title="Changes, newest first"
         label="Changes"
         route="organization/audit_log/"
         values={pageQuery()}
         above={(entries) => <Save entries={entries} />}
-        choose={(entry) => JSON.stringify(entry).toLowerCase().includes(words)}
+        choose={(entry) => `${JSON.stringify(entry)} ${sentenceOfChange(entry)}`.toLowerCase().includes(words)}
         columns={[
-          ['When', 'created_at', 'time'],
-          ['Who', ({ user, account }) => user?.email ?? account ?? ''],
-          ['From', ({ source, address }) => joined(source.replaceAll('_', ' '), address, ', '), 'minor'],
-          ['What', ({ method, route, object_id: id }) => joined(`${method} ${shortRoute(route)}`, id, ' '), 'code'],
-          ['Project', 'project_id', 'minor number'],
-          ['Answer', 'status', 'minor number'],
+          ['Time', 'created_at', 'time'],
+          ['Member', ({ user, account }) => user?.email ?? account ?? ''],
+          ['Change', (entry) => <Change entry={entry} />],
+          ['Project', ({ project_id: id }) => nameOf(id), 'minor'],
+          ['Through', ({ source, address }) => [SOURCES[source], address].filter(Boolean).join(', '), 'minor'],
         ]}
       />
     </Page>
   )
 }
 
-/** Removes the prefix of a route. The project has its own column. */
-function shortRoute(route: string): string {
-  return route.replace(/^\/api\/(?:(?:projects|organizations)\/:\w+\/)?/, '')
+/** Shows what was changed, with a link to it if it has a page. The tooltip is the request. */
+function Change({ entry }: { entry: Entry }) {
+  const { method, route, status } = entry
+  const words = sentenceOfChange(entry)
+  const to = pageOfObject(entry)
+  const title = [method, route, status].filter((one) => one !== null).join(' ')
+  if (to === null) return <span title={title}>{words}</span>
+  return (
+    <a href={href(to)} title={title}>
+      {words}
+    </a>
+  )
 }
 
-function joined(first: string, second: string | null | undefined, between: string): string {
-  return second ? first + between + second : first
+/** Returns the page of the changed object, or null. A deleted object has none. */
+function pageOfObject({ method, route, object_id: id, project_id: project, status }: Entry): string | null {
+  if (id === null || project === null || method === 'DELETE' || (status ?? 400) >= 400) return null
+  const [, thing] = /\/:project_id\/(feature_flags|dashboards|persons)\/(?::\w+\/)?$/.exec(route) ?? []
+  if (thing === undefined) return null
+  return `/p/${project}/${thing === 'feature_flags' ? 'flags' : thing}/${id}`
+}
+
+function nameOf(id: number | null): string {
+  if (id === null) return ''
+  return projects.value.find((one) => one.id === id)?.name ?? `project ${id}`
 }
 
 function Save({ entries }: { entries: readonly Entry[] }) {

@@ -59,10 +59,10 @@ function Reasons({ health, disk }: Status) {
       </ul>
       {disk.free_bytes < disk.reserve_bytes && (
         <p>
-          {bytes(disk.free_bytes)} are free, and below {bytes(disk.reserve_bytes)} nothing more is accepted: new events
-          get 503, which clients send again for a while; reads and decisions go on. Make room: take away what else lies
-          on this disk, enlarge it, or restore a backup on a larger one. Erasing makes no file smaller. Events are taken
-          again as soon as there is room, without a restart.
+          {bytes(disk.free_bytes)} are free. Below {bytes(disk.reserve_bytes)}, Tenrec accepts no events: senders get the
+          answer 503 and repeat the events for a while. Queries and flag decisions go on. Make room: remove other files
+          from this disk, enlarge it, or restore a backup on a larger one. Tenrec accepts events again as soon as there is
+          room, without a restart.
         </p>
       )}
     </div>
@@ -74,12 +74,12 @@ function Now({ health, rates, backlog, dead_letters: dead, backups }: Status) {
   const perSecond = (count: number | undefined) => exact(count && Math.round(count / 6) / 10)
   const shown = {
     State: health.status,
-    'Events a second': perSecond(last?.accepted),
-    'Decisions a second': perSecond(last?.decisions),
-    'Acknowledged within (p99)': last?.p99_ms == null ? '–' : `${exact(last.p99_ms)} ms`,
-    'Waiting to be processed': exact(backlog.events),
-    Behind: seconds(backlog.lag_seconds),
-    'Dead letters': exact(dead),
+    'Events per second': perSecond(last?.accepted),
+    'Flag decisions per second': perSecond(last?.decisions),
+    'Response time (p99)': last?.p99_ms == null ? '–' : `${exact(last.p99_ms)} ms`,
+    'Events in the queue': exact(backlog.events),
+    'Processing delay': seconds(backlog.lag_seconds),
+    'Failed events': exact(dead),
     'Last backup': ago(backups.last_at),
   }
   return (
@@ -98,9 +98,9 @@ function Rates({ rates }: Status) {
   const names = { Accepted: 'accepted', Processed: 'processed', Decisions: 'decisions' } as const
   const lines = Object.entries(names).map(([label, name]) => ({ label, data: rates.map((rate) => rate[name]) }))
   return (
-    <Card title="The last 24 hours, a minute a point">
+    <Card title="Events per minute, last 24 hours">
       {rates.length === 0 ? (
-        <p class="none">The first minute is not over.</p>
+        <p class="none">The first minute is not over yet.</p>
       ) : (
         <Chart label="Rates" labels={labels} lines={lines} />
       )}
@@ -112,10 +112,10 @@ function Disk({ disk: { used_bytes: used, free_bytes: free, reserve_bytes: reser
   return (
     <Card title="Disk">
       <p>
-        {bytes(used)} used, {bytes(free)} free; below {bytes(reserve)} events are refused.
+        {bytes(used)} used, {bytes(free)} free. Below {bytes(reserve)} of free space, events are refused.
       </p>
       <progress max={free + used} value={used} aria-label="Used of the disk" />
-      <p>At this rate it {fullAt === null ? 'does not fill up' : `is full on ${time(fullAt, 'day')}`}.</p>
+      <p>At the present rate, the disk {fullAt === null ? 'does not fill up' : `is full on ${time(fullAt, 'day')}`}.</p>
     </Card>
   )
 }
@@ -128,8 +128,8 @@ function Threads({ threads, version, uptime_seconds: uptime }: Status) {
         rows={threads}
         columns={[
           ['Name', ({ name }) => name.replaceAll('_', ' ')],
-          ['How many', 'count', 'count'],
-          ['Waiting', 'queue_depth', 'count'],
+          ['Threads', 'count', 'count'],
+          ['Waiting tasks', 'queue_depth', 'count'],
         ]}
       />
       <p class="quiet">
@@ -142,15 +142,15 @@ function Threads({ threads, version, uptime_seconds: uptime }: Status) {
 function DeadLetters() {
   return (
     <List
-      title="Dead letters: accepted, and not understood"
-      label="Dead letters"
+      title="Failed events: accepted, but not processed"
+      label="Failed events"
       route="organization/dead_letters/"
       values={pageQuery()}
       above={({ length }) => length > 0 && may('organization:write') && <DeadLetterActions />}
-      none="None: everything that was accepted was understood."
+      none="No failed event. Every accepted event was processed."
       columns={[
-        ['When', 'stored_at', 'time'],
-        ['Why', 'reason'],
+        ['Time', 'stored_at', 'time'],
+        ['Reason', 'reason'],
         ['Size', 'bytes', 'bytes'],
         ['Body', ({ body }) => String(body ?? '').slice(0, 200), 'minor code'],
       ]}
@@ -160,16 +160,16 @@ function DeadLetters() {
 
 function DeadLetterActions() {
   const told = ({ done, failed }: { done: number; failed: number }) =>
-    say(`${exact(done)} done, ${exact(failed)} failed.`)
+    say(`${exact(done)} events done, ${exact(failed)} failed again.`)
   const replay = async () => told(await post('organization/dead_letters/replay/', {}, {}))
   const drop = async () => told(await post('organization/dead_letters/drop/', {}, {}))
   return (
     <p class="row">
-      <Ask label="Process again" title="Process dead letters again?" isDangerous={false} submit={replay}>
-        What fails again stays.
+      <Ask label="Process again" title="Process failed events again?" isDangerous={false} submit={replay}>
+        Events that fail again stay in the list.
       </Ask>
-      <Ask label="Give up" title="Give dead letters up?" submit={drop}>
-        They are gone for good.
+      <Ask label="Delete" title="Delete all failed events?" action="Delete failed events" submit={drop}>
+        The events will be deleted permanently.
       </Ask>
     </p>
   )

@@ -5,6 +5,7 @@ import {
   Card,
   type Column,
   Empty,
+  eventLabel,
   exact,
   Failure,
   Loading,
@@ -28,22 +29,22 @@ import { SNIPPETS } from './setup/snippets.ts'
 const STATES: Readonly<Record<LiveState, string>> = {
   connecting: 'Connecting …',
   live: 'Live',
-  polling: 'Asking every second',
-  waiting: 'Connecting again …',
+  polling: 'Updates every second',
+  waiting: 'Reconnecting …',
   replaced: 'Closed',
   refused: 'Refused',
 }
 
 const TABS = [
   ['stream', 'Stream'],
-  ['lost', 'Lost & odd'],
+  ['lost', 'Rejected events'],
 ] as const
 
 /** A stream of events with a drawer for each, and a second tab for lost and odd events. */
 export default function LivePage() {
   const opened = address.value.get('open')
   return (
-    <Page title="Live" aside={<Tabs label="What" tabs={TABS} parameter="tab" without={['open']} />}>
+    <Page title="Live" aside={<Tabs label="Views" tabs={TABS} parameter="tab" without={['open']} />}>
       {tabOf(TABS, 'tab') === 'lost' ? <Lost /> : <Stream />}
       {opened !== null && <LiveDrawer key={opened} uuid={opened} />}
     </Page>
@@ -63,9 +64,9 @@ function Stream() {
     <Card title="Events" aside={<Rate live={live} />}>
       <div class="filter-fields">
         <Search label="Event" name="event" options={names} />
-        <Search label="distinct_id" name="distinct_id" />
+        <Search label="Distinct ID" name="distinct_id" />
         <button type="button" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
-          {isPaused ? `Go on${live.held === 0 ? '' : ` (${exact(live.held)} more)`}` : 'Pause'}
+          {isPaused ? `Resume${live.held === 0 ? '' : ` (${exact(live.held)} new)`}` : 'Pause'}
         </button>
         {live.state === 'replaced' && (
           <button type="button" class="primary" onClick={() => setTurn(turn + 1)}>
@@ -75,7 +76,7 @@ function Stream() {
       </div>
       {live.error && <Failure error={live.error} />}
       {live.missed > 0 && (
-        <p class="notice">{exact(live.missed)} more came than are shown: this is a sample. All of them are stored.</p>
+        <p class="notice">The list shows a sample: {exact(live.missed)} further events arrived. All of them are stored.</p>
       )}
       {live.isRead ? (
         <Rows rows={live.rows} isFiltered={filter.event + filter.distinct_id !== ''} />
@@ -88,9 +89,9 @@ function Stream() {
 
 const COLUMNS: readonly Column<LiveEvent>[] = [
   ['Time', ({ timestamp }) => <time>{time(timestamp, 'clock')}</time>],
-  ['Event', 'event', 'cut'],
+  ['Event', ({ event }) => eventLabel(event), 'cut'],
   ['Person', (event) => <Who event={event} />],
-  ['Where', whereOf, 'minor cut'],
+  ['Page or SDK', whereOf, 'minor cut'],
 ]
 
 function Who({ event: { person_id: id, person_mode: mode, distinct_id: distinctId } }: { event: LiveEvent }) {
@@ -121,10 +122,10 @@ function Rows({ rows, isFiltered }: { rows: readonly LiveEvent[]; isFiltered: bo
         keyOf={({ uuid }) => uuid}
         open={({ uuid }) => setQuery({ open: uuid })}
         columns={COLUMNS}
-        none="No event fits, yet."
+        none="No event matches yet."
         query
       />
-      <p class="quiet">The newest {LIVE_ROWS_MAX} at most.</p>
+      <p class="quiet">The list has the newest {LIVE_ROWS_MAX} events.</p>
     </>
   )
 }
@@ -143,7 +144,7 @@ function Rate({ live: { state, rates } }: { live: Live }) {
   // The current second is not complete yet.
   const latest = rates.slice(-1 - MEAN_SECONDS, -1)
   const mean = latest.reduce((sum, rate) => sum + rate, 0) / MEAN_SECONDS
-  const label = `Events a second, of the last minute: at most ${exact(Math.max(...rates))}`
+  const label = `Events per second in the last minute, at most ${exact(Math.max(...rates))}`
   return (
     <span class="row">
       <span role="status" class={state === 'live' ? 'badge' : 'badge off'}>

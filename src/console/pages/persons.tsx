@@ -150,7 +150,9 @@ function ColumnMenu({ chosen }: { chosen: readonly string[] }) {
       <button type="button" class="small" popovertarget="columns">
         Columns
       </button>
-      <div class="menu" id="columns" popover="auto" role="group" aria-label="Columns">
+      <div class="menu" id="columns" popover="auto">
+        <fieldset>
+          <legend>Columns</legend>
         {offered.map((name) => (
           <label key={name} class="check">
             <input
@@ -161,6 +163,7 @@ function ColumnMenu({ chosen }: { chosen: readonly string[] }) {
             <bdi class="cut">{FIXED_LABELS[name] ?? propertyLabel(name)}</bdi>
           </label>
         ))}
+        </fieldset>
       </div>
     </>
   )

@@ -44,26 +44,30 @@ function Checklist() {
   }
   const first = useLoaded(`setup event ${id}`, look, { everyMs: isArrived ? 0 : EVENT_EVERY_MS })
   const { data: rest, error } = useLoaded(`setup ${id}`, askProgress, { everyMs: REST_EVERY_MS })
-  const live = <a href={pageOf('/live')}>Watch them come</a>
+  const live = (
+    <>
+      <a href={pageOf('/live')}>See live events</a> or <a href={pageOf('/web')}>open the web analytics</a>.
+    </>
+  )
   return (
-    <Card title="To do">
+    <Card title="First steps">
       <Shown of={first}>
         {(isThere) => (
           <ul class="ticks" aria-live="polite">
-            <Item tick={isThere} words="The first event has arrived" then={live}>
-              Use one of the ways below; this page notices by itself.
+            <Item tick={isThere} words="Send the first event" then={live}>
+              Use one of the ways below. This step is ticked as soon as an event arrives.
             </Item>
-            <Item tick={rest?.identified} words="A person is identified">
-              Call <code>posthog.identify('user-1')</code> when somebody logs in.
+            <Item tick={rest?.identified} words="Identify a person">
+              Call <code>posthog.identify('user-1')</code> when a user logs in.
             </Item>
-            <Item tick={rest?.decided} words="A feature flag is decided">
-              <a href={pageOf('/flags')}>Make one</a>, and ask for it by its key.
+            <Item tick={rest?.decided} words="Use a feature flag">
+              <a href={pageOf('/flags')}>Create a flag</a>, and read it in your code by its key.
             </Item>
-            <Item tick={rest?.backup} words="There is a backup">
-              <code>npx tenrec backup FOLDER</code> writes one while the daemon runs.
+            <Item tick={rest?.backup} words="Make a backup">
+              <code>npx tenrec backup FOLDER</code> writes a backup while Tenrec runs.
             </Item>
-            <Item tick={rest?.proxy} words="The addresses of visitors are seen">
-              A proxy must send <code>X-Forwarded-For</code> and stand in <code>trusted_proxies</code>.
+            <Item tick={rest?.proxy} words="Forward visitor IP addresses">
+              Your proxy must send <code>X-Forwarded-For</code>, and the setting <code>trusted_proxies</code> must name it.
             </Item>
           </ul>
         )}
@@ -107,10 +111,10 @@ function Snippets() {
           {before && (
             <Code
               text={before}
-              label={before.startsWith('npx tenrec') ? 'First, once, in the folder of Tenrec' : 'First, once'}
+              label={before.startsWith('npx tenrec') ? 'Once, on the server of Tenrec' : 'Once, in your project'}
             />
           )}
-          <Code text={text(location.origin, project.value.api_token)} label="Then" />
+          <Code text={text(location.origin, project.value.api_token)} label={before ? 'Then, in your code' : 'Run or copy'} />
         </div>
       ))}
     </Card>

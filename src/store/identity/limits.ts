@@ -116,6 +116,12 @@ export const ACTORS_READ_MAX = 2000
  */
 export const ACTORS_READ_BYTES_MAX = 8 * 1024 * 1024
 /**
+ * The largest number of persons, newest first, in whose names a search for persons looks. Older ones are found by their
+ * e-mail address, a distinct_id or their UUID.
+ * @user Persons and groups
+ */
+export const NAME_SEARCH_PERSONS_MAX = 20_000
+/**
  * The largest number of persons, new or changed since the last count, in which a request for property names searches.
  * Further ones follow with the next count.
  */

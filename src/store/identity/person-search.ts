@@ -8,6 +8,7 @@ import type { PersonListQuery, PersonReference } from '../../rules/persons/perso
 import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { cohortLookup, loadCohort, memberNumbers } from './cohort-store.ts'
 import { loadDistinctId } from './distinct-ids.ts'
+import { NAME_SEARCH_PERSONS_MAX } from './limits.ts'
 import { searchEmails } from './person-email-chunks.ts'
 import { loadOwnerNow } from './person-owners.ts'
 import {
@@ -51,8 +52,8 @@ export class PersonSearch {
   }
 
   /**
-   * Returns the persons of a page. Costs a few reads, a scan of all e-mail addresses for `search`, and a scan of all
-   * persons for properties.
+   * Returns the persons of a page. Costs a few reads, a scan of all e-mail addresses and of the newest persons for
+   * `search`, and a scan of all persons for properties.
    */
   find(query: PersonListQuery): FoundPersons {
     const { projectId, offset, limit, nowMs } = query
@@ -139,13 +140,24 @@ export class PersonSearch {
         numbers.push(number)
       }
     }
+    const newest = { ...keysOf(projectId), limit: NAME_SEARCH_PERSONS_MAX }
+    for (const number of numbersOf(this.#tables.person_created, newest)) {
+      this.#check()
+      if (this.#textOf(projectId, number, 'name')?.toLowerCase().includes(wanted) === true) {
+        numbers.push(number)
+      }
+    }
     return numbers
   }
 
   #emailOf(projectId: number, number: number): string | null {
+    return this.#textOf(projectId, number, 'email')
+  }
+
+  #textOf(projectId: number, number: number, property: 'email' | 'name'): string | null {
     const record = loadPerson(this.#tables, projectId, number)
-    const email = record === null ? null : propertiesOfRecord(record)['email']
-    return typeof email === 'string' ? email : null
+    const text = record === null ? null : propertiesOfRecord(record)[property]
+    return typeof text === 'string' ? text : null
   }
 
   /** Returns persons in the order of lists, without those created too far in the future. */

@@ -1,0 +1,94 @@
+/** Turns entries of the audit log into sentences. */
+
+/** The parts of an entry that its sentence needs. */
+export interface AuditedChange {
+  readonly method: string | null
+  /** The pattern of the path, or the command. */
+  readonly route: string
+  readonly object_id: string | null
+  readonly status: number | null
+}
+
+/** The names of things by the segment of their routes. */
+const THINGS: Readonly<Record<string, string>> = {
+  actions: 'the action',
+  annotations: 'the annotation',
+  cohorts: 'the cohort',
+  dashboards: 'the dashboard',
+  event_definitions: 'the event definition',
+  feature_flags: 'the flag',
+  insights: 'the insight',
+  invites: 'the invitation',
+  members: 'the member',
+  personal_api_keys: 'the personal key',
+  persons: 'the person',
+  projects: 'the project',
+  property_definitions: 'the property definition',
+  resource_access: 'the default access to flags',
+  role_access: 'the role access of the flag',
+  role_memberships: 'the role member',
+  roles: 'the role',
+  secret_keys: 'the secret key',
+  sessions: 'the session',
+  groups_types: 'the group type',
+}
+
+/** Sentences of routes that do not create, change or delete a thing. `*` stands for the ID of the object. */
+const SENTENCES: Readonly<Record<string, string>> = {
+  'POST console/session/': 'logged in to the console',
+  'DELETE console/session/': 'logged out of the console',
+  'POST console/invites/accept/': 'accepted an invitation',
+  'DELETE personal_api_keys/:id/': 'revoked the personal key *',
+  'DELETE secret_keys/:id/': 'revoked the secret key *',
+  'POST personal_api_keys/:id/roll/': 'replaced the personal key *',
+  'POST secret_keys/:id/roll/': 'replaced the secret key *',
+  'POST persons/:id/merge/': 'merged other persons into the person *',
+  'POST persons/:id/split/': 'split the person *',
+  'POST persons/:id/update_property/': 'set a property of the person *',
+  'POST persons/:id/delete_property/': 'removed a property of the person *',
+  'POST persons/bulk_delete/': 'deleted several persons',
+  'POST groups/update_property/': 'set a property of a group',
+  'PATCH groups_types/update_metadata/': 'renamed group types',
+  'POST erasures/': 'erased events',
+  'PUT retention/': 'changed the data retention',
+  'POST retention/run/': 'deleted events that are older than the retention',
+  'POST organization/dead_letters/replay/': 'processed failed events again',
+  'POST organization/dead_letters/drop/': 'discarded failed events',
+  'PATCH dashboards/:id/sharing/': 'changed the sharing of the dashboard *',
+  'POST dashboards/:id/sharing/refresh/': 'replaced the shared link of the dashboard *',
+  'PATCH insights/:id/sharing/': 'changed the sharing of the insight *',
+  'POST insights/:id/sharing/refresh/': 'replaced the shared link of the insight *',
+  'POST feature_flags/:id/dashboard/': 'created the usage dashboard of the flag *',
+}
+
+const VERBS: Readonly<Record<string, string>> = {
+  POST: 'created',
+  PUT: 'changed',
+  PATCH: 'changed',
+  DELETE: 'deleted',
+}
+
+/**
+ * Returns what a change did, without its author: `created the flag 12`, `logged in to the console`. A change that the
+ * daemon refused begins with `tried to`. A route that this file does not know, and a command, stay as they are.
+ */
+export function sentenceOfChange({ method, route, object_id: id, status }: AuditedChange): string {
+  if (method === null) return `ran the command ${route}${id === null ? '' : ` ${id}`}`
+  const done = known(method, shortRoute(route), id) ?? `${method} ${shortRoute(route)} ${id ?? ''}`.trim()
+  return status !== null && status >= 400 ? `was refused: ${done}` : done
+}
+
+function known(method: string, route: string, id: string | null): string | null {
+  const sentence = SENTENCES[`${method} ${route}`] ?? SENTENCES[`${method} organization/${route}`]
+  if (sentence !== undefined) return sentence.replace(' *', id === null ? '' : ` ${id}`)
+  const segments = route.split('/').filter((one) => one !== '' && !one.startsWith(':'))
+  const thing = route === '' ? 'the settings of the project' : THINGS[segments.at(-1) ?? '']
+  const verb = VERBS[method]
+  if (thing === undefined || verb === undefined) return null
+  return `${verb} ${thing}${id === null ? '' : ` ${id}`}`
+}
+
+/** Removes the prefix of a route. The project has its own column. */
+function shortRoute(route: string): string {
+  return route.replace(/^\/api\/(?:(?:projects|environments|organizations)\/:\w+\/)?/, '')
+}
