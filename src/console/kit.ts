@@ -2,10 +2,10 @@
  * Re-exports everything that pages use of base/ and parts/. Pages import only this file, so that the bundler puts all
  * of it into one chunk, which is loaded with the first page.
  */
-export { go, href, query, setQuery, withQuery } from './base/address.ts'
+export { go, guardPage, href, query, setQuery, withQuery } from './base/address.ts'
 export { ApiError, get, patch, post, put, remove, type Shapes, send } from './base/api.ts'
 export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
-export { useGet, useLoaded } from './base/loaded.ts'
+export { changed, useGet, useLoaded } from './base/loaded.ts'
 export { inProjectPath, pageId, pageOf } from './base/page.ts'
 export {
   askQuery,
@@ -34,7 +34,7 @@ export {
 } from './parts/filters.tsx'
 export { AddressFields, Ask, type FieldRecord, Fields, Form, listOf, Once } from './parts/form.tsx'
 export { List } from './parts/list.tsx'
-export { act, Command, Empty, Failure, Got, Shown, say } from './parts/notice.tsx'
+export { act, Command, Empty, Failure, Got, Loading, Shown, say } from './parts/notice.tsx'
 export { pageQuery } from './parts/pager.tsx'
 export type { Line } from './parts/plot.tsx'
 export { PropertyTable, parsed } from './parts/properties.tsx'

@@ -136,7 +136,7 @@ function EventsToErase({ personId }: { personId: string }) {
   )
 }
 
-type Reasons = Readonly<Record<string, { value: unknown; evaluation: { reason: string } }>>
+type Reasons = Readonly<Record<string, { id: number; value: unknown; evaluation: { reason: string } }>>
 
 function Decisions({ distinctId }: { distinctId: string }) {
   return (
@@ -146,7 +146,7 @@ function Decisions({ distinctId }: { distinctId: string }) {
           <Table
             label="Flags"
             rows={Object.entries(reasons as Reasons)}
-            open={([key]) => go(inProjectPath(`/flags?search=${encodeURIComponent(key)}`))}
+            open={([, { id }]) => go(inProjectPath(`/flags/${id}?tab=explain&who=${encodeURIComponent(distinctId)}`))}
             none="No flags."
             columns={[
               ['Flag', ([key]) => key],
