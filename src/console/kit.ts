@@ -2,7 +2,7 @@
  * Re-exports everything that pages use of base/ and parts/. Pages import only this file, so that the bundler puts all
  * of it into one chunk, which is loaded with the first page.
  */
-export { go, href, query, setQuery } from './base/address.ts'
+export { go, guardPage, href, query, setQuery, withQuery } from './base/address.ts'
 export { ApiError, get, patch, post, put, remove, type Shapes, send } from './base/api.ts'
 export { bucketText, compareFilterOf, movedRange, RANGES, rangeOf } from './base/days.ts'
 export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
@@ -15,7 +15,7 @@ export {
   propertyLabel,
   valueLabel,
 } from './base/labels.ts'
-export { useGet, useLoaded } from './base/loaded.ts'
+export { changed, useGet, useLoaded } from './base/loaded.ts'
 export { inProjectPath, pageId, pageOf, subId } from './base/page.ts'
 export {
   askQuery,
@@ -33,7 +33,6 @@ export {
   interval,
   isCompared,
   isOngoing,
-  rangeDays,
   rangeValue,
   today,
 } from './base/range.ts'
@@ -65,4 +64,4 @@ export { RangePicker } from './parts/range-picker.tsx'
 export { Search } from './parts/search.tsx'
 export { Bar, type Column, Table } from './parts/table.tsx'
 export { Card, Facts, Page, Tabs, Tile, Tiles, tabOf } from './parts/tiles.tsx'
-export { say } from './parts/toasts.tsx'
+export { say, type Undo } from './parts/toasts.tsx'

@@ -20,6 +20,33 @@ function readAddress() {
   return { path: `/${pathname.slice(BASE_PATH.length)}`, search }
 }
 
+/** Asks the reader about leaving the page, and calls `leave` if the reader agrees. */
+type LeaveGuard = (leave: () => void) => void
+
+/** Set while the page has input that would be lost. */
+let guard: LeaveGuard | null = null
+
+/** Sets the function that is asked before another page opens. Null lets the reader leave. */
+export function guardPage(ask: LeaveGuard | null): void {
+  guard = ask
+}
+
+/** Returns the path of an address of the console, without its query. */
+function pathIn(to: string): string {
+  return `/${to.replace(/^\//, '').replace(/\?.*$/s, '')}`
+}
+
+/** Asks the guard before another page opens. Returns true if the reader is asked, and the page therefore stays. */
+function isHeld(to: string, leave: () => void): boolean {
+  const ask = guard
+  if (ask === null || pathIn(to) === current.value.path) return false
+  ask(() => {
+    guard = null
+    leave()
+  })
+  return true
+}
+
 /** Returns the URL of a page for a link. */
 export function href(to: string): string {
   return BASE_PATH + to.replace(/^\//, '')
@@ -30,6 +57,7 @@ export function href(to: string): string {
  * button skips the current page.
  */
 export function go(to: string, { replace = false } = {}): void {
+  if (isHeld(to, () => go(to, { replace }))) return
   history[replace ? 'replaceState' : 'pushState'](null, '', href(to))
   const isOtherPage = readAddress().path !== current.value.path
   current.value = readAddress()
@@ -61,7 +89,11 @@ export function withQuery(changes: QueryChanges): string {
  */
 export function followAddress(): void {
   addEventListener('popstate', () => {
-    current.value = readAddress()
+    const { path: to, search } = readAddress()
+    const before = href(current.value.path + current.value.search)
+    // The browser has already moved. The page that stays gets a history entry of its own.
+    if (isHeld(to, () => go(to + search))) history.pushState(null, '', before)
+    else current.value = { path: to, search }
   })
   document.addEventListener('click', (event) => {
     const link = (event.target as Element | null)?.closest('a')

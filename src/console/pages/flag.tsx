@@ -1,217 +1,260 @@
-/** A feature flag: its conditions, a rehearsal of changes, an explanation for one user, its usage and its history. */
+/** A feature flag: a page to look at, its fields, a test with one user, its usage and its history. */
 import { useState } from 'preact/hooks'
 import {
-  ApiError,
   Ask,
-  Card,
+  ago,
+  Button,
+  Check,
+  Command,
   Dialog,
   DialogButton,
-  exact,
   FileButton,
   Form,
   Got,
-  get,
   go,
   inProjectPath,
   may,
   Page,
   pageId,
   patch,
-  plain,
   post,
-  Shown,
-  say,
-  Table,
+  project,
+  setQuery,
   Tabs,
   tabOf,
-  useLoaded,
+  time,
 } from '../kit.ts'
-import { changesOf, type Draft, draftOf, editedOf, type Flag, filtersOf, problemOf, sentenceOf } from './flag/draft.ts'
+import { codeFor } from './flag/code.ts'
+import { draftOf, type Flag, problemOf } from './flag/draft.ts'
 import { Editor } from './flag/editor.tsx'
 import { Explain } from './flag/explain.tsx'
 import { History } from './flag/history.tsx'
+import { Overview } from './flag/overview.tsx'
+import { Review } from './flag/review.tsx'
+import { switchFlag } from './flag/switch-flag.ts'
 import { Usage } from './flag/usage.tsx'
+import { type Editing, useDraft } from './flag/use-draft.ts'
+import { useWorld, type World } from './flag/world.ts'
 
 const TABS = [
-  ['', 'Edit'],
-  ['explain', 'Who sees it?'],
+  ['', 'Overview'],
+  ['edit', 'Edit'],
+  ['explain', 'Test with a user'],
   ['usage', 'Usage'],
   ['history', 'History'],
 ] as const
 
-const VIEWS = { '': Edit, explain: Explain, usage: Usage, history: History }
+const VIEWS = { '': Overview, edit: Edit, explain: Explain, usage: Usage, history: History }
 
 /** The page "Flag". */
 export default function FlagPage() {
-  const tabs = TABS.filter(([one]) => one !== 'history' || may('activity_log:read'))
-  const View = VIEWS[tabOf(tabs, 'tab')]
   return (
     <Got route="project/feature_flags/{id}/" values={{ id: Number(pageId.value) }}>
-      {(flag) => (
-        <Page title={flag.key} aside={<AsFile flag={flag} />}>
-          <Tabs label="Flag" tabs={tabs} parameter="tab" />
-          <div class="below-tabs">
-            <View key={flag.version} flag={flag} />
-          </div>
-        </Page>
-      )}
+      {(flag) => <FlagView key={flag.version} flag={flag} />}
     </Got>
   )
 }
 
-function AsFile({ flag: { key, name, active, tags, filters } }: { flag: Flag }) {
-  const text = () => JSON.stringify({ key, name, active, tags, filters }, null, 2)
-  return <FileButton label="As a file" name={`${key}.json`} type="application/json" text={text} />
+function isEditable(flag: Flag): boolean {
+  return may('feature_flag:write') && flag.can_edit
 }
 
-function Edit({ flag }: { flag: Flag }) {
-  const [draft, setDraft] = useState(() => draftOf(flag))
-  const [conflict, setConflict] = useState<Flag | null>(null)
-  const problem = problemOf(draft)
-  async function save(base = flag) {
-    if (problem !== null) throw new ApiError(0, { code: 'invalid', detail: problem })
-    try {
-      await patch('project/feature_flags/{id}/', { id: flag.id }, changesOf(base, editedOf(flag, draft)))
-    } catch (error) {
-      if (!(error instanceof ApiError && error.status === 409)) throw error
-      setConflict(await get('project/feature_flags/{id}/', { id: flag.id }))
-      return false
-    }
-    say(`${draft.key} is saved, and decides so from now on.`)
-    setConflict(null)
-    return true
-  }
-  if (!(may('feature_flag:write') && flag.can_edit)) return <ReadOnly flag={flag} draft={draft} />
+function FlagView({ flag }: { flag: Flag }) {
+  const world = useWorld(flag)
+  const editing = useDraft(flag)
+  const tabs = TABS.filter(
+    ([one]) => (one !== 'history' || may('activity_log:read')) && (one !== 'edit' || isEditable(flag)),
+  )
+  const View = VIEWS[tabOf(tabs, 'tab')]
+  return (
+    <Page title={flag.key} aside={<Actions flag={flag} discard={editing.discard} />}>
+      <About flag={flag} />
+      <Tabs label="Flag" tabs={tabs} parameter="tab" without={['who', 'groups']} />
+      <div class="below-tabs">
+        <View flag={flag} world={world} editing={editing} />
+      </div>
+      {editing.leave && <Leave flag={flag} leave={editing.leave} stay={editing.stay} discard={editing.discard} />}
+    </Page>
+  )
+}
+
+function About({ flag }: { flag: Flag }) {
+  const { key, name, tags, created_by: author, created_at: at, updated_at: changedAt, status, deleted } = flag
+  return (
+    <p class="about row">
+      {deleted && <span class="badge bad">Deleted</span>}
+      {status === 'STALE' && <span class="badge bad">Ready to remove: on for everyone for more than 30 days</span>}
+      {name !== '' && name !== key && <span>{name}</span>}
+      {tags.map((tag) => (
+        <span key={tag} class="badge">
+          {tag}
+        </span>
+      ))}
+      <span class="quiet">
+        Created {time(at, 'day')} {author !== null && `by ${author.email || author.first_name}`}, changed{' '}
+        {ago(changedAt)}
+      </span>
+    </p>
+  )
+}
+
+/** `discard` drops the unsaved changes of the flag. */
+function Actions({ flag, discard }: { flag: Flag; discard: () => void }) {
+  const { key, name, active, tags, filters } = flag
+  const text = () => JSON.stringify({ key, name, active, tags, filters }, null, 2)
   return (
     <>
-      <Form action="Save" submit={() => save()}>
-        <Editor
-          draft={draft}
-          set={(changes) => setDraft({ ...draft, ...changes })}
-          groupType={flag.filters.aggregation_group_type_index ?? null}
-        />
-        <div class="row">
-          {problem === null ? (
-            <DialogButton label="Rehearse: who would see a change?" title="If this were saved" side>
-              <Rehearsed flag={flag} draft={draft} />
-            </DialogButton>
-          ) : (
-            <span class="worse">{problem}</span>
-          )}
-          <DeleteFlag flag={flag} />
+      <Check
+        isSwitch
+        label={active ? 'On' : 'Off'}
+        isDisabled={!isEditable(flag)}
+        value={active}
+        change={(is) => switchFlag(flag, is)}
+      />
+      <details class="menu">
+        <summary>More</summary>
+        <div>
+          {may('feature_flag:write') && <Duplicate flag={flag} />}
+          <DialogButton label="Copy code" title={`Code that asks for ${key}`}>
+            <Code flag={flag} />
+          </DialogButton>
+          <FileButton label="Save as JSON" name={`${key}.json`} type="application/json" text={text} />
+          {isEditable(flag) && <DeleteFlag flag={flag} discard={discard} />}
         </div>
-      </Form>
-      {conflict && (
-        <Conflict
-          theirs={conflict}
-          mine={editedOf(flag, draft)}
-          close={() => setConflict(null)}
-          overwrite={() => save(conflict)}
-        />
-      )}
+      </details>
     </>
   )
 }
 
-function ReadOnly({ flag, draft }: { flag: Flag; draft: Draft }) {
-  const who = flag.filters.aggregation_group_type_index == null ? 'persons' : 'groups'
+function Code({ flag }: { flag: Flag }) {
+  return codeFor(draftOf(flag), location.origin, project.value.api_token).map(([language, code]) => (
+    <section key={language} class="code">
+      <h3>{language}</h3>
+      <Command text={code} />
+    </section>
+  ))
+}
+
+function Duplicate({ flag }: { flag: Flag }) {
   return (
-    <Card title={draft.active ? 'On' : 'Off'}>
-      <ol>
-        {draft.conditions.map((condition, at) => (
-          <li key={`${at} of ${draft.conditions.length}`}>{sentenceOf(condition, who)}</li>
-        ))}
-      </ol>
-      <p>{draft.variants.map(({ key, rollout_percentage: share }) => `${key} ${share} %`).join(', ')}</p>
-    </Card>
+    <Ask
+      label="Duplicate"
+      title={`Duplicate ${flag.key}`}
+      fields={{
+        key: {
+          label: 'Key of the copy',
+          value: `${flag.key}-copy`,
+          isRequired: true,
+          hint: 'The copy is switched off.',
+        },
+      }}
+      submit={async ({ key }) => {
+        const { name, tags, filters, ensure_experience_continuity: continuity = false } = flag
+        const body = { key, name, tags, filters, ensure_experience_continuity: continuity, active: false }
+        const { id } = await post('project/feature_flags/', {}, body)
+        go(inProjectPath(`/flags/${id}?tab=edit`))
+      }}
+    />
   )
 }
 
-/** Shows whose value a change would flip, before it is saved. */
-function Rehearsed({ flag, draft }: { flag: Flag; draft: Draft }) {
-  const body = { id: flag.id, active: draft.active, filters: filtersOf(flag, draft) }
-  const loaded = useLoaded(`rehearse ${JSON.stringify(body)}`, (signal) =>
-    post('project/feature_flags/rehearse/', {}, body, signal),
-  )
-  const rule = (at: number | null) => (at === null ? '' : ` (condition ${at + 1})`)
-  return (
-    <Shown of={loaded}>
-      {({ changed, sampled, total, flips, examples }) => (
-        <>
-          <p>
-            <b>{exact(changed)}</b> of {exact(sampled)} {sampled < total && `(a sample of ${exact(total)}) `}would get
-            another value.
-          </p>
-          <Table
-            label="Changes"
-            rows={flips}
-            none="Nobody."
-            columns={[
-              ['From', ({ from, from_condition: at }) => plain(from) + rule(at)],
-              ['To', ({ to, to_condition: at }) => plain(to) + rule(at)],
-              ['How many', 'count', 'count'],
-            ]}
-          />
-          <h3>For example</h3>
-          <Table
-            label="Examples"
-            rows={examples}
-            none="Nobody."
-            columns={[
-              ['Who', ({ distinct_id: id, group_key: key }) => id ?? key ?? ''],
-              ['From', 'from'],
-              ['To', 'to'],
-            ]}
-          />
-        </>
-      )}
-    </Shown>
-  )
-}
-
-function DeleteFlag({ flag: { id, key } }: { flag: Flag }) {
+function DeleteFlag({ flag: { id, key }, discard }: { flag: Flag; discard: () => void }) {
   async function submit() {
     await patch('project/feature_flags/{id}/', { id }, { deleted: true })
+    discard()
     go(inProjectPath('/flags'))
   }
   return (
-    <Ask label="Delete the flag" title={`Delete ${key}?`} submit={submit}>
-      Code that asks for it gets nothing, as for a flag that never was. Its history stays.
+    <Ask label="Delete" action="Delete the flag" title={`Delete ${key}?`} submit={submit}>
+      Code that asks for this flag gets no value, as for a flag that does not exist. The history of the flag stays.
     </Ask>
   )
 }
 
-interface ConflictProps {
-  readonly theirs: Flag
-  readonly mine: Partial<Draft>
-  readonly close: () => void
-  readonly overwrite: () => Promise<unknown>
+interface EditProps {
+  readonly flag: Flag
+  readonly world: World
+  readonly editing: Editing
 }
 
-/**
- * Shows the differences after another user has saved the flag in the meantime, and lets the reader choose. Nothing that
- * was typed is lost.
- */
-function Conflict({ theirs, mine, close, overwrite }: ConflictProps) {
-  const other = draftOf(theirs)
-  const names = (Object.keys(mine) as (keyof Draft)[]).filter((name) => plain(mine[name]) !== plain(other[name]))
-  const version = `${theirs.last_modified_by?.email ?? 'Somebody'} saved version ${theirs.version}`
+function Edit({ flag: current, world, editing }: EditProps) {
+  const { flag, draft, set, isChanged, discard } = editing
+  const [isReviewed, setReviewed] = useState(false)
+  const problem = problemOf(draft)
+  const canSave = isChanged && problem === null
+  function saved() {
+    discard()
+    setReviewed(false)
+    setQuery({ tab: null })
+  }
   return (
-    <Dialog title="Somebody else changed this flag" close={close}>
-      <Form action="Save mine over it" submit={overwrite}>
-        <p>{version} while you were editing. Nothing of yours is lost, and what you did not change stays theirs.</p>
-        <Table
-          label="Differences"
-          rows={names}
-          none="Both versions say the same."
-          columns={[
-            ['What', (name) => name],
-            ['Theirs', (name) => other[name], 'code'],
-            ['Yours', (name) => mine[name], 'code'],
-          ]}
-        />
+    <>
+      <Form
+        action={null}
+        submit={async () => {
+          setReviewed(canSave)
+          // Nothing is saved before the review.
+          return false
+        }}
+      >
+        {flag.version < current.version && (
+          <p class="notice">
+            Version {current.version} was saved after you began to edit version {flag.version}. Your changes are kept.
+          </p>
+        )}
+        <Editor draft={draft} set={set} world={world} />
+        <div class="save-bar row">
+          <button type="submit" class="primary" disabled={!canSave}>
+            Review and save
+          </button>
+          {!flag.active && (
+            <Check
+              label="Switch the flag on with this change"
+              value={draft.active}
+              change={(active) => set({ active })}
+            />
+          )}
+          {isChanged && <Button press={discard}>Discard changes</Button>}
+          {problem === null ? (
+            <span class="quiet">{isChanged ? '● Not saved yet' : 'No changes'}</span>
+          ) : (
+            <span class="worse">{problem}</span>
+          )}
+        </div>
       </Form>
-      <Form action="Take theirs" submit={async () => close()} />
+      {isReviewed && <Review {...{ flag, draft, saved }} names={world.names} close={() => setReviewed(false)} />}
+    </>
+  )
+}
+
+interface LeaveProps extends Pick<Editing, 'stay' | 'discard'> {
+  readonly flag: Flag
+  readonly leave: () => void
+}
+
+/** Asks before a page with unsaved changes is left. */
+function Leave({ flag, leave, stay, discard }: LeaveProps) {
+  return (
+    <Dialog title="Leave without saving?" close={stay}>
+      <p>The changes of {flag.key} are not saved. This tab keeps them until you save or discard them, or close it.</p>
+      <div class="row">
+        <button type="button" class="primary" onClick={stay}>
+          Keep editing
+        </button>
+        <button type="button" onClick={leave}>
+          Leave and keep the changes
+        </button>
+        <button
+          type="button"
+          class="danger"
+          onClick={() => {
+            discard()
+            leave()
+          }}
+        >
+          Discard changes
+        </button>
+      </div>
     </Dialog>
   )
 }

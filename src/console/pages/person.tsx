@@ -263,16 +263,9 @@ function EventsToErase({ personId }: { personId: string }) {
   )
 }
 
-type Reasons = Readonly<Record<string, { value: unknown; evaluation: { reason: string } }>>
+type Reasons = Readonly<Record<string, { id: number; value: unknown; evaluation: { reason: string } }>>
 
 function Decisions({ distinctId }: { distinctId: string }) {
-  /** Opens the flag with the explanation for this person. */
-  async function open(key: string) {
-    const { results } = await get('project/feature_flags/', { search: key, limit: 100 })
-    const flag = results.find((one) => one.key === key)
-    const who = encodeURIComponent(distinctId)
-    go(inProjectPath(flag === undefined ? '/flags' : `/flags/${flag.id}?tab=explain&who=${who}`))
-  }
   return (
     <Card title="Flags now">
       <Got route="project/feature_flags/evaluation_reasons/" values={{ distinct_id: distinctId }}>
@@ -280,7 +273,7 @@ function Decisions({ distinctId }: { distinctId: string }) {
           <Table
             label="Flags"
             rows={Object.entries(reasons as Reasons)}
-            open={([key]) => void open(key)}
+            open={([, { id }]) => go(inProjectPath(`/flags/${id}?tab=explain&who=${encodeURIComponent(distinctId)}`))}
             none="No flags."
             columns={[
               ['Flag', ([key]) => key],

@@ -1,6 +1,6 @@
 /** Dialogs. When one closes, the focus returns to the element that opened it. */
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Button } from './fields.tsx'
 
 interface DialogProps {
@@ -11,12 +11,33 @@ interface DialogProps {
   readonly children?: ComponentChildren
 }
 
-/** A dialog over the page. Escape closes it. */
+/**
+ * The elements that get the focus when a dialog opens, by preference. A button that deletes something is not among
+ * them, so that a second press of Enter deletes nothing.
+ */
+const FIRST_FOCUS = [
+  '[autofocus]',
+  '.dialog-body :is(input, select, textarea):not(:disabled, [type=hidden])',
+  '.dialog-body button.primary:not(:disabled)',
+]
+
+/** Focuses the first field of a dialog, its main button, or the dialog itself. */
+function focusWithin(dialog: HTMLDialogElement): void {
+  const found = FIRST_FOCUS.map((selector) => dialog.querySelector<HTMLElement>(selector))
+  const first = found.find((one) => one !== null) ?? dialog
+  first.focus()
+}
+
+/** A dialog over the page. Its first field has the focus, and Escape closes it. */
 export function Dialog({ title, close, side, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
-  useEffect(() => {
+  // Before the next key: letters that are typed at once must not go to the page below.
+  useLayoutEffect(() => {
     const opener = document.activeElement
-    dialog.current?.showModal()
+    if (dialog.current !== null) {
+      dialog.current.showModal()
+      focusWithin(dialog.current)
+    }
     return () => {
       if (opener instanceof HTMLElement) opener.focus()
     }
@@ -24,6 +45,7 @@ export function Dialog({ title, close, side, children }: DialogProps) {
   return (
     <dialog
       ref={dialog}
+      tabIndex={-1}
       class={side ? 'drawer' : ''}
       aria-label={title}
       onClose={close}

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import type { Answered, ApiError, GetRoute, ValuesOf } from '../base/api.ts'
 import { changed, type Loaded, useGet } from '../base/loaded.ts'
 import { CopyButton } from './copy.tsx'
-import { say } from './toasts.tsx'
+import { say, type Undo } from './toasts.tsx'
 
 /** Shows that something is loading. */
 export function Loading() {
@@ -87,12 +87,12 @@ export function Got<Name extends GetRoute>({ route, values, everyMs = 0, childre
  * Waits for an action without a form, and shows its outcome in a message. The page then requests its data again.
  * Resolves to false if the action failed.
  */
-export async function act(work: Promise<unknown>, done: string): Promise<boolean> {
+export async function act(work: Promise<unknown>, done: string, undo?: Undo): Promise<boolean> {
   const failure = await work.then(
     () => null,
     ({ message }) => String(message),
   )
-  say(failure ?? done)
+  say(failure ?? done, failure === null ? undo : undefined)
   changed()
   return failure === null
 }

@@ -1,38 +1,57 @@
-/** The command palette (Ctrl+K), which finds pages, flags and persons. */
-import { useState } from 'preact/hooks'
+/** The command palette (Ctrl+K), which finds pages, flags, dashboards, persons and actions. */
+import { useEffect, useState } from 'preact/hooks'
 import { go } from '../base/address.ts'
 import { get } from '../base/api.ts'
 import { useLoaded } from '../base/loaded.ts'
 import { inProjectPath } from '../base/page.ts'
 import { may, project } from '../base/session.ts'
+import { chooseTheme, THEMES } from '../base/theme.ts'
 import { isOpenTo, PAGES, pageHref } from '../routes.ts'
 import { Dialog } from './dialog.tsx'
 
 interface Hit {
+  /** A text that no other hit has. */
+  readonly id: string
   readonly what: string
   readonly words: string
-  readonly to: string
+  readonly open: () => void
   /** The keyboard shortcut that opens the page from anywhere. */
   readonly keys?: string
 }
 
-const HITS_MAX = 12
+const HITS_MAX = 14
+/** The number of hits of each kind that are requested. */
+const KIND_MAX = 6
+/** Shorter texts find only pages and actions. */
+const SEARCH_CHARACTERS_MIN = 2
 
 /** The dialog of the palette. Arrow keys select a result, and Enter opens it. */
 export function Palette({ close }: { close: () => void }) {
   const [words, setWords] = useState('')
   const [at, setAt] = useState(0)
-  const { data } = useLoaded(`search ${project.value.id} ${words}`, (signal) => search(words, signal))
-  const hits = [...pagesFor(words), ...(data ?? [])].slice(0, HITS_MAX)
-  function open(hit: Hit | undefined) {
-    if (hit === undefined) return
+  const [isWaiting, setWaiting] = useState(false)
+  const { data, error } = useLoaded(`search ${project.value.id} ${words}`, async (signal) => ({
+    words,
+    hits: await search(words, signal),
+  }))
+  // Hits of an earlier text are not offered, because Enter would open something that was not asked for.
+  const isAnswered = data?.words === words
+  const hits = [...placesFor(words), ...(isAnswered ? data.hits : [])].slice(0, HITS_MAX)
+  const chosen = hits[at]
+  function open(hit: Hit) {
     close()
-    go(hit.to)
+    hit.open()
   }
+  useEffect(() => {
+    if (!isWaiting || !(isAnswered || error)) return
+    setWaiting(false)
+    if (chosen !== undefined) open(chosen)
+  }, [isWaiting, isAnswered, error])
   function move(event: KeyboardEvent) {
     if (event.key === 'ArrowDown') setAt(Math.min(hits.length - 1, at + 1))
     else if (event.key === 'ArrowUp') setAt(Math.max(0, at - 1))
-    else if (event.key === 'Enter') open(hits[at])
+    else if (event.key === 'Enter' && chosen !== undefined) open(chosen)
+    else if (event.key === 'Enter') setWaiting(true)
     else return
     event.preventDefault()
   }
@@ -42,52 +61,74 @@ export function Palette({ close }: { close: () => void }) {
         type="text"
         role="combobox"
         class="palette"
-        aria-label="Pages, flags, persons"
-        aria-expanded="true"
+        aria-label="Pages, flags, dashboards, persons, actions"
+        aria-expanded={hits.length > 0}
         aria-controls="hits"
-        aria-activedescendant={`hit-${at}`}
-        placeholder="Page, flag, person, e-mail, distinct_id"
+        aria-autocomplete="list"
+        aria-activedescendant={chosen && `hit-${at}`}
+        placeholder="Page, flag, dashboard, person, e-mail, action"
+        autocomplete="off"
         value={words}
         onKeyDown={move}
         onInput={(event) => {
           setWords(event.currentTarget.value)
           setAt(0)
+          setWaiting(false)
         }}
       />
       <div role="listbox" id="hits" aria-label="Found">
         {hits.map((hit, place) => {
           const option = { id: `hit-${place}`, role: 'option', 'aria-selected': place === at } as const
           return (
-            <div key={hit.to} class="hit" {...option} onClick={() => open(hit)}>
+            <div key={hit.id} class="hit" {...option} onClick={() => open(hit)}>
               <span class="quiet">{hit.what}</span> {hit.words} {hit.keys && <kbd>{hit.keys}</kbd>}
             </div>
           )
         })}
       </div>
+      {hits.length === 0 && isAnswered && <p class="none">Nothing has this name.</p>}
     </Dialog>
   )
 }
 
-function pagesFor(words: string): readonly Hit[] {
-  const fits = PAGES.filter((page) => isOpenTo(page) && page.name.toLowerCase().includes(words.toLowerCase()))
-  return fits.map((page) => ({
+/** Returns the pages and actions whose name contains the words. */
+function placesFor(words: string): readonly Hit[] {
+  const wanted = words.trim().toLowerCase()
+  const pages = PAGES.filter(isOpenTo).map((page) => ({
+    id: page.path,
     what: 'Page',
     words: page.name,
-    to: pageHref(page, project.value.id),
+    open: () => go(pageHref(page, project.value.id)),
     keys: `g ${page.letter}`,
   }))
+  return [...pages, ...actions()].filter((hit) => hit.words.toLowerCase().includes(wanted))
+}
+
+function actions(): readonly Hit[] {
+  const action = (words: string, open: () => void) => ({ id: words, what: 'Action', words, open })
+  const colours = THEMES.map((one) => action(`Colours: ${one}`, () => chooseTheme(one)))
+  if (!may('feature_flag:write')) return colours
+  return [action('New flag', () => go(inProjectPath('/flags?new=1'))), ...colours]
 }
 
 async function search(words: string, signal: AbortSignal): Promise<readonly Hit[]> {
-  if (words.length < 2) return []
-  const asked = { search: words, limit: 6 } as never
-  const [flags, persons] = await Promise.all([
+  const wanted = words.trim()
+  if (wanted.length < SEARCH_CHARACTERS_MIN) return []
+  const asked = { search: wanted, limit: KIND_MAX } as never
+  const [flags, dashboards, persons] = await Promise.all([
     may('feature_flag:read') ? get('project/feature_flags/', asked, signal) : null,
+    may('dashboard:read') ? get('project/dashboards/', asked, signal) : null,
     may('person:read') ? get('project/persons/', asked, signal) : null,
   ])
-  const hit = (what: string, name: unknown, to: string) => ({ what, words: String(name), to: inProjectPath(to) })
+  const hit = (what: string, name: unknown, to: string) => ({
+    id: to,
+    what,
+    words: String(name),
+    open: () => go(inProjectPath(to)),
+  })
   return [
     ...(flags?.results ?? []).map(({ id, key }) => hit('Flag', key, `/flags/${id}`)),
+    ...(dashboards?.results ?? []).map(({ id, name }) => hit('Dashboard', name, `/dashboards/${id}`)),
     ...(persons?.results ?? []).map(({ uuid, name, distinct_ids: ids }) =>
       hit('Person', name ?? ids?.[0] ?? uuid, `/persons/${uuid}`),
     ),

@@ -1,26 +1,42 @@
 /** Short messages at the edge of the page. */
 import { signal } from '@preact/signals'
+import { changed } from '../base/loaded.ts'
+import { Button } from './fields.tsx'
 
-const toasts = signal<readonly { readonly id: number; readonly words: string }[]>([])
+/** Takes back what a message reports. Resolves to a text that says so, and rejects with the reason of a failure. */
+export type Undo = () => Promise<string>
+
+const toasts = signal<readonly { readonly id: number; readonly words: string; readonly undo?: Undo | undefined }[]>([])
 let lastId = 0
 const TOAST_MS = 6000
+/** A message that offers a way back stays longer. */
+const UNDO_MS = 10_000
 
-/** Shows a short message at the edge of the page. */
-export function say(words: string): void {
+/** Shows a short message at the edge of the page. With `undo` it has a button that takes the change back. */
+export function say(words: string, undo?: Undo): void {
   const id = ++lastId
-  toasts.value = [...toasts.value, { id, words }]
-  setTimeout(() => {
-    toasts.value = toasts.value.filter((one) => one.id !== id)
-  }, TOAST_MS)
+  toasts.value = [...toasts.value, { id, words, undo }]
+  setTimeout(() => unsay(id), undo === undefined ? TOAST_MS : UNDO_MS)
+}
+
+function unsay(id: number): void {
+  toasts.value = toasts.value.filter((one) => one.id !== id)
+}
+
+async function takeBack(id: number, undo: Undo): Promise<void> {
+  unsay(id)
+  say(await undo().catch(({ message }) => String(message)))
+  changed()
 }
 
 /** Shows the messages of `say`. It must be on the page once. */
 export function Toasts() {
   return (
     <div class="toasts" role="status" aria-live="polite">
-      {toasts.value.map(({ id, words }) => (
-        <div key={id} class="toast">
+      {toasts.value.map(({ id, words, undo }) => (
+        <div key={id} class="toast row">
           {words}
+          {undo && <Button press={() => takeBack(id, undo)}>Undo</Button>}
         </div>
       ))}
     </div>

@@ -1,12 +1,23 @@
-/** The draft of a flag that is being edited: its changes, its problems, and its conditions as sentences. */
-import { type PropertyFilter, type Shapes, sentenceOfFilter } from '../../kit.ts'
+/** The draft of a flag that is being edited: its rules, its variants, its changes and its problems. */
+import type { Shapes } from '../../kit.ts'
+import { jsonFault } from './json-fault.ts'
 
 /** A flag as it is stored. */
 export type Flag = Shapes['FeatureFlag']
 
-/** A condition of a flag: its filters, the percentage of matching users, and the variant that they get. */
-export interface Condition {
-  readonly properties?: readonly PropertyFilter[] | null
+/** A filter of a rule: a property, the membership in a cohort, or the value of another flag. */
+export interface RuleFilter {
+  readonly key: string
+  readonly type: 'person' | 'group' | 'cohort' | 'flag'
+  /** Absent in filters on cohorts that mean "in". */
+  readonly operator?: string
+  readonly value?: unknown
+  readonly group_type_index?: number | null
+}
+
+/** A rule of a flag: its filters, the percentage of matching users, and the variant that they get. */
+export interface Rule {
+  readonly properties?: readonly RuleFilter[] | null
   readonly rollout_percentage?: number | null
   readonly variant?: string | null
 }
@@ -25,14 +36,24 @@ export interface Draft {
   readonly active: boolean
   readonly tags: readonly string[]
   readonly continuity: boolean
-  readonly conditions: readonly Condition[]
+  readonly rules: readonly Rule[]
   readonly variants: readonly Variant[]
   readonly payloads: Readonly<Record<string, string>>
 }
 
-/** Returns the initial draft of a flag. */
-export function draftOf(flag: Flag): Draft {
-  const { groups, multivariate, payloads } = flag.filters
+/** The fields of a stored flag that have a counterpart in a draft. */
+export interface DraftFields {
+  readonly key: string
+  readonly name: string
+  readonly active: boolean
+  readonly tags: readonly string[]
+  readonly ensure_experience_continuity?: boolean | null
+  readonly filters: Readonly<Record<string, unknown>>
+}
+
+/** Returns the draft that shows a flag as it is stored. */
+export function draftOf(flag: DraftFields): Draft {
+  const { groups, multivariate, payloads } = flag.filters as Flag['filters']
   const texts = Object.entries(payloads ?? {}).map(([variant, payload]) => [
     variant,
     typeof payload === 'string' ? payload : JSON.stringify(payload),
@@ -43,28 +64,34 @@ export function draftOf(flag: Flag): Draft {
     active: flag.active,
     tags: flag.tags,
     continuity: flag.ensure_experience_continuity ?? false,
-    conditions: (groups ?? []) as readonly Condition[],
+    rules: (groups ?? []) as readonly Rule[],
     variants: (multivariate?.variants ?? []) as readonly Variant[],
     payloads: Object.fromEntries(texts) as Record<string, string>,
   }
 }
 
+/** Returns the keys of the values that a payload can belong to. */
+function outcomesOf({ variants }: Pick<Draft, 'variants'>): readonly string[] {
+  return variants.length === 0 ? ['true'] : variants.map(({ key }) => key)
+}
+
 /** Returns the filters of a draft. Members that have no field are taken from the flag. */
-export function filtersOf(flag: Flag, { conditions, variants, payloads }: Draft): Flag['filters'] {
-  const outcomes = variants.length === 0 ? ['true'] : variants.map(({ key }) => key)
+export function filtersOf(flag: Pick<Flag, 'filters'>, draft: Draft): Flag['filters'] {
+  const { rules, variants, payloads } = draft
+  const outcomes = outcomesOf(draft)
   const kept = Object.entries(payloads).filter(
     ([key, text]) => text.trim() !== '' && outcomes.includes(key),
   )
   return {
     ...flag.filters,
-    groups: conditions,
+    groups: rules,
     multivariate: variants.length === 0 ? null : { variants },
     payloads: Object.fromEntries(kept),
   } as Flag['filters']
 }
 
-/** Returns the fields that the reader has changed since editing began. */
-export function editedOf(flag: Flag, draft: Draft): Partial<Draft> {
+/** Returns the fields that differ from the stored flag. */
+export function editedOf(flag: DraftFields, draft: Draft): Partial<Draft> {
   const before: Record<string, unknown> = { ...draftOf(flag) }
   const edited = Object.entries(draft).filter(
     ([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name]),
@@ -77,12 +104,12 @@ export function editedOf(flag: Flag, draft: Draft): Partial<Draft> {
  * user.
  */
 export function changesOf(flag: Flag, { continuity, tags, ...edited }: Partial<Draft>) {
-  const { conditions, variants, payloads, ...plain } = edited
+  const { rules, variants, payloads, ...plain } = edited
   return {
     ...plain,
     ...(tags && { tags: [...tags] }),
     ...(continuity !== undefined && { ensure_experience_continuity: continuity }),
-    ...((conditions ?? variants ?? payloads) && {
+    ...((rules ?? variants ?? payloads) && {
       filters: filtersOf(flag, { ...draftOf(flag), ...edited }),
     }),
     version: flag.version,
@@ -90,21 +117,54 @@ export function changesOf(flag: Flag, { continuity, tags, ...edited }: Partial<D
   }
 }
 
-/** Returns the problem of a draft as a sentence, or null. The daemon checks everything again. */
-export function problemOf({ variants, payloads }: Draft): string | null {
-  const sum = variants.reduce((all, { rollout_percentage: share }) => all + share, 0)
-  if (variants.length > 0 && Math.abs(sum - 100) > 0.001) {
-    return `The shares of the variants are ${Math.round(sum * 100) / 100} % together; they must be 100 %.`
+/** The members of a change that name no field of the flag. */
+const ABOUT_CHANGE = ['version', 'original_flag', 'note']
+
+/** Returns the body that takes a change back. It is refused if somebody else has changed the same fields since. */
+export function undoOf(before: Flag, body: object, after: Flag) {
+  const fields = Object.keys(body).filter((name) => !ABOUT_CHANGE.includes(name))
+  const values = fields.map((name) => [name, before[name as keyof Flag]])
+  return {
+    ...Object.fromEntries(values),
+    version: after.version,
+    original_flag: after as unknown as Record<string, unknown>,
   }
-  for (const [variant, text] of Object.entries(payloads)) {
-    if (text.trim() === '') continue
-    try {
-      JSON.parse(text)
-    } catch {
-      return `The payload of ${variant} is no JSON.`
+}
+
+/** Returns the sum of the shares of the variants, rounded to hundredths. */
+export function sumOfShares(variants: readonly Variant[]): number {
+  const sum = variants.reduce((all, { rollout_percentage: share }) => all + share, 0)
+  return Math.round(sum * 100) / 100
+}
+
+/** Returns the problem of a draft as a sentence, or null. The daemon checks everything again. */
+export function problemOf(draft: Draft): string | null {
+  const { key, rules, variants, payloads } = draft
+  if (key.trim() === '') return 'The key is empty.'
+  const unfinished = rules.findIndex(({ properties }) => properties?.some(isUnfinished))
+  if (unfinished !== -1) return `Rule ${unfinished + 1} has a condition that is not complete.`
+  const sum = sumOfShares(variants)
+  if (variants.length > 0 && sum !== 100) {
+    return `The shares of the variants are ${sum} % together. They must be 100 %.`
+  }
+  for (const variant of outcomesOf(draft)) {
+    const fault = payloadFault(payloads[variant])
+    if (fault !== null) {
+      const whose = variant === 'true' ? 'The payload' : `The payload of ${variant}`
+      return `${whose} is not JSON: line ${fault.line}, ${fault.words}.`
     }
   }
   return null
+}
+
+/** Returns the error of a payload. An empty payload is none. */
+export function payloadFault(text = '') {
+  return text.trim() === '' ? null : jsonFault(text)
+}
+
+function isUnfinished({ key, type, operator = '', value }: RuleFilter): boolean {
+  if (operator.endsWith('_set')) return key === ''
+  return key === '' || (type !== 'flag' && (value === '' || value == null))
 }
 
 /** Returns variants with equal shares, rounded to hundredths, whose sum is 100: 33.34, 33.33, 33.33. */
@@ -114,32 +174,46 @@ export function equalShares(variants: readonly Variant[]): readonly Variant[] {
   return variants.map((one, at) => ({ ...one, rollout_percentage: at === 0 ? rest : share }))
 }
 
-/** Renames a variant, together with its payload and the conditions that always give it. */
+/**
+ * Moves the border between a variant and the next one by some percent. The other shares stay, and no share becomes
+ * negative.
+ */
+export function movedBorder(
+  variants: readonly Variant[],
+  at: number,
+  by: number,
+): readonly Variant[] {
+  const left = variants[at]
+  const right = variants[at + 1]
+  if (left === undefined || right === undefined) return variants
+  const { rollout_percentage: before } = left
+  const both = before + right.rollout_percentage
+  const share = Math.round(Math.max(0, Math.min(both, before + by)) * 100) / 100
+  const rest = Math.round((both - share) * 100) / 100
+  return variants
+    .with(at, { ...left, rollout_percentage: share })
+    .with(at + 1, { ...right, rollout_percentage: rest })
+}
+
+/** Returns a list in which one element has moved to another position. */
+export function moved<Item>(list: readonly Item[], from: number, to: number): readonly Item[] {
+  const item = list[from]
+  if (item === undefined || to < 0 || to >= list.length) return list
+  return list.toSpliced(from, 1).toSpliced(to, 0, item)
+}
+
+/** Renames a variant, together with its payload and the rules that always give it. */
 export function renamed(
-  { conditions, variants, payloads }: Draft,
+  { rules, variants, payloads }: Draft,
   at: number,
   key: string,
 ): Partial<Draft> {
   const from = variants[at]?.key ?? ''
   const { [from]: payload = '', ...others } = payloads
-  const isOf = (one: Condition) => one.variant === from && from !== ''
+  const isOf = (one: Rule) => one.variant === from && from !== ''
   return {
     variants: variants.map((one, place) => (place === at ? { ...one, key } : one)),
     payloads: { ...others, [key]: payload },
-    conditions: conditions.map((one) => (isOf(one) ? { ...one, variant: key } : one)),
+    rules: rules.map((one) => (isOf(one) ? { ...one, variant: key } : one)),
   }
-}
-
-/** Returns a condition as a sentence. */
-export function sentenceOf(
-  { properties, rollout_percentage: share, variant }: Condition,
-  who: string,
-): string {
-  const filters = properties ?? []
-  const whom =
-    filters.length === 0
-      ? `all ${who}`
-      : `${who} whose ${filters.map(sentenceOfFilter).join(' and whose ')}`
-  const part = share == null || share === 100 ? '' : `${share} % of `
-  return `${part}${whom}${variant == null || variant === '' ? '' : `: always ${variant}`}`
 }

@@ -1,34 +1,39 @@
-/** The fields of a flag: conditions, variants and payloads. */
+/** The fields of a flag: its rules as cards, its variants and their payloads. */
 import { useEffect, useState } from 'preact/hooks'
-import { Button, Card, Choice, exact, Fields, FilterList, listOf, post, TextField } from '../../kit.ts'
-import { type Condition, type Draft, equalShares, renamed, sentenceOf, type Variant } from './draft.ts'
+import { Button, Card, Choice, exact, Fields, listOf, post, TextField } from '../../kit.ts'
+import { type Draft, equalShares, moved, payloadFault, type Rule, renamed, sumOfShares } from './draft.ts'
+import { RuleFilters } from './rule-filters.tsx'
+import { audienceOf, shareOf } from './sentences.ts'
+import { Share, VariantBar } from './share.tsx'
+import type { World } from './world.ts'
 
 interface EditorProps {
   readonly draft: Draft
   readonly set: (changes: Partial<Draft>) => void
-  /** The group type of the flag; null if the flag is for persons. */
-  readonly groupType: number | null
+  readonly world: World
 }
 
 const FIELDS = {
-  key: { label: 'Key', isRequired: true },
-  name: { label: 'Name' },
-  tags: { label: 'Tags', hint: 'Between commas.' },
-  active: { kind: 'check', isSwitch: true, label: 'On' },
-  continuity: { kind: 'check', label: 'Who had a value before logging in keeps it' },
+  key: { label: 'Key', isRequired: true, hint: 'The name in your code.' },
+  name: { label: 'Description' },
+  tags: { label: 'Tags', hint: 'Separated by commas.' },
+  continuity: { kind: 'check', label: 'Keep the same variant after login' },
 } as const
 
 /** All fields of a flag. */
 export function Editor(props: EditorProps) {
-  const { draft, set } = props
+  const { draft, set, world } = props
   // The text as it is typed, including commas at the end.
   const [tags, setTags] = useState(draft.tags.join(', '))
+  const { continuity, ...others } = FIELDS
   return (
     <>
+      <Rules {...props} />
+      <Variants {...props} />
       <Card title="Flag">
         <div class="fields">
           <Fields
-            fields={FIELDS}
+            fields={world.groupType === null ? { ...others, continuity } : others}
             values={{ ...draft, tags }}
             set={({ tags: words, ...changes }) => {
               if (words !== undefined) setTags(words)
@@ -37,96 +42,130 @@ export function Editor(props: EditorProps) {
           />
         </div>
       </Card>
-      <Conditions {...props} />
-      <Variants {...props} />
     </>
   )
 }
 
-function Conditions({ draft: { conditions, variants }, set, groupType }: EditorProps) {
+function Rules({ draft: { rules, variants }, set, world }: EditorProps) {
+  const [dragged, setDragged] = useState<number | null>(null)
+  const move = (from: number, to: number) => set({ rules: moved(rules, from, to) })
   return (
-    <Card title="For whom: the first condition that fits decides">
-      {conditions.map((condition, at) => (
-        <ConditionFields
-          key={`${at} of ${conditions.length}`}
-          {...{ condition, at, variants, groupType }}
-          change={(changes) => set({ conditions: conditions.with(at, { ...condition, ...changes }) })}
-          remove={() => set({ conditions: conditions.toSpliced(at, 1) })}
-        />
-      ))}
-      <Button press={() => set({ conditions: [...conditions, { properties: [], rollout_percentage: 100 }] })}>
-        + Condition set
-      </Button>
+    <Card title="Who gets it: the first rule that matches decides">
+      {rules.length === 0 && <p class="none">No rule: nobody gets it.</p>}
+      <ol class="rules">
+        {rules.map((rule, at) => (
+          <li
+            key={`${at} of ${rules.length}`}
+            class={dragged === at ? 'rule dragged' : 'rule'}
+            onDragOver={(event) => dragged !== null && event.preventDefault()}
+            onDrop={(event) => {
+              event.preventDefault()
+              if (dragged !== null) move(dragged, at)
+              setDragged(null)
+            }}
+          >
+            <RuleFields
+              {...{ rule, at, variants, world }}
+              count={rules.length}
+              drag={setDragged}
+              move={(to) => move(at, to)}
+              change={(changes) => set({ rules: rules.with(at, { ...rule, ...changes }) })}
+              copy={() => set({ rules: rules.toSpliced(at, 0, rule) })}
+              remove={() => set({ rules: rules.toSpliced(at, 1) })}
+            />
+          </li>
+        ))}
+      </ol>
+      <Button press={() => set({ rules: [...rules, { properties: [], rollout_percentage: 100 }] })}>+ Rule</Button>
     </Card>
   )
 }
 
-interface ConditionProps extends Pick<Draft, 'variants'>, Pick<EditorProps, 'groupType'> {
-  readonly condition: Condition
+interface RuleProps extends Pick<Draft, 'variants'>, Pick<EditorProps, 'world'> {
+  readonly rule: Rule
   readonly at: number
-  readonly change: (changes: Condition) => void
+  readonly count: number
+  readonly drag: (at: number | null) => void
+  readonly move: (to: number) => void
+  readonly change: (changes: Rule) => void
+  readonly copy: () => void
   readonly remove: () => void
 }
 
-function ConditionFields({ condition, at, variants, groupType, change, remove }: ConditionProps) {
-  const isOfPersons = groupType === null
+function RuleFields({ rule, at, count, variants, world, drag, move, change, copy, remove }: RuleProps) {
   const fixed = variants.map(({ key }) => [key, `always ${key}`] as const)
   return (
-    <section class="condition" aria-label={`Condition ${at + 1}`}>
+    <section class="condition" aria-label={`Rule ${at + 1}`}>
       <header class="row">
         <b>
-          {at + 1}. {sentenceOf(condition, isOfPersons ? 'persons' : 'groups')}
+          {count > 1 && (
+            <span
+              class="handle"
+              draggable
+              title="Drag to change the order"
+              aria-hidden="true"
+              onDragStart={() => drag(at)}
+              onDragEnd={() => drag(null)}
+            >
+              ⠿
+            </span>
+          )}
+          {at + 1}. {audienceOf(rule, world.names)}
         </b>
-        <Button press={remove}>Remove</Button>
+        <span class="row">
+          {at > 0 && (
+            <Button press={() => move(at - 1)} aria-label={`Move rule ${at + 1} up`}>
+              ↑
+            </Button>
+          )}
+          {at < count - 1 && (
+            <Button press={() => move(at + 1)} aria-label={`Move rule ${at + 1} down`}>
+              ↓
+            </Button>
+          )}
+          <Button press={copy}>Duplicate</Button>
+          <Button press={remove}>Remove</Button>
+        </span>
       </header>
-      <FilterList
-        filters={condition.properties ?? []}
-        types={[isOfPersons ? 'person' : 'group']}
-        none="No condition: everybody."
-        change={(filters) =>
-          change({
-            properties: isOfPersons ? filters : filters.map((one) => ({ ...one, group_type_index: groupType })),
-          })
-        }
+      <RuleFilters
+        filters={rule.properties ?? []}
+        world={world}
+        change={(properties) => change({ ...rule, properties })}
       />
       <div class="row">
-        <Share value={condition.rollout_percentage ?? 100} change={(share) => change({ rollout_percentage: share })} />
+        <Share value={shareOf(rule)} change={(share) => change({ ...rule, rollout_percentage: share })} />
         {fixed.length > 0 && (
           <Choice<string>
             label="Variant"
-            value={condition.variant ?? ''}
+            value={rule.variant ?? ''}
             options={[['', 'by the shares below'], ...fixed]}
-            change={(variant) => change({ variant: variant || null })}
+            change={(variant) => change({ ...rule, variant: variant || null })}
           />
         )}
-        <Reach condition={condition} groupType={groupType} />
+        <Reach rule={rule} world={world} />
       </div>
     </section>
   )
 }
 
-function Share({ value, change }: { value: number; change: (share: number) => void }) {
-  const set = (words: string) => change(Number(words))
-  return <TextField isNarrow label="Share in %" type="number" value={String(value)} change={set} />
-}
-
 const REACH_PAUSE_MS = 300
 
-/** Shows how many persons or groups a condition matches, while it is being written. */
-function Reach({ condition, groupType }: { condition: Condition; groupType: number | null }) {
+/** Shows how many persons or groups a rule matches, while it is being written. */
+export function Reach({ rule, world: { groupType, names } }: { rule: Rule } & Pick<EditorProps, 'world'>) {
   const [words, setWords] = useState('')
-  const asked = JSON.stringify([condition.properties, condition.rollout_percentage])
+  const type = groupType?.group_type_index ?? null
+  const asked = JSON.stringify([rule.properties, shareOf(rule)])
   useEffect(() => {
     const abort = new AbortController()
     const timer = setTimeout(async () => {
-      const properties = (condition.properties ?? []).filter(({ key }) => key !== '')
-      const body = { condition: { ...condition, properties }, group_type_index: groupType }
+      const properties = (rule.properties ?? []).filter(({ key, value }) => key !== '' && value !== '')
+      const body = { condition: { ...rule, properties }, group_type_index: type }
       const request = post('project/feature_flags/user_blast_radius/', {}, body as never, abort.signal)
       try {
         const { users_affected: reached, total_users: all } = await request
-        const share = condition.rollout_percentage ?? 100
-        const some = share === 100 ? '' : `, some ${exact(Math.round((reached * share) / 100))} get it`
-        setWords(`${exact(reached)} of ${exact(all)} fit${some}`)
+        const share = shareOf(rule)
+        const some = share === 100 ? '' : `, about ${exact(Math.round((reached * share) / 100))} get it`
+        setWords(`${exact(reached)} of ${exact(all)} ${names.subjects} match${some}`)
       } catch (error) {
         if (!abort.signal.aborted) setWords(error instanceof Error ? error.message : '')
       }
@@ -135,7 +174,7 @@ function Reach({ condition, groupType }: { condition: Condition; groupType: numb
       clearTimeout(timer)
       abort.abort()
     }
-  }, [asked, groupType])
+  }, [asked, type, names.subjects])
   return (
     <output class="quiet" aria-live="polite">
       {words}
@@ -146,16 +185,17 @@ function Reach({ condition, groupType }: { condition: Condition; groupType: numb
 function Variants({ draft, set }: EditorProps) {
   const { variants } = draft
   const isNone = variants.length === 0
-  const sum = variants.reduce((all, one) => all + one.rollout_percentage, 0)
+  const sum = sumOfShares(variants)
   const add = () => {
     const names = isNone ? ['control', 'test'] : [`variant-${variants.length + 1}`]
     const added = names.map((key) => ({ key, rollout_percentage: 0 }))
     set({ variants: equalShares([...variants, ...added]) })
   }
   return (
-    <Card title={isNone ? 'Value: on or off' : 'Value: one of these variants'}>
-      {variants.map((variant, at) => (
-        <VariantFields key={`${at} of ${variants.length}`} {...{ draft, set, variant, at }} />
+    <Card title={isNone ? 'Value: on or off' : 'Variants'}>
+      {!isNone && <VariantBar variants={variants} change={(next) => set({ variants: next })} />}
+      {variants.map((_, at) => (
+        <VariantFields key={`${at} of ${variants.length}`} {...{ draft, set, at }} />
       ))}
       {isNone && <Payload name="true" {...{ draft, set }} />}
       <p class="row">
@@ -163,7 +203,7 @@ function Variants({ draft, set }: EditorProps) {
         {!isNone && (
           <>
             <Button press={() => set({ variants: equalShares(variants) })}>Equal shares</Button>
-            <span class={sum === 100 ? 'quiet' : 'worse'}>{Math.round(sum * 100) / 100} % together</span>
+            <span class={sum === 100 ? 'quiet' : 'worse'}>{sum} % together</span>
           </>
         )}
       </p>
@@ -173,11 +213,13 @@ function Variants({ draft, set }: EditorProps) {
 
 type DraftProps = Pick<EditorProps, 'draft' | 'set'>
 
-function VariantFields({ draft, set, variant, at }: DraftProps & { variant: Variant; at: number }) {
+function VariantFields({ draft, set, at }: DraftProps & { at: number }) {
   const { variants } = draft
+  const variant = variants[at] ?? { key: '', rollout_percentage: 0 }
   return (
     <section class="condition" aria-label={`Variant ${at + 1}`}>
       <div class="row">
+        <span class="swatch" aria-hidden="true" style={{ '--colour': `var(--series-${at % 8})` }} />
         <TextField
           isNarrow
           label="Variant"
@@ -196,14 +238,34 @@ function VariantFields({ draft, set, variant, at }: DraftProps & { variant: Vari
   )
 }
 
+/** The payload of a value. An error is shown with its line. */
 function Payload({ name, draft: { payloads }, set }: DraftProps & { name: string }) {
+  const text = payloads[name] ?? ''
+  const fault = payloadFault(text)
+  const change = (next: string) => set({ payloads: { ...payloads, [name]: next } })
+  const canFormat = fault === null && text.trim() !== '' && text !== formatted(text)
   return (
-    <TextField
-      type="area"
-      label={name === 'true' ? 'Payload' : `Payload of ${name}`}
-      value={payloads[name] ?? ''}
-      change={(text) => set({ payloads: { ...payloads, [name]: text } })}
-      hint="JSON that code gets with the value, or nothing."
-    />
+    <div class="payload">
+      <TextField
+        type="area"
+        label={name === 'true' ? 'Payload' : `Payload of ${name}`}
+        value={text}
+        change={change}
+        hint={
+          fault === null ? (
+            'JSON that your code gets with the value. It may be empty.'
+          ) : (
+            <span class="worse" role="alert">
+              Line {fault.line}: {fault.words}.
+            </span>
+          )
+        }
+      />
+      {canFormat && <Button press={() => change(formatted(text))}>Format</Button>}
+    </div>
   )
+}
+
+function formatted(text: string): string {
+  return JSON.stringify(JSON.parse(text), null, 2)
 }

@@ -1,73 +1,99 @@
-/** The changes of a flag with their authors, and a way to revert them. */
-import { Ask, Card, Got, may, patch, plain, say, time } from '../../kit.ts'
-import type { Flag } from './draft.ts'
+/** The changes of a flag in sentences, with their authors and reasons, and a way to take them back. */
+import { useState } from 'preact/hooks'
+import { Button, Card, Got, may, time } from '../../kit.ts'
+import { type DraftFields, draftOf, type Flag } from './draft.ts'
+import { Review } from './review.tsx'
+import { type LoggedChange, sentencesOfLog } from './sentences.ts'
+import type { World } from './world.ts'
 
 interface FlagActivity {
   readonly id: string
   readonly activity: string
   readonly created_at: string
   readonly user: { readonly email: string | null; readonly first_name: string }
-  readonly detail: { readonly changes: readonly Change[] | null }
+  readonly detail: { readonly changes: readonly LoggedChange[] | null; readonly note?: string }
 }
 
-interface Change {
-  readonly field: string
-  readonly before: unknown
-  readonly after: unknown
+interface HistoryProps {
+  readonly flag: Flag
+  readonly world: World
+  /** The number of changes on a page. The default is that of the route. */
+  readonly limit?: number
 }
 
-/** The fields in which a change can be reverted. */
-const RESTORED = ['name', 'filters', 'active', 'tags', 'ensure_experience_continuity', 'deleted']
+/** The fields in which a change can be taken back. */
+const RESTORED = ['name', 'filters', 'active', 'tags', 'ensure_experience_continuity']
 
-/** The list of changes, newest first. */
-export function History({ flag }: { flag: Flag }) {
+/** The card with all changes. */
+export function History(props: HistoryProps) {
   return (
-    <Card title="Changes">
-      <Got route="project/feature_flags/{id}/activity/" values={{ id: flag.id }}>
-        {({ results }) => (
-          <ol class="history">
-            {results.map((entry) => (
-              <Entry key={entry.id} entry={entry} flag={flag} />
-            ))}
-          </ol>
-        )}
-      </Got>
+    <Card title="History">
+      <Changes {...props} limit={100} />
     </Card>
   )
 }
 
-function Entry({ entry: { activity, user, created_at: at, detail }, flag }: { entry: FlagActivity; flag: Flag }) {
+/** The list of changes, newest first. */
+export function Changes({ flag, world, limit = 10 }: HistoryProps) {
+  return (
+    <Got route="project/feature_flags/{id}/activity/" values={{ id: flag.id, limit }}>
+      {({ results }) => (
+        <ol class="history">
+          {results.map((entry, at) => (
+            <Entry key={entry.id} isNewest={at === 0} {...{ entry, flag, world }} />
+          ))}
+        </ol>
+      )}
+    </Got>
+  )
+}
+
+const WORDS: Readonly<Record<string, string>> = { created: 'Created.', deleted: 'Deleted.', restored: 'Restored.' }
+
+interface EntryProps extends HistoryProps {
+  readonly entry: FlagActivity
+  readonly isNewest: boolean
+}
+
+function Entry({ entry: { activity, user, created_at: at, detail }, flag, world, isNewest }: EntryProps) {
   const changes = detail.changes ?? []
-  const restorable = changes.filter(({ field }) => RESTORED.includes(field))
+  const restorable = changes.filter(({ field, before }) => RESTORED.includes(field) && before !== undefined)
   const canRestore = activity === 'updated' && restorable.length > 0 && may('feature_flag:write') && flag.can_edit
+  const word = WORDS[activity]
   return (
     <li>
-      <p class="row">
-        <b>{activity}</b> by {user.email ?? user.first_name} <span class="quiet">{time(at)}</span>
-        {canRestore && <Restore flag={flag} changes={restorable} />}
+      <p class="head">
+        <span>
+          <b>{user.email ?? user.first_name}</b> <span class="quiet">{time(at)}</span>
+        </span>
+        {canRestore && <Restore label={isNewest ? 'Undo' : 'Restore'} {...{ flag, world }} changes={restorable} />}
       </p>
       <ul>
-        {changes.map(({ field, before, after }) => (
-          <li key={field}>
-            {field}: <del>{plain(before ?? '–')}</del> <ins>{plain(after ?? '–')}</ins>
-          </li>
+        {[...(word === undefined ? [] : [word]), ...sentencesOfLog(changes, world.names)].map((words) => (
+          <li key={words}>{words}</li>
         ))}
       </ul>
+      {detail.note && <blockquote>{detail.note}</blockquote>}
     </li>
   )
 }
 
-function Restore({ flag: { id, version }, changes }: { flag: Flag; changes: readonly Change[] }) {
-  async function submit() {
-    const body = Object.fromEntries(changes.map(({ field, before }) => [field, before]))
-    await patch('project/feature_flags/{id}/', { id }, { ...body, version })
-    say('Restored.')
-  }
-  const names = changes.map(({ field }) => field).join(', ')
-  const title = 'Restore what was before this change?'
+interface RestoreProps extends HistoryProps {
+  readonly label: string
+  readonly changes: readonly LoggedChange[]
+}
+
+/** Reviews the change that takes an earlier change back. Later changes of other fields stay. */
+function Restore({ label, flag, world, changes }: RestoreProps) {
+  const [isOpen, setOpen] = useState(false)
+  const fields = changes.map(({ field, before }) => [field, before])
+  const draft = draftOf({ ...flag, ...Object.fromEntries(fields) } as DraftFields)
   return (
-    <Ask label="Restore what was before" title={title} isDangerous={false} submit={submit}>
-      {names} becomes what it was. Later changes of other fields stay.
-    </Ask>
+    <>
+      <Button press={() => setOpen(true)}>{label}</Button>
+      {isOpen && (
+        <Review {...{ flag, draft }} names={world.names} close={() => setOpen(false)} saved={() => setOpen(false)} />
+      )}
+    </>
   )
 }

@@ -1,41 +1,86 @@
-/** The number of evaluations of a flag, by hour and value. */
-import { ago, Card, Chart, Empty, Got, plain, type Shapes, time } from '../../kit.ts'
+/** The number of decisions of a flag, by hour and value. */
+import { ago, Card, Chart, Empty, exact, Got, percent, plain, type Shapes, time } from '../../kit.ts'
 import type { Flag } from './draft.ts'
+
+type Rows = Shapes['FlagUsage']['results']
 
 const DAYS = 7
 const HOUR_MS = 3_600_000
 
-/** The chart of evaluations. */
+/** The chart of the decisions of a week. */
 export function Usage({ flag }: { flag: Flag }) {
   return (
-    <Card title="The last seven days">
-      <Got route="project/feature_flags/{id}/usage/" values={{ id: flag.id, days: DAYS }}>
-        {({ results, last_evaluated_at: last }) =>
-          results.length === 0 ? (
-            <Empty title="Nobody asked for it.">Evaluations show here within a minute.</Empty>
-          ) : (
-            <>
-              <p class="quiet">Decided last {ago(last)}.</p>
-              <Decisions name={flag.key} results={results} />
-            </>
-          )
-        }
-      </Got>
+    <Card title="Decisions of the last seven days">
+      <Decisions flag={flag} hours={DAYS * 24} />
     </Card>
   )
 }
 
-function Decisions({ name, results }: { name: string; results: Shapes['FlagUsage']['results'] }) {
-  const hours = hoursUntil(Date.now())
-  const values = [...new Set(results.map(({ value }) => plain(value)))]
-  const counts = new Map(results.map(({ at, value, count }) => [`${Date.parse(at)} ${plain(value)}`, count]))
-  const lines = values.map((label) => ({ label, data: hours.map((at) => counts.get(`${at} ${label}`) ?? 0) }))
-  const labels = hours.map((at) => time(at).slice(0, -3))
-  return <Chart label={`Decisions of ${name}`} labels={labels} lines={lines} kind="bars" />
+/** The chart of the decisions of the last hours, the share of each value, and the time of the last decision. */
+export function Decisions({ flag, hours }: { flag: Flag; hours: number }) {
+  return (
+    <Got
+      route="project/feature_flags/{id}/usage/"
+      values={{ id: flag.id, days: Math.ceil(hours / 24) }}
+      everyMs={30_000}
+    >
+      {({ results, last_evaluated_at: last }) =>
+        results.length === 0 ? (
+          <Empty title={last === null ? 'No code has asked for this flag yet.' : `Last decided ${ago(last)}.`}>
+            Decisions appear here within a few seconds.
+          </Empty>
+        ) : (
+          <>
+            <p>
+              <Shares results={results} /> <span class="quiet">Last decided {ago(last)}.</span>
+            </p>
+            <Bars {...{ flag, results, hours }} />
+          </>
+        )
+      }
+    </Got>
+  )
 }
 
-/** Returns the starts of all hours of the range, including hours without evaluations. */
-function hoursUntil(nowMs: number): readonly number[] {
+/** Returns a value in words. Null stands for flags that could not be decided. */
+function wordOf(value: Rows[number]['value']): string {
+  if (value === null) return 'failed'
+  return value === true ? 'on' : value === false ? 'off' : plain(value)
+}
+
+function Shares({ results }: { results: Rows }) {
+  const counts = new Map<string, number>()
+  for (const { value, count } of results) counts.set(wordOf(value), (counts.get(wordOf(value)) ?? 0) + count)
+  const all = [...counts.values()].reduce((sum, count) => sum + count, 0)
+  const shares = [...counts].sort(([, one], [, other]) => other - one)
+  const words = shares.map(([value, count]) => `${value} ${percent(count / all, 0)}`).join(', ')
+  return (
+    <>
+      <b>{exact(all)}</b> decisions: {words}.
+    </>
+  )
+}
+
+interface BarsProps {
+  readonly flag: Flag
+  readonly results: Rows
+  readonly hours: number
+}
+
+function Bars({ flag: { key: name, filters }, results, hours: count }: BarsProps) {
+  const variants = (filters.multivariate?.variants ?? []).map(({ key }) => key)
+  const hours = hoursUntil(Date.now(), count)
+  const found = new Set(results.map(({ value }) => wordOf(value)))
+  // Variants have the same colours as elsewhere on the page.
+  const values = [...variants.filter((key) => found.delete(key)), ...[...found].sort().reverse()]
+  const counts = new Map(results.map(({ at, value, count: times }) => [`${Date.parse(at)} ${wordOf(value)}`, times]))
+  const lines = values.map((label) => ({ label, data: hours.map((at) => counts.get(`${at} ${label}`) ?? 0) }))
+  const labels = hours.map((at) => time(at).slice(0, -3))
+  return <Chart label={`Decisions of ${name}`} labels={labels} lines={lines} kind="bars" isOpen />
+}
+
+/** Returns the starts of all hours of the range, including hours without decisions. */
+function hoursUntil(nowMs: number, count: number): readonly number[] {
   const last = Math.floor(nowMs / HOUR_MS) * HOUR_MS
-  return Array.from({ length: DAYS * 24 + 1 }, (_, index) => last - (DAYS * 24 - index) * HOUR_MS)
+  return Array.from({ length: count + 1 }, (_, index) => last - (count - index) * HOUR_MS)
 }

@@ -1,0 +1,258 @@
+/** Flags in sentences: their rules, and the differences that a change makes. */
+import {
+  type Draft,
+  type DraftFields,
+  draftOf,
+  type Rule,
+  type RuleFilter,
+  type Variant,
+} from './draft.ts'
+
+/** The names of the things that rules refer to by number. */
+export interface Names {
+  /** Who the flag decides for, in the plural: people, or a group type such as companies. */
+  readonly subjects: string
+  readonly cohort: (id: number) => string
+  readonly flag: (id: number) => string
+}
+
+/** The operators, worded as part of a sentence. */
+export const OPERATORS: readonly (readonly [operator: string, words: string])[] = [
+  ['exact', 'is'],
+  ['is_not', 'is not'],
+  ['icontains', 'contains'],
+  ['not_icontains', 'does not contain'],
+  ['regex', 'matches the pattern'],
+  ['not_regex', 'does not match the pattern'],
+  ['gt', 'is greater than'],
+  ['gte', 'is at least'],
+  ['lt', 'is less than'],
+  ['lte', 'is at most'],
+  ['is_set', 'is set'],
+  ['is_not_set', 'is not set'],
+  ['is_date_before', 'is before'],
+  ['is_date_after', 'is after'],
+]
+
+/** Properties whose names nobody would know. */
+const LABELS: Readonly<Record<string, string>> = { distinct_id: 'distinct ID', $group_key: 'key' }
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value ?? '')
+}
+
+function listed(value: unknown, word: string): string {
+  return Array.isArray(value) ? value.map(textOf).join(` ${word} `) : textOf(value)
+}
+
+/** Returns true for a filter that excludes the members of a cohort. */
+export function isExcluding({ operator, ...filter }: RuleFilter & { negation?: unknown }): boolean {
+  return operator === 'not_in' || filter.negation === true
+}
+
+/** Returns a filter as part of a sentence: `plan is pro`, `in the cohort Founders`, `the flag beta is on`. */
+export function clauseOf(filter: RuleFilter, names: Names): string {
+  const { key, type, operator = 'exact', value } = filter
+  if (type === 'cohort') {
+    const name = names.cohort(Number(Array.isArray(value) ? value[0] : value))
+    return `${isExcluding(filter) ? 'not ' : ''}in the cohort ${name}`
+  }
+  if (type === 'flag') {
+    const wanted = value === true ? 'on' : value === false ? 'off' : textOf(value)
+    return `the flag ${names.flag(Number(key))} is ${wanted}`
+  }
+  const words = OPERATORS.find(([one]) => one === operator)?.[1] ?? operator.replaceAll('_', ' ')
+  const name = LABELS[key] ?? key
+  return operator.endsWith('_set') ? `${name} ${words}` : `${name} ${words} ${listed(value, 'or')}`
+}
+
+/** Returns who a rule matches, without its percentage: `People in the cohort Founders where plan is pro`. */
+export function audienceOf({ properties }: Rule, names: Names): string {
+  const filters = properties ?? []
+  const { subjects } = names
+  if (filters.length === 0) return subjects === 'people' ? 'Everyone' : `All ${subjects}`
+  const isCohort = ({ type }: RuleFilter) => type === 'cohort'
+  const clauses = (chosen: readonly RuleFilter[]) =>
+    chosen.map((filter) => clauseOf(filter, names)).join(' and ')
+  const cohorts = clauses(filters.filter(isCohort))
+  const others = clauses(filters.filter((filter) => !isCohort(filter)))
+  const where = others === '' ? [] : [`where ${others}`]
+  return [capitalised(subjects), ...(cohorts === '' ? [] : [cohorts]), ...where].join(' ')
+}
+
+/** Returns a rule as a sentence without a full stop: `50 % of people where plan is pro, always control`. */
+export function sentenceOf(rule: Rule, names: Names): string {
+  const audience = audienceOf(rule, names)
+  const share = shareOf(rule)
+  const isAll = audience === 'Everyone'
+  const part = share === 100 ? audience : `${share} % of ${isAll ? 'everyone' : lowered(audience)}`
+  return `${part}${rule.variant ? `, always ${rule.variant}` : ''}`
+}
+
+/** Returns the percentage of a rule. A rule without one covers everybody who matches. */
+export function shareOf({ rollout_percentage: share }: Rule): number {
+  return share ?? 100
+}
+
+function capitalised(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1)
+}
+
+function lowered(words: string): string {
+  return words.charAt(0).toLowerCase() + words.slice(1)
+}
+
+/** Returns the differences between two drafts of a flag as sentences, the most important first. */
+export function sentencesOfEdit(before: Draft, after: Draft, names: Names): readonly string[] {
+  const plain = (label: string, one: string, other: string) =>
+    one === other ? [] : [`${label}: ${one || 'none'} → ${other || 'none'}.`]
+  const said = (is: boolean, was: boolean, on: string, off: string) =>
+    is === was ? [] : [is ? on : off]
+  return [
+    ...said(after.active, before.active, 'Switched on.', 'Switched off.'),
+    ...ruleSentences(before.rules, after.rules, names),
+    ...variantSentences(before.variants, after.variants),
+    ...payloadSentences(before, after),
+    ...said(
+      after.continuity,
+      before.continuity,
+      'People keep the same variant after login.',
+      'People may get another variant after login.',
+    ),
+    ...plain('Key', before.key, after.key),
+    ...plain('Description', before.name, after.name),
+    ...plain('Tags', before.tags.join(', '), after.tags.join(', ')),
+  ]
+}
+
+/** A rule before and after a change. */
+interface Pair {
+  readonly from: number
+  readonly to: number
+}
+
+function ruleSentences(
+  before: readonly Rule[],
+  after: readonly Rule[],
+  names: Names,
+): readonly string[] {
+  const pairs = pairsOf(before, after)
+  const partnerOf = new Map(pairs.map(({ from, to }) => [to, from]))
+  const kept = new Set(pairs.map(({ from }) => from))
+  const removed = before.flatMap((rule, at) =>
+    kept.has(at) ? [] : [`Rule removed: ${sentenceOf(rule, names)}.`],
+  )
+  const others = after.flatMap((rule, at) => {
+    const from = before[partnerOf.get(at) ?? -1]
+    if (from === undefined) return [`Rule ${at + 1} added: ${sentenceOf(rule, names)}.`]
+    return changedRule(from, rule, at, names)
+  })
+  const isMoved = pairs.some(({ from }, at) => (pairs[at + 1]?.from ?? from) < from)
+  return [...others, ...removed, ...(isMoved ? ['The order of the rules changed.'] : [])]
+}
+
+function changedRule(from: Rule, rule: Rule, at: number, names: Names): readonly string[] {
+  const audience = audienceOf(rule, names)
+  const isSame = filtersText(from) === filtersText(rule)
+  const shares = `${shareOf(from)} % → ${shareOf(rule)} %`
+  const variantOf = ({ variant }: Rule) => (variant ? `always ${variant}` : 'by the shares')
+  return [
+    ...(isSame ? [] : [`Rule ${at + 1}: ${audienceOf(from, names)} → ${lowered(audience)}.`]),
+    ...(shareOf(from) === shareOf(rule)
+      ? []
+      : [`Rule ${at + 1}, ${lowered(audience)}: ${shares}.`]),
+    ...(variantOf(from) === variantOf(rule)
+      ? []
+      : [`Rule ${at + 1}, variant: ${variantOf(from)} → ${variantOf(rule)}.`]),
+  ]
+}
+
+function filtersText({ properties }: Rule): string {
+  // Answers add the names of cohorts, and the log of changes does not have them.
+  return JSON.stringify(properties ?? [], (name, value) =>
+    name === 'cohort_name' ? undefined : value,
+  )
+}
+
+/** Pairs rules with equal filters first, and then the remaining rules at the same position. Ordered by the new position. */
+function pairsOf(before: readonly Rule[], after: readonly Rule[]): readonly Pair[] {
+  const left = new Set(before.keys())
+  const take = (from: number | undefined, to: number): readonly Pair[] => {
+    if (from === undefined) return []
+    left.delete(from)
+    return [{ from, to }]
+  }
+  const equal = after.flatMap((rule, to) => {
+    const fits = (from: number) => filtersText(before[from] ?? {}) === filtersText(rule)
+    return take(left.has(to) && fits(to) ? to : [...left].find(fits), to)
+  })
+  const paired = new Set(equal.map(({ to }) => to))
+  const rest = after.flatMap((_, to) => (paired.has(to) || !left.has(to) ? [] : take(to, to)))
+  return [...equal, ...rest].sort((one, other) => one.to - other.to)
+}
+
+function variantSentences(
+  before: readonly Variant[],
+  after: readonly Variant[],
+): readonly string[] {
+  const sharesOf = (variants: readonly Variant[]) =>
+    new Map(variants.map(({ key, rollout_percentage: share }) => [key, share]))
+  const from = sharesOf(before)
+  const to = sharesOf(after)
+  const added = [...to]
+    .filter(([key]) => !from.has(key))
+    .map(([key, share]) => `${key} (${share} %)`)
+  const removed = [...from.keys()].filter((key) => !to.has(key))
+  const changed = [...to].flatMap(([key, share]) => {
+    const was = from.get(key)
+    return was === undefined || was === share ? [] : [`${key} ${was} % → ${share} %`]
+  })
+  const say = (label: string, items: readonly string[]) =>
+    items.length === 0 ? [] : [`${label}: ${items.join(', ')}.`]
+  return [
+    ...say('Variants added', added),
+    ...say('Variants removed', removed),
+    ...say('Shares of variants', changed),
+  ]
+}
+
+function payloadSentences(before: Draft, after: Draft): readonly string[] {
+  const keys = [...new Set([...Object.keys(before.payloads), ...Object.keys(after.payloads)])]
+  return keys.flatMap((key) => {
+    const from = before.payloads[key]?.trim() ?? ''
+    const to = after.payloads[key]?.trim() ?? ''
+    if (from === to) return []
+    const whose = key === 'true' ? 'Payload' : `Payload of ${key}`
+    return [`${whose} ${from === '' ? 'added' : to === '' ? 'removed' : 'changed'}.`]
+  })
+}
+
+/** A changed field in the log of changes. Values are missing if they were too large to store. */
+export interface LoggedChange {
+  readonly field: string
+  readonly before?: unknown
+  readonly after?: unknown
+}
+
+const BLANK: DraftFields = { key: '', name: '', active: false, tags: [], filters: {} }
+
+/** Returns an entry of the log of changes as sentences. */
+export function sentencesOfLog(changes: readonly LoggedChange[], names: Names): readonly string[] {
+  const isDrawn = ({ field, before, after }: LoggedChange) =>
+    DRAWN.includes(field) && (field !== 'filters' || (before != null && after != null))
+  const drawn = changes.filter(isDrawn)
+  const side = (which: 'before' | 'after') => {
+    const fields = drawn.map((change) => [change.field, change[which] ?? undefined])
+    return draftOf({ ...BLANK, ...Object.fromEntries(fields) } as DraftFields)
+  }
+  const others = changes.filter((change) => !isDrawn(change) && !UNSAID.includes(change.field))
+  return [
+    ...sentencesOfEdit(side('before'), side('after'), names),
+    ...others.map(({ field }) => `${capitalised(field.replaceAll('_', ' '))} changed.`),
+  ]
+}
+
+/** Fields that change only together with others, which say enough. */
+const UNSAID = ['deleted', 'performed_rollback']
+/** The fields of the log that a draft contains. */
+const DRAWN = ['key', 'name', 'active', 'tags', 'filters', 'ensure_experience_continuity']
