@@ -204,6 +204,9 @@ type PictureProps = DrawnProps & Pick<PlotProps, 'labels' | 'isOpen' | 'isFilled
 function Picture({ labels, lines, kind, isOpen, isFilled, format, scale }: PictureProps) {
   const { width, ticks, step, x, y, tops } = scale
   const id = useId()
+  // The hours of a single day need no day before each of them.
+  const [day = ''] = /^\d+ [A-Z][a-z]{2}, /.exec(labels[0] ?? '') ?? []
+  const isOneDay = labels.every((words) => words.startsWith(day))
   const stride = LABEL_STEPS.find((one) => one * step >= LABEL_WIDTH) ?? labels.length
   return (
     <>
@@ -218,7 +221,7 @@ function Picture({ labels, lines, kind, isOpen, isFilled, format, scale }: Pictu
       {labels.map((words, index) =>
         index % stride === 0 ? (
           <text key={index} x={x(index)} y={HEIGHT - 6} text-anchor="middle">
-            {shortLabel(words)}
+            {isOneDay ? shortLabel(words.slice(day.length)) : shortLabel(words)}
           </text>
         ) : null,
       )}
