@@ -9,6 +9,7 @@ import { CLUSTER_FAULTS } from './cluster/cluster-faults.ts'
 import { WAREHOUSE_COPY } from './cluster/warehouse-copy.ts'
 import { CONSOLE } from './console/console.ts'
 import { DECIDE } from './decide/decide.ts'
+import { EXPERIMENTS } from './experiments/experiments.ts'
 import type { Bench } from './harness.ts'
 import { HTTP_SERVERS } from './ingest/http-servers.ts'
 import { INGEST_BATCH } from './ingest/ingest-batch.ts'
@@ -54,6 +55,7 @@ export const BENCHES: readonly Bench[] = [
   WAREHOUSE_COPY,
   CLUSTER_FAULTS,
   CONSOLE,
+  EXPERIMENTS,
   PEERS,
   SOAK,
 ]

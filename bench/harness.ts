@@ -23,6 +23,7 @@ export interface Bench {
     | 'analytics'
     | 'operations'
     | 'cluster'
+    | 'experiments'
     | 'peers'
   readonly question: string
   readonly workload: string

@@ -1,0 +1,53 @@
+/**
+ * Corrections for several comparisons. An experiment with ten metrics finds a difference that does not exist in four of
+ * ten cases unless its p-values are corrected. Always-valid p-values may be corrected in the same way.
+ */
+import { type NotEnoughData, notEnough } from './not-enough-data.ts'
+
+/**
+ * Corrects p-values so that the probability of any false statement is at most alpha. The result has the order of the
+ * input. Source: S. Holm, 1979, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of
+ * Statistics 6; in the form of adjusted p-values: P. H. Westfall and S. S. Young, 1993, Resampling-Based Multiple
+ * Testing, section 2.6.
+ */
+export function holmAdjusted(pValues: readonly number[]): readonly number[] | NotEnoughData {
+  if (!pValues.every(isProbability)) return notEnough('invalid_input')
+  const order = ascending(pValues)
+  const adjusted = new Array<number>(pValues.length)
+  let largest = 0
+  for (const [rank, index] of order.entries()) {
+    const factor = pValues.length - rank
+    largest = Math.max(largest, Math.min(1, (pValues[index] ?? 1) * factor))
+    adjusted[index] = largest
+  }
+  return adjusted
+}
+
+/**
+ * Corrects p-values so that of the differences below alpha, an expected share of at most alpha does not exist. The
+ * result has the order of the input. Source: Y. Benjamini and Y. Hochberg, 1995, Controlling the False Discovery Rate,
+ * Journal of the Royal Statistical Society B 57, procedure (1).
+ */
+export function benjaminiHochbergAdjusted(
+  pValues: readonly number[],
+): readonly number[] | NotEnoughData {
+  if (!pValues.every(isProbability)) return notEnough('invalid_input')
+  const order = ascending(pValues)
+  const adjusted = new Array<number>(pValues.length)
+  let smallest = 1
+  for (const [rank, index] of [...order.entries()].reverse()) {
+    const factor = pValues.length / (rank + 1)
+    smallest = Math.min(smallest, (pValues[index] ?? 1) * factor)
+    adjusted[index] = smallest
+  }
+  return adjusted
+}
+
+function isProbability(value: number): boolean {
+  return value >= 0 && value <= 1
+}
+
+/** Returns the positions of the values, that of the smallest value first. */
+function ascending(values: readonly number[]): readonly number[] {
+  return values.map((_, index) => index).sort((a, b) => (values[a] ?? 0) - (values[b] ?? 0))
+}
