@@ -26,7 +26,6 @@ export {
   AddFilter,
   addFilter,
   FilterChips,
-  FilterList,
   filtersOfAddress,
   sentenceOfFilter,
   useEventNames,
@@ -34,7 +33,7 @@ export {
 } from './parts/filters.tsx'
 export { AddressFields, Ask, type FieldRecord, Fields, Form, listOf, Once } from './parts/form.tsx'
 export { List } from './parts/list.tsx'
-export { act, Command, Empty, Failure, Got, Loading, Shown, say } from './parts/notice.tsx'
+export { act, Command, Empty, Failure, Got, Shown, say } from './parts/notice.tsx'
 export { pageQuery } from './parts/pager.tsx'
 export type { Line } from './parts/plot.tsx'
 export { PropertyTable, parsed } from './parts/properties.tsx'
