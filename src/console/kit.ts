@@ -47,7 +47,6 @@ export {
   AddFilter,
   addFilter,
   FilterChips,
-  FilterList,
   filtersOfAddress,
   sentenceOfFilter,
   useEventNames,

@@ -81,7 +81,7 @@ export function Review({ flag, draft, names, close, saved }: ReviewProps) {
         </ul>
         <Effect flag={flag} draft={draft} names={names} />
         <TextField label="Why? It is shown in the history." value={note} change={setNote} />
-        <div class="row">
+        <div class="row review-actions">
           <button type="submit" class="primary">
             Save now
           </button>
@@ -225,7 +225,7 @@ function Conflict({ flag, draft, names, theirs, close, useTheirs, overwrite }: C
         <Sentences of={sentencesOfEdit(before, draft, names)} label="Your changes" />
         <h3>If you overwrite, this changes in their version</h3>
         <Sentences of={sentencesOfEdit(draftOf(theirs), merged, names)} label="Changes to their version" />
-        <div class="row">
+        <div class="row review-actions">
           <button type="submit" class="primary">
             Overwrite with mine
           </button>
