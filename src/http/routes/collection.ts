@@ -3,6 +3,8 @@
  * schemas and the functions that do the work. The paths, names, pages, formats and statuses of its routes come from
  * here.
  */
+import { ServiceError } from '../../base/errors.ts'
+import { given } from '../../base/json.ts'
 import type { CountedRows, PageWish, RowFormat, RowText } from '../../base/pages.ts'
 import { type Items, itemPage, lenientPage, type OffsetPage, PAGE_LIMITS } from '../server/pages.ts'
 import {
@@ -121,14 +123,13 @@ export function collectionOf<Services extends RouteServices>(
     const { name, plural = `${name}s`, noun, one, schema, isTable, show } = record
     const { find = () => notFound(name) } = record
     const { list, create, get, patch, put, remove, removeInstead } = record
-    const answers = { 200: done(schema) }
     const routes: AnyRoute<Services>[] = []
     if (list !== undefined) {
-      const { says, item = schema, rowsMax = PAGE_LIMITS.max, items, rows, ...content } = list
-      const { query, show: showItem, ...open } = content
+      const { says, who, query, item = schema, rowsMax = PAGE_LIMITS.max } = list
+      const { items, show: showItem, rows } = list
       routes.push(
         route('GET', '', `list${plural}`, says, {
-          ...open,
+          ...given({ who }),
           query: is.options({ ...query, ...is.pageParameters(rowsMax) }),
           answers: { 200: done(is.pageOf(item)) },
           ...(rows === undefined
@@ -145,33 +146,26 @@ export function collectionOf<Services extends RouteServices>(
     }
     if (create !== undefined) {
       const { says = `Creates ${noun}.`, make, ...content } = create
-      const making = { ...content, answers: { 201: done(schema) }, ...made(201, () => null, make) }
+      const making = { ...content, ...made(201, () => null, make) }
       routes.push(route('POST', '', `create${name}`, says, making))
     }
     if (get !== undefined) {
-      const { says = `Shows ${noun}.`, row, ...content } = get
-      const { read = async (call) => show(call, await find(call)), ...open } = content
-      routes.push(
-        route('GET', one, `get${name}`, says, {
-          ...open,
-          answers,
-          ...(row === undefined
-            ? { handle: read }
-            : {
-                respond: (call) => answerFound(call, (format, wish) => row(call, format, wish)),
-              }),
-        }),
-      )
+      const { says = `Shows ${noun}.`, row, read, ...content } = get
+      const handle = read ?? (async (call: Call<Services>) => show(call, await find(call)))
+      const respond =
+        row && ((call: Call<Services>) => answerFound(call, (...to) => row(call, ...to)))
+      const getting = respond === undefined ? { handle } : { respond }
+      const answers = { 200: done(schema) }
+      routes.push(route('GET', one, `get${name}`, says, { ...content, answers, ...getting }))
     }
     if (patch !== undefined) {
       const { says = `Updates ${noun}.`, change, ...content } = patch
-      const changing = { ...content, answers, ...made(200, find, change) }
+      const changing = { ...content, ...made(200, find, change) }
       routes.push(route('PATCH', one, `patch${name}`, says, changing))
     }
     if (put !== undefined) {
       const { says = 'Same as PATCH.', change, ...content } = put
-      const changing = { ...content, answers, ...made(200, find, change) }
-      routes.push(route('PUT', one, `put${name}`, says, changing))
+      routes.push(route('PUT', one, `put${name}`, says, { ...content, ...made(200, find, change) }))
     }
     if (remove !== undefined) {
       const { says = `Removes ${noun}.`, run, ...content } = remove
@@ -186,26 +180,37 @@ export function collectionOf<Services extends RouteServices>(
     return routes
 
     /**
-     * Returns the handler of a route that makes or changes an object and shows it. `prepare` may refuse the request
-     * before its body is read.
+     * Returns the answer and the handler of a route that makes or changes an object and shows it. `prepare` may refuse
+     * the request before its body is read.
      */
     function made<Body extends Schema, Ready>(
       status: number,
       prepare: (call: Call<Services>) => MaybePromise<Ready>,
       make: (call: Call<Services, Schema, Body>, ready: Ready) => MaybePromise<Thing>,
-    ): Pick<RouteContent<Services, Schema, Body>, 'handle' | 'respond'> {
-      if (isTable === true) {
+    ): Pick<RouteContent<Services, Schema, Body>, 'answers' | 'handle' | 'respond'> {
+      const answers = { [status]: done(schema) }
+      if (isTable !== true) {
         return {
-          async respond(call) {
-            const ready = await prepare(call)
-            const { format } = inputOf(call)
-            return answerOne(format, await show(call, await make(call, ready)), status)
-          },
+          answers,
+          handle: async (call) => show(call, await make(call, await prepare(call))),
         }
       }
-      return { handle: async (call) => show(call, await make(call, await prepare(call))) }
+      return {
+        answers,
+        async respond(call) {
+          const ready = await prepare(call)
+          const { format } = inputOf(call)
+          return answerOne(format, await show(call, await make(call, ready)), status)
+        },
+      }
     }
   }
+}
+
+/** Returns an object that was found. Throws 404 `not_found` with this text otherwise. */
+export function existing<Thing>(thing: Thing | null | undefined, detail: string): Thing {
+  if (thing !== null && thing !== undefined) return thing
+  throw new ServiceError('not_found', detail)
 }
 
 function notFound(name: string): never {

@@ -127,7 +127,7 @@ export function parameterMembers(
     const isOther = typeof value !== 'string' || member['isJsonOnly'] === true
     if (value === '' && !isOther && member['type'] !== 'string') continue
     const read = isOther ? value : valueOfText(name, value, member)
-    if (read !== null) members[name] = read
+    if (read !== null || member['isUnchecked'] === true) members[name] = read
   }
   return members
 }

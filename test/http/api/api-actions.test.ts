@@ -129,6 +129,8 @@ t.test('an invalid action is refused', async (t) => {
     [{ name: 'a', steps: [{ properties: 'x' }] }, 'invalid_input', 'steps'],
     [{ name: 'a', tags: 'x' }, 'invalid_input', 'tags'],
     [{ name: 'a', tags: [''] }, 'invalid_input', 'tags'],
+    [{ name: 'a', tags: [null] }, 'invalid_input', 'tags'],
+    [{ deleted: 'maybe' }, 'invalid_input', 'deleted'],
     [{ name: 'a', deleted: 'maybe' }, 'invalid_input', 'deleted'],
   ]
   for (const [body, code, attr] of cases) {
@@ -137,6 +139,21 @@ t.test('an invalid action is refused', async (t) => {
   }
   const answer = await ask('1/actions/1', { method: 'PATCH', body: { name: '' } })
   t.match(answer, { status: 400, body: { code: 'invalid_input', attr: 'name' } })
+})
+
+t.test('texts in the query stand for lists and booleans, and null for nothing', async (t) => {
+  const { store, ask } = await startPersons(t)
+  store.actions = [action(1)]
+  const query = new URLSearchParams({ tags: '["a"]', steps: 'null', deleted: 'FALSE' })
+  const patch = { method: 'PATCH', body: { description: null } }
+  t.equal((await ask(`1/actions/1?${query.toString()}`, patch)).status, 200)
+  t.strictSame(store.commands.pop()?.[2], {
+    kind: 'update_action',
+    id: 1,
+    changes: { tags: ['a'], deleted: false },
+  })
+  const answer = await ask('1/actions/1?tags=a', patch)
+  t.match(answer, { status: 400, body: { attr: 'tags', detail: /must be JSON/ } })
 })
 
 t.test('actions are stored in order and match events by their steps', async (t) => {

@@ -57,6 +57,20 @@ t.test('each invalid field is refused with its code', (t) => {
     ['created_at number', { key: 'a', created_at: 5 }, 'invalid_input', 'created_at'],
     ['tags', { key: 'a', tags: 'web' }, 'not_a_list', 'tags'],
     ['tag of a wrong type', { key: 'a', tags: [1] }, 'invalid_input', 'tags'],
+    ['tag null', { key: 'a', tags: [null] }, 'invalid_input', 'tags'],
+    ['tag blank', { key: 'a', evaluation_tags: [' '] }, 'invalid_input', 'evaluation_tags'],
+    [
+      'dashboards null',
+      { key: 'a', analytics_dashboards: null },
+      'not_a_list',
+      'analytics_dashboards',
+    ],
+    [
+      'encryption of a wrong type',
+      { key: 'a', has_encrypted_payloads: '' },
+      'invalid_input',
+      'has_encrypted_payloads',
+    ],
     ['tag too long', { key: 'a', tags: ['t'.repeat(256)] }, 'max_length', 'tags'],
     [
       'too many tags',

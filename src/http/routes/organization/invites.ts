@@ -14,13 +14,13 @@ import type { RateLimits } from '../../server/rate-limits.ts'
 import { ANYBODY, byAdministrators, done, inOrganization, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { addressBehind } from '../../server/url.ts'
+import { existing } from '../collection.ts'
 import { LOGIN_CODE_CHARACTERS_MAX, PASSWORD_CHARACTERS_MAX } from '../limits.ts'
 import { keyBody, PERSONAL_KEY } from './keys.ts'
 import { requireRank } from './members.ts'
 import {
   ask,
   change,
-  existing,
   LEVEL,
   type OrganizationCall,
   type OrganizationServices,

@@ -20,8 +20,8 @@ import {
 } from '../../server/route.ts'
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
-import { collectionOf } from '../collection.ts'
-import { ask, change, existing, type OrganizationServices } from './organization-services.ts'
+import { collectionOf, existing } from '../collection.ts'
+import { ask, change, type OrganizationServices } from './organization-services.ts'
 
 /** The label of a key in a body. */
 export const LABEL = is.name(NAME_CHARACTERS_MAX)

@@ -8,9 +8,9 @@ import type { User } from '../../../rules/access/organization.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { denied, type KeyUser } from '../../server/auth.ts'
 import * as is from '../../server/schema.ts'
+import { existing } from '../collection.ts'
 import {
   change,
-  existing,
   LEVEL,
   type OrganizationCall,
   type OrganizationServices,

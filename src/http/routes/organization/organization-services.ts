@@ -1,6 +1,6 @@
 /** The common part of the routes of the organization, its users, roles, projects and keys. */
 import type { Clock } from '../../../base/clock.ts'
-import { ServiceError } from '../../../base/errors.ts'
+import type { ServiceError } from '../../../base/errors.ts'
 import type { DailyUsage } from '../../../engine/front/shares/daily-limits.ts'
 import type {
   OrganizationOperation,
@@ -140,12 +140,6 @@ export function organizationOf({
   const organization = directory.organization()
   if (organization === null) throw new TypeError('the store was never filled')
   return organization
-}
-
-/** Returns an object that was found. Throws 404 `not_found` with this text otherwise. */
-export function existing<Thing>(thing: Thing | null | undefined, detail: string): Thing {
-  if (thing !== null && thing !== undefined) return thing
-  throw new ServiceError('not_found', detail)
 }
 
 /** Returns the schema of a level, whose description lists the numbers with their titles. */

@@ -17,6 +17,7 @@ import {
   routesOf,
 } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
+import { existing } from '../collection.ts'
 import { DEAD_LETTER_ROUTES, type DeadLetterServices } from '../dead-letters.ts'
 import { STATUS_ROUTES, type StatusServices } from '../status.ts'
 import { INVITE_ROUTES, type InviteServices } from './invites.ts'
@@ -24,7 +25,6 @@ import { MEMBER_ROUTES } from './members.ts'
 import {
   ask,
   change,
-  existing,
   FLAG_LEVEL,
   LEVEL,
   listing,

@@ -23,12 +23,11 @@ import {
 } from '../../server/route.ts'
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
-import { collectionOf } from '../collection.ts'
+import { collectionOf, existing } from '../collection.ts'
 import { KEY_MEMBERS, LABEL, requireContained } from './keys.ts'
 import {
   ask,
   change,
-  existing,
   LEVEL,
   listing,
   type OrganizationServices,

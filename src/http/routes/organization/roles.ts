@@ -9,10 +9,10 @@ import { userSummary } from '../../../rules/access/user.ts'
 import type { Call, Resource } from '../../server/route.ts'
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
+import { existing } from '../collection.ts'
 import {
   ask,
   change,
-  existing,
   FLAG_LEVEL,
   type OrganizationServices,
   organizationCollection,

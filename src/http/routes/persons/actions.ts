@@ -27,7 +27,6 @@ import { FILTERS, SAVED_NAMES } from './question-schemas.ts'
 
 const MATCHINGS = ['contains', 'exact', 'regex'] as const
 const MATCHING = is.choice(...MATCHINGS)
-const STEP_TEXT = is.nullable(is.units(STEP_TEXT_UNITS_MAX))
 
 const ACTION = is.namedObject('Action', {
   id: is.WHOLE,
@@ -35,18 +34,10 @@ const ACTION = is.namedObject('Action', {
   description: is.TEXT,
   tags: is.list(is.TEXT),
   steps: is.list(
-    is.namedObject('ActionStep', {
-      event: is.nullable(is.TEXT),
-      url: is.nullable(is.TEXT),
-      url_matching: MATCHING,
-      selector: is.nullable(is.TEXT),
-      tag_name: is.nullable(is.TEXT),
-      text: is.nullable(is.TEXT),
-      text_matching: MATCHING,
-      href: is.nullable(is.TEXT),
-      href_matching: MATCHING,
-      properties: FILTERS,
-    }),
+    is.namedObject(
+      'ActionStep',
+      stepMembers(is.nullable(is.TEXT), () => MATCHING),
+    ),
   ),
   created_at: is.TIME,
   created_by: is.nullable(is.JSON_OBJECT),
@@ -56,21 +47,7 @@ const ACTION = is.namedObject('Action', {
 const STEP_FIELDS = is.named(
   'ActionStepFields',
   is.refused(
-    is.openObject(
-      {},
-      {
-        event: STEP_TEXT,
-        url: STEP_TEXT,
-        url_matching: matching('url_matching'),
-        selector: STEP_TEXT,
-        tag_name: STEP_TEXT,
-        text: STEP_TEXT,
-        text_matching: matching('text_matching'),
-        href: STEP_TEXT,
-        href_matching: matching('href_matching'),
-        properties: is.unchecked(FILTERS),
-      },
-    ),
+    is.openObject({}, stepMembers(is.nullable(is.units(STEP_TEXT_UNITS_MAX)), matching)),
     '`steps` may contain objects only.',
   ),
 )
@@ -164,6 +141,25 @@ async function patchAction(
   }
   const changes = given({ ...fields, steps })
   return changed(call, { kind: 'update_action', id, changes }, 'action')
+}
+
+/** Returns the members of a step, of which `text` describes the texts and `matching` how they are compared. */
+function stepMembers<Text, Matching>(
+  text: is.Schema<Text>,
+  matching: (name: string) => is.Schema<Matching>,
+) {
+  return {
+    event: text,
+    url: text,
+    url_matching: matching('url_matching'),
+    selector: text,
+    tag_name: text,
+    text,
+    text_matching: matching('text_matching'),
+    href: text,
+    href_matching: matching('href_matching'),
+    properties: is.unchecked(FILTERS),
+  }
 }
 
 /** Returns the schema of the way in which a member of a step is compared. */

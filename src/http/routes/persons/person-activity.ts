@@ -19,7 +19,7 @@ import { type AnyRoute, done, inProject, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { answerLog, answerRows, inputOf, wishOf } from '../formats.ts'
 import { PAGE_ACTIVITY_MAX, PAGES_MAX, SERIES_MAX } from '../limits.ts'
-import { type PersonCall, type PersonServices, readForPerson, unknown } from './person-services.ts'
+import { existing, type PersonCall, type PersonServices, readForPerson } from './person-services.ts'
 import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
 
 const ENTRIES = { default: 10, max: PAGE_ACTIVITY_MAX }
@@ -103,8 +103,7 @@ async function listActivity(call: PersonCall, isOfPerson: boolean): Promise<Answ
   const answer = await answerLog(call, format, given, (offset, count, wish) =>
     services.queries.personActivity(projectId, person, offset, count, wish),
   )
-  if (answer === null) throw unknown('person')
-  return answer
+  return existing(answer, 'person')
 }
 
 function pageOf(parameters: RequestParameters): number {
@@ -127,7 +126,7 @@ async function showTimeline(call: PersonCall): Promise<Answer> {
   const { eventNames, crucialKeys, range: asked } = given
   const isWhole = asked.dateFrom === 'all'
   const sought = dateRange(asked)
-  const points = await services.queries.propertiesTimeline(
+  const found = await services.queries.propertiesTimeline(
     {
       projectId,
       person,
@@ -138,7 +137,7 @@ async function showTimeline(call: PersonCall): Promise<Answer> {
     },
     wishOf(call.request, format),
   )
-  if (points === null) throw unknown('person')
+  const points = existing(found, 'person')
   const range = isWhole ? wholeRange(asked, points) : sought
   const { timezone } = asked
   const behind = {

@@ -140,8 +140,8 @@ export function namedValue(parameters: RequestParameters): JsonObject {
 
 /** Returns an object that was found. Throws 404 `not_found` for null. */
 export function existing<Found>(found: Found | null, thing: Thing): Found {
-  if (found === null) throw unknown(thing)
-  return found
+  if (found !== null) return found
+  throw unknown(thing)
 }
 
 /** Returns the number of the object in the path. Throws 404 `not_found`. */

@@ -6,7 +6,7 @@
 
 import { CSV_TYPE } from '../../../base/csv.ts'
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
-import { isObject } from '../../../base/json.ts'
+import { given, isObject } from '../../../base/json.ts'
 import { rowsText } from '../../../base/rows-writer.ts'
 import { readListFilters } from '../../../rules/filters/filter-tree.ts'
 import type { PersonCommand } from '../../../rules/persons/commands.ts'
@@ -32,11 +32,11 @@ import { ACTIVITY_ROUTES } from './person-activity.ts'
 import {
   change,
   changed,
+  existing,
   namedValue,
   type PersonCall,
   type PersonServices,
   readForPerson,
-  unknown,
 } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
 
@@ -229,29 +229,26 @@ function readListQuery(
   { projectId, nowMs }: PersonCall,
   parameters: RequestParameters,
 ): Omit<PersonListQuery, 'limit' | 'offset'> {
-  const distinctId = parameters.text('distinct_id')
-  const email = parameters.text('email')
-  const search = parameters.text('search')
-  const cohortId = parameters.wholeNumber('cohort')
-  const properties = readListFilters(parameters.properties())
-  return {
-    projectId,
-    nowMs,
-    ...(distinctId === null ? {} : { distinctId }),
-    ...(email === null ? {} : { email }),
-    ...(search === null ? {} : { search }),
-    ...(cohortId === null ? {} : { cohortId }),
-    ...(properties === null ? {} : { properties }),
+  const wanted = {
+    distinctId: parameters.text('distinct_id') ?? undefined,
+    email: parameters.text('email') ?? undefined,
+    search: parameters.text('search') ?? undefined,
+    cohortId: parameters.wholeNumber('cohort') ?? undefined,
+    properties: readListFilters(parameters.properties()) ?? undefined,
   }
+  return { projectId, nowMs, ...given(wanted) }
 }
 
 async function getPerson(call: PersonCall): Promise<Answer> {
-  const { person, format, given } = await readForPerson(call, (parameters) =>
+  const {
+    person,
+    format,
+    given: offset,
+  } = await readForPerson(call, (parameters) =>
     Math.min(parameters.wholeNumber('distinct_ids_offset') ?? 0, IDS_OFFSET_MAX),
   )
-  const row = await call.services.queries.getPerson(call.projectId, person, format, given)
-  if (row === null) throw unknown('person')
-  return answerRow(format, row)
+  const row = await call.services.queries.getPerson(call.projectId, person, format, offset)
+  return answerRow(format, existing(row, 'person'))
 }
 
 /** Makes the change that `read` returns for the parameters, and answers with the person. */
@@ -260,8 +257,8 @@ async function changePerson(
   status: 201 | 202,
   read: (parameters: RequestParameters, person: PersonReference) => PersonCommand,
 ): Promise<Answer> {
-  const { given, format } = await readForPerson(call, read)
-  const body = personBody(await changed(call, given, 'person'))
+  const { given: command, format } = await readForPerson(call, read)
+  const body = personBody(await changed(call, command, 'person'))
   return answerOne(format, status === 201 ? { ...body, success: true } : body, status)
 }
 
@@ -275,10 +272,10 @@ function patchPerson(call: PersonCall): Promise<Answer> {
 }
 
 async function deletePerson(call: PersonCall): Promise<void> {
-  const { person, given } = await readForPerson(call, (parameters) =>
+  const { person, given: deletesEvents } = await readForPerson(call, (parameters) =>
     isWanted(parameters, 'delete_events'),
   )
-  await change(call, { kind: 'delete_person', person, deletesEvents: given })
+  await change(call, { kind: 'delete_person', person, deletesEvents })
 }
 
 /** Returns whether a switch is on. It is on if it is present with any value except `false` and `0`. */
@@ -388,9 +385,7 @@ async function findPerson(
   call: PersonCall,
   person: PersonReference,
 ): Promise<{ readonly uuid: string }> {
-  const found = await call.services.queries.findPerson(call.projectId, person)
-  if (found === null) throw unknown('person')
-  return found
+  return existing(await call.services.queries.findPerson(call.projectId, person), 'person')
 }
 
 function readMergedIds(parameters: RequestParameters): readonly PersonReference[] {
@@ -417,6 +412,5 @@ async function listCohorts(call: PersonCall): Promise<Answer> {
   const person = personReference(parameters.requiredText('person_id'))
   if (person === null) throw invalidInput('person_id', 'must be the number or UUID of a person')
   const cohorts = await services.queries.cohortsOfPerson(projectId, person, wish)
-  if (cohorts === null) throw unknown('person')
-  return answerRows(format, wholeRows(cohorts), 'results', {})
+  return answerRows(format, wholeRows(existing(cohorts, 'person')), 'results', {})
 }

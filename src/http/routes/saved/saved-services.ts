@@ -17,6 +17,7 @@ import type { ShownText } from '../../../rules/saved/shown-text.ts'
 import { denied, requireScope } from '../../server/auth.ts'
 import type { Call } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
+import { existing as found } from '../collection.ts'
 import { type OrganizationServices, USER_SUMMARY } from '../organization/organization-services.ts'
 
 /**
@@ -120,8 +121,7 @@ export function placeInPath(call: SavedCall): SavedPlace {
 
 /** Returns the object. Throws 404 `not_found` for null. */
 export function existing<Thing>(thing: Thing | null, name: string): Thing {
-  if (thing !== null) return thing
-  throw new ServiceError('not_found', `The project has no such ${name}.`)
+  return found(thing, `The project has no such ${name}.`)
 }
 
 /** Refuses JSON that is longer than may be stored. Throws 400 `invalid_input`. */
