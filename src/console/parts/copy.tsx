@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { plain } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
-import { project } from '../base/session.ts'
+import { may, project } from '../base/session.ts'
 import { Button } from './fields.tsx'
 import { Menu } from './menu.tsx'
 
@@ -104,7 +104,7 @@ export function TakeAlong({ name, rows, query, children }: TakeAlongProps) {
       {children}
       <Menu label={`Export: ${name}`}>
         <FileButton label="Download CSV" name={file} type="text/csv" text={() => csvOf(rows())} />
-        {query && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
+        {query && may('query:read') && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
       </Menu>
     </span>
   )
