@@ -244,7 +244,7 @@ const READERS: Readonly<Record<Way, Reader>> = {
     const exclusions = exclusionsOf(address)
     const [from, to, step] = ['from', 'to', 'attributed'].map((name) => numberIn(address, name))
     return {
-      series: seriesOfAddress(address).map(nodeOf),
+      series: seriesOfAddress(address).map(personsNode),
       ...(hasInterval('funnel', address) && { interval }),
       ...breakdownIn(address),
       funnelsFilter: {
@@ -289,11 +289,11 @@ const READERS: Readonly<Record<Way, Reader>> = {
     }
   },
   lifecycle: (address, interval) => ({
-    series: seriesOfAddress(address).slice(0, 1).map(nodeOf),
+    series: seriesOfAddress(address).slice(0, 1).map(personsNode),
     interval,
   }),
   stickiness: (address, interval) => ({
-    series: seriesOfAddress(address).map(nodeOf),
+    series: seriesOfAddress(address).map(personsNode),
     interval,
     ...(address.get('cumulative') === '1' && { stickinessFilter: { computedAs: 'cumulative' } }),
     ...comparisonIn(address),
@@ -387,6 +387,11 @@ function nodeOf({ event, action, name, math, property, filters = [] }: SeriesCho
     ...(property !== undefined && { math_property: property }),
     ...(filters.length > 0 && { properties: filters }),
   }
+}
+
+/** Returns the node of a query that always counts persons. Another kind may have left a way of counting in the URL. */
+function personsNode({ math: _, property: __, ...choice }: SeriesChoice): Json {
+  return nodeOf(choice)
 }
 
 function choiceOf(node: Json): SeriesChoice {
