@@ -8,15 +8,19 @@ import fc from 'fast-check'
 import t from 'tap'
 import { RANGES } from '../../src/console/base/days.ts'
 import {
+  datesOf,
   innerQuery,
   isKeptWhole,
   isSame,
   KINDS,
+  onDashboard,
   type Question,
+  rangeWords,
   toAddress,
   toQuery,
   type Way,
 } from '../../src/console/base/query-address.ts'
+import { questionOf } from '../../src/rules/saved/insight-question.ts'
 import { runsOf } from '../fixtures/random-depth.ts'
 
 const NAMES = ['$pageview', 'signed up', 'a&b=c', '100 %', 'привет', '"><img src=x>', '#/?']
@@ -244,5 +248,39 @@ t.test('the inner query of a display node is found, and damaged parameters are i
     dateRange: { date_from: '-6d' },
     properties: [],
   })
+  t.end()
+})
+
+t.test('the console applies the filters of a dashboard exactly as the daemon does', (t) => {
+  const dates = fc.constantFrom(
+    {},
+    { date_from: '-29d', date_to: null },
+    { date_from: '2026-01-01', date_to: '2026-01-31' },
+    { date_from: null, date_to: null },
+  )
+  const filters = fc.oneof(fc.constant({}), fc.record({ properties: fc.array(filter) }))
+  const group = { type: 'OR', values: [{ key: 'a' }, { key: 'b' }] }
+  fc.assert(
+    fc.property(address, dates, filters, fc.boolean(), (made, range, more, isGroup) => {
+      const query = plain({ ...toQuery(made, TODAY), ...(isGroup && { properties: group }) })
+      const all = { ...range, ...more } as Parameters<typeof onDashboard>[1]
+      const asked = questionOf(query, { ...range, ...more }) as Question
+      t.strictSame(plain(onDashboard(query, all)), plain(asked))
+    }),
+    runsOf(500),
+  )
+  t.end()
+})
+
+t.test('the range of a query in words', (t) => {
+  const words = (dateRange?: object) =>
+    rangeWords({ kind: 'TrendsQuery', ...(dateRange && { dateRange }) })
+  t.equal(words({ date_from: '-29d' }), 'Last 30 days')
+  t.equal(words({ date_from: '-8w' }), 'Last 57 days')
+  t.equal(words({ date_from: '2026-01-05', date_to: '2026-01-11' }), '5–11 Jan 2026')
+  t.equal(words(), 'Last 8 days')
+  t.equal(words({ date_from: '2026-01-05T10:00:00' }), null)
+  t.equal(rangeWords({ kind: 'RetentionQuery' }), null)
+  t.strictSame(datesOf('30d'), { date_from: '-29d', date_to: null })
   t.end()
 })

@@ -76,7 +76,7 @@ export const DEFAULTS = {
  * Events that an SDK sends for its own purposes. They say nothing about the way of a person, so "all events" of paths
  * leaves them out.
  */
-export const TECHNICAL_EVENTS: readonly string[] = [
+const TECHNICAL_EVENTS: readonly string[] = [
   '$feature_flag_called',
   '$identify',
   '$create_alias',
@@ -195,7 +195,7 @@ export function exclusionsOf(address: URLSearchParams): readonly ExclusionChoice
 }
 
 /** A property by whose values numbers are split. `cohort` has the numbers of cohorts, separated by commas. */
-export interface BreakdownChoice {
+interface BreakdownChoice {
   readonly type: string
   readonly key: string
 }

@@ -19,7 +19,7 @@ export interface TileInsight {
 }
 
 /** The place of a tile in the twelve columns of a dashboard. */
-export interface TilePlace {
+interface TilePlace {
   readonly x: number
   readonly y: number
   readonly w: number
