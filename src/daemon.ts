@@ -516,6 +516,7 @@ class RunningDaemon implements Daemon {
       live,
       refused: this.#refused,
       commands: this.#commands,
+      shell: this.#front.shell,
       letters: this.#commands,
       status: this.#statusSource(),
       flags: this.#flags.directory,

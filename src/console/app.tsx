@@ -354,6 +354,10 @@ function focusOn(selector: string): boolean {
 }
 
 applyTheme()
-followAddress()
-render(<App />, document.body)
-void openSession()
+if (document.documentElement.dataset['shared'] !== undefined) {
+  void import('./shared.tsx').then(({ showShared }) => showShared())
+} else {
+  followAddress()
+  render(<App />, document.body)
+  void openSession()
+}

@@ -2,8 +2,18 @@
  * Re-exports everything that pages use of base/ and parts/. Pages import only this file, so that the bundler puts all
  * of it into one chunk, which is loaded with the first page.
  */
-export { go, guardPage, href, query, setQuery, withQuery } from './base/address.ts'
-export { ApiError, get, patch, post, put, remove, type Shapes, send } from './base/api.ts'
+export { go, guardPage, href, path, query, setQuery, withQuery } from './base/address.ts'
+export {
+  ApiError,
+  get,
+  patch,
+  post,
+  put,
+  refusalOf,
+  remove,
+  type Shapes,
+  send,
+} from './base/api.ts'
 export { bucketText, compareFilterOf, movedRange, RANGES, rangeOf } from './base/days.ts'
 export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
 export {
@@ -26,6 +36,28 @@ export {
   type Series,
 } from './base/queries.ts'
 export {
+  breakdownsOf,
+  closestAddress,
+  type DashboardFilters,
+  DEFAULTS,
+  datesOf,
+  type ExclusionChoice,
+  exclusionsOf,
+  hasInterval,
+  innerQuery,
+  intervalOf,
+  isKeptWhole,
+  isSame,
+  leftOutOf,
+  rangeWords,
+  type SeriesChoice,
+  seriesOfAddress,
+  toAddress,
+  toQuery,
+  type Way,
+  wayOf,
+} from './base/query-address.ts'
+export {
   compareFilter,
   comparison,
   dateRange,
@@ -36,9 +68,10 @@ export {
   rangeValue,
   today,
 } from './base/range.ts'
-export { may, project, projects, readSession, session } from './base/session.ts'
+export { may, project, projects, readSession, type Session, session } from './base/session.ts'
 export { askProgress, type Tick } from './base/setup.ts'
 export { Chart } from './parts/chart.tsx'
+export type { Suggestion } from './parts/combobox.tsx'
 export { CopyButton, FileButton, TakeAlong } from './parts/copy.tsx'
 export { Dialog, DialogButton } from './parts/dialog.tsx'
 export { EventDrawer } from './parts/event.tsx'
@@ -50,7 +83,9 @@ export {
   filtersOfAddress,
   sentenceOfFilter,
   useEventNames,
+  useEventSuggestions,
   usePropertyNames,
+  usePropertyValues,
 } from './parts/filters.tsx'
 export { AddressFields, Ask, type FieldRecord, Fields, Form, listOf, Once } from './parts/form.tsx'
 export { List } from './parts/list.tsx'

@@ -24,7 +24,7 @@ const WAYS: readonly (readonly [name: string, address: string, isChart: boolean]
   ['stickiness', 'way=stickiness', true],
   ['paths', 'way=paths', false],
 ]
-const NUMBERS = 'main .card .chart .table .link, .funnel .link, .heat .link'
+const NUMBERS = 'main .card .chart .table .link, .funnel-words .link, .heat .link'
 
 interface Link {
   readonly url: string
@@ -92,7 +92,7 @@ if (browser !== null) {
       for (const url of urls) totals.push(await totalOf(url))
       // In charts and heat tables the answer is ordered by rows, and the page by columns.
       const shown = isPaths
-        ? (await window.rows('Edges')).map((cells) => cells.at(-1))
+        ? (await window.rows('Edges')).map((cells) => cells[2])
         : await numbers.evaluateAll((all) =>
             (all as unknown as { innerText: string; ariaLabel: string | null }[]).map(
               (one) => / (\d+) persons$/.exec(one.ariaLabel ?? '')?.[1] ?? one.innerText,
@@ -126,7 +126,10 @@ if (browser !== null) {
     'the address contains the state of the page: back, forward and reload restore it',
     async (t) => {
       await window.open('/p/1/explore?range=30d')
-      await page.getByRole('navigation', { name: 'Ways' }).getByText('Stickiness').click()
+      await page
+        .getByRole('navigation', { name: 'Kinds of questions' })
+        .getByText('Stickiness')
+        .click()
       await page.getByLabel('Interval').selectOption('week')
       await page.locator('.plot svg').waitFor()
       const last = page.url()
@@ -173,7 +176,7 @@ if (browser !== null) {
       await window.open('/p/1/dashboards')
       await window.press('New dashboard')
       await page.getByRole('dialog').getByLabel('Name').fill('Sales')
-      await window.press('Make it')
+      await window.press('Create')
       await page.getByRole('heading', { name: 'Sales' }).waitFor()
       const dashboard = page.url()
       await window.open(`/p/1/explore?range=30d&${series('bought').join('&')}`)
@@ -194,12 +197,168 @@ if (browser !== null) {
       const link = await page.getByRole('dialog').locator('code').innerText()
       const stranger = await openWindow(browser, { url: daemon.url, key: null })
       await stranger.page.goto(link)
+      await stranger.page
+        .getByRole('region', { name: 'Buyers by day' })
+        .locator('.plot svg')
+        .waitFor()
       t.match(await stranger.page.locator('body').innerText(), /Sales[\s\S]*Buyers by day/)
       stranger.isSilent(t)
       await page.getByRole('switch').uncheck()
       await page.getByRole('dialog').locator('code').waitFor({ state: 'detached' })
       const closed = await stranger.page.goto(link)
       t.equal(closed?.status(), 404, 'nothing else is shared')
+      window.isSilent(t)
+    },
+  )
+
+  const FUNNEL = `way=funnel&range=30d&${series('signed up', 'bought').join('&').replaceAll('%2C%22math%22%3A%22dau%22', '')}`
+
+  /** Downloads the CSV of a card. Returns its lines. */
+  async function csvOf(name: string): Promise<readonly string[]> {
+    await window.press(`Export: ${name}`)
+    const [file] = await Promise.all([page.waitForEvent('download'), window.press('Download CSV')])
+    const text = await (await file.createReadStream()).toArray()
+    await page.keyboard.press('Escape')
+    return Buffer.concat(text as Uint8Array[])
+      .toString()
+      .trim()
+      .split('\r\n')
+  }
+
+  t.test('the drop-off of a funnel leads to its persons, also of one value', async (t) => {
+    for (const by of ['', '&by=person:plan']) {
+      await window.open(`/p/1/explore?${FUNNEL}${by}`)
+      await window.settled()
+      const link = page.getByRole('button', { name: /dropped off$/ }).first()
+      const count = /\d+/.exec(await link.innerText())?.[0]
+      t.equal(await listed(() => link.click(), t), count, `${by} as many persons`)
+    }
+    window.isSilent(t)
+  })
+
+  t.test('the file of a funnel has readable columns and no addresses', async (t) => {
+    await window.open(`/p/1/explore?${FUNNEL}`)
+    await window.settled()
+    const [head = '', ...rows] = await csvOf('funnel')
+    t.equal(
+      head,
+      'step,event,persons,percent_of_first_step,percent_of_previous_step,dropped_off,average_seconds,median_seconds',
+    )
+    t.equal(rows.length, 2)
+    t.match(rows[0], /^1,signed up,\d+,100,100,0,/)
+    t.match(rows[1], /^2,bought,\d+,/)
+    window.isSilent(t)
+  })
+
+  t.test('a filter of one event counts only for that event', async (t) => {
+    await window.open(`/p/1/explore?range=30d&${series('bought', 'bought').join('&')}`)
+    await window.settled()
+    await page.getByRole('button', { name: '+ Filter of Event A' }).click()
+    await page.getByLabel('Property', { exact: true }).fill('plan')
+    await page.getByLabel('Value', { exact: true }).fill('pro')
+    await window.press('Add')
+    await page.getByRole('list', { name: 'Filters' }).getByText('plan is pro').waitFor()
+    await window.settled()
+    const sent = new URL(page.url()).searchParams
+      .getAll('series')
+      .map((one) => JSON.parse(one) as object)
+    const filters = [{ key: 'plan', operator: 'exact', value: 'pro', type: 'event' }]
+    t.strictSame(sent, [
+      { event: 'bought', math: 'dau', filters },
+      { event: 'bought', math: 'dau' },
+    ])
+    window.isSilent(t)
+  })
+
+  t.test('totals add up the series, are sorted, and hide lines', async (t) => {
+    const counted = ['$pageview', 'bought'].map(
+      (event) => `series=${encodeURIComponent(JSON.stringify({ event }))}`,
+    )
+    await window.open(`/p/1/explore?range=30d&interval=day&${counted.join('&')}`)
+    await window.settled()
+    const sums = new Map<string, number>()
+    for (const event of ['$pageview', 'bought']) {
+      const query = { kind: 'TrendsQuery', series: [{ event }], dateRange: { date_from: '-29d' } }
+      const { results } = await askApi<{ results: { count: number }[] }>(
+        daemon,
+        'POST',
+        'projects/1/query/',
+        { query },
+      )
+      sums.set(event, results[0]?.count ?? 0)
+    }
+    const totals = async () =>
+      (await window.rows('Totals')).map(([name = '', total]) => [name, Number(total)])
+    t.strictSame(await totals(), [...sums])
+    await window.press('Total')
+    await window.press(/^Total/)
+    await window.shows(
+      t,
+      totals,
+      [...sums].toSorted(([, a], [, b]) => a - b),
+      'the smallest first',
+    )
+    // A hidden line has an empty path.
+    const drawn = () => page.locator('.plot path:not([d=""])').count()
+    const before = await drawn()
+    await page.getByRole('region', { name: 'Totals' }).getByLabel('bought').uncheck()
+    await window.shows(t, async () => (await drawn()) < before, true, 'one line is hidden')
+    window.isSilent(t)
+  })
+
+  t.test('paths over all events leave out the technical events of SDKs', async (t) => {
+    await window.open('/p/1/explore?way=paths&range=30d&items=all')
+    await window.settled()
+    const steps = (await window.rows('Edges')).flat().join()
+    t.match(steps, /signed up/)
+    await page.getByRole('button', { name: 'Count $feature_flag_called as a step' }).waitFor()
+    const asked = page.waitForRequest((request) => request.url().endsWith('/query/'))
+    await page.getByLabel('Leave out a step').fill('signed up')
+    await page.keyboard.press('Enter')
+    t.match((await asked).postData(), /"excludeEvents":\["\$feature_flag_called".*"signed up"\]/)
+    await window.settled()
+    t.notMatch((await window.rows('Edges')).flat().join(), /signed up/)
+    window.isSilent(t)
+  })
+
+  t.test(
+    'a dashboard has a range for all tiles, texts, and tiles in the order of the reader',
+    async (t) => {
+      const board = await askApi<{ id: number }>(daemon, 'POST', 'projects/1/dashboards/', {
+        name: 'Order',
+      })
+      for (const name of ['First', 'Second']) {
+        const source = {
+          kind: 'TrendsQuery',
+          series: [{ event: 'bought' }],
+          dateRange: { date_from: '-6d' },
+        }
+        await askApi(daemon, 'POST', 'projects/1/insights/', { name, query: source })
+      }
+      await window.open(`/p/1/dashboards/${board.id}`)
+      for (const name of ['First', 'Second']) {
+        await window.press('Add tile')
+        await window.press(`Add ${name}`)
+        await page.getByRole('region', { name, exact: true }).waitFor()
+      }
+      await window.press('Add tile')
+      await page.getByRole('dialog').getByLabel('Text').fill('# Plan\n\n**20 %**')
+      await window.press('Add the text')
+      await page.getByRole('heading', { name: 'Plan' }).waitFor()
+      const titles = () => page.locator('main .tile-card h2').allInnerTexts()
+      await window.shows(t, titles, ['First', 'Second', 'Plan'], 'the oldest first')
+      await page.getByLabel('Change the tile Second').click()
+      await window.press('Move earlier')
+      await window.shows(t, titles, ['Second', 'First', 'Plan'], 'moved')
+      await page.reload()
+      await window.shows(t, titles, ['Second', 'First', 'Plan'], 'and saved')
+      const asked = page.waitForRequest((request) => request.url().endsWith('/query/'))
+      await page.getByLabel('Range of all tiles').selectOption({ label: 'Last 30 days' })
+      t.match((await asked).postData(), /"date_from":"-29d"/)
+      await page
+        .getByRole('region', { name: 'First', exact: true })
+        .getByText('Last 30 days')
+        .waitFor()
       window.isSilent(t)
     },
   )

@@ -37,9 +37,10 @@ const CONSOLE_FLOORS: Readonly<Record<string, readonly string[]>> = {
   base: ['base/'],
   parts: ['base/', 'parts/', 'routes.ts'],
   'kit.ts': ['base/', 'parts/'],
-  pages: ['kit.ts', 'pages/', 'parts/answers.tsx', 'parts/behind.tsx'],
+  pages: ['kit.ts', 'pages/', 'parts/answers.tsx', 'parts/behind.tsx', 'parts/tile.tsx'],
   'routes.ts': ['base/', 'pages/'],
-  'app.tsx': ['base/', 'parts/', 'routes.ts', 'console.css'],
+  'app.tsx': ['base/', 'parts/', 'routes.ts', 'shared.tsx', 'console.css'],
+  'shared.tsx': ['kit.ts', 'parts/answers.tsx', 'parts/tile.tsx'],
 }
 
 /** Maps each package to the files of src that may import it. A trailing slash means a folder. */

@@ -43,4 +43,6 @@ export interface PropertyFilter {
   readonly value?: unknown
   readonly operator: string
   readonly type: 'event' | 'person' | 'group' | 'cohort' | 'session'
+  /** The number of the group type, for properties of groups. */
+  readonly group_type_index?: number
 }

@@ -1,6 +1,5 @@
 /** Lists all dashboards and all insights of the project, including insights that are on no dashboard. */
 import { Ask, Empty, go, inProjectPath, List, may, Page, post, query, Search } from '../kit.ts'
-import { exploreHref } from './explore/question.ts'
 
 /** The page "Dashboards". */
 export default function DashboardsPage() {
@@ -18,11 +17,12 @@ export default function DashboardsPage() {
         route="project/dashboards/"
         values={asked}
         open={({ id }) => go(inProjectPath(`/dashboards/${id}`))}
-        none={<Empty title="No dashboard yet.">A dashboard shows insights beside each other.</Empty>}
+        none={<Empty title="No dashboard yet.">A dashboard shows insights and texts side by side.</Empty>}
         columns={[
           ['Name', ({ name }) => name ?? '(no name)', 'cut'],
           ['Shared', ({ is_shared: isShared }) => (isShared ? 'yes' : '')],
-          ['Made', 'created_at', 'minor ago'],
+          ['Description', 'description', 'minor cut'],
+          ['Created', 'created_at', 'minor ago'],
         ]}
       />
       {may('insight:read') && (
@@ -30,7 +30,7 @@ export default function DashboardsPage() {
           title="Insights"
           route="project/insights/"
           values={asked}
-          open={({ query: saved }) => go(inProjectPath(exploreHref(saved)))}
+          open={({ short_id: shortId }) => go(inProjectPath(`/explore?insight=${shortId}`))}
           none={<Empty title="No insight yet.">Save one on the page Explore.</Empty>}
           columns={[
             ['Name', ({ name }) => name ?? '(no name)', 'cut'],
@@ -46,8 +46,8 @@ function NewDashboard() {
   return (
     <Ask
       label="New dashboard"
-      title="A new dashboard"
-      action="Make it"
+      title="New dashboard"
+      action="Create"
       fields={{ name: { label: 'Name', isRequired: true } }}
       submit={async ({ name }) => {
         const { id } = await post('project/dashboards/', {}, { name })

@@ -1,62 +1,210 @@
-/** The page "Explore", with a query builder on the left and the answer on the right. Both are stored in the URL. */
+/**
+ * The page "Explore", with a query builder on the left and the answer on the right. Both are stored in the URL. An
+ * insight that is opened here stays the same insight: it has its title, and can be saved, renamed and deleted.
+ */
+import { useEffect } from 'preact/hooks'
 import {
   Ask,
+  act,
   askQuery,
+  Button,
   Card,
+  Empty,
+  go,
+  innerQuery,
+  inProjectPath,
+  isSame,
   may,
   Page,
   pageOf,
+  patch,
+  path,
   post,
   project,
+  query,
   RangePicker,
+  type Shapes,
   Shown,
   say,
   Tabs,
+  toAddress,
   useGet,
   useLoaded,
 } from '../kit.ts'
 import { Answer } from '../parts/answers.tsx'
 import { Builder } from './explore/builder.tsx'
-import { question, WAYS, way } from './explore/question.ts'
+import { isWhole, longQuery, question, SAVED, WAYS, way } from './explore/question.ts'
+import { Totals } from './explore/totals.tsx'
+
+type Insight = Shapes['InsightItem']
+
+/** Longer URLs may be refused when the page is loaded again. */
+const ADDRESS_CHARACTERS_MAX = 3000
+/** The parameters that do not describe the query. */
+const PLACE = ['insight', 'dashboard']
 
 /** The page "Explore". */
 export default function ExplorePage() {
-  const asked = question.value
+  const shortId = query.value.get('insight')
+  return shortId === null ? <Explorer insight={null} /> : <SavedInsight key={shortId} shortId={shortId} />
+}
+
+/** Reads an insight. If the URL has no query, the query of the insight goes there. */
+function SavedInsight({ shortId }: { shortId: string }) {
+  const loaded = useGet('project/insights/', { short_id: shortId, limit: 1 } as never)
+  const [insight] = loaded.data?.results ?? []
+  const saved = insight && innerQuery(insight.query)
+  const isAsked = query.value.has('way')
+  useEffect(() => {
+    if (!saved) return
+    longQuery.value = saved
+    if (!isAsked) openQuery(saved)
+  }, [insight])
+  return (
+    <Shown of={loaded}>
+      {() => {
+        if (insight === undefined)
+          return <Empty title="There is no such insight.">It was deleted, or belongs to another project.</Empty>
+        if (saved === null) return <Empty title="This insight has no query.">{insight.name}</Empty>
+        return isAsked && <Explorer insight={insight} />
+      }}
+    </Shown>
+  )
+}
+
+/** Writes a query to the URL of the page, in place of the one that is there. */
+function openQuery(saved: NonNullable<ReturnType<typeof innerQuery>>): void {
+  let address = toAddress(saved)
+  if (address.toString().length > ADDRESS_CHARACTERS_MAX) {
+    address = new URLSearchParams({ way: address.get('way') ?? '', q: SAVED })
+  }
+  for (const name of PLACE) {
+    const value = query.value.get(name)
+    if (value !== null) address.set(name, value)
+  }
+  go(`${path.value}?${address.toString()}`, { replace: true })
+}
+
+function Explorer({ insight }: { insight: Insight | null }) {
+  const asked = { ...question.value, persons_urls: true }
   const loaded = useLoaded(`${project.value.id} ${JSON.stringify(asked)}`, async (signal) => ({
     query: asked,
     results: await askQuery<unknown>(asked, signal),
   }))
   const words = WAYS.find(([one]) => one === way.value)?.[1] ?? ''
+  const range = way.value !== 'retention' && !isWhole.value && <RangePicker compares={way.value === 'trends' && 'year'} />
   return (
-    <Page title="Explore" aside={way.value !== 'retention' && <RangePicker compares={way.value === 'trends'} />}>
-      <Tabs label="Ways to look" tabs={WAYS} parameter="way" />
-      <div class="split">
-        <Builder />
-        <Card title={words} aside={may('insight:write') && <SaveInsight />}>
-          <Shown of={loaded}>{(data) => <Answer {...data} />}</Shown>
-        </Card>
-      </div>
-    </Page>
+    <>
+      <Breadcrumb />
+      <Page title={insight === null ? 'Explore' : nameOf(insight)} aside={range}>
+        {!isWhole.value && <Tabs label="Kinds of questions" tabs={WAYS} parameter="way" />}
+        <div class="split explore">
+          <Builder />
+          <Card title={words} aside={may('insight:write') && <SaveControls insight={insight} />}>
+            <Shown of={loaded}>{(data) => <Totals key={data.query.kind} {...data} view={Answer} />}</Shown>
+          </Card>
+        </div>
+      </Page>
+    </>
   )
 }
 
-function SaveInsight() {
+function nameOf({ name, derived_name: derived }: Insight): string {
+  return name || derived || 'Insight without a name'
+}
+
+/** Leads back to the dashboard that the insight was opened from. */
+function Breadcrumb() {
+  const id = query.value.get('dashboard')
+  const { data } = useGet('project/dashboards/')
+  if (id === null) return null
+  const name = data?.results.find((one) => String(one.id) === id)?.name ?? 'Dashboard'
+  return (
+    <nav class="breadcrumb" aria-label="Breadcrumb">
+      <a href={pageOf('/dashboards')}>Dashboards</a> <span aria-hidden="true">›</span>{' '}
+      <a href={pageOf(`/dashboards/${id}`)}>{name}</a>
+    </nav>
+  )
+}
+
+function SaveControls({ insight }: { insight: Insight | null }) {
+  if (insight === null) return <SaveInsight label="Save" insight={null} />
+  const saved = innerQuery(insight.query)
+  const isChanged = saved === null || !isSame(saved, question.value)
+  const { id } = insight
+  const save = () => act(patch('project/insights/{id}/', { id }, { query: framed(insight) }), 'The insight is saved.')
+  async function remove() {
+    await patch('project/insights/{id}/', { id }, { deleted: true })
+    say(`“${nameOf(insight as Insight)}” is deleted.`)
+    const dashboard = query.value.get('dashboard')
+    go(inProjectPath(dashboard === null ? '/dashboards' : `/dashboards/${dashboard}`))
+  }
+  return (
+    <span class="row">
+      {isChanged && (
+        <>
+          <span class="badge off">Changed</span>
+          <Button press={save}>Save</Button>
+        </>
+      )}
+      <SaveInsight label="Save as" insight={insight} />
+      <Ask
+        label="Rename"
+        title="Rename the insight"
+        fields={{
+          name: { label: 'Name', value: insight.name ?? '', isRequired: true },
+          description: { label: 'Description', value: insight.description ?? '', type: 'area' },
+        }}
+        submit={(fields) => patch('project/insights/{id}/', { id }, fields)}
+      />
+      <Ask label="Delete" title={`Delete “${nameOf(insight)}”?`} submit={remove}>
+        {insight.dashboards.length === 0
+          ? 'The insight is on no dashboard.'
+          : `It also disappears from ${insight.dashboards.length === 1 ? 'its dashboard' : `${insight.dashboards.length} dashboards`}.`}
+      </Ask>
+    </span>
+  )
+}
+
+/** Returns the query of the page in the frame of an insight, which may say how other programs show it. */
+function framed(insight: Insight | null) {
+  const frame = insight?.query
+  const isFrame = frame?.['kind'] === 'InsightVizNode'
+  return { ...(isFrame && frame), kind: 'InsightVizNode', source: question.value }
+}
+
+function SaveInsight({ label, insight }: { label: string; insight: Insight | null }) {
   const { data } = useGet('project/dashboards/')
   const dashboards = (data?.results ?? []).map(({ id, name }) => [String(id), String(name ?? id)] as const)
   const hint = <a href={pageOf('/dashboards')}>All dashboards</a>
   return (
     <Ask
-      label="Save"
-      title="Save this as an insight"
+      label={label}
+      title={insight === null ? 'Save as an insight' : 'Save as a new insight'}
+      action="Save"
       fields={{
-        name: { label: 'Name', isRequired: true },
-        onto: { kind: 'choice', label: 'On the dashboard', options: [['', 'none'], ...dashboards], hint },
+        name: { label: 'Name', value: insight?.name ? `${insight.name} (copy)` : '', isRequired: true },
+        onto: {
+          kind: 'choice',
+          label: 'On the dashboard',
+          value: query.value.get('dashboard') ?? '',
+          options: [['', 'none'], ...dashboards],
+          hint,
+        },
       }}
       submit={async ({ name, onto }) => {
-        const { persons_urls: _, ...source } = question.value
-        const body = { name, saved: true, query: { kind: 'InsightVizNode', source } }
-        await post('project/insights/', {}, { ...body, ...(onto !== '' && { dashboards: [Number(onto)] }) })
+        const body = { name, saved: true, query: framed(insight) }
+        const made = await post(
+          'project/insights/',
+          {},
+          { ...body, ...(onto !== '' && { dashboards: [Number(onto)] }) },
+        )
         say(`Insight “${name}” saved.`)
+        const address = new URLSearchParams(query.value)
+        address.set('insight', made.short_id)
+        if (onto !== '') address.set('dashboard', onto)
+        if (!address.has('way')) address.set('way', way.value)
+        go(`${path.value}?${address.toString()}`)
       }}
     />
   )

@@ -2,17 +2,18 @@
 import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import { bucketText } from '../base/days.ts'
-import { exact, percent, seconds, short, time, wallTime } from '../base/format.ts'
+import { exact, percent, short, time, wallTime } from '../base/format.ts'
 import type { Query, Series } from '../base/queries.ts'
 import { isOngoing } from '../base/range.ts'
-import { type Behind, PersonsBehind, type PersonsUrl } from './behind.tsx'
+import { type Behind, Count, type OpenPersons as Open, PersonsBehind, type PersonsUrl } from './behind.tsx'
 import { Chart } from './chart.tsx'
 import { TakeAlong } from './copy.tsx'
+import { Funnel } from './funnel.tsx'
 import { Empty } from './notice.tsx'
 import { type Edge, Paths } from './paths.tsx'
+import { Rows } from './rows.tsx'
 import { type Column, Table } from './table.tsx'
-
-type Open = (behind: Behind) => void
+import { isValues, Values } from './values.tsx'
 
 /** Shows the answer of a query. */
 export function Answer({ query, results }: { query: Query; results: unknown }) {
@@ -20,10 +21,13 @@ export function Answer({ query, results }: { query: Query; results: unknown }) {
   const View = VIEWS[query.kind]
   // Opening or closing a dialog must not draw a thousand rows again.
   const view = useMemo(
-    () => View && <View query={query} results={results as never} open={setBehind} />,
+    () =>
+      View && (
+        <View query={query} results={results as never} open={query['persons_urls'] === true ? setBehind : undefined} />
+      ),
     [query, results],
   )
-  if (view === undefined) return <Empty title={`The console draws no ${query.kind}.`} />
+  if (view === undefined) return <Rows results={results} query={query} />
   if (Array.isArray(results) && results.length === 0)
     return <Empty title="No events in this range.">Choose a longer range, or other filters.</Empty>
   return (
@@ -62,16 +66,16 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
     const place = isBefore ? current.findIndex(({ label }) => label === series.label) : current.indexOf(series)
     return { label: nameOf(series), data: series.data, isBefore, place: Math.max(0, place) }
   })
-  if (results[0]?.aggregated_value != null) return <Numbers {...{ query, results, open }} />
+  if (isValues(results)) return <Values {...{ query, results, open }} />
   function openPoint(line: number, index: number) {
     const { data = [], persons_urls: urls } = results[line] ?? {}
     const times = isOverTime ? labelsOf(results[line], step) : labels
     const title = `${lines[line]?.label}, ${times[index]}: ${exact(Math.abs(data[index] ?? 0))}`
-    open({ title, url: urls?.[index] })
+    open?.({ title, url: urls?.[index] })
   }
   // The periods of a single stickiness series are separate counts. A line would suggest values between them.
   const isOfCounts = query.kind === 'StickinessQuery' && lines.length === 1
-  const kind = query.kind === 'LifecycleQuery' || isOfCounts ? 'bars' : 'lines'
+  const kind = query.kind === 'LifecycleQuery' || isOfCounts || isBars(query) ? 'bars' : 'lines'
   const isOpen = isOverTime && isOngoing(first?.days?.at(-1), step)
   const before = results.find(({ compare_label: period }) => period === 'previous')
   const isNothing = results.every(({ data }) => data.every((count) => !count))
@@ -84,8 +88,8 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
         days={isOverTime ? first?.days : undefined}
         labelsBefore={before && labelsOf(before, step)}
         isFilled={kind === 'lines' && current.length === 1}
-        hint="Click to see who is behind a number"
-        open={openPoint}
+        hint={open && 'Click to see who is behind a number'}
+        open={open && openPoint}
       />
     </>
   )
@@ -97,19 +101,10 @@ function labelsOf(series: Series | undefined, step: string): readonly string[] {
   return step === 'week' ? labels : days.map((day) => bucketText(String(day), step))
 }
 
-function Numbers({ results, open }: ViewProps<readonly Series[]>) {
-  return (
-    <ul class="numbers">
-      {results.map((series, place) => {
-        const behind = { title: nameOf(series), url: series.persons_urls?.[0] }
-        return (
-          <li key={`${series.label} ${place}`}>
-            <Count words={exact(series.aggregated_value)} behind={behind} open={open} /> {nameOf(series)}
-          </li>
-        )
-      })}
-    </ul>
-  )
+/** Returns true for trends that are drawn as bars. */
+function isBars(query: Query): boolean {
+  const { display = '' } = (query['trendsFilter'] ?? {}) as { readonly display?: string }
+  return display === 'ActionsBar' || display === 'ActionsUnstackedBar'
 }
 
 /** Returns the name of a series: its breakdown value, and whether it is the previous period. */
@@ -118,67 +113,6 @@ function nameOf({ label, compare_label: period }: Series): string {
     .replace('$$_posthog_breakdown_null_$$', '(none)')
     .replace('$$_posthog_breakdown_other_$$', '(others)')
   return period === 'previous' ? `${words}, period before` : words
-}
-
-/** A number that opens the list of people behind it. */
-function Count({ words, label, behind, open }: { words: string; label?: string; behind: Behind; open: Open }) {
-  return (
-    <button type="button" class="link" aria-label={label} onClick={() => open(behind)}>
-      {words}
-    </button>
-  )
-}
-
-interface Step {
-  readonly name: string
-  readonly custom_name: string | null
-  readonly count: number
-  readonly median_conversion_time: number | null
-  readonly persons_urls?: readonly PersonsUrl[]
-}
-
-function Funnel({ query, results, open }: ViewProps<readonly Step[]>) {
-  const share = (part: number, whole = part) => (whole === 0 ? 0 : part / whole)
-  const rows = results.map((step, place) => {
-    const { count } = results[place - 1] ?? step
-    return {
-      step,
-      of: share(step.count, results[0]?.count),
-      ofBefore: share(step.count, count),
-      left: count - step.count,
-    }
-  })
-  return (
-    <>
-      <ol class="funnel" aria-label="Funnel">
-        {rows.map(({ step, of, ofBefore, left }, place) => {
-          const behind = { title: `Step ${place + 1}: ${step.name}`, url: step.persons_urls?.[0] }
-          return (
-            <li key={`${step.name} ${place}`}>
-              <div class="funnel-words">
-                <b>
-                  {place + 1}. {step.custom_name ?? step.name ?? 'Every event'}
-                </b>
-                <span>
-                  <Count words={exact(step.count)} behind={behind} open={open} /> persons, {percent(of)}
-                </span>
-              </div>
-              <div class="funnel-bar">
-                <span style={{ width: `${of * 100}%` }} />
-              </div>
-              {place > 0 && (
-                <small class="quiet">
-                  {percent(ofBefore)} from previous step, {exact(left)} dropped off, median time{' '}
-                  {seconds(step.median_conversion_time)}
-                </small>
-              )}
-            </li>
-          )
-        })}
-      </ol>
-      <TakeAlong name="funnel" rows={() => rows.map(({ step, ...shares }) => ({ ...step, ...shares }))} query={query} />
-    </>
-  )
 }
 
 interface Cohort {
@@ -259,6 +193,6 @@ function Share({ row, place, step, open }: ShareProps) {
 
 function PathsView({ query, results, open }: ViewProps<readonly Edge[]>) {
   const openEdge = ({ source, target, value, persons_url: url }: Edge) =>
-    open({ title: `${source} → ${target}: ${short(value)}`, url })
-  return <Paths edges={results} query={query} open={openEdge} />
+    open?.({ title: `${source} → ${target}: ${short(value)}`, url })
+  return <Paths edges={results} query={query} open={open && openEdge} />
 }

@@ -20,6 +20,27 @@ export interface Behind {
   readonly url: PersonsUrl
 }
 
+/** Opens the list of the people behind a number. Undefined where the reader may not see people. */
+export type OpenPersons = ((behind: Behind) => void) | undefined
+
+interface CountProps {
+  readonly words: string
+  /** The text for screen readers, if the words alone say too little. */
+  readonly label?: string
+  readonly behind: Behind
+  readonly open: OpenPersons
+}
+
+/** A number that leads to the people behind it, if the reader may see them. */
+export function Count({ words, label, behind, open }: CountProps) {
+  if (open === undefined) return <>{words}</>
+  return (
+    <button type="button" class="link" aria-label={label} onClick={() => open(behind)}>
+      {words}
+    </button>
+  )
+}
+
 interface Actor {
   readonly id: string
   readonly type: 'person' | 'group'
@@ -49,8 +70,8 @@ export function PersonsBehind({ behind: { title, url }, close }: { behind: Behin
   return (
     <Dialog title={title} close={close} side>
       {url == null ? (
-        <Empty title="No list says exactly who is behind this number.">
-          The page about queries in the documentation names the numbers that have none.
+        <Empty title="There is no list of the people behind this number.">
+          This kind of number does not count individual people, or its rules cannot be expressed as a list.
         </Empty>
       ) : (
         <Persons title={title} url={url.url} close={close} />
@@ -70,12 +91,12 @@ function Persons({ title, url, close }: { title: string; url: string; close: () 
       {({ persons, total }) => (
         <>
           <p class="row">
-            <strong data-total={total}>{exact(total)} found</strong>
-            {total > persons.length && <span class="quiet">{persons.length} of them shown</span>}
+            <strong data-total={total}>{total === 1 ? '1 person' : `${exact(total)} persons`}</strong>
+            {total > ROWS_SHOWN && <span class="quiet">The first {ROWS_SHOWN} are shown.</span>}
             {may('cohort:write') && persons.length > 0 && <SaveCohort title={title} url={url} />}
           </p>
           {persons.length < Math.min(total, ROWS_SHOWN) && (
-            <p class="quiet">Visitors who are not identified count, but have no page.</p>
+            <p class="quiet">Visitors who are not identified are counted, but not listed.</p>
           )}
           <Table
             label={title}
@@ -104,11 +125,11 @@ function SaveCohort({ title, url }: { title: string; url: string }) {
     await post('project/cohorts/', {}, { name, is_static: true, person_uuids: uuids })
     say(`Cohort “${name}” with ${exact(uuids.length)} persons saved.`)
   }
-  const hint = `It keeps the persons of now, ${exact(COHORT_PERSONS_MAX)} at most.`
+  const hint = `The cohort keeps the persons of this list, at most ${exact(COHORT_PERSONS_MAX)}. It does not change later.`
   return (
     <Ask
       label="Save as cohort"
-      title="A cohort of these persons"
+      title="Save these persons as a cohort"
       action="Save"
       fields={{ name: { label: 'Name', value: title, isRequired: true, hint } }}
       submit={save}

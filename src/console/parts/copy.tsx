@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import { CSV_ROWS_MAX, csvOf } from '../base/csv.ts'
 import { exact } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
-import { project } from '../base/session.ts'
+import { may, project } from '../base/session.ts'
 import { Button } from './fields.tsx'
 import { Menu } from './menu.tsx'
 import { say } from './toasts.tsx'
@@ -111,7 +111,7 @@ export function TakeAlong({ name, rows, all, query, children }: TakeAlongProps) 
       {children}
       <Menu label={`Export: ${name}`}>
         <FileButton label="Download CSV" name={file} type="text/csv" text={table} />
-        {query && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
+        {query && may('query:read') && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
       </Menu>
     </span>
   )

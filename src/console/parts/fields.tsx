@@ -1,6 +1,7 @@
 /** Form controls: buttons, and fields with their labels. */
 import type { ComponentChildren, ComponentProps } from 'preact'
 import { useEffect, useId, useState } from 'preact/hooks'
+import { Combobox, type Suggestions } from './combobox.tsx'
 
 /** A small button. */
 export function Button({ press, ...props }: ComponentProps<'button'> & { press: () => unknown }) {
@@ -32,7 +33,15 @@ export interface TextLook extends FieldProps {
   /** The kind of value that the browser may fill in or store. By default it does neither. */
   readonly complete?: 'username' | 'current-password' | 'new-password'
   readonly type?: 'text' | 'number' | 'email' | 'password' | 'date' | 'search' | 'area'
-  readonly options?: readonly string[] | undefined
+  readonly options?: Suggestions | undefined
+  /** Called with each text that the reader types into a field with suggestions, so that more can be requested. */
+  readonly typed?: ((words: string) => void) | undefined
+  /** True if Enter chooses the best suggestion. Otherwise it takes the text as it is typed. */
+  readonly picks?: boolean | undefined
+  /** The name under which this browser remembers the last chosen suggestions. */
+  readonly recent?: string | undefined
+  /** True to report the value when the reader presses Enter or leaves the field, and not with each letter. */
+  readonly isLazy?: boolean | undefined
   readonly isRequired?: boolean
   readonly placeholder?: string
 }
@@ -48,11 +57,15 @@ export function UserName({ email }: { email: string }) {
   return <input type="text" autocomplete="username" value={email} readonly hidden />
 }
 
-/** A text field. */
+/** A text field. With suggestions it reports a value only when the reader has chosen or finished it. */
 export function TextField({
   complete,
   type,
   options,
+  typed,
+  picks,
+  recent,
+  isLazy = false,
   isRequired,
   placeholder,
   value,
@@ -60,29 +73,38 @@ export function TextField({
   ...field
 }: TextLook & Changing<string>) {
   const id = useId()
-  const input = (event: { currentTarget: { value: string } }) => change(event.currentTarget.value)
+  const [draft, setDraft] = useState<string | null>(null)
+  useEffect(() => setDraft(null), [value])
+  function input({ currentTarget }: { readonly currentTarget: { readonly value: string } }) {
+    if (isLazy) setDraft(currentTarget.value)
+    else change(currentTarget.value)
+  }
+  function finish({ currentTarget }: { readonly currentTarget: { readonly value: string } }) {
+    if (isLazy && currentTarget.value !== value) change(currentTarget.value)
+  }
+  if (options !== undefined) {
+    return (
+      <Labelled id={id} {...field}>
+        <Combobox {...{ id, value, options, change, typed, picks, recent, placeholder, isRequired }} />
+      </Labelled>
+    )
+  }
   return (
     <Labelled id={id} {...field}>
       {type === 'area' ? (
-        <textarea id={id} rows={4} value={value} onInput={input} />
+        <textarea id={id} rows={4} value={draft ?? value} onInput={input} onChange={finish} />
       ) : (
         <input
-          {...{ id, value, placeholder }}
-          // The types allow a list only for some kinds of input. Browsers ignore it for the others.
+          {...{ id, placeholder }}
+          value={draft ?? value}
+          // The types allow `step` only for some kinds of input. Browsers ignore it for the others.
           type={(type ?? 'text') as 'text'}
           required={isRequired ?? false}
           autocomplete={complete ?? 'off'}
-          list={options && `${id}-options`}
           step={type === 'number' ? 'any' : undefined}
           onInput={input}
+          onChange={finish}
         />
-      )}
-      {options && (
-        <datalist id={`${id}-options`}>
-          {options.map((option) => (
-            <option key={option} value={option} />
-          ))}
-        </datalist>
       )}
     </Labelled>
   )

@@ -5,10 +5,11 @@
 import { useState } from 'preact/hooks'
 import { query, setQuery } from '../base/address.ts'
 import { get } from '../base/api.ts'
-import { plain } from '../base/format.ts'
+import { plain, short } from '../base/format.ts'
 import { useGet, useLoaded } from '../base/loaded.ts'
 import type { PropertyFilter } from '../base/queries.ts'
 import { project } from '../base/session.ts'
+import type { Suggestion } from './combobox.tsx'
 import { Button, Choice, type Options, TextField } from './fields.tsx'
 
 /** The operators, worded as part of a sentence. */
@@ -54,15 +55,20 @@ export function addFilter(filter: PropertyFilter): void {
 }
 
 /** Returns a filter as a sentence. */
-export function sentenceOfFilter({ key, operator, value }: PropertyFilter): string {
+export function sentenceOfFilter({ key, operator = 'exact', value }: PropertyFilter): string {
   const words = OPERATORS.find(([one]) => one === operator)?.[1] ?? operator
   const values = Array.isArray(value) ? value.map(plain).join(' or ') : plain(value ?? '')
   return operator.endsWith('_set') ? `${key} ${words}` : `${key} ${words} ${values}`
 }
 
-/** Shows the filters of the URL as chips, with a button that removes each. */
-export function FilterChips() {
-  const filters = filtersOfAddress()
+interface FilterChipsProps {
+  /** The filters. Without them, those of the URL are shown and changed. */
+  readonly filters?: readonly PropertyFilter[]
+  readonly change?: (filters: readonly PropertyFilter[]) => void
+}
+
+/** Shows filters as chips, with a button that removes each. */
+export function FilterChips({ filters = filtersOfAddress(), change = setFilters }: FilterChipsProps) {
   if (filters.length === 0) return null
   return (
     <ul class="chips" aria-label="Filters">
@@ -70,8 +76,8 @@ export function FilterChips() {
         const words = sentenceOfFilter(filter)
         return (
           <li key={JSON.stringify(filter)}>
-            {words}
-            <Button press={() => setFilters(filters.toSpliced(index, 1))} aria-label={`Remove the filter: ${words}`}>
+            <bdi>{words}</bdi>
+            <Button press={() => change(filters.toSpliced(index, 1))} aria-label={`Remove the filter: ${words}`}>
               ✕
             </Button>
           </li>
@@ -81,38 +87,79 @@ export function FilterChips() {
   )
 }
 
-/** Returns the names of known properties, most frequent first. The list is empty while it loads. */
+/** The owner of a property. */
+type Owner = PropertyFilter['type']
+
+/**
+ * Returns the names of known properties of an owner, most frequent first. The list is empty while it loads.
+ * `groupTypeIndex` says which type of group, and `eventNames` puts the properties of these events first.
+ */
 export function usePropertyNames(
-  type: 'event' | 'person' | 'group',
+  type: Owner,
   eventNames: readonly string[] = [],
+  groupTypeIndex = 0,
 ): readonly string[] {
-  const names = eventNames.length === 0 ? {} : { event_names: JSON.stringify(eventNames) }
-  const { data } = useGet('project/property_definitions/', { type, limit: 200, ...names } as never)
+  const asked = {
+    type: type === 'cohort' ? 'person' : type,
+    limit: NAMES_MAX,
+    ...(type === 'group' && { group_type_index: groupTypeIndex }),
+    ...(type === 'event' && eventNames.length > 0 && { event_names: JSON.stringify(eventNames) }),
+  }
+  const { data } = useGet('project/property_definitions/', asked as never)
   return data?.results.map(({ name }) => name) ?? []
 }
+
+/** The most names that are suggested. A search finds the others. */
+const NAMES_MAX = 1000
 
 /** Returns the names of known events. */
 export function useEventNames(): readonly string[] {
-  const { data } = useGet('project/event_definitions/', { limit: 200 } as never)
+  const { data } = useGet('project/event_definitions/', { limit: NAMES_MAX } as never)
   return data?.results.map(({ name }) => name) ?? []
 }
 
-/** Returns known values of a property that match `begun`, the text typed so far. */
-function usePropertyValues(type: string, key: string, begun: string): readonly string[] {
+/** The headings of suggested events, in their order. */
+const EVENT_GROUPS = ['Your events', 'Recorded by the SDK'] as const
+
+/** Returns known events as suggestions with their counts, the most frequent first. Events of the SDK come last. */
+export function useEventSuggestions(): readonly Suggestion[] {
+  const { data } = useGet('project/event_definitions/', { limit: NAMES_MAX } as never)
+  const known = (data?.results ?? []).toSorted((a, b) => (b.count ?? 0) - (a.count ?? 0))
+  const all = known.map(({ name, count }) => ({
+    value: name,
+    note: short(count),
+    group: EVENT_GROUPS[name.startsWith('$') ? 1 : 0],
+  }))
+  return EVENT_GROUPS.flatMap((group) => all.filter((one) => one.group === group))
+}
+
+/** Returns known values of a property that contain `begun`, the text typed so far. */
+export function usePropertyValues(type: Owner, key: string, begun: string): readonly string[] {
   const { data } = useLoaded(`values ${project.value.id} ${type} ${key} ${begun}`, async (signal) => {
-    if (key === '') return []
+    if (key === '' || type === 'group' || type === 'cohort') return []
     const query = { key, value: begun } as never
-    const found =
-      type === 'person'
-        ? await get('project/persons/values/', query, signal)
-        : await get('project/events/values/', query, signal)
+    const found = await get(VALUE_ROUTES[type], query, signal)
     return found.map(({ name }) => plain(name))
   })
   return data ?? []
 }
 
+const VALUE_ROUTES = {
+  event: 'project/events/values/',
+  person: 'project/persons/values/',
+  session: 'project/sessions/values/',
+} as const
+
 /** The owners whose properties are offered. */
-type Types = readonly PropertyFilter['type'][]
+type Types = readonly Owner[]
+
+const OWNER_WORDS: Readonly<Record<Owner, string>> = {
+  event: 'Event',
+  person: 'Person',
+  group: 'Group',
+  cohort: 'Cohort',
+  session: 'Session',
+}
 
 interface FilterProps {
   readonly filter: PropertyFilter
@@ -122,18 +169,27 @@ interface FilterProps {
 
 /** The fields of one filter: property, operator and value. */
 function FilterFields({ filter, change, types }: FilterProps) {
-  const { type, key, operator } = filter
+  const { type, key, operator = 'exact', group_type_index: groupTypeIndex = 0 } = filter
   const value = Array.isArray(filter.value) ? filter.value.join(', ') : plain(filter.value ?? '')
-  const names = usePropertyNames(type === 'person' || type === 'group' ? type : 'event')
-  const values = usePropertyValues(type, key, value)
+  const [begun, setBegun] = useState('')
+  const names = usePropertyNames(type, [], groupTypeIndex)
+  const values = usePropertyValues(type, key, begun)
   const set = (changes: Partial<PropertyFilter>) => change({ ...filter, ...changes })
-  const owners = types.map((one) => [one, `${one}s’`] as const)
+  const owners = types.map((one) => [one, OWNER_WORDS[one]] as const)
   return (
     <div class="filter-fields">
       {types.length > 1 && (
         <Choice label="Of" isQuiet value={type} options={owners} change={(chosen) => set({ type: chosen })} />
       )}
-      <TextField isNarrow label="Property" value={key} options={names} change={(chosen) => set({ key: chosen })} />
+      <TextField
+        isNarrow
+        picks
+        label="Property"
+        value={key}
+        options={names}
+        recent={`${type} properties of ${project.value.id}`}
+        change={(chosen) => set({ key: chosen })}
+      />
       <Choice label="Comparison" value={operator} options={OPERATORS} change={(chosen) => set({ operator: chosen })} />
       {!operator.endsWith('_set') && (
         <TextField
@@ -141,6 +197,7 @@ function FilterFields({ filter, change, types }: FilterProps) {
           label="Value"
           value={value}
           options={values}
+          typed={setBegun}
           change={(words) => set({ value: filterValue(operator, words) })}
         />
       )}
@@ -159,17 +216,31 @@ function firstFilter([type = 'event']: Types): PropertyFilter {
   return { key: '', operator: 'exact', value: '', type }
 }
 
-/** A button that opens the fields of a filter and adds it to the URL. */
-export function AddFilter({ types = ['event', 'person'] }: { types?: Types }) {
+interface AddFilterProps {
+  readonly types?: Types
+  /** The name of what is filtered, for screen readers. */
+  readonly label?: string
+  /** Takes the finished filter. Without it, the filter is added to the URL. */
+  readonly add?: (filter: PropertyFilter) => void
+}
+
+/** A button that opens the fields of a filter. The filter counts when the reader presses "Add". */
+export function AddFilter({ types = ['event', 'person'], label, add = addFilter }: AddFilterProps) {
   const [filter, setFilter] = useState<PropertyFilter | null>(null)
-  if (filter === null) return <Button press={() => setFilter(firstFilter(types))}>+ Filter</Button>
-  function add(event: SubmitEvent) {
+  if (filter === null) {
+    return (
+      <Button press={() => setFilter(firstFilter(types))}>
+        + Filter{label && <span class="unseen"> of {label}</span>}
+      </Button>
+    )
+  }
+  function finish(event: SubmitEvent) {
     event.preventDefault()
-    if (filter !== null && filter.key !== '') addFilter(filter)
+    if (filter !== null && filter.key !== '') add(filter)
     setFilter(null)
   }
   return (
-    <form class="filter-fields" onSubmit={add}>
+    <form class="filter-fields" onSubmit={finish}>
       <FilterFields filter={filter} change={setFilter} types={types} />
       <button type="submit" class="primary">
         Add
@@ -192,7 +263,7 @@ interface FilterListProps {
 export function FilterList({ filters, change, types, none = 'Everybody.' }: FilterListProps) {
   return (
     <fieldset class="filter-list">
-      <legend>All of these hold</legend>
+      <legend>Match all</legend>
       {filters.length === 0 && <p class="quiet">{none}</p>}
       {filters.map((filter, at) => (
         <div class="row" key={`${at} of ${filters.length}`}>

@@ -170,7 +170,10 @@ export function listOf(words: string): string[] {
   return words.split(/[\n,]/).flatMap((one) => one.trim() || [])
 }
 
-/** Shows fields whose values are stored in the URL, by their names. */
+/**
+ * Shows fields whose values are stored in the URL, by their names. A text counts when the reader presses Enter or leaves
+ * the field, so that no half of it is in the URL.
+ */
 export function AddressFields({ fields }: { fields: FieldRecord }) {
   const first: Readonly<Record<string, unknown>> = firstValues(fields)
   const read = (name: string) => {
@@ -178,11 +181,11 @@ export function AddressFields({ fields }: { fields: FieldRecord }) {
     return fields[name]?.kind === 'check' ? given === '1' : (given ?? first[name])
   }
   const values = Object.fromEntries(Object.keys(fields).map((name) => [name, read(name)]))
+  const lazy = Object.entries(fields).map(([name, field]) => [name, { ...field, isLazy: true }] as const)
   function set(changes: object) {
     const [[name = '', value] = []] = Object.entries(changes)
-    // Typed text does not add a step to the browser history for each letter.
-    const isTyped = (fields[name]?.kind ?? 'text') === 'text'
-    setQuery({ [name]: value === true ? '1' : value === false ? null : String(value) }, { replace: isTyped })
+    const isUsual = value === false || String(value) === first[name]
+    setQuery({ [name]: value === true ? '1' : isUsual ? null : String(value) })
   }
-  return <Fields fields={fields} values={values as never} set={set} />
+  return <Fields fields={Object.fromEntries(lazy) as FieldRecord} values={values as never} set={set} />
 }

@@ -1,7 +1,9 @@
 /** Shows paths through a site as a Sankey diagram, laid out by d3-sankey, and as a list. */
 import { sankey, sankeyLeft, sankeyLinkHorizontal } from 'd3-sankey'
+import { seconds } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
 import type { PersonsUrl } from './behind.tsx'
+import { TakeAlong } from './copy.tsx'
 import { Table } from './table.tsx'
 
 /** A transition between two steps. The name `2_/about` means /about as the second step. */
@@ -30,10 +32,11 @@ function placedOf(step: string): string {
 interface PathsProps {
   readonly edges: readonly Edge[]
   readonly query: Query
-  readonly open: (edge: Edge) => void
+  /** Shows the people who took an edge. Undefined where the reader may not see people. */
+  readonly open: ((edge: Edge) => void) | undefined
 }
 
-/** Shows the diagram, and a table of the same edges. `open` shows the people who took an edge. */
+/** Shows the diagram, and a table of the same edges. */
 export function Paths({ edges, query, open }: PathsProps) {
   return (
     <>
@@ -41,17 +44,23 @@ export function Paths({ edges, query, open }: PathsProps) {
       <Table
         label="Edges"
         rows={edges}
-        query={query}
         keyOf={({ source, target }) => `${source} ${target}`}
         open={open}
         columns={[
           ['From', ({ source }) => placedOf(source)],
           ['To', ({ target }) => placedOf(target)],
           ['Times', 'value', 'count'],
+          ['Mean time', ({ average_conversion_time: ms }) => seconds(ms / 1000), 'number minor'],
         ]}
       />
+      <TakeAlong name="paths" rows={() => edges.map(rowOf)} query={query} />
     </>
   )
+}
+
+/** Returns an edge as a row for a file. */
+function rowOf({ source, target, value, average_conversion_time: ms }: Edge): object {
+  return { from: placedOf(source), to: placedOf(target), times: value, mean_seconds: Math.round(ms / 1000) }
 }
 
 /** Returns the positions of nodes and links in a diagram of this height. */
@@ -83,7 +92,7 @@ function River({ edges, open }: Omit<PathsProps, 'query'>) {
             class="sankey-link"
             d={path(link as never) ?? ''}
             stroke-width={Math.max(1, link.width ?? 1)}
-            onClick={() => open(link.edge)}
+            onClick={() => open?.(link.edge)}
           >
             <title>{`${itemOf(link.edge.source)} → ${itemOf(link.edge.target)}: ${link.value}`}</title>
           </path>

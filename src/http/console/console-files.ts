@@ -32,19 +32,27 @@ const KEPT: Header = ['Cache-Control', 'public, max-age=31536000, immutable']
 const ASKED: Header = ['Cache-Control', 'no-cache']
 const VARY: Header = ['Vary', 'Accept-Encoding']
 /** Restricts pages of the console to loading from and connecting to their own origin. */
-const PROTECTION: readonly Header[] = [
-  [
-    'Content-Security-Policy',
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'",
-  ],
-  ['Referrer-Policy', 'no-referrer'],
-  ['Cross-Origin-Opener-Policy', 'same-origin'],
-  ['Permissions-Policy', 'camera=(), geolocation=(), microphone=(), payment=(), usb=()'],
-]
+const PROTECTION = protectionOf("'none'")
 const ROBOTS: Answer = {
   status: 200,
   contentType: 'text/plain; charset=utf-8',
   body: 'User-agent: *\nDisallow: /\n',
+}
+
+/**
+ * Returns the headers that protect a page with the console's program. The page loads files from its own origin and
+ * connects to it only, and makes no markup of texts. `frames` says which pages may embed it in a frame.
+ */
+export function protectionOf(frames: "'none'" | '*'): readonly Header[] {
+  return [
+    [
+      'Content-Security-Policy',
+      `default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors ${frames}; require-trusted-types-for 'script'`,
+    ],
+    ['Referrer-Policy', 'no-referrer'],
+    ['Cross-Origin-Opener-Policy', 'same-origin'],
+    ['Permissions-Policy', 'camera=(), geolocation=(), microphone=(), payment=(), usb=()'],
+  ]
 }
 
 /** Answers a request for a page. */
@@ -71,6 +79,8 @@ interface ConsoleFile {
 
 /** The pages outside of the routes. */
 export class ConsoleFiles {
+  /** The text of index.html with the paths of its files, for pages that load the console's program. Null without one. */
+  readonly shell: string | null
   readonly #path: string
   readonly #pages = new Map<string, Page>()
   readonly #index: Page
@@ -86,7 +96,9 @@ export class ConsoleFiles {
       log.warn({ folder: fileURLToPath(folder) }, 'This build has no console.')
     }
     for (const file of files) this.#pages.set(`${path}${file.name}`, pageOf(file))
-    this.#index = index === undefined ? refuseMissing : pageOf(placed(index, path))
+    const page = index && placed(index, path)
+    this.shell = page?.bytes.toString() ?? null
+    this.#index = page === undefined ? refuseMissing : pageOf(page)
     this.#pages.set(path, this.#index).set(`${path}${INDEX}`, this.#index)
     const icon = files.find(({ name }) => ICON.test(name))
     if (icon !== undefined) this.#pages.set('/favicon.ico', pageOf(icon, ASKED))

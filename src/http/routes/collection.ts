@@ -50,6 +50,8 @@ interface ListPart<Services extends RouteServices, Item, Query extends Members> 
 }
 
 interface GetPart<Services extends RouteServices> extends Omit<Part<Services>, 'body'> {
+  /** The schema of the query. */
+  readonly query?: Schema
   /** Returns the JSON, if it is not that of the object in the path. Throws 404 `not_found`. */
   readonly read?: (call: Call<Services>) => unknown
   /** Returns the row that a thread has serialised, in place of `read`. Throws 404 `not_found`. */

@@ -37,12 +37,17 @@ export interface FrontOptions {
   readonly directory: ConsoleSessionsOptions['directory']
 }
 
-/** Creates a server without routes, the limits with which public routes count projects, and the console's sessions. */
+/**
+ * Creates a server without routes, the limits with which public routes count projects, and the console's sessions and
+ * page.
+ */
 export function createFront(options: FrontOptions): {
   readonly server: HttpServer
   readonly limits: RateLimits
   /** The console's sessions. Absent if there is no console. */
   readonly sessions: ConsoleSessions | undefined
+  /** The page that loads the console's program. Null if there is no console. */
+  readonly shell: string | null
 } {
   const { settings, clock, log, metrics, budget, queries, directory, consoleFolder } = options
   const { isConsoleOn, consolePath } = settings
@@ -57,6 +62,9 @@ export function createFront(options: FrontOptions): {
   if (obstacle !== null) {
     log.info({ reason: obstacle }, 'uWebSockets.js cannot be loaded. node:http is used instead.')
   }
+  const pages = isConsoleOn
+    ? new ConsoleFiles({ path: consolePath, folder: consoleFolder, log })
+    : undefined
   const server = new HttpServer({
     log,
     clock,
@@ -68,14 +76,12 @@ export function createFront(options: FrontOptions): {
     audit: { record: (entry) => trail.record(entry), clock, trustedProxies },
     limits,
     trustedProxies,
-    pages: isConsoleOn
-      ? new ConsoleFiles({ path: consolePath, folder: consoleFolder, log })
-      : undefined,
+    pages,
   })
   const sessions = isConsoleOn
     ? new ConsoleSessions({ directory, queries, clock, log, limits })
     : undefined
-  return { server, limits, sessions }
+  return { server, limits, sessions, shell: pages?.shell ?? null }
 }
 
 /** Returns the configured number of connections, reduced to the number of files that are available. */

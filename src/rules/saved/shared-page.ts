@@ -30,7 +30,7 @@ th, td { border-top: 1px solid #8883; padding: 0.2rem 0.75rem 0.2rem 0; text-ali
 export function sharedPageParts(view: SharedView): readonly ShownPart[] {
   const { settings } = view.sharing
   const isInsight = 'insight' in view
-  const title = isInsight ? titleOf(view.insight) : view.dashboard.fields.name || 'Dashboard'
+  const title = sharedTitle(view)
   const about = isInsight ? view.insight.fields.description : view.dashboard.fields.description
   const header = settings.noHeader === true ? '' : `<h1>${escaped(title)}</h1>\n${paragraph(about)}`
   const sections: readonly (readonly ShownPart[])[] = isInsight
@@ -57,6 +57,12 @@ ${footer}</body>
 </html>
 `,
   ]
+}
+
+/** Returns the name of a shared object. The text is not escaped. */
+export function sharedTitle(view: SharedView): string {
+  if ('insight' in view) return titleOf(view.insight)
+  return view.dashboard.fields.name || 'Dashboard'
 }
 
 function titleOf({ fields }: Insight): string {

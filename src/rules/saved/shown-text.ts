@@ -7,15 +7,19 @@
  *                                                         gaps[0] ----^             gaps[1] ----^
  * ```
  */
+import { escaped } from '../../base/html/html.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { bytesOf } from '../../base/rows-writer.ts'
 import { questionOf } from './insight-question.ts'
 import type { DashboardView, InsightView, SharedView, TileView } from './saved.ts'
 import { dashboardMembers, insightMembers, type Showing, tileMembers } from './saved-bodies.ts'
-import { type ShownPart, sharedPageParts } from './shared-page.ts'
+import { type ShownPart, sharedPageParts, sharedTitle } from './shared-page.ts'
 
-/** The format of a text, which determines the form of the results in its gaps. */
-export type ShownFormat = 'json' | 'html'
+/**
+ * The format of a text, which determines the form of the results in its gaps. The format `title` is the name alone, in
+ * HTML and without gaps.
+ */
+export type ShownFormat = 'json' | 'html' | 'title'
 
 /** A text with gaps. All of its memory can be transferred to another thread. */
 export interface ShownText {
@@ -51,6 +55,7 @@ export function shownShared(
   const { sharing } = view
   const within = 'insight' in view ? 'insight' : 'tile'
   const { projectId } = 'insight' in view ? view.insight : view.dashboard
+  if (format === 'title') return joined(projectId, format, within, [escaped(sharedTitle(view))])
   if (format === 'html') return joined(projectId, format, within, sharedPageParts(view))
   const settings = Object.entries(sharing.settings).filter(([, isSet]) => isSet)
   const body = {

@@ -436,3 +436,20 @@ t.test('any value in any field is accepted or refused without a server error', a
     'every value is accepted or refused, and the object can still be read',
   )
 })
+
+t.test('a dashboard can be read without running its queries', async (t) => {
+  const insight = await made(INSIGHTS, {
+    query: { kind: 'TrendsQuery', series: [{ event: 'nothing' }] },
+  })
+  const path = `${DASHBOARDS}${await made(DASHBOARDS, { tiles: [{ insight }] })}/`
+  const read = async (query: string) => {
+    const { status, body } = await daemon.ask('GET', `${path}${query}`)
+    t.equal(status, 200)
+    const [tile] = body['tiles'] as readonly object[]
+    return tile
+  }
+  const id = insight
+  t.match(await read(''), { last_refresh: TIME, insight: { id, result: [{ count: 0 }] } })
+  const none = { last_refresh: null, error: null, insight: { id, result: null, error: null } }
+  t.match(await read('?results=false'), none)
+})

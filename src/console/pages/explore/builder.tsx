@@ -1,94 +1,278 @@
-/** The query builder: the counted events, the way of counting, and the filters. */
+/** The query builder: the counted events, the way of counting, and the filters. All of it is in the URL. */
+import { useState } from 'preact/hooks'
 import {
   AddFilter,
   AddressFields,
   Button,
+  breakdownsOf,
   Choice,
+  closestAddress,
+  DEFAULTS,
+  type ExclusionChoice,
   type FieldRecord,
   FilterChips,
-  interval,
+  go,
+  hasInterval,
+  leftOutOf,
+  type Options,
+  type PropertyFilter,
+  path,
+  project,
+  query,
+  rangeWords,
+  type SeriesChoice,
+  type Suggestion,
   setQuery,
   TextField,
-  useEventNames,
+  useEventSuggestions,
+  useGet,
   usePropertyNames,
+  usePropertyValues,
+  type Way,
 } from '../../kit.ts'
-import { choice, choices, MATHS, readsProperty, type SeriesChoice, setChoices, type Way, way } from './question.ts'
+import {
+  chartInterval,
+  choice,
+  choices,
+  exclusions,
+  isWhole,
+  MATHS,
+  question,
+  readsProperty,
+  setChoices,
+  setExclusions,
+  way,
+} from './question.ts'
 
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
+const INTERVALS: Options = [
+  ['hour', 'Hour'],
+  ['day', 'Day'],
+  ['week', 'Week'],
+  ['month', 'Month'],
+]
 
-const INTERVAL: FieldRecord = {
-  interval: {
-    kind: 'choice',
-    label: 'Interval',
-    value: 'day',
-    options: ['hour', 'day', 'week', 'month'].map((one) => [one, `by ${one}`] as const),
-  },
-}
-
-/** The fields of each kind of query, besides its series. */
+/** The fields of each kind of query, besides its series, breakdown and interval. */
 const FIELDS: Readonly<Record<Way, FieldRecord>> = {
-  get trends() {
-    // Without a choice, trends have the interval that fits the range.
-    const { interval: field } = INTERVAL
-    return {
-      formula: { label: 'Formula', hint: 'A / B * 100', isShown: () => choices.value.length > 1 },
-      interval: { ...field, value: interval.value },
-    } as FieldRecord
-  },
-  funnel: {
-    order: {
+  trends: {
+    formula: {
+      label: 'Formula',
+      placeholder: 'A / B * 100',
+      hint: 'The letters stand for the events above.',
+      isShown: () => choices.value.length > 1,
+    },
+    display: {
       kind: 'choice',
-      label: 'Order',
-      value: 'ordered',
+      label: 'Shown as',
+      value: 'ActionsLineGraph',
       options: [
-        ['ordered', 'in this order'],
-        ['strict', 'nothing in between'],
-        ['unordered', 'in any order'],
+        ['ActionsLineGraph', 'Lines'],
+        ['ActionsBar', 'Stacked bars'],
+        ['ActionsAreaGraph', 'Areas'],
+        ['ActionsLineGraphCumulative', 'Cumulative lines'],
+        ['BoldNumber', 'One number'],
+        ['ActionsBarValue', 'Bars of totals'],
+        ['ActionsPie', 'Pie'],
+        ['ActionsTable', 'Table'],
       ],
     },
-    days: { label: 'Within days', type: 'number', value: '14', isNarrow: true },
+    smoothing: {
+      kind: 'choice',
+      label: 'Smoothing',
+      value: '1',
+      options: [
+        ['1', 'None'],
+        ['7', 'Mean of 7 points'],
+        ['30', 'Mean of 30 points'],
+      ],
+    },
+  },
+  funnel: {
+    show: {
+      kind: 'choice',
+      label: 'Shown as',
+      value: 'steps',
+      options: [
+        ['steps', 'Steps'],
+        ['time_to_convert', 'Time to convert'],
+        ['trends', 'Conversion over time'],
+      ],
+    },
+    order: {
+      kind: 'choice',
+      label: 'Order of steps',
+      value: 'ordered',
+      options: [
+        ['ordered', 'In sequence'],
+        ['strict', 'Strictly in sequence'],
+        ['unordered', 'In any order'],
+      ],
+    },
+    window: { label: 'Time to complete', type: 'number', value: DEFAULTS.window, isNarrow: true },
+    unit: {
+      kind: 'choice',
+      label: 'Unit',
+      value: DEFAULTS.unit,
+      options: ['minute', 'hour', 'day', 'week', 'month'].map((one) => [one, `${one}s`] as const),
+    },
   },
   retention: {
     period: {
       kind: 'choice',
       label: 'Period',
-      value: 'Week',
-      options: ['Day', 'Week', 'Month'].map((one) => [one, `${one}s`] as const),
+      value: DEFAULTS.period,
+      options: INTERVALS.map(([, words]) => [words, words] as const),
     },
-    first: { kind: 'check', label: 'Only who came for the first time' },
+    periods: { label: 'Number of periods', type: 'number', value: DEFAULTS.periods, isNarrow: true },
+    first: {
+      kind: 'choice',
+      label: 'People of a period',
+      value: 'retention_recurring',
+      options: [
+        ['retention_recurring', 'Everyone with the first event'],
+        ['retention_first_time', 'First time only'],
+        ['retention_first_ever_occurrence', 'First time ever only'],
+      ],
+    },
+    cumulative: { kind: 'check', label: 'Count people who return later, too' },
   },
   paths: {
     items: {
       kind: 'choice',
-      label: 'Steps are',
-      value: '$pageview',
+      label: 'Steps of a path',
+      value: DEFAULTS.items,
       options: [
-        ['$pageview', 'pages'],
-        ['$screen', 'screens'],
-        ['custom_event', 'events of yours'],
-        ['all', 'all events'],
+        ['$pageview', 'Pages'],
+        ['$screen', 'Screens'],
+        ['custom_event', 'Your events'],
+        ['all', 'All events'],
+        ['everything', 'All events, also technical ones'],
       ],
     },
-    start: { label: 'Beginning at', placeholder: 'anywhere' },
-    steps: { label: 'Steps', type: 'number', value: '4', isNarrow: true },
+    steps: { label: 'Most steps', type: 'number', value: DEFAULTS.steps, isNarrow: true },
+    edges: { label: 'Most connections', type: 'number', value: DEFAULTS.edges, isNarrow: true },
   },
-  lifecycle: INTERVAL,
-  stickiness: INTERVAL,
+  lifecycle: {},
+  stickiness: { cumulative: { kind: 'check', label: 'Count people with at least as many periods' } },
 }
 
 /** The builder of the chosen kind of query. */
 export function Builder() {
+  if (isWhole.value) return <KeptWhole />
+  const now = way.value
   return (
-    <section class="card builder" aria-label="What is counted">
-      {way.value !== 'paths' && <SeriesFields />}
-      {way.value === 'trends' && <Breakdown />}
-      <AddressFields fields={FIELDS[way.value]} />
+    <section class="card builder" aria-label="Query">
+      {now !== 'paths' && <SeriesFields />}
+      {now === 'paths' && <PathFields />}
+      {(now === 'trends' || now === 'funnel') && <Breakdown />}
+      <div class="row">
+        {hasInterval(now, query.value) && (
+          <Choice
+            label="Interval"
+            value={chartInterval.value}
+            options={INTERVALS}
+            change={(interval) => setQuery({ interval })}
+          />
+        )}
+        <AddressFields fields={FIELDS[now]} />
+      </div>
+      {now === 'funnel' && <Exclusions />}
+      {now === 'paths' && <LeftOut />}
       <div>
-        <h3>Of whom</h3>
+        <h3>Filters</h3>
         <FilterChips />
         <AddFilter />
       </div>
+      <AddressFields fields={INTERNAL} />
+      {now === 'retention' && query.value.has('span') && <Span />}
     </section>
+  )
+}
+
+/** The range of a retention that an insight may have. Without it, the periods go back from now. */
+function Span() {
+  const words = rangeWords(question.value) ?? 'a fixed range'
+  return (
+    <p class="row">
+      <span>Periods of {words}</span>
+      <Button press={() => setQuery({ span: null })}>Up to now</Button>
+    </p>
+  )
+}
+
+const INTERNAL: FieldRecord = {
+  internal: {
+    kind: 'choice',
+    label: 'Internal and test users',
+    value: '',
+    options: [
+      ['', 'Included'],
+      ['hide', 'Left out'],
+    ],
+  },
+}
+
+/** Says that the query has options that the builder does not know. They stay until the reader drops them. */
+function KeptWhole() {
+  const drop = () => {
+    const address = closestAddress(question.value)
+    for (const name of ['insight', 'dashboard']) {
+      const value = query.value.get(name)
+      if (value !== null) address.set(name, value)
+    }
+    go(`${path.value}?${address.toString()}`)
+  }
+  return (
+    <section class="card builder" aria-label="Query">
+      <h3>Saved with options that this page cannot edit</h3>
+      <p>The answer takes all of them into account.</p>
+      <details>
+        <summary>Show the query</summary>
+        <pre>{JSON.stringify(question.value, null, 2)}</pre>
+      </details>
+      <p>
+        <Button press={drop}>Edit without these options</Button>
+      </p>
+    </section>
+  )
+}
+
+/** The name under which this browser remembers the events that its reader chose last. */
+const recentEvents = () => `events of ${project.value.id}`
+const EVERY: Suggestion = { value: '', words: 'All events' }
+
+/** The text that stands for an action among the names of events. No event can have this name. */
+const actionValue = (id: number) => `\u0000${id}`
+
+interface EventFieldProps {
+  readonly label: string
+  readonly one: SeriesChoice
+  readonly set: (next: SeriesChoice) => void
+}
+
+/** A field for an event or an action. */
+function EventField({ label, one, set }: EventFieldProps) {
+  const events = useEventSuggestions()
+  const { data } = useGet('project/actions/')
+  const actions = (data?.results ?? []).map(({ id, name }) => ({
+    value: actionValue(id),
+    words: name,
+    group: 'Actions',
+  }))
+  function choose(value: string) {
+    const { action: _, ...rest } = one
+    if (value.startsWith('\u0000')) set({ ...rest, event: null, action: Number(value.slice(1)) })
+    else set({ ...rest, event: value === '' ? null : value })
+  }
+  return (
+    <TextField
+      picks
+      label={label}
+      value={one.action === undefined ? (one.event ?? '') : actionValue(one.action)}
+      options={[EVERY, ...events, ...actions]}
+      recent={recentEvents()}
+      change={choose}
+    />
   )
 }
 
@@ -101,18 +285,18 @@ function SeriesFields() {
     <ol class="series-fields">
       {list.slice(0, most).map((one, at) => (
         <li key={at}>
-          <OneSeries one={one} label={labelOf(at)} set={(next) => setChoices(list.with(at, next))} />
-          {list.length > least && (
-            <Button aria-label={`Remove ${labelOf(at)}`} press={() => setChoices(list.toSpliced(at, 1))}>
-              ✕
-            </Button>
-          )}
+          <OneSeries
+            one={one}
+            label={labelOf(at)}
+            set={(next) => setChoices(list.with(at, next))}
+            remove={list.length > least ? () => setChoices(list.toSpliced(at, 1)) : null}
+          />
         </li>
       ))}
       {list.length < most && (
         <li>
           <Button press={() => setChoices([...list, { event: list.at(-1)?.event ?? null }])}>
-            + {now === 'funnel' ? 'Step' : 'Series'}
+            {now === 'funnel' ? '+ Step' : now === 'retention' ? '+ Returning event' : '+ Event'}
           </Button>
         </li>
       )}
@@ -120,63 +304,269 @@ function SeriesFields() {
   )
 }
 
-interface OneSeriesProps {
-  readonly one: SeriesChoice
-  readonly label: string
-  readonly set: (next: SeriesChoice) => void
+interface OneSeriesProps extends EventFieldProps {
+  /** Removes the series. Null for a series that the query needs. */
+  readonly remove: (() => void) | null
 }
 
-function OneSeries({ one, label, set }: OneSeriesProps) {
-  const { event, math = 'total', property = '' } = one
-  const names = useEventNames()
-  const numeric = usePropertyNames('event')
-  const name = { options: names, placeholder: 'every event', value: event ?? '' }
+function OneSeries({ one, label, set, remove }: OneSeriesProps) {
+  const { math = 'total', property = '' } = one
+  const filters: readonly PropertyFilter[] = one.filters ?? []
+  const properties = usePropertyNames('event', one.event === null ? [] : [one.event])
+  const setFilters = (next: readonly PropertyFilter[]) => {
+    const { filters: _, ...rest } = one
+    set(next.length === 0 ? rest : { ...rest, filters: next })
+  }
+  function setMath(next: string) {
+    const { math: _, property: before, ...rest } = one
+    set({
+      ...rest,
+      ...(next !== 'total' && { math: next }),
+      ...(readsProperty(next) && { property: before ?? '' }),
+    })
+  }
   return (
     <>
-      <TextField label={label} {...name} change={(next) => set({ ...one, event: next === '' ? null : next })} />
-      {way.value === 'trends' && (
-        <Choice
-          label="Counted as"
-          isQuiet
-          value={math}
-          options={MATHS}
-          change={(next) => set({ ...one, math: next })}
-        />
+      <EventField label={label} one={one} set={set} />
+      {remove && (
+        <Button aria-label={`Remove ${label}`} press={remove}>
+          ✕
+        </Button>
       )}
+      {way.value === 'trends' && <Choice label="Counted as" isQuiet value={math} options={MATHS} change={setMath} />}
       {way.value === 'trends' && readsProperty(math) && (
         <TextField
+          picks
           label="Property"
           value={property}
-          options={numeric}
+          options={properties}
           change={(next) => set({ ...one, property: next })}
         />
       )}
+      <div class="series-filters">
+        <FilterChips filters={filters} change={setFilters} />
+        <AddFilter label={label} add={(filter) => setFilters([...filters, filter])} />
+      </div>
     </>
   )
 }
 
 function labelOf(at: number): string {
   if (way.value === 'funnel') return `Step ${at + 1}`
-  if (way.value === 'retention') return at === 0 ? 'Came by' : 'Came back by'
+  if (way.value === 'retention') return at === 0 ? 'First event' : 'Returning event'
   return `Event ${LETTERS[at]}`
 }
 
-const OWNERS = [
-  ['event', 'property of events'],
-  ['person', 'property of persons'],
-] as const
+const OWNERS: Options<'event' | 'person' | 'session'> = [
+  ['event', 'Event property'],
+  ['person', 'Person property'],
+  ['session', 'Session property'],
+]
+const BREAKDOWNS_MAX = 3
 
-/** Two fields for one URL parameter: the owner of the breakdown property, and its name. */
+/** The properties by which numbers are split. Trends take several, and a funnel takes one. */
 function Breakdown() {
-  const events = usePropertyNames('event')
-  const [type = 'event', ...rest] = choice('by', 'event:').split(':')
-  const key = rest.join(':')
-  const set = (of: string, name: string) =>
-    setQuery({ by: of === 'event' && name === '' ? null : `${of}:${name}` }, { replace: true })
+  const chosen = breakdownsOf(query.value)
+  const set = (next: typeof chosen) => setQuery({ by: next.map(({ type, key }) => `${type}:${key}`) })
+  const most = way.value === 'funnel' ? 1 : BREAKDOWNS_MAX
+  // The empty row at the end takes the next property.
+  const rows = chosen.length < most ? [...chosen, { type: 'event', key: '' }] : chosen
+  return (
+    <fieldset>
+      <legend>Break down by</legend>
+      {rows.map((one, at) => (
+        <BreakdownRow
+          key={`${at} ${one.key}`}
+          chosen={one}
+          set={(next) =>
+            set(next === null ? chosen.toSpliced(at, 1) : [...chosen.slice(0, at), next, ...chosen.slice(at + 1)])
+          }
+        />
+      ))}
+      {chosen.length > 0 && <AddressFields fields={way.value === 'funnel' ? FUNNEL_VALUES : VALUES} />}
+    </fieldset>
+  )
+}
+
+const VALUES: FieldRecord = {
+  top: { label: 'Values shown', type: 'number', value: DEFAULTS.top, isNarrow: true },
+}
+const FUNNEL_VALUES: FieldRecord = {
+  ...VALUES,
+  attribution: {
+    kind: 'choice',
+    label: 'Value of',
+    value: 'first_touch',
+    options: [
+      ['first_touch', 'the first event with a value'],
+      ['last_touch', 'the last event with a value'],
+      ['all_events', 'each event by itself'],
+    ],
+  },
+}
+
+type BreakdownChoice = ReturnType<typeof breakdownsOf>[number]
+
+interface BreakdownRowProps {
+  readonly chosen: BreakdownChoice
+  /** Takes the chosen property, or null if there is none. */
+  readonly set: (next: BreakdownChoice | null) => void
+}
+
+function BreakdownRow({ chosen, set }: BreakdownRowProps) {
+  const [type, setType] = useState(chosen.type)
+  if (type === 'cohort') return <CohortRow chosen={chosen} set={set} />
+  return <PropertyRow {...{ chosen, set, type, setType }} />
+}
+
+interface PropertyRowProps extends BreakdownRowProps {
+  readonly type: string
+  readonly setType: (type: string) => void
+}
+
+function PropertyRow({ chosen: { key }, set, type, setType }: PropertyRowProps) {
+  const names = usePropertyNames(type === 'person' || type === 'session' ? type : 'event')
+  function setOwner(next: string) {
+    setType(next)
+    // A property of another owner is another property, so the reader chooses it anew.
+    if (key !== '') set(null)
+  }
   return (
     <div class="row">
-      <Choice<string> label="Broken down by" value={type} options={OWNERS} change={(of) => set(of, key)} />
-      <TextField isNarrow label="Property" value={key} options={events} change={(name) => set(type, name)} />
+      <Choice<string> isQuiet label="Owner of the property" value={type} options={OWNERS} change={setOwner} />
+      <TextField
+        picks
+        isNarrow
+        isQuiet
+        label="Break down by property"
+        placeholder="Property"
+        value={key}
+        options={names}
+        change={(name) => set(name === '' ? null : { type, key: name })}
+      />
+      {key !== '' && (
+        <Button aria-label={`Do not break down by ${key}`} press={() => set(null)}>
+          ✕
+        </Button>
+      )}
+    </div>
+  )
+}
+
+/** A breakdown by cohorts, which an insight may have. */
+function CohortRow({ chosen: { key }, set }: BreakdownRowProps) {
+  const { data } = useGet('project/cohorts/', { limit: 1000 } as never)
+  const names = key.split(',').map((id) => {
+    if (id === 'all') return 'everyone'
+    return data?.results.find((one) => one.id === Number(id))?.name ?? `cohort ${id}`
+  })
+  return (
+    <div class="row">
+      <span>Cohorts: {names.join(', ')}</span>
+      <Button aria-label="Do not break down by cohorts" press={() => set(null)}>
+        ✕
+      </Button>
+    </div>
+  )
+}
+
+/** The events that end a funnel between two of its steps. */
+function Exclusions() {
+  const list = exclusions.value
+  const steps = choices.value.map((_, at) => [String(at), `step ${at + 1}`] as const)
+  const last = steps.length - 1
+  const add = () => setExclusions([...list, { event: null, from: 0, to: last }])
+  return (
+    <fieldset>
+      <legend>Leave out people with</legend>
+      {list.map((one, at) => {
+        const set = (changes: Partial<ExclusionChoice>) => setExclusions(list.with(at, { ...one, ...changes }))
+        const label = `Exclusion ${at + 1}`
+        return (
+          <div class="row" key={`${at} of ${list.length}`}>
+            <EventField label={label} one={one} set={(next) => set(next)} />
+            <Choice<string>
+              label="after"
+              value={String(one.from)}
+              options={steps.slice(0, -1)}
+              change={(from) => set({ from: Number(from) })}
+            />
+            <Choice<string>
+              label="before"
+              value={String(one.to)}
+              options={steps.slice(1)}
+              change={(to) => set({ to: Number(to) })}
+            />
+            <Button aria-label={`Remove ${label}`} press={() => setExclusions(list.toSpliced(at, 1))}>
+              ✕
+            </Button>
+          </div>
+        )
+      })}
+      <Button press={add}>+ Exclusion</Button>
+    </fieldset>
+  )
+}
+
+/** The property whose values are the items of a path. Other items are names of events. */
+const ITEM_KEYS: Readonly<Record<string, string>> = { $pageview: '$current_url', $screen: '$screen_name' }
+
+/** The first and the last step of the paths. */
+function PathFields() {
+  const items = choice('items', DEFAULTS.items)
+  const [begun, setBegun] = useState('')
+  const key = ITEM_KEYS[items] ?? ''
+  const events = useEventSuggestions()
+  const values = usePropertyValues('event', key, begun)
+  const options = key === '' ? events : values
+  return (
+    <div class="row">
+      {(['start', 'end'] as const).map((name) => (
+        <TextField
+          key={name}
+          label={name === 'start' ? 'Start of the path' : 'End of the path'}
+          placeholder="Any step"
+          value={choice(name, '')}
+          options={options}
+          typed={setBegun}
+          change={(next) => setQuery({ [name]: next })}
+        />
+      ))}
+    </div>
+  )
+}
+
+/** The items that paths skip. "All events" skips the technical events of SDKs unless the reader chooses others. */
+function LeftOut() {
+  const list = leftOutOf(query.value)
+  const events = useEventSuggestions()
+  const set = (next: readonly string[]) => {
+    const isEmpty = next.length === 0 && choice('items', '') === 'all'
+    setQuery({ without: next, ...(isEmpty && { items: 'everything' }) })
+  }
+  return (
+    <div>
+      <h3>Steps that are left out</h3>
+      {list.length > 0 && (
+        <ul class="chips" aria-label="Steps that are left out">
+          {list.map((one, at) => (
+            <li key={one}>
+              <bdi>{one}</bdi>
+              <Button aria-label={`Count ${one} as a step`} press={() => set(list.toSpliced(at, 1))}>
+                ✕
+              </Button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <TextField
+        isQuiet
+        label="Leave out a step"
+        placeholder="Leave out a step"
+        value=""
+        options={events}
+        change={(next) => set([...list, next])}
+      />
     </div>
   )
 }

@@ -1,9 +1,9 @@
 /** The draft of a flag that is being edited: its rules, its variants, its changes and its problems. */
-import type { Shapes } from '../../kit.ts'
+import type { components } from '../../base/api-types.d.ts'
 import { jsonFault } from './json-fault.ts'
 
 /** A flag as it is stored. */
-export type Flag = Shapes['FeatureFlag']
+export type Flag = components['schemas']['FeatureFlag']
 
 /** A filter of a rule: a property, the membership in a cohort, or the value of another flag. */
 export interface RuleFilter {

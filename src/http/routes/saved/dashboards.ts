@@ -121,6 +121,10 @@ const FIELDS = is.named(
 
 type Writing = Call<SavedServices, is.Schema, typeof FIELDS>
 
+const RESULTS = is.options({
+  results: is.about(is.TEXT, 'If it is false, the queries are not run and all results are null.'),
+})
+
 const collection = collectionOf<SavedServices>(
   '/api/projects/:project_id/dashboards/',
   inProject('dashboard:read'),
@@ -159,10 +163,13 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
     },
     get: {
       says: 'Shows a dashboard with the results of its insights.',
+      query: RESULTS,
       async read(call) {
+        const { results } = call.query() as is.TypeOf<typeof RESULTS>
         const place = { ...placeInPath(call), withDeleted: false }
         const shown = existing(await ask(call, 'showDashboard', place), 'dashboard')
-        const { clock, computeInsight: compute } = call.services
+        const { clock, computeInsight } = call.services
+        const compute = results === 'false' ? null : computeInsight
         return filledJson(shown, { clock, compute })
       },
     },

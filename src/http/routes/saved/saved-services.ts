@@ -35,6 +35,8 @@ export interface SavedServices extends OrganizationServices {
   readonly computeInsight: ComputeInsight
   /** Runs queries for shared pages. Anybody may request those repeatedly, so results are cached. */
   readonly computeShared: ComputeInsight
+  /** The page that loads the console's program, which shows shared objects. Null if there is no console. */
+  readonly shell: string | null
   /** Returns the text of the object that a token opens, or null. */
   readonly showShared: (request: SharedRequest) => Promise<ShownText | null>
 }

@@ -1,22 +1,27 @@
 /**
- * Shows the object that a sharing token opens, without a key: as a page, or as JSON if `.json` follows the token.
- * Authors are not named. Source: docs/compatibility/saved.md, "Shared pages".
+ * Shows the object that a sharing token opens, without a key: as a page, or as JSON if `.json` follows the token. A
+ * browser gets a page that loads the console's program, which reads the JSON. Other clients, and browsers without
+ * JavaScript, get a static page. Authors are not named. Source: docs/compatibility/saved.md, "Shared pages".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { pagePolicy } from '../../../base/html/html.ts'
 import type { SharedRequest } from '../../../engine/threads/saved-tasks.ts'
 import { SHARED_STYLE } from '../../../rules/saved/shared-page.ts'
+import { prefersType } from '../../server/framing.ts'
 import type { Answer, Header } from '../../server/respond.ts'
-import { ANYBODY, done, type Resource, routesOf } from '../../server/route.ts'
+import { ANYBODY, type Call, done, type Resource, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { DASHBOARD } from './dashboards.ts'
 import { filledParts } from './filled-text.ts'
-import { INSIGHT, type SavedCall, type SavedServices } from './saved-services.ts'
+import { INSIGHT, type SavedServices } from './saved-services.ts'
+import { DEAD_HEADERS, DEAD_PAGE, SHELL_HEADERS, shellAround } from './shared-shell.ts'
 
-const TOKEN = /^([\w-]{32})(\.json)?$/
+const TOKEN = /^([\w-]{32})(?:\.json)?$/
 const HTML_TYPE = 'text/html; charset=utf-8'
-/** The Content-Security-Policy of the page. Pages of any origin may show it in a frame. */
-const SHARED_POLICY = pagePolicy(SHARED_STYLE, '*')
+/** The headers of the static page. Pages of any origin may show it in a frame. */
+const STATIC_HEADERS: readonly Header[] = [
+  ['Content-Security-Policy', pagePolicy(SHARED_STYLE, '*')],
+]
 /** Keeps caches, referrers and search engines from storing the content or the URL, which contains the token. */
 const HEADERS: readonly Header[] = [
   ['Cache-Control', 'no-store'],
@@ -38,7 +43,11 @@ const SHARED = is.namedObject(
     hideExtraDetails: SETTING,
   },
 )
+const PLAIN = is.options({
+  plain: is.about(is.TEXT, 'If it is 1, browsers get the static page too.'),
+})
 const CONTENT = {
+  query: PLAIN,
   answers: { 200: { ...done(SHARED), type: 'text/html' } },
   errors: ['not_found', 'error', 'server_error'],
 } as const
@@ -70,19 +79,32 @@ export const SHARED_RESOURCE: Resource<SavedServices> = {
   ],
 }
 
-async function answerShared(call: SavedCall, type: SharedRequest['type']): Promise<Answer> {
-  const { clock, computeShared: compute, showShared } = call.services
-  const [, token, isJson] = TOKEN.exec(call.request.parameter('token')) ?? []
-  const format: SharedRequest['format'] = isJson === undefined ? 'html' : 'json'
+async function answerShared(
+  call: Call<SavedServices, typeof PLAIN>,
+  type: SharedRequest['type'],
+): Promise<Answer> {
+  const { clock, computeShared: compute, showShared, shell } = call.services
+  const name = call.request.parameter('token')
+  const [, token] = TOKEN.exec(name) ?? []
+  const isJson = name.endsWith('.json')
+  const isBrowser = !isJson && prefersType(call.request.head.accept, 'text/html')
+  const isShell = isBrowser && shell !== null && call.query().plain !== '1'
+  const format = isShell ? 'title' : isJson ? 'json' : 'html'
   const shown = token === undefined ? null : await showShared({ token, format, type })
-  if (shown === null) throw new ServiceError('not_found', 'Nothing is shared under this address.')
-  const policy = ['Content-Security-Policy', SHARED_POLICY] as const
-  const headers = format === 'json' ? HEADERS : [...HEADERS, policy]
-  const body = await filledParts(shown, { clock, compute })
-  return {
-    status: 200,
-    contentType: format === 'json' ? 'application/json' : HTML_TYPE,
-    body,
-    headers,
+  if (shown === null) {
+    if (isBrowser) return pageOf(404, [Buffer.from(DEAD_PAGE)], DEAD_HEADERS)
+    throw new ServiceError('not_found', 'Nothing is shared under this address.')
   }
+  if (isShell) {
+    const place = type === 'embed' ? 'embedded' : 'shared'
+    const [before, after] = shellAround(shell, `/${place}/${token}?plain=1`)
+    return pageOf(200, [Buffer.from(before), shown.text, Buffer.from(after)], SHELL_HEADERS)
+  }
+  const body = await filledParts(shown, { clock, compute })
+  if (format === 'html') return pageOf(200, body, STATIC_HEADERS)
+  return { status: 200, contentType: 'application/json', body, headers: HEADERS }
+}
+
+function pageOf(status: number, body: readonly Uint8Array[], own: readonly Header[]): Answer {
+  return { status, contentType: HTML_TYPE, body, headers: [...HEADERS, ...own] }
 }

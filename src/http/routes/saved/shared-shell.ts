@@ -1,0 +1,58 @@
+/**
+ * The pages that browsers get below `/shared/`: the console's program in a page of its own, and the page of a link that
+ * opens nothing. Source: docs/compatibility/saved.md, "Shared pages".
+ */
+import { escaped, pagePolicy } from '../../../base/html/html.ts'
+import { protectionOf } from '../../console/console-files.ts'
+import type { Header } from '../../server/respond.ts'
+
+/** The headers of the page that loads the console's program. Pages of any origin may show it in a frame. */
+export const SHELL_HEADERS: readonly Header[] = protectionOf('*').filter(
+  ([name]) => name !== 'Referrer-Policy',
+)
+
+const DEAD_STYLE = `
+body { font: 16px/1.5 system-ui, sans-serif; margin: 20vh auto 0; max-width: 30rem; padding: 0 1.5rem }
+h1 { font-size: 1.4rem }
+:root { color-scheme: light dark }
+`
+
+/** The headers of `DEAD_PAGE`. */
+export const DEAD_HEADERS: readonly Header[] = [
+  ['Content-Security-Policy', pagePolicy(DEAD_STYLE, '*')],
+]
+
+/** The page of a link that opens nothing. It does not say whether the link ever opened anything. */
+export const DEAD_PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>This link opens nothing</title>
+<style>${DEAD_STYLE}</style>
+</head>
+<body>
+<h1>This link opens nothing</h1>
+<p>The page is no longer shared, its link was replaced, or the address is incomplete. Ask the person who sent you the link for the current one.</p>
+</body>
+</html>
+`
+
+/**
+ * Returns the page that loads the console's program, as two texts around the escaped title. `shell` is the console's
+ * index.html. Browsers without JavaScript are led to the static page at `plainUrl`.
+ */
+export function shellAround(shell: string, plainUrl: string): readonly [string, string] {
+  const url = escaped(plainUrl)
+  const [before = '', after = ''] = shell
+    .replace('<html ', '<html data-shared ')
+    .replace(/<noscript>[\s\S]*?<\/noscript>/, () => {
+      return `<noscript><a href="${url}">Show the numbers as tables</a></noscript>`
+    })
+    .replace('</head>', () => {
+      return `<noscript><meta http-equiv="refresh" content="0; url=${url}"></noscript></head>`
+    })
+    .split(/<title>[\s\S]*?<\/title>/)
+  return [`${before}<title>`, `</title>${after}`]
+}
