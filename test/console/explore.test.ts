@@ -48,7 +48,9 @@ function linksIn(value: unknown): readonly string[] {
 /** Returns an answer of retention without the numbers of the period that runs, which the page leaves out. */
 function withoutRunning(answer: unknown): unknown {
   const { results } = answer as { results: readonly { values: readonly object[] }[] }
-  return results.map(({ values }, index) => values.slice(0, Math.max(1, results.length - 1 - index)))
+  return results.map(({ values }, index) =>
+    values.slice(0, Math.max(1, results.length - 1 - index)),
+  )
 }
 
 async function totalOf(url: string): Promise<number> {

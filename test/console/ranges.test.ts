@@ -219,7 +219,9 @@ if (browser !== null && window !== null) {
     await page.locator('.plot svg').waitFor()
     const hatched = await page
       .locator('.bars .ongoing')
-      .evaluateAll((all) => (all as unknown as readonly Drawn[]).map((one) => one.getAttribute('d')))
+      .evaluateAll((all) =>
+        (all as unknown as readonly Drawn[]).map((one) => one.getAttribute('d')),
+      )
     t.ok(hatched.some(Boolean), 'the last bar is hatched')
     window.isSilent(t)
   })

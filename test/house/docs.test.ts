@@ -271,7 +271,10 @@ t.test('the limits match the code', async (t) => {
     ],
     ['time to parse the events of one upload, milliseconds', CHECK_MS_MAX],
     ['properties of an event, bytes of JSON', SETTINGS.eventPropertiesBytesMax.default(MACHINE)],
-    ['properties of an event `$ai_*`, bytes of JSON', SETTINGS.aiEventPropertiesBytesMax.default(MACHINE)],
+    [
+      'properties of an event `$ai_*`, bytes of JSON',
+      SETTINGS.aiEventPropertiesBytesMax.default(MACHINE),
+    ],
     ['nesting of JSON, containers', JSON_DEPTH_MAX],
     ['event name, UTF-16 units', EVENT_NAME_UNITS_MAX],
     ['`distinct_id`, code points', DISTINCT_ID_POINTS_MAX],

@@ -55,7 +55,10 @@ t.test('an invitation lasts seven days, and expired ones make room', async (t) =
     'the invitation is valid until its last millisecond',
   )
   nowMs += 1
-  t.throws(() => invites.accept({ code: made[1]?.text ?? '' }), { code: 'invalid_input', attr: 'code' })
+  t.throws(() => invites.accept({ code: made[1]?.text ?? '' }), {
+    code: 'invalid_input',
+    attr: 'code',
+  })
   t.equal(invites.list().length, INVITES_MAX - 1)
   t.equal(users.list().length, 2)
   invites.create({ ...draft, email: 'more@x.example' })

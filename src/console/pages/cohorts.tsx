@@ -70,7 +70,7 @@ function Size({ cohort: { id, count, filters } }: { cohort: Cohort }) {
     return (await found)?.count ?? null
   })
   if (error !== null) return <span title={error.message}>not counted</span>
-  return data === undefined ? <span class="quiet">counting …</span> : <>{exact(data)}</>
+  return data === undefined ? <span class="quiet">counting …</span> : exact(data)
 }
 
 /** Returns the rule of a cohort as a sentence. */

@@ -92,7 +92,9 @@ function Explorer({ insight }: { insight: Insight | null }) {
     results: await askQuery<unknown>(asked, signal),
   }))
   const words = WAYS.find(([one]) => one === way.value)?.[1] ?? ''
-  const range = way.value !== 'retention' && !isWhole.value && <RangePicker compares={way.value === 'trends' && 'year'} />
+  const range = way.value !== 'retention' && !isWhole.value && (
+    <RangePicker compares={way.value === 'trends' && 'year'} />
+  )
   return (
     <>
       <Breadcrumb />
