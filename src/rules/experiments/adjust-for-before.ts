@@ -32,8 +32,7 @@ export interface AdjustedEstimates {
 /**
  * Adjusts the means of all variants. Theta comes from the covariance within the variants, pooled over all of them, so
  * that a difference between variants does not enter. Source: A. Deng, Y. Xu, R. Kohavi and T. Walker, 2013, Improving
- * the Sensitivity of Online Controlled Experiments by Utilizing Pre-Experiment Data, WSDM, section 3.2, equation 4
- * (theta).
+ * the Sensitivity of Online Controlled Experiments by Utilizing Pre-Experiment Data, WSDM.
  */
 export function adjustForBefore(
   samples: readonly (BeforeSample | undefined)[],

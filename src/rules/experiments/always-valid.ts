@@ -3,8 +3,8 @@
  * because of them.
  *
  * Source of all formulas: I. Waudby-Smith, D. Arbour, R. Sinha, E. H. Kennedy and A. Ramdas, 2024, Time-uniform central
- * limit theory and asymptotic confidence sequences, Annals of Statistics 52. The equations have the numbers of
- * arXiv:2103.06476v7. With t persons of both variants, the variance of one person is t times the squared standard error
+ * limit theory and asymptotic confidence sequences, Annals of Statistics 52. Preprint:
+ * arXiv:2103.06476. With t persons of both variants, the variance of one person is t times the squared standard error
  * of the difference, so the boundaries in standard errors depend on x = t ρ² alone. A ratio is compared by the difference
  * of treatment − ratio · control, so its interval is valid whenever that of a difference is.
  */
@@ -55,8 +55,8 @@ export interface GuardBound {
 const NARROWEST_STEPS = 40
 
 /**
- * The value x = t ρ² at which the interval is narrowest: the zero of its derivative, `x = log((x + 1) / α²)`. Equation
- * 161 is the first step of this iteration, each step of which gains about a digit.
+ * The value x = t ρ² at which the interval is narrowest: the zero of its derivative, `x = log((x + 1) / α²)`. The
+ * paper gives the first step of this iteration, each step of which gains about a digit.
  */
 function narrowestAt(alpha: number): number {
   const twoLogs = -2 * Math.log(alpha)
@@ -71,7 +71,7 @@ function narrowestAt(alpha: number): number {
 
 /**
  * The half width of the interval at the horizon, in standard errors. A plan replaces the quantile of the normal
- * distribution by this number. Equation 9 at its narrowest point, where the logarithm equals x.
+ * distribution by this number. At the narrowest point of the interval, the logarithm equals x.
  */
 export function boundaryAtHorizon(alpha: number): number {
   return Math.sqrt(narrowestAt(alpha) + 1)
@@ -87,7 +87,7 @@ function faultOf(
 }
 
 /**
- * Returns the interval of equation 9 and the p-value of equation 155, for a contrast or the reason why there is none.
+ * Returns the two-sided interval and its p-value, for a contrast or the reason why there is none.
  * The true value is inside the intervals of all looks with probability 1 − alpha, as long as the first looks come after
  * some hundred persons.
  */
@@ -109,7 +109,7 @@ export function confidenceSequence(
 }
 
 /**
- * Returns the one-sided bound of equation 134 and whether the metric is worse than tolerated. With a change that is
+ * Returns the one-sided bound and whether the metric is worse than tolerated. With a change that is
  * within the tolerance, `isWorse` is ever true with probability alpha at most.
  */
 export function guardBound(

@@ -66,7 +66,7 @@ export function liftOf(control: MaybeEstimate, treatment: MaybeEstimate): Contra
  * persons it is that of the delta method. With few persons and skewed values, the delta method itself finds three times
  * as many false differences as it should. Sources: E. C. Fieller, 1954, Some Problems in Interval Estimation, Journal of
  * the Royal Statistical Society B 16; A. Deng, U. Knoblich and J. Lu, 2018, Applying the Delta Method in Metric
- * Analytics: A Practical Guide with Novel Ideas, KDD, section 2.2, which compares both.
+ * Analytics: A Practical Guide with Novel Ideas, KDD, which compares both.
  */
 export function intervalOf(contrast: Contrast, standardErrors: number): Interval | NotEnoughData {
   const { scale, estimate, control, treatment } = contrast

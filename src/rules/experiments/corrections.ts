@@ -8,7 +8,7 @@ import { type NotEnoughData, notEnough } from './not-enough-data.ts'
  * Corrects p-values so that the probability of any false statement is at most alpha. The result has the order of the
  * input. Source: S. Holm, 1979, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of
  * Statistics 6; in the form of adjusted p-values: P. H. Westfall and S. S. Young, 1993, Resampling-Based Multiple
- * Testing, section 2.6.
+ * Testing.
  */
 export function holmAdjusted(pValues: readonly number[]): readonly number[] | NotEnoughData {
   if (!pValues.every(isProbability)) return notEnough('invalid_input')

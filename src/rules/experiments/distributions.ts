@@ -1,7 +1,7 @@
 /**
  * Distribution functions to some 13 digits. The libraries that were compared do not fit: the packages of stdlib are
- * exact, but these four functions bring 233 packages of 28 MB; `cephes` loses half of the digits of Student's t for a
- * million degrees of freedom; `jstat` stops at 7 digits; `simple-statistics` interpolates in a table and has no t.
+ * exact, but these four functions bring more than 200 packages of 28 MB; `cephes` has relative errors of up to 6.5e-8 in
+ * Student's t for many degrees of freedom; `simple-statistics` has no distribution of Student's t.
  *
  * A&S: M. Abramowitz and I. A. Stegun (editors), 1964, Handbook of Mathematical Functions.
  * DLMF: F. W. J. Olver and others (editors), NIST Digital Library of Mathematical Functions, https://dlmf.nist.gov.
@@ -22,7 +22,7 @@ const NEWTON_RESOLUTION = 1e-8
 /**
  * Points and weights of the double exponential formula for integrals from 0 to infinity, s = exp(π/2 sinh τ).
  * H. Takahasi and M. Mori, 1974, Double exponential formulas for numerical integration, Publications of the Research
- * Institute for Mathematical Sciences 9, section 4.
+ * Institute for Mathematical Sciences 9.
  */
 const POINTS = new Float64Array(2 * QUADRATURE_POINTS + 1)
 const WEIGHTS = new Float64Array(POINTS.length)

@@ -111,7 +111,7 @@ export function estimateMean(sample: MeanSample | undefined): MaybeEstimate {
 
 /**
  * Estimates a ratio of two sums over persons by the delta method. Source: A. Deng, U. Knoblich and J. Lu, 2018,
- * Applying the Delta Method in Metric Analytics: A Practical Guide with Novel Ideas, KDD, section 3.2: the variance of
+ * Applying the Delta Method in Metric Analytics: A Practical Guide with Novel Ideas, KDD: the variance of
  * the ratio R of the means is that of the mean of (numerator − R · denominator) / (mean of the denominators).
  */
 export function estimateRatio(sample: RatioSample | undefined): MaybeEstimate {

@@ -23,7 +23,7 @@ const SMALL_PARAMETER = 60
 
 /**
  * Compares two conversion rates exactly, each with the uniform prior Beta(1, 1). Source: E. Miller, 2015, Formulas for
- * Bayesian A/B Testing, equation 6; J. D. Cook, 2005, Exact Calculation of Beta Inequalities, report UTMDABTR-005-05.
+ * Bayesian A/B Testing; J. D. Cook, 2005, Exact Calculation of Beta Inequalities, report UTMDABTR-005-05.
  */
 export function winProbabilityOfProportions(
   control: ProportionSample | undefined,
@@ -105,7 +105,7 @@ function sumOfTerms(from: Beta, to: Beta): number {
 
 /**
  * Compares two means: the posterior distribution of a contrast is normal if the prior is flat and the sample is large.
- * Source: A. Gelman and others, 2013, Bayesian Data Analysis, 3rd edition, section 4.1, equation 4.2.
+ * Source: A. Gelman and others, 2013, Bayesian Data Analysis, 3rd edition.
  */
 export function winProbabilityOfMeans(
   contrast: Contrast | NotEnoughData,
