@@ -23,7 +23,7 @@ const ASK_AFTER_MS = 3000
 function doneProjects(): readonly number[] {
   try {
     const stored: unknown = JSON.parse(localStorage.getItem(KEY) ?? '[]')
-    return Array.isArray(stored) ? stored : []
+    return Array.isArray(stored) ? stored.filter((id) => typeof id === 'number') : []
   } catch {
     return []
   }

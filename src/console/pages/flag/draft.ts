@@ -123,9 +123,11 @@ const ABOUT_CHANGE = ['version', 'original_flag', 'note']
 /** Returns the body that takes a change back. It is refused if somebody else has changed the same fields since. */
 export function undoOf(before: Flag, body: object, after: Flag) {
   const fields = Object.keys(body).filter((name) => !ABOUT_CHANGE.includes(name))
-  const values = fields.map((name) => [name, before[name as keyof Flag]])
+  const values: Partial<Flag> = Object.fromEntries(
+    fields.map((name) => [name, before[name as keyof Flag]]),
+  )
   return {
-    ...Object.fromEntries(values),
+    ...values,
     version: after.version,
     original_flag: after as unknown as Record<string, unknown>,
   }

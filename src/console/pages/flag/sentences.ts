@@ -169,7 +169,7 @@ function changedRule(from: Rule, rule: Rule, at: number, names: Names): readonly
 
 function filtersText({ properties }: Rule): string {
   // Answers add the names of cohorts, and the log of changes does not have them.
-  return JSON.stringify(properties ?? [], (name, value) =>
+  return JSON.stringify(properties ?? [], (name, value: unknown) =>
     name === 'cohort_name' ? undefined : value,
   )
 }
