@@ -54,8 +54,8 @@ export interface ActorStretch {
 
 /** Rows between two looks at the limits of a query. */
 const CHECK_EVERY = 65_536
-/** If bits of all sets of a series take at most this number of words (4 MiB), no set begins as a list. */
-const FEW_WORDS = 1 << 20
+/** If bits of all sets of a series take at most this number of words (8 MiB), no set begins as a list. */
+const FEW_WORDS = 1 << 21
 /** The number of 32-bit words of bits that `eachStretch` uses at a time: 32 MiB. */
 const STRETCH_WORDS = 1 << 23
 
@@ -90,24 +90,27 @@ export function scanSets(
     }
   })
   shard.scanner.giveBack()
-  return found.map((sets) => sets.finish())
+  return found.map((sets) => asPart(sets.finish()))
 }
 
 /**
- * Returns the actors of events with one of the bits of `mask`. An actor is in the set of a period if the number of its
- * events there passes `test`. `lastActor` is the largest number of an actor. Throws as `EventScanner.checkLimits`. The
- * cost is linear in the events.
+ * Returns the actors of events with one of the bits of `mask`. If it is null, all events count, and `seriesMasks` is
+ * not read. An actor is in the set of a period if the number of its events there passes `test`. If `periods` is null,
+ * there is a single period that contains all times. `lastActor` is the largest number of an actor. Throws as
+ * `EventScanner.checkLimits`. The cost is linear in the events.
  */
 export function setsOfEvents(
   events: ActorEvents,
-  periods: Periods,
-  mask: number,
+  periods: Periods | null,
+  mask: number | null,
   test: CountTest | null,
   lastActor: number,
   limits: QueryLimits,
 ): ActorSets {
-  const sets = new GrowingSets(periods.count, wordsOf(lastActor), isPlain(test) ? null : test)
-  addByPeriod(events, periods, mask, sets, limits)
+  const tested = isPlain(test) ? null : test
+  const sets = new GrowingSets(periods?.count ?? 1, wordsOf(lastActor), tested)
+  if (periods === null) addAll(events, mask, sets.at(0))
+  else addByPeriod(events, periods, mask, sets, limits)
   return sets.finish()
 }
 
@@ -117,7 +120,7 @@ export function mergeSets(parts: readonly ActorSets[], limits: QueryLimits): Act
   if (parts.length === 1) return first
   const pace = new PacedLimits(limits)
   const scratch = new Scratch()
-  return first.map((_, period) => {
+  const merged = first.map((_, period) => {
     const [one = null, ...others] = parts
       .map((part) => part[period] ?? null)
       .filter((set) => set !== null)
@@ -130,6 +133,13 @@ export function mergeSets(parts: readonly ActorSets[], limits: QueryLimits): Act
     }
     return growing.finish(scratch)
   })
+  return asPart(merged)
+}
+
+/** Marks the memory of all sets, which may be transferred to another thread. */
+function asPart(sets: ActorSets): ActorSets {
+  for (const set of sets) if (set !== null) inOwnMemory(set.words)
+  return sets
 }
 
 /** Returns the number of actors in a set. */
@@ -140,7 +150,7 @@ export function sizeOf(set: ActorSet | null): number {
 }
 
 /** Returns the number of words that bits of the actors of all sets take. */
-export function wordsOfSets(...all: readonly ActorSets[]): number {
+function wordsOfSets(...all: readonly ActorSets[]): number {
   let words = 1
   for (const sets of all) {
     for (const set of sets) if (set !== null && set.bitWords > words) words = set.bitWords
@@ -225,15 +235,27 @@ export function activeCounts(
   limits: QueryLimits,
 ): readonly number[] {
   const pace = new PacedLimits(limits)
-  return Array.from(lastPeriods, (last) => {
-    if (last >= sets.length) return 0
-    const came = new Uint32Array(wordsOfSets(sets))
-    for (const set of sets.slice(Math.max(0, last - length + 1), last + 1)) {
-      pace.count(came.length)
-      if (set !== null) addBits(set, came, 0)
-    }
-    return bitsIn(came)
+  /** The number of sets of the window that each actor is in. */
+  const times = new Uint32Array(wordsOfSets(sets) * 32)
+  let active = 0
+  const enter = (actor: number): void => {
+    const before = times[actor] ?? 0
+    if (before === 0) active++
+    times[actor] = before + 1
+  }
+  const leave = (actor: number): void => {
+    const after = (times[actor] ?? 0) - 1
+    if (after === 0) active--
+    times[actor] = after
+  }
+  const actives = sets.map((set, period) => {
+    const left = sets[period - length] ?? null
+    pace.count((set?.words.length ?? 0) + (left?.words.length ?? 0))
+    if (set !== null) eachActor(set, enter)
+    if (left !== null) eachActor(left, leave)
+    return active
   })
+  return Array.from(lastPeriods, (last) => actives[last] ?? 0)
 }
 
 /** Returns the number of actors that are in each set, and in none before it. */
@@ -446,7 +468,7 @@ export class GrowingSet {
       list[count++] = actor
     }
     for (let index = 0; index < count; index++) seen[(list[index] ?? 0) >>> 5] = 0
-    return { isList: true, words: inOwnMemory(list.slice(0, count)), bitWords }
+    return { isList: true, words: list.slice(0, count), bitWords }
   }
 
   /** Returns the set of the numbers that were added as often as the test demands. */
@@ -482,8 +504,7 @@ export class GrowingSet {
 
   /** The list becomes bits as soon as it would take more memory. */
   #makeBits(): Uint32Array {
-    // Memory of its own, because the set may be cached for longer than others, or transferred.
-    const bits = inOwnMemory(new Uint32Array(this.#bitWords))
+    const bits = new Uint32Array(this.#bitWords)
     this.#bits = bits
     for (let index = 0; index < this.#length; index++) this.add(this.#list[index] ?? 0)
     this.#list = NO_WORDS

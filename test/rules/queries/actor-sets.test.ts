@@ -214,6 +214,37 @@ t.test('an actor counts in a period if the number of its events passes the test'
   t.strictSame(differences.list(), [], 'the same actors')
 })
 
+t.test('sets of many periods and actors begin as lists, and large ones become bits', async (t) => {
+  const MINUTE_MS = 60_000
+  const random = randomNumbers(7)
+  const below = (end: number) => Math.floor(random() * end)
+  const lastActor = 700_000
+  const rules = { interval: 'minute', timezone: 'UTC', weekStart: 'sunday' } as const
+  const periods = Periods.covering(0, 399 * MINUTE_MS, rules)
+  const count = 40_000
+  const events = {
+    count,
+    actors: Uint32Array.from({ length: count }, () => below(lastActor + 1)),
+    // Most events are in one period, and some are in none.
+    timesMs: Float64Array.from({ length: count }, () =>
+      random() < 0.8 ? 5 * MINUTE_MS : below(410 * MINUTE_MS) - MINUTE_MS,
+    ),
+    seriesMasks: new Uint32Array(0),
+  }
+  const expected = Array.from({ length: periods.count }, () => new Set<number>())
+  for (let row = 0; row < count; row++) {
+    const actor = events.actors[row] ?? 0
+    if (actor !== 0) expected[periods.indexOf(events.timesMs[row] ?? 0)]?.add(actor)
+  }
+  const sets = setsOfEvents(events, periods, null, null, lastActor, NO_LIMITS)
+  t.strictSame(
+    sets.map((set) => actorsOf(set)),
+    expected.map((set) => [...set].sort((x, y) => x - y)),
+  )
+  t.equal(sets[5]?.isList, false)
+  t.ok(sets.filter((set) => set?.isList === true).length > 300)
+})
+
 t.test('actors take turns if there are more periods and actors than bits at a time', async (t) => {
   // 200,000 periods of 3 million actors do not fit, 2,400 actors of them have to take two turns.
   const PERIODS = 200_000

@@ -106,7 +106,7 @@ export function runQuery(
   const { kind, plan } = planned
   const { remembered } = tools.stores
   const answer = (whole: unknown, sameUntilMs: number): QueryOutcome => {
-    const page = remembered.page(planned, shard, whole)
+    const page = kind.page(plan, whole, shard)
     return { kind: 'answer', text: answerText(page, shard, task.format), sameUntilMs }
   }
   const known = remembered.again(planned, shard)
@@ -185,7 +185,7 @@ export function mergeQuery(
   const whole: unknown = kind.merge(plan, found, scanner)
   const isLasting = parts.every((part) => part.isLasting)
   if (isOfState) tools.stores.remembered.keep(planned, shard, whole, isLasting)
-  const page = tools.stores.remembered.page(planned, shard, whole)
+  const page = kind.page(plan, whole, shard)
   return { kind: 'answer', text: answerText(page, shard, task.format), sameUntilMs: 0 }
 }
 

@@ -7,17 +7,8 @@ import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
 import { ALWAYS, type DateRange } from '../../../rules/analytics/date-range.ts'
 import type { EventPart, KnownEvents } from '../../../rules/analytics/event-columns.ts'
 import { divisionOf, type PlannedQuery } from '../../../rules/queries/kinds.ts'
-import {
-  type QueryPage,
-  type QueryShard,
-  scanShardPieces,
-} from '../../../rules/queries/query-kind.ts'
-import {
-  NEW_EVENTS_MAX,
-  REMEMBERED_BYTES_MAX,
-  REMEMBERED_PAGE_BYTES_MAX,
-  REMEMBERED_PARTS_MAX,
-} from '../limits.ts'
+import { type QueryShard, scanShardPieces } from '../../../rules/queries/query-kind.ts'
+import { NEW_EVENTS_MAX, REMEMBERED_BYTES_MAX, REMEMBERED_PARTS_MAX } from '../limits.ts'
 
 const EVERY_EVENT = { names: null, filter: null, steps: [] }
 
@@ -29,16 +20,7 @@ interface RememberedPart {
   /** The events that the result contains, and the state of their owners. */
   readonly known: KnownEvents
   readonly found: unknown
-  /** The size of the result, including its page. */
-  bytes: number
-  /** The last answer that was made from the result. */
-  page?: RememberedPage
-}
-
-interface RememberedPage {
-  /** The query and the state that the page was made for. */
-  readonly name: string
-  readonly page: QueryPage
+  readonly bytes: number
 }
 
 /** The cached results of one thread, each over all events. */
@@ -112,34 +94,6 @@ export class RememberedParts {
       found,
       bytes,
     })
-  }
-
-  /**
-   * Returns the answer of a query without its envelope, made from the result over all events. If nothing has changed,
-   * it is the last answer. Throws the errors of `QueryKind.page`.
-   */
-  page(planned: PlannedQuery, shard: QueryShard, whole: unknown): QueryPage {
-    const { kind, plan } = planned
-    const part = wholePart(planned)
-    const known = part === null ? undefined : this.#parts.get(nameOf(planned, shard, part))
-    if (known === undefined || known.found !== whole) return kind.page(plan, whole, shard)
-    const { timezone, testAccountFilters, pathCleaningFilters, channelTypeRules } = shard.context
-    const settings = [timezone, testAccountFilters, pathCleaningFilters, channelTypeRules]
-    const name = JSON.stringify([stateOf(shard), plan, settings])
-    if (known.page?.name === name) return known.page.page
-    const page: QueryPage = kind.page(plan, whole, shard)
-    this.#keepPage(known, { name, page })
-    return page
-  }
-
-  #keepPage(known: RememberedPart, remembered: RememberedPage): void {
-    const before = known.page === undefined ? 0 : pageBytes(known.page)
-    const bytes = pageBytes(remembered)
-    if (bytes > REMEMBERED_PAGE_BYTES_MAX) return
-    if (this.#bytes - before + bytes > this.#bytesMax) return
-    this.#bytes += bytes - before
-    known.bytes += bytes - before
-    known.page = remembered
   }
 
   #forget(name: string): void {
@@ -223,10 +177,6 @@ function markPersonsBehind(
       for (const person of persons) marks[person] = 1
     },
   )
-}
-
-function pageBytes({ name, page }: RememberedPage): number {
-  return 2 * (name.length + JSON.stringify(page).length)
 }
 
 /** Returns an estimate of the memory that plain data takes. */

@@ -7,7 +7,6 @@ import { PersonsUrls } from '../persons-urls.ts'
 import { resolvedRange } from '../query-buckets.ts'
 import type { QueryKind, QueryWork } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
-import { isFewPeriods } from './seen-periods.ts'
 import { mergedTally, type Tally, TallyBuilder, tallyOfCounts } from './tally.ts'
 import { trendActors } from './trend-actors.ts'
 import { idSetsOf, tallyOf } from './trend-counts.ts'
@@ -16,7 +15,13 @@ import { ItemMaker } from './trend-items.ts'
 import { linesOf } from './trend-lines.ts'
 import { actorKindOf, type Measure, reducerOf } from './trend-measures.ts'
 import { spanOf } from './trend-spans.ts'
-import { readTrends, type TrendFormula, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
+import {
+  isCountedOnce,
+  readTrends,
+  type TrendFormula,
+  type TrendSeries,
+  type TrendsPlan,
+} from './trends-plan.ts'
 
 /**
  * The results for each range and each series. If the events are divided by segments, the result of a series that counts
@@ -80,7 +85,7 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
     const tallyOfSets = (ids: ActorSets, measure: Measure, range: QueryRange): Tally => {
       const owners = scanner.owners(context.projectId)
       const { window } = spanOf(measure, range, plan.isTotal)
-      const isOnce = plan.isCumulative && !plan.isTotal
+      const isOnce = isCountedOnce(plan, measure)
       if (window === null && !isOnce) return tallyOfCounts(ownerCounts(ids, owners, scanner))
       const sets = ownerSets(ids, owners, scanner)
       return tallyOfCounts(
@@ -145,13 +150,9 @@ function checkNumbers(
   checkPoints(numbers)
 }
 
-/** Different persons in each bucket, or in few periods up to it, not split by anything. */
-function isBySets(plan: TrendsPlan, { measure }: TrendSeries): boolean {
-  if (plan.breakdown !== null || measure.of !== 'actors' || measure.actor !== null) return false
-  if (measure.activeDays === null) return true
-  return plan.ranges.every((range) => {
-    return isFewPeriods(spanOf(measure, range, plan.isTotal).periods?.count ?? 1)
-  })
+/** Different persons in each bucket, or in the periods up to it, not split by anything. */
+function isBySets({ breakdown }: TrendsPlan, { measure }: TrendSeries): boolean {
+  return breakdown === null && measure.of === 'actors' && measure.actor === null
 }
 
 function workOf(plan: TrendsPlan): QueryWork {
