@@ -7,7 +7,7 @@ import { given } from '../../../base/json.ts'
 import { NAME_CHARACTERS_MAX } from '../../../base/limits.ts'
 import { optionalTimeText, timeText } from '../../../base/time.ts'
 import type { SecretKeyView } from '../../../engine/threads/organization-tasks.ts'
-import type { Project } from '../../../rules/access/organization.ts'
+import type { Project, ProjectChanges } from '../../../rules/access/organization.ts'
 import { CHANNEL_RULE_KEYS, CHANNEL_RULE_OPERATORS } from '../../../rules/web/channel-type.ts'
 import type { FullGrant, KeyUser } from '../../server/auth.ts'
 import { itemPage, lenientPage } from '../../server/pages.ts'
@@ -79,6 +79,18 @@ const SETTINGS = {
     'Also contains `customChannelTypeRules`. It can be written here or at the top level, and is shown in both places.',
   ),
 }
+/** The settings that the store knows under other names. */
+const STORED_NAMES: ReadonlyMap<string, keyof ProjectChanges> = new Map([
+  ['anonymize_ips', 'isIpAnonymized'],
+  ['group_types_closed', 'areGroupTypesClosed'],
+  ['autocapture_opt_out', 'isAutocaptureOff'],
+  ['autocapture_exceptions_opt_in', 'areExceptionsCaptured'],
+  ['autocapture_web_vitals_opt_in', 'areWebVitalsCaptured'],
+  ['test_account_filters', 'testAccountFilters'],
+  ['path_cleaning_filters', 'pathCleaningFilters'],
+  ['daily_events_limit', 'dailyEventsMax'],
+  ['daily_bytes_limit', 'dailyBytesMax'],
+])
 /** A project. */
 export const PROJECT = is.namedObject('Project', {
   id: is.WHOLE,
@@ -239,35 +251,12 @@ export function visibleProjects({
 }
 
 /** Converts settings to the names of the store. Absent settings stay absent. */
-function settingsOf<Fields extends TypeOf<typeof CHANGES>>(fields: Fields) {
-  const { anonymize_ips: isIpAnonymized, autocapture_opt_out: isAutocaptureOff, ...others } = fields
-  const {
-    group_types_closed: areGroupTypesClosed,
-    autocapture_exceptions_opt_in: areExceptionsCaptured,
-    autocapture_web_vitals_opt_in: areWebVitalsCaptured,
-    test_account_filters: testAccountFilters,
-    path_cleaning_filters: pathCleaningFilters,
-    daily_events_limit: dailyEventsMax,
-    daily_bytes_limit: dailyBytesMax,
-    modifiers,
-    ...rest
-  } = others
-  const { customChannelTypeRules = rest.customChannelTypeRules } = modifiers ?? {}
-  return {
-    ...rest,
-    ...given({
-      customChannelTypeRules,
-      isIpAnonymized,
-      areGroupTypesClosed,
-      isAutocaptureOff,
-      areExceptionsCaptured,
-      areWebVitalsCaptured,
-      testAccountFilters,
-      pathCleaningFilters,
-      dailyEventsMax,
-      dailyBytesMax,
-    }),
-  }
+function settingsOf<Fields extends TypeOf<typeof CHANGES>>({ modifiers, ...fields }: Fields) {
+  const { customChannelTypeRules = fields.customChannelTypeRules } = modifiers ?? {}
+  const settings = Object.entries({ ...fields, ...given({ customChannelTypeRules }) })
+  const stored = settings.map(([name, value]) => [STORED_NAMES.get(name) ?? name, value])
+  // Each member has the type of its setting, because only names were changed.
+  return Object.fromEntries(stored) as ProjectChanges & Pick<Fields, 'name'>
 }
 
 function secretBody(key: SecretKeyView, value: string | null) {
