@@ -25,7 +25,7 @@ export {
   type Series,
 } from './base/queries.ts'
 export { dateRange, interval, isCompared, isOngoing, rangeDays, rangeValue } from './base/range.ts'
-export { may, project, projects, readSession, session } from './base/session.ts'
+export { may, project, projects, readSession } from './base/session.ts'
 export { askProgress, type Tick } from './base/setup.ts'
 export { Chart } from './parts/chart.tsx'
 export { CopyButton, FileButton } from './parts/copy.tsx'

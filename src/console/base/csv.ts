@@ -22,7 +22,7 @@ export function csvOf(rows: readonly object[]): string {
 }
 
 function cellsOf(value: object, path: string): (readonly [name: string, value: unknown])[] {
-  return Object.entries(value).flatMap(([key, member]) => {
+  return Object.entries(value).flatMap(([key, member]: readonly [string, unknown]) => {
     const isNested = typeof member === 'object' && member !== null && !Array.isArray(member)
     return isNested ? cellsOf(member, `${path}${key}.`) : [[path + key, member] as const]
   })

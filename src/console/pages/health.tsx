@@ -59,10 +59,10 @@ function Reasons({ health, disk }: Status) {
       </ul>
       {disk.free_bytes < disk.reserve_bytes && (
         <p>
-          {bytes(disk.free_bytes)} are free. Below {bytes(disk.reserve_bytes)}, Tenrec accepts no events: senders get the
-          answer 503 and repeat the events for a while. Queries and flag decisions go on. Make room: remove other files
-          from this disk, enlarge it, or restore a backup on a larger one. Tenrec accepts events again as soon as there is
-          room, without a restart.
+          {bytes(disk.free_bytes)} are free. Below {bytes(disk.reserve_bytes)}, Tenrec accepts no events: senders get
+          the answer 503 and repeat the events for a while. Queries and flag decisions go on. Make room: remove other
+          files from this disk, enlarge it, or restore a backup on a larger one. Tenrec accepts events again as soon as
+          there is room, without a restart.
         </p>
       )}
     </div>

@@ -76,7 +76,9 @@ function Stream() {
       </div>
       {live.error && <Failure error={live.error} />}
       {live.missed > 0 && (
-        <p class="notice">The list shows a sample: {exact(live.missed)} further events arrived. All of them are stored.</p>
+        <p class="notice">
+          The list shows a sample: {exact(live.missed)} further events arrived. All of them are stored.
+        </p>
       )}
       {live.isRead ? (
         <Rows rows={live.rows} isFiltered={filter.event + filter.distinct_id !== ''} />

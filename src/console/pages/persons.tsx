@@ -153,16 +153,16 @@ function ColumnMenu({ chosen }: { chosen: readonly string[] }) {
       <div class="menu" id="columns" popover="auto">
         <fieldset>
           <legend>Columns</legend>
-        {offered.map((name) => (
-          <label key={name} class="check">
-            <input
-              type="checkbox"
-              checked={chosen.includes(name)}
-              onChange={(event) => change(name, event.currentTarget.checked)}
-            />
-            <bdi class="cut">{FIXED_LABELS[name] ?? propertyLabel(name)}</bdi>
-          </label>
-        ))}
+          {offered.map((name) => (
+            <label key={name} class="check">
+              <input
+                type="checkbox"
+                checked={chosen.includes(name)}
+                onChange={(event) => change(name, event.currentTarget.checked)}
+              />
+              <bdi class="cut">{FIXED_LABELS[name] ?? propertyLabel(name)}</bdi>
+            </label>
+          ))}
         </fieldset>
       </div>
     </>

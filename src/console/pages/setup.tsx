@@ -67,7 +67,8 @@ function Checklist() {
               <code>npx tenrec backup FOLDER</code> writes a backup while Tenrec runs.
             </Item>
             <Item tick={rest?.proxy} words="Forward visitor IP addresses">
-              Your proxy must send <code>X-Forwarded-For</code>, and the setting <code>trusted_proxies</code> must name it.
+              Your proxy must send <code>X-Forwarded-For</code>, and the setting <code>trusted_proxies</code> must name
+              it.
             </Item>
           </ul>
         )}
@@ -114,7 +115,10 @@ function Snippets() {
               label={before.startsWith('npx tenrec') ? 'Once, on the server of Tenrec' : 'Once, in your project'}
             />
           )}
-          <Code text={text(location.origin, project.value.api_token)} label={before ? 'Then, in your code' : 'Run or copy'} />
+          <Code
+            text={text(location.origin, project.value.api_token)}
+            label={before ? 'Then, in your code' : 'Run or copy'}
+          />
         </div>
       ))}
     </Card>

@@ -74,7 +74,8 @@ const VERBS: Readonly<Record<string, string>> = {
  */
 export function sentenceOfChange({ method, route, object_id: id, status }: AuditedChange): string {
   if (method === null) return `ran the command ${route}${id === null ? '' : ` ${id}`}`
-  const done = known(method, shortRoute(route), id) ?? `${method} ${shortRoute(route)} ${id ?? ''}`.trim()
+  const done =
+    known(method, shortRoute(route), id) ?? `${method} ${shortRoute(route)} ${id ?? ''}`.trim()
   return status !== null && status >= 400 ? `was refused: ${done}` : done
 }
 

@@ -90,7 +90,10 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
       query: is.options({
         distinct_id: is.about(is.TEXT, 'The person with this distinct_id.'),
         email: is.about(is.TEXT, 'Persons whose property email is exactly this text.'),
-        search: is.about(is.TEXT, 'Part of the e-mail address or the name, or a distinct_id, or a UUID.'),
+        search: is.about(
+          is.TEXT,
+          'Part of the e-mail address or the name, or a distinct_id, or a UUID.',
+        ),
         properties: is.about(FILTERS, 'Filters on properties.'),
         cohort: is.about(is.WHOLE, 'Members of the cohort with this number.'),
         ...is.pageParameters(PAGE_ROWS_MAX),
