@@ -8,7 +8,7 @@ type Load = () => Promise<{ readonly default: ComponentType }>
 export const GROUPS = ['Analytics', 'Flags', 'People', 'System'] as const
 
 /** One of the groups. */
-export type Group = (typeof GROUPS)[number]
+type Group = (typeof GROUPS)[number]
 
 /** A page of the console. */
 export interface PageRecord {

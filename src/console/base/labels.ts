@@ -1,7 +1,7 @@
 /**
  * Names for the events, properties and values that PostHog's SDKs and Tenrec define, in the words of readers. Everything
  * that this file does not list keeps its own name. Names of properties: docs/compatibility/persons.md, "Automatic person
- * properties", and docs/compatibility/queries.md.
+ * properties".
  */
 
 const EVENTS: Readonly<Record<string, string>> = {

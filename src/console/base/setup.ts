@@ -47,7 +47,9 @@ export function useSetupDone(): boolean {
         tickOf('event_definition:read', () => hasEvent('', abort.signal)),
         askProgress(abort.signal),
       ])
-      const isFinished = [hasEvents, ...Object.values(rest)].every((tick) => tick !== false)
+      const isFinished = [hasEvents, rest.identified, rest.decided, rest.backup, rest.proxy].every(
+        (tick) => tick !== false,
+      )
       if (abort.signal.aborted) return
       if (isFinished) localStorage.setItem(KEY, JSON.stringify([...doneProjects(), id]))
       setDone(isFinished)

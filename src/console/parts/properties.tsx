@@ -47,7 +47,7 @@ export function PropertyTable({ properties, set = false, remove }: PropertyTable
 }
 
 /** Shows the name of a property for readers, with its own name below it if that differs. */
-export function PropertyName({ name }: { name: string }) {
+function PropertyName({ name }: { name: string }) {
   const label = propertyLabel(name)
   return (
     <bdi class="named">
