@@ -78,7 +78,7 @@ export function Got<Name extends GetRoute>({ route, values, everyMs = 0, childre
 }
 
 /** Takes back what a message reports. Resolves to a text that says so, and rejects with the reason of a failure. */
-export type Undo = () => Promise<string>
+type Undo = () => Promise<string>
 
 const toasts = signal<readonly { readonly id: number; readonly words: string; readonly undo?: Undo | undefined }[]>([])
 let lastId = 0
