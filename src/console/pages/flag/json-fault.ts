@@ -1,7 +1,7 @@
 /** Finds the first error of a JSON text and its line. Browsers report it in different words, and some without a place. */
 
 /** The first error of a text: its line, from 1, and what is wrong there. */
-export interface JsonFault {
+interface JsonFault {
   readonly line: number
   readonly words: string
 }

@@ -7,7 +7,7 @@ import type { Names } from './sentences.ts'
 export type GroupType = Shapes['GroupType']
 
 /** A flag as rules of other flags refer to it. */
-export interface OtherFlag {
+interface OtherFlag {
   readonly id: number
   readonly key: string
   readonly variants: readonly string[]
