@@ -4,7 +4,7 @@ import { changed } from '../base/loaded.ts'
 import { Button } from './fields.tsx'
 
 /** Takes back what a message reports. Resolves to a text that says so, and rejects with the reason of a failure. */
-type Undo = () => Promise<string>
+export type Undo = () => Promise<string>
 
 const toasts = signal<readonly { readonly id: number; readonly words: string; readonly undo?: Undo | undefined }[]>([])
 let lastId = 0
