@@ -42,6 +42,19 @@ const events = STARTS.flatMap((startMs, index) => {
 })
 
 const { daemon, browser } = await startConsole(t)
+const window = browser && (await openWindow(browser, { url: daemon.url }))
+
+await t.test('a project without visits says how to record them', async (t) => {
+  if (window === null) return
+  await window.open('/p/1/web')
+  await window.page.getByText('No visits yet.').waitFor()
+  const commands = await window.page.locator('.empty pre code').allInnerTexts()
+  t.equal(commands[0], 'npx tenrec snippet install')
+  t.match(commands[1], new RegExp(`^<script src="${daemon.url}/static/.*${PROJECT_KEY}`))
+  t.match(await window.page.locator('.empty a').getAttribute('href'), /\/p\/1\/setup$/)
+  window.isSilent(t)
+})
+
 await postJson(`${daemon.url}/batch/`, { api_key: PROJECT_KEY, batch: events })
 await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, events.length)
 await send(`${daemon.url}/api/projects/1/`, {
@@ -67,7 +80,6 @@ function dayAgo(count: number): string {
 
 const number = (words = '') => Number(words.replaceAll(',', ''))
 
-const window = browser && (await openWindow(browser, { url: daemon.url }))
 if (browser !== null && window !== null) {
   const { page } = window
   const tile = async (name: string) =>
@@ -361,7 +373,7 @@ if (browser !== null && window !== null) {
     window.isSilent(t)
   })
 
-  t.test('a project without visits says what to do', async (t) => {
+  t.test('a range without visits leads to other times', async (t) => {
     await window.open('/p/1/web?range=2020-01-01..2020-01-02')
     await page.getByRole('button', { name: 'Show all time' }).click()
     await window.shows(t, async () => (await tile('Views')) > 0, true, 'all time')

@@ -59,6 +59,8 @@ export default function WebPage() {
     askQuery<readonly OverviewItem[]>(query, signal),
   )
   const { data: items, isStale } = overview
+  // The tiles have their place before their numbers arrive.
+  const isFirst = items === undefined && overview.isLoading
   const visitors = isStale ? null : (items?.[0]?.value ?? null)
   const shared = { asked, compareFilter: compareFilter.value, visitors }
   const detailed = REPORTS.find(({ by }) => by === address.value.get('details'))
@@ -79,7 +81,9 @@ export default function WebPage() {
       <FilterChips />
       {isEmpty && !isStale && <NoVisits />}
       <section class="card" aria-label="Figures">
-        <Shown of={{ ...overview, data: items ?? [] }}>{() => <FigureTiles items={items} before={before} />}</Shown>
+        <Shown of={{ ...overview, data: items ?? [], isStale: isStale || isFirst }}>
+          {() => <FigureTiles items={items} before={before} />}
+        </Shown>
         <WebChart asked={asked} compareFilter={compared} before={before} />
       </section>
       <div class="grid">

@@ -109,7 +109,7 @@ function TotalsTable({ query, series, hidden, setHidden }: TableProps) {
         </tbody>
       </table>
       {rows.some(({ total }) => total === null) && (
-        <p class="quiet">People who come on several days count on each of them, so their numbers have no total.</p>
+        <p class="quiet">Unique counts, averages and formulas cannot be added up over time, so they have no total.</p>
       )}
     </section>
   )
