@@ -21,6 +21,7 @@ import { INGEST_SUSTAINED } from './ingest/ingest-sustained.ts'
 import { LARGE_BODIES } from './ingest/large-bodies.ts'
 import { LARGE_MEMORY } from './ingest/large-memory.ts'
 import { CRASH } from './operate/crash.ts'
+import { IMPORT } from './operate/import.ts'
 import { LIFECYCLE } from './operate/lifecycle.ts'
 import { OPERATE } from './operate/operate.ts'
 import { RESTART } from './operate/restart.ts'
@@ -49,6 +50,7 @@ export const BENCHES: readonly Bench[] = [
   PERSONS,
   CRASH,
   OPERATE,
+  IMPORT,
   LIFECYCLE,
   CLUSTER_ACCEPTING,
   CLUSTER_FAILOVER,

@@ -69,6 +69,12 @@ export function parseMemory(status: string): Memory {
   }
 }
 
+/** User and system time in seconds of all children of this process that have ended. */
+export function endedChildrenCpuSeconds(): number {
+  const [, , , children = 0, childrenSystem = 0] = statNumbers(process.pid) ?? []
+  return (children + childrenSystem) / TICKS_PER_SECOND
+}
+
 /**
  * CPU seconds of a process and all its descendants. The time of ended children is included in the figures of the
  * parents that waited for them. Reads /proc once.
