@@ -60,7 +60,6 @@ export {
 export {
   compareFilter,
   comparison,
-  dateRange,
   dateRangeSoFar,
   interval,
   isCompared,

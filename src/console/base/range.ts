@@ -60,9 +60,6 @@ export const isCompared = computed(() => comparison.value !== 'none')
 /** The `compareFilter` of queries, or null. */
 export const compareFilter = computed(() => compareFilterOf(range.value, comparison.value))
 
-/** The range as queries accept it. Relative ends stay relative, so a saved query moves on with time. */
-export const dateRange = computed<Dates>(() => range.value.dates)
-
 /** True if the range contains the current moment. */
 const isRangeOngoing = computed(() => isOngoingRange(range.value, today.value))
 

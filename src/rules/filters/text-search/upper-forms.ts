@@ -9,9 +9,9 @@ const BLOCK = 256
 const LAST_BLOCK = 0x1ff00
 const SURROGATES = [0xd800, 0xdfff] as const
 /** The dotted capital I becomes i and U+0307. */
-export const DOTTED_I = '\u0130'
+const DOTTED_I = '\u0130'
 /** The capital sigma becomes one of two small ones. */
-export const CAPITAL_SIGMA = '\u03a3'
+const CAPITAL_SIGMA = '\u03a3'
 const CONTEXT = new Map([
   ['i', DOTTED_I],
   ['\u0307', DOTTED_I],
