@@ -8,7 +8,7 @@
  *     Tuesday    5                    a set as a list, where bits would take more memory
  *     Wednesday  null                 an empty set
  *
- * All sets together never take more memory than 4 bytes for each event, or one bit for each period and actor.
+ * The sets of a series take at most 8 MiB, or about 4 bytes for each event.
  */
 import type { DateRange } from '../analytics/date-range.ts'
 import { inOwnMemory, withRoom } from '../analytics/growing-arrays.ts'
