@@ -85,6 +85,7 @@ t.test(
     for (const kernel of [
       'src/rules/capture/kernel',
       'src/rules/capture/scanner',
+      'src/rules/filters/text-search',
       'src/rules/flags/sha1',
     ]) {
       cpSync(kernel, join(folder, kernel), { recursive: true })
