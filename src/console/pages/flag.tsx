@@ -111,7 +111,7 @@ function Actions({ flag, discard }: { flag: Flag; discard: () => void }) {
         value={active}
         change={(is) => switchFlag(flag, is)}
       />
-      <details class="menu">
+      <details class="flag-menu">
         <summary>More</summary>
         <div>
           {may('feature_flag:write') && <Duplicate flag={flag} />}

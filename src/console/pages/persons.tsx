@@ -150,7 +150,7 @@ function ColumnMenu({ chosen }: { chosen: readonly string[] }) {
       <button type="button" class="small" popovertarget="columns">
         Columns
       </button>
-      <div class="menu" id="columns" popover="auto">
+      <div class="columns-menu" id="columns" popover="auto">
         <fieldset>
           <legend>Columns</legend>
           {offered.map((name) => (
