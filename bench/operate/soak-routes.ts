@@ -59,6 +59,7 @@ const OF_PROJECT = [
   'dashboards/{dashboard}/sharing/',
   'annotations/',
   'annotations/{annotation}/',
+  'feature_flags/usage/',
   'feature_flags/{flag}/usage/',
   'feature_flags/{flag}/explain/?distinct_id=somebody',
   'dropped_events/',

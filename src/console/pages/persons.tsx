@@ -84,7 +84,7 @@ function Name({ person: { name, properties } }: { person: Person }) {
   return (
     <span class="person">
       <span class="avatar" aria-hidden="true">
-        {initialsOf(words)}
+        {words === name && properties['email'] === undefined ? '' : initialsOf(words)}
       </span>
       <bdi class="cut">{words}</bdi>
     </span>
