@@ -15,31 +15,33 @@ export interface Progress {
   readonly proxy: Tick
 }
 
-/** The projects whose setup was once done, stored in this browser as a JSON list of their numbers. */
-const KEY = 'tenrec-setup-done'
+/** What this browser knows about projects: a JSON object that maps their numbers to true if their setup is done. */
+const KEY = 'tenrec-setup'
 /** The first page is loaded before the progress is asked for. */
 const ASK_AFTER_MS = 3000
 
-function doneProjects(): readonly number[] {
+function knownProjects(): Readonly<Record<string, unknown>> {
   try {
-    const stored: unknown = JSON.parse(localStorage.getItem(KEY) ?? '[]')
-    return Array.isArray(stored) ? stored.filter((id) => typeof id === 'number') : []
+    const stored: unknown = JSON.parse(localStorage.getItem(KEY) ?? '{}')
+    return typeof stored === 'object' && stored !== null ? (stored as Record<string, unknown>) : {}
   } catch {
-    return []
+    return {}
   }
 }
 
 /**
  * Returns true if all steps of the setup are done, as far as this session may know. The daemon is asked once for each
- * project while it is not, and never again once it is. It is true until the answer is there, so that the page Setup does
- * not appear for a moment.
+ * project while it is not, and never again once it is. Until the answer is there, the last one counts, so that the
+ * navigation bar does not change under the pointer.
  */
 export function useSetupDone(): boolean {
   const { id } = project.value
   const isClosed = closedProject.value !== null
-  const [isDone, setDone] = useState(true)
+  const [isDone, setDone] = useState(() => knownProjects()[id] !== false)
   useEffect(() => {
-    if (isClosed || !may('project:read') || doneProjects().includes(id)) return setDone(true)
+    const known = knownProjects()[id]
+    if (isClosed || !may('project:read') || known === true) return setDone(true)
+    setDone(known !== false)
     const abort = new AbortController()
     const timer = setTimeout(() => void ask().catch(() => {}), ASK_AFTER_MS)
     async function ask() {
@@ -51,7 +53,7 @@ export function useSetupDone(): boolean {
         (tick) => tick !== false,
       )
       if (abort.signal.aborted) return
-      if (isFinished) localStorage.setItem(KEY, JSON.stringify([...doneProjects(), id]))
+      localStorage.setItem(KEY, JSON.stringify({ ...knownProjects(), [id]: isFinished }))
       setDone(isFinished)
     }
     return () => {
