@@ -637,7 +637,7 @@ if (browser !== null) {
   t.test('a flag is duplicated, and its code can be copied', async (t) => {
     const { id } = await makeFlag('origin', { tags: ['copied'] })
     await window.open(`/p/1/flags/${id}`)
-    await page.getByText('More').click()
+    await page.locator('main').getByText('More').click()
     await window.press('Copy code')
     await page.getByText('isFeatureEnabled("origin")').waitFor()
     await page.keyboard.press('Escape')
@@ -695,7 +695,7 @@ if (browser !== null) {
     // A button that deletes has no focus, so a second Enter deletes nothing.
     const { id } = await makeFlag('safe')
     await window.open(`/p/1/flags/${id}`)
-    await page.getByText('More').click()
+    await page.locator('main').getByText('More').click()
     await window.press('Delete')
     await page.getByRole('dialog').waitFor()
     await page.keyboard.press('Enter')
@@ -705,16 +705,16 @@ if (browser !== null) {
   })
 
   t.test('Audit lists the changes of flags and the refused attempts', async (t) => {
-    const created = (source: string) => `${source} POST 201`
-    const patched = 'console PATCH 200'
-    const refused = 'console PATCH 409'
+    const created = (source: string) => `${source}: created`
+    const patched = 'Console: changed'
+    const refused = 'Console: was refused: changed'
     await window.open('/audit')
-    await page.getByLabel('User, route or address').fill('/feature_flags/')
+    await page.getByLabel('Member, change or address').fill('the flag')
     const changes: Readonly<Record<string, readonly string[]>> = {
-      price: [created('console'), patched],
-      rehearsed: [created('api'), patched, patched],
+      price: [created('Console'), patched],
+      rehearsed: [created('API'), patched, patched],
       shared: [
-        created('api'),
+        created('API'),
         patched,
         refused,
         refused,
@@ -729,10 +729,10 @@ if (browser !== null) {
       const { id } = await storedFlag(key)
       const rows = async () =>
         (await window.rows('Changes'))
-          .filter(([, , , what = '']) => what.endsWith(`/ ${id}`))
-          .map(([, who, from, what, project, status]) => {
-            t.match([who, from, project], ['owner@localhost', /, 127\.0\.0\.1$/, '1'])
-            return [from?.split(',')[0], what?.split(' ')[0], status].join(' ')
+          .filter(([, , what = '']) => what.endsWith(` the flag ${id}`))
+          .map(([, member, what = '', project, through = '']) => {
+            t.match([member, project, through], ['owner@localhost', /./, /, 127\.0\.0\.1$/])
+            return `${through.split(',')[0]}: ${what.replace(` the flag ${id}`, '')}`
           })
           .reverse()
       await window.shows<readonly string[]>(t, rows, wanted, key)
@@ -747,7 +747,7 @@ if (browser !== null) {
     page.on('request', (request) => {
       if (request.method() === 'PATCH') sent.push(request.postData() ?? '')
     })
-    await page.getByText('More').click()
+    await page.locator('main').getByText('More').click()
     await window.press('Delete')
     await window.answer('Delete the flag')
     await page.waitForURL('**/p/1/flags')

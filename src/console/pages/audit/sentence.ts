@@ -37,6 +37,7 @@ const THINGS: Readonly<Record<string, string>> = {
 const SENTENCES: Readonly<Record<string, string>> = {
   'POST console/session/': 'logged in to the console',
   'DELETE console/session/': 'logged out of the console',
+  'PUT console/password/': 'changed their own password',
   'POST console/invites/accept/': 'accepted an invitation',
   'DELETE personal_api_keys/:id/': 'revoked the personal key *',
   'DELETE secret_keys/:id/': 'revoked the secret key *',
@@ -70,7 +71,7 @@ const VERBS: Readonly<Record<string, string>> = {
 
 /**
  * Returns what a change did, without its author: `created the flag 12`, `logged in to the console`. A change that the
- * daemon refused begins with `tried to`. A route that this file does not know, and a command, stay as they are.
+ * daemon refused begins with `was refused`. A route that this file does not know, and a command, stay as they are.
  */
 export function sentenceOfChange({ method, route, object_id: id, status }: AuditedChange): string {
   if (method === null) return `ran the command ${route}${id === null ? '' : ` ${id}`}`
