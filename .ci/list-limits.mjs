@@ -29,6 +29,7 @@ export const NOT_LIMITS = [
   'body-outline.ts:BATCH_BYTES_MAX',
   'json-text.ts:FINITE_DIGITS_MAX',
   'timestamp.ts:MOMENT_MS_MAX',
+  'distinct-periods.ts:WORDS_MAX',
   'event-columns.ts:SERIES_MAX',
   'keys.ts:NUMBER_MAX',
   'lmdb-file.ts:PAGE_NUMBER_MAX',

@@ -2,9 +2,12 @@
  * Runs analytic queries on a thread. A query reads one snapshot, has a time limit, and is cancelled when nobody waits
  * for it any more. The answer is a page; all work that is proportional to the data stays on the thread.
  */
-import type { AnalyticAnswer, AnalyticQuery } from '../../rules/analytics/analytics.ts'
+import {
+  type AnalyticAnswer,
+  type AnalyticQuery,
+  runQuestion,
+} from '../../rules/analytics/analytics.ts'
 import { actionSteps } from '../../rules/filters/actions.ts'
-import { runQuestion } from '../../rules/queries/persons-questions.ts'
 import type { LongTools } from './call-kinds.ts'
 import { queryLimits } from './queries/query-limits.ts'
 

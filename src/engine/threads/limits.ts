@@ -101,6 +101,10 @@ export const QUERY_REFRESH_MS_MAX = 600_000
 /** The unused time for refreshing that can be saved for later. Unused time beyond it is lost. */
 export const QUERY_REFRESH_SAVED_MS_MAX = 1000
 /**
+ * The estimated number of bytes of an answer that a thread caches until anything changes. A larger one is built again.
+ */
+export const REMEMBERED_PAGE_BYTES_MAX = 256 * 1024
+/**
  * The largest number of bytes of finished answers that are sent without a thread while nothing changes. Beyond it, the
  * answers that were not used for the longest time are evicted.
  */

@@ -1,11 +1,31 @@
 /**
- * The shapes of analytic questions and answers as they cross threads. Source: docs/compatibility/analytics.md,
- * "Analytic person routes".
+ * The entry point for the questions of the analytic routes of persons: selects the algorithm that answers a question.
+ * It also contains the shapes that cross threads. Source: docs/compatibility/analytics.md, "Analytic person routes".
  */
 
 import type { RowFormat } from '../../base/pages.ts'
-import type { AnalyticContext } from './analytic-query.ts'
-import type { AnalyticQuestion } from './questions.ts'
+import type { ActorPage, AnalyticContext, Inquiry } from './analytic-query.ts'
+import type { EventScanner } from './event-columns.ts'
+import { correlationActors } from './funnel/correlation.ts'
+import { funnelActors } from './funnel/funnel.ts'
+import { lifecycleActors } from './lifecycle.ts'
+import { pathActors } from './path/path.ts'
+import type { AnalyticKind, AnalyticQuestion, ParametersOf } from './questions.ts'
+import { retentionActors } from './retention.ts'
+import { stickinessActors } from './stickiness.ts'
+import { trendsActors } from './trends.ts'
+
+const ANSWERS: {
+  readonly [Kind in AnalyticKind]: (inquiry: Inquiry<ParametersOf<Kind>>) => ActorPage
+} = {
+  trends: trendsActors,
+  funnel: funnelActors,
+  correlation: correlationActors,
+  lifecycle: lifecycleActors,
+  path: pathActors,
+  retention: retentionActors,
+  stickiness: stickinessActors,
+}
 
 /** A question about a project. */
 export interface AnalyticQuery extends Omit<AnalyticContext, 'actions'> {
@@ -41,4 +61,15 @@ export interface AnalyticQueries {
    * with `ServiceError`: 400, `query_too_large`, `query_timeout`, or 503 if too many questions wait.
    */
   analyse(query: AnalyticQuery, onCancel: (cancel: () => void) => void): Promise<AnalyticAnswer>
+}
+
+/** Answers a question. Throws 400 for an invalid question, and as `EventScanner.scan`. */
+export function runQuestion(
+  { kind, parameters }: AnalyticQuestion,
+  context: AnalyticContext,
+  scanner: EventScanner,
+): ActorPage {
+  // A question has the parameters of its kind.
+  const answer = ANSWERS[kind] as (inquiry: Inquiry) => ActorPage
+  return answer({ parameters, context, scanner })
 }

@@ -7,6 +7,16 @@ import type { EventColumns, ValueColumn, ValueRequest } from '../analytics/event
 import { propertyText } from '../filters/property-text.ts'
 import type { QueryActors } from './query-kind.ts'
 
+/** Events with their actors. */
+export interface ActorEvents {
+  readonly count: number
+  /** For each event the number of its actor, from 1. 0 means nobody. */
+  readonly actors: Uint32Array
+  readonly timesMs: Float64Array
+  /** The series of each event. Bit i means series i. */
+  readonly seriesMasks: Uint32Array
+}
+
 /** Assigns numbers to keys (person numbers or numbers of names) in the order of their first occurrence, from 1. */
 export class ActorNumbers {
   readonly #numbers: Uint32Array
@@ -133,22 +143,4 @@ export class ActorKeys {
       groupKeys: isPersons ? [] : keys.map((key) => this.#names.textOf(key)),
     }
   }
-}
-
-/** The bit of persons with events before a moment. */
-export const EARLIER = 1
-/** The bit of persons with events at or after the moment. */
-export const WITHIN = 2
-
-/**
- * Returns, for each person number, when the person had events relative to a moment in milliseconds: `EARLIER`, `WITHIN`
- * or both.
- */
-export function activityOf({ count, persons, timesMs }: EventColumns, startMs: number): Uint8Array {
-  const marks = new Uint8Array(largestPerson(persons, count) + 1)
-  for (let row = 0; row < count; row++) {
-    const person = persons[row] ?? 0
-    marks[person] = (marks[person] ?? 0) | ((timesMs[row] ?? 0) >= startMs ? WITHIN : EARLIER)
-  }
-  return marks
 }

@@ -91,10 +91,12 @@ export function isOfOneThread(query: unknown): boolean {
   return kindOf(query).kind.isOfOneThread === true
 }
 
-/** Returns how the events of a query may be divided. */
-export function divisionOf({ kind, plan }: PlannedQuery): Division {
+/**
+ * Returns how the events of a query may be divided in a project whose largest distinct ID number is `lastDistinctId`.
+ */
+export function divisionOf({ kind, plan }: PlannedQuery, lastDistinctId: number): Division {
   const { dividedBy } = kind
-  return typeof dividedBy === 'function' ? dividedBy(plan) : dividedBy
+  return typeof dividedBy === 'function' ? dividedBy(plan, lastDistinctId) : dividedBy
 }
 
 /** The kind of a query, and the query without what is around it. Throws as `planQuery`. */

@@ -1,38 +1,25 @@
 /**
- * Lifecycle: the persons that were new, returning, resurrecting or dormant in each interval. It answers the kind
- * `LifecycleQuery` and the route persons/lifecycle. Sources: docs/compatibility/queries.md, "LifecycleQuery", and
- * docs/compatibility/analytics.md, "Analytic person routes".
+ * The kind `LifecycleQuery`: the number of persons that were new, returning, resurrecting or dormant in each interval.
+ * Source: docs/compatibility/queries.md, "LifecycleQuery".
  */
-import { ServiceError } from '../../base/errors.ts'
 import type { JsonObject } from '../../base/json.ts'
-import { pageOfPersons, personsMarked } from '../analytics/actor-page.ts'
-import {
-  type ActorPage,
-  globalFilter,
-  type Inquiry,
-  NO_ACTORS,
-  rangeRequest,
-} from '../analytics/analytic-query.ts'
-import { dateRange, momentOfText } from '../analytics/date-range.ts'
-import {
-  type DistinctIdOwners,
-  markedPersons,
-  type SeriesMatch,
-} from '../analytics/event-columns.ts'
-import { type PeriodRules, Periods, periodStart, shiftedPeriodStart } from '../analytics/periods.ts'
-import type { ParametersOf } from '../analytics/questions.ts'
-import { readSeries } from '../analytics/series.ts'
+import type { DistinctIdOwners } from '../analytics/event-columns.ts'
+import { Periods, shiftedPeriodStart } from '../analytics/periods.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
-import { activityOf, EARLIER, WITHIN } from './actor-events.ts'
+import { type ActorEvents, ActorKeys, ActorNumbers } from './actor-events.ts'
+import { firstIdOfPersons, ownerBits } from './owner-bits.ts'
+import { type ActorStretch, actorStretches, bitCount, eachBit, periodBits } from './period-bits.ts'
 import {
-  type ActorSets,
-  bitCount,
-  eachStretch,
-  mergeSets,
-  scanSets,
-  setsOfEvents,
-} from './actor-sets.ts'
-import { firstIdOfPersons, ownerSets } from './owner-sets.ts'
+  areBitsSmall,
+  bitsOfEvents,
+  flatBits,
+  type IdBits,
+  isOfBits,
+  mergeBits,
+  type PersonBits,
+  scanIdBits,
+  wordsOfBits,
+} from './person-bits.ts'
 import {
   momentText,
   NO_URLS,
@@ -50,13 +37,7 @@ import {
   resolvedRange,
 } from './query-buckets.ts'
 import { readGlobalFilter } from './query-filters.ts'
-import {
-  type QueryContext,
-  type QueryKind,
-  type QueryShard,
-  type ScannedShard,
-  scanShard,
-} from './query-kind.ts'
+import { type QueryContext, type QueryKind, type QueryShard, scanShard } from './query-kind.ts'
 import { type QueryRange, readDate, readInterval, readRange } from './query-range.ts'
 import { type QuerySeries, readSeriesList } from './query-series.ts'
 
@@ -74,6 +55,12 @@ interface LifecyclePlan {
   readonly hasPersonsUrls: boolean
 }
 
+/** How many persons have each status in each interval of the range. */
+type StatusCounts = Readonly<Record<Status, Uint32Array>>
+
+/** Numbers of some persons, or of some events who came in each of the intervals that decide. */
+type LifecyclePart = StatusCounts | IdBits
+
 /**
  * The bits of those with a status, of 32 persons in one interval: who came, who came in the one before, who was
  * created and came first.
@@ -88,8 +75,10 @@ const STATUS_BITS: Readonly<Record<Status, StatusBits>> = {
 }
 
 /** The kind for new, returning, resurrecting and dormant persons. */
-export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, ActorSets> = {
-  dividedBy: 'segments',
+export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
+  dividedBy(plan, lastDistinctId) {
+    return areBitsSmall(2 * stretchOf(plan).periods.count, lastDistinctId) ? 'segments' : 'persons'
+  },
 
   // Who was created when, and who owns what.
   isOfOneState: () => true,
@@ -119,18 +108,35 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, ActorSets> = {
   rangeOf: (plan) => stretchOf(plan).scanned,
 
   partial(plan, shard) {
-    const { periods, scanned, isEmpty } = stretchOf(plan)
-    if (isEmpty) return []
-    const { filter, series } = plan
-    const [came = []] = scanSets(shard, { filter, series: [series.match], ...scanned }, periods)
-    return came
+    if (isOfBits(shard.part)) return bitsOf(plan, shard)
+    return countsOf(plan, (visit) => eachPresence(plan, shard, visit))
   },
 
-  merge: (_, parts, limits) => mergeSets(parts, limits),
+  merge({ range }, parts) {
+    const bits = parts.filter(isBits)
+    if (bits.length > 0) return mergeBits(bits)
+    const sums = emptyCounts(bucketCount(range, bucketsOf(range)))
+    for (const part of parts) {
+      if (isBits(part)) continue
+      for (const status of STATUSES) {
+        const own = sums[status]
+        for (const [bucket, count] of part[status].entries()) {
+          own[bucket] = (own[bucket] ?? 0) + count
+        }
+      }
+    }
+    return sums
+  },
 
   page(plan, whole, shard) {
     const { range, series, action, hasPersonsUrls } = plan
-    const counts = countsOf(plan, whole, shard)
+    const counts = isBits(whole)
+      ? countsOf(plan, (visit) => {
+          const owners = shard.scanner.owners(shard.context.projectId)
+          const came = ownerBits(whole, owners, shard.scanner, true)
+          eachOfBits(came, createdBits(plan, shard, owners), visit)
+        })
+      : whole
     const buckets = bucketsOf(range)
     const rest = { days: bucketDays(range, buckets), labels: bucketLabels(range, buckets) }
     const urlOf = hasPersonsUrls ? urlsOf(plan, shard.context) : null
@@ -163,18 +169,13 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, ActorSets> = {
     const wanted = pick.text('status')
     const status = STATUSES.find((one) => one === wanted)
     if (status === undefined) throw pick.fault('status', `must be one of ${STATUSES.join(', ')}`)
-    const bucket = bucketsOf(range).indexOf(day.momentMs)
-    const { periods, scanned, isEmpty } = stretchOf(plan)
-    const persons =
-      isEmpty || bucket < 0
-        ? []
-        : personsWith(status, plan.series.match, plan.filter, shard, {
-            ...scanned,
-            beforeMs: periods.startMs(bucket),
-            startMs: periods.startMs(bucket + 1),
-            endMs: periods.startMs(bucket + 2),
-          })
-    return { groupTypeIndex: null, persons: [...persons], groupKeys: [] }
+    const bucketOfDay = bucketsOf(range).indexOf(day.momentMs)
+    const persons: number[] = []
+    const numbers = eachPresence(plan, shard, (bucket, first, ...presence) => {
+      if (bucket !== bucketOfDay) return
+      eachBit(STATUS_BITS[status](...presence), first, (number) => persons.push(number))
+    })
+    return new ActorKeys(null).actors(persons.map((number) => numbers?.keyOf(number) ?? 0))
   },
 }
 
@@ -190,30 +191,21 @@ function urlsOf({ series, filter, range }: LifecyclePlan, context: QueryContext)
   })
 }
 
-/** Returns the number of persons with each status in each interval, for the owners of now. */
-function countsOf(
-  plan: LifecyclePlan,
-  ids: ActorSets,
-  shard: QueryShard,
-): Readonly<Record<Status, Uint32Array>> {
-  const { scanner, context } = shard
-  const owners = scanner.owners(context.projectId)
-  // When a distinct_id without a person was new, nobody knows.
-  const came = ownerSets(ids, owners, scanner, true)
-  const created = createdSets(plan, shard, owners)
-  const length = bucketCount(plan.range, bucketsOf(plan.range))
-  const zeros = () => new Uint32Array(length)
-  const counts = { new: zeros(), returning: zeros(), resurrecting: zeros(), dormant: zeros() }
-  eachStretch([came, created], scanner, ([bits, createdBits], { words }) => {
-    if (bits === undefined || createdBits === undefined) return
-    compareIntervals(bits, createdBits, words, (bucket, ...presence) => {
-      for (const status of STATUSES) {
-        const own = counts[status]
-        own[bucket] = (own[bucket] ?? 0) + bitCount(STATUS_BITS[status](...presence))
-      }
-    })
+/** Counts what `each` visits. */
+function countsOf({ range }: LifecyclePlan, each: (visit: PresenceVisitor) => void): StatusCounts {
+  const counts = emptyCounts(bucketCount(range, bucketsOf(range)))
+  each((bucket, _, now, before, fresh) => {
+    for (const status of STATUSES) {
+      const own = counts[status]
+      own[bucket] = (own[bucket] ?? 0) + bitCount(STATUS_BITS[status](now, before, fresh))
+    }
   })
   return counts
+}
+
+function emptyCounts(length: number): StatusCounts {
+  const counts = () => new Uint32Array(length)
+  return { new: counts(), returning: counts(), resurrecting: counts(), dormant: counts() }
 }
 
 /** The intervals that decide: those of the range, and one before. */
@@ -230,32 +222,56 @@ function stretchOf({ range }: Pick<LifecyclePlan, 'range'>) {
   }
 }
 
-/** Returns the persons that were created in each interval, each at its smallest distinct ID number. */
-function createdSets(
+/** Of persons only: when a distinct_id without one was new, nobody knows. */
+function scanOf({ filter, series }: LifecyclePlan) {
+  return { filter, series: [series.match], hasProfile: true }
+}
+
+function isBits(part: LifecyclePart): part is IdBits {
+  return Array.isArray(part)
+}
+
+/** Who came, of a part of the events. */
+function bitsOf(plan: LifecyclePlan, shard: QueryShard): IdBits {
+  const { periods, scanned, isEmpty } = stretchOf(plan)
+  const nobody: IdBits = Array.from({ length: periods.count }, () => null)
+  if (isEmpty) return nobody
+  const { filter, series } = plan
+  const scan = { filter, series: [series.match], ...scanned }
+  const [came = nobody] = scanIdBits(shard, scan, periods)
+  shard.scanner.giveBack()
+  return came
+}
+
+/** Who was created, each at the place of its smallest D. */
+function createdBits(
   plan: LifecyclePlan,
   { scanner, context }: QueryShard,
   owners: DistinctIdOwners,
-): ActorSets {
+): PersonBits {
   const { periods, scanned, isEmpty } = stretchOf(plan)
   if (isEmpty) return []
   const { lastDistinctId } = scanner.extent(context.projectId)
-  const { fromMs, toMs } = scanned
-  const { persons, timesMs } = scanner.createdWithin(context.projectId, fromMs, toMs + 1)
+  const created = scanner.createdWithin(context.projectId, scanned.fromMs, scanned.toMs + 1)
   const firstIds = firstIdOfPersons(owners)
-  const { length: count } = persons
-  const actors = persons.map((person) => firstIds[person] ?? 0)
-  const events = { count, actors, timesMs, seriesMasks: new Uint32Array(count).fill(1) }
-  return setsOfEvents(events, periods, 1, null, lastDistinctId, scanner)
+  // Nobody comes with the D 0, which is that of persons without any.
+  const persons = created.persons.map((person) => firstIds[person] ?? 0)
+  return bitsOfEvents({ persons, timesMs: created.timesMs }, periods, lastDistinctId)
 }
 
-/** Called for each interval of the range and 32 persons. */
-type PresenceVisitor = (bucket: number, ...presence: Parameters<StatusBits>) => void
+/** Calls `visit` for each interval of the range and 32 persons each, from the one with the number `first` on. */
+type PresenceVisitor = (bucket: number, first: number, ...presence: Parameters<StatusBits>) => void
 
-/** Compares each interval, from the second on, with the one before; bits as `eachStretch` has them. */
+function eachOfBits(came: PersonBits, created: PersonBits, visit: PresenceVisitor): void {
+  const words = wordsOfBits(came, created)
+  compareIntervals(flatBits(came, words), flatBits(created, words), { first: 0, words }, visit)
+}
+
+/** Compares each interval, from the second on, with the one before; bits as `periodBits` has them. */
 function compareIntervals(
   bits: Uint32Array,
   createdBits: Uint32Array,
-  words: number,
+  { first, words }: ActorStretch,
   visit: PresenceVisitor,
 ): void {
   const seen = bits.slice(0, words)
@@ -267,82 +283,39 @@ function compareIntervals(
       const known = seen[place] ?? 0
       const fresh = now & (createdBits[start + place] ?? 0) & ~known
       seen[place] = known | now
-      visit(start / words - 1, now, before, fresh)
+      visit(start / words - 1, first + place * 32, now, before, fresh)
     }
   }
 }
 
-/** The interval whose persons are wanted, and the events that decide. Times are in milliseconds. */
-interface WantedInterval {
-  /** The first and the last moment of events. */
-  readonly fromMs: number
-  readonly toMs: number
-  /** The start of the interval before. */
-  readonly beforeMs: number
-  readonly startMs: number
-  /** The start of the interval after. */
-  readonly endMs: number
+/** Scans for `visit`. Gives the persons of its numbers; null when the range is empty. */
+function eachPresence(
+  plan: LifecyclePlan,
+  shard: QueryShard,
+  visit: PresenceVisitor,
+): ActorNumbers | null {
+  const { periods, scanned, isEmpty } = stretchOf(plan)
+  if (isEmpty) return null
+  const columns = scanShard(shard, { ...scanOf(plan), ...scanned })
+  const { numbers, actors } = ActorNumbers.of(columns.persons, columns.count)
+  const events = { ...columns, actors }
+  const created = creationsOf(numbers, scanned, shard)
+  for (const stretch of actorStretches(numbers.count, periods, null)) {
+    const bits = periodBits(events, stretch, periods, 1, null, shard.scanner)
+    const createdBits = periodBits(created, stretch, periods, 1, null, shard.scanner)
+    compareIntervals(bits, createdBits, stretch, visit)
+  }
+  return numbers
 }
 
-/**
- * Returns the numbers of the persons with a status in an interval, ascending. There are none for an unknown status.
- * Only the events of two intervals are read. Throws as `EventScanner.scan`.
- */
-function personsWith(
-  status: string,
-  match: SeriesMatch,
-  filter: FilterGroup | null,
-  shard: ScannedShard,
-  { fromMs: firstMs, toMs: lastMs, beforeMs, startMs, endMs }: WantedInterval,
-): Uint32Array {
-  const fromMs = Math.max(firstMs, beforeMs)
-  const toMs = Math.min(lastMs, endMs - 1)
-  if (fromMs > toMs) return new Uint32Array(0)
-  const scan = { filter, series: [match], hasProfile: true }
-  const marks = activityOf(scanShard(shard, { ...scan, fromMs, toMs }), startMs)
-  if (status === 'dormant') return personsMarked(marks, EARLIER)
-  if (status === 'returning') return personsMarked(marks, EARLIER | WITHIN)
-  // 1 for each person that was created in the interval, and active in it but not in the one before.
-  const created = new Uint8Array(marks.length)
-  const { projectId } = shard.context
-  for (const person of shard.scanner.createdWithin(projectId, startMs, endMs).persons) {
-    if (marks[person] === WITHIN) created[person] = 1
-  }
-  // Older events decide about these few persons, and hardly any segment can have some.
-  if (created.includes(1) && firstMs < fromMs) {
-    const older = { fromMs: firstMs, toMs: fromMs - 1, persons: markedPersons(created) }
-    const { count, persons } = scanShard(shard, { ...scan, ...older })
-    for (let row = 0; row < count; row++) created[persons[row] ?? 0] = 0
-  }
-  const wanted = status === 'new' ? 1 : status === 'resurrecting' ? 0 : -1
-  return personsMarked(marks, WITHIN).filter((person) => created[person] === wanted)
-}
-
-/**
- * Returns the page of persons, by uuid, that have the requested status in the period of `targetDate`. The page is empty
- * for an unknown status. Weeks begin on Monday. Throws 400 for an invalid request, `invalid_input` without `attr` for a
- * request without a series, and as `EventScanner.scan`.
- */
-export function lifecycleActors(inquiry: Inquiry<ParametersOf<'lifecycle'>>): ActorPage {
-  const { parameters, context } = inquiry
-  const [series] = readSeries(parameters, context.actions)
-  if (series === undefined) {
-    const detail = 'The query needs a series. Send `events`, a list with at least one series.'
-    throw new ServiceError('invalid_input', detail)
-  }
-  const filter = globalFilter(inquiry)
-  const request = rangeRequest(inquiry)
-  const { interval, timezone } = request
-  const rules: PeriodRules = { interval, timezone, weekStart: 'monday' }
-  const range = dateRange(request, { isWidened: false, isRounded: false })
-  const startMs = periodStart(momentOfText(parameters.targetDate, request), rules)
-  if (range.fromMs > range.toMs) return NO_ACTORS
-  const persons = personsWith(parameters.lifecycleType, series.match, filter, inquiry, {
-    fromMs: shiftedPeriodStart(periodStart(range.fromMs, rules), -1, rules),
-    toMs: shiftedPeriodStart(periodStart(range.toMs, rules), 1, rules) - 1,
-    beforeMs: shiftedPeriodStart(startMs, -1, rules),
-    startMs,
-    endMs: shiftedPeriodStart(startMs, 1, rules),
-  })
-  return pageOfPersons(persons, inquiry)
+/** When persons with a number were created, as if that were events. */
+function creationsOf(
+  numbers: ActorNumbers,
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+  { scanner, context }: QueryShard,
+): ActorEvents {
+  const { persons, timesMs } = scanner.createdWithin(context.projectId, fromMs, toMs + 1)
+  const { length: count } = persons
+  const actors = persons.map((person) => numbers.numberOf(person))
+  return { count, actors, timesMs, seriesMasks: new Uint32Array(count).fill(1) }
 }

@@ -159,6 +159,11 @@ export const FUNNEL_BINS_MAX = 90
  */
 export const FUNNEL_OWN_BINS_MAX = 60
 /**
+ * The largest number of bytes for the bits of distinct IDs by period that one part of a query keeps. With more, the
+ * query is divided by persons, and its parts are not cached.
+ */
+export const PERSON_BITS_BYTES_MAX = 24 * 1024 * 1024
+/**
  * The largest number of bytes for the state of every person in a funnel. With more, the events are gathered person by
  * person, which is slower.
  */

@@ -110,10 +110,11 @@ export type QueryWork = 'counts' | 'simple' | 'much'
 export interface QueryKind<Plan, Part> {
   /**
    * How the events may be divided into parts that are computed separately: by segments, by persons, by sessions, or not
-   * at all. The merged parts have the same meaning with every division. The result for parts by segments must not depend on the owners of distinct ids. The merged result
+   * at all. It may depend on the largest distinct ID number of the project. The merged parts have the same meaning with
+   * every division. The result for parts by segments must not depend on the owners of distinct ids. The merged result
    * of parts by sessions need not be a part again; it is cached as long as nothing has changed.
    */
-  readonly dividedBy: Division | ((plan: Plan) => Division)
+  readonly dividedBy: Division | ((plan: Plan, lastDistinctId: number) => Division)
   /**
    * True if queries of this kind share data that the scanner caches. If they are not divided, one thread answers all of
    * them in a project, so that it computes the data once. If it is absent, any thread may answer.
@@ -182,11 +183,8 @@ export interface FoundKind {
 export type QueryScan = Pick<EventScanRequest, 'fromMs' | 'toMs' | 'series'> &
   Partial<Omit<EventScanRequest, 'projectId' | 'nowMs' | 'part'>>
 
-/** The project and the part whose events a scan reads. Without a part, it reads all events. */
-export interface ScannedShard extends Pick<QueryShard, 'scanner'> {
-  readonly context: Pick<QueryContext, 'projectId' | 'nowMs'>
-  readonly part?: EventPart | null
-}
+/** The project and the part whose events a scan reads. */
+export type ScannedShard = Pick<QueryShard, 'context' | 'scanner' | 'part'>
 
 /** Scans the events of a shard. Throws as `EventScanner.scan`. */
 export function scanShard(shard: ScannedShard, scan: QueryScan): EventColumns {
@@ -198,7 +196,7 @@ export function scanShardPieces(shard: QueryShard, scan: QueryScan, visit: Piece
   shard.scanner.scanPieces(requestOf(shard, scan), visit)
 }
 
-function requestOf({ context, part = null }: ScannedShard, scan: QueryScan): EventScanRequest {
+function requestOf({ context, part }: ScannedShard, scan: QueryScan): EventScanRequest {
   const { projectId, nowMs } = context
   const rest = { filter: null, values: [], persons: null, order: 'any' } as const
   return { projectId, nowMs, ...rest, ...(part === null ? {} : { part }), ...scan }

@@ -1,35 +1,24 @@
 /**
- * Stickiness: how many actors had events in how many intervals of a range. It answers the kind `StickinessQuery` and
- * the route persons/stickiness. Sources: docs/compatibility/queries.md, "StickinessQuery", and
- * docs/compatibility/analytics.md, "Analytic person routes".
+ * The kind `StickinessQuery`: how many actors had events in how many intervals of a range. Source:
+ * docs/compatibility/queries.md, "StickinessQuery".
  */
-import { largestPerson, pageOfPersons, personsMarked } from '../analytics/actor-page.ts'
-import {
-  type ActorPage,
-  analyticRange,
-  globalFilter,
-  type Inquiry,
-  NO_ACTORS,
-} from '../analytics/analytic-query.ts'
-import type { DistinctIdOwners, EventColumns } from '../analytics/event-columns.ts'
-import { Periods, parseInterval } from '../analytics/periods.ts'
-import type { ParametersOf } from '../analytics/questions.ts'
-import { targetSeries } from '../analytics/series.ts'
+import { rowsByActor } from '../analytics/actor-rows.ts'
+import type { DistinctIdOwners } from '../analytics/event-columns.ts'
+import type { Periods } from '../analytics/periods.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
-import { ActorKeys, ActorNumbers } from './actor-events.ts'
+import { type ActorEvents, ActorKeys, ActorNumbers } from './actor-events.ts'
+import { checkPoints } from './answer-formats.ts'
+import { lengthCounts, ownerBits } from './owner-bits.ts'
+import { PacedLimits, type QueryLimits } from './paced-limits.ts'
 import {
-  type ActorSets,
+  actorStretches,
+  addPeriodCounts,
   type CountTest,
   isPlain,
-  lengthCounts,
-  mergeSets,
-  periodCounts,
-  scanSets,
-  setsOfEvents,
-} from './actor-sets.ts'
-import { checkPoints } from './answer-formats.ts'
-import { ownerSets } from './owner-sets.ts'
-import type { QueryLimits } from './paced-limits.ts'
+  periodBits,
+  timesWanted,
+} from './period-bits.ts'
+import { areBitsSmall, type IdBits, isOfBits, mergeBits, scanIdBits } from './person-bits.ts'
 import {
   NO_URLS,
   PersonsUrls,
@@ -65,7 +54,7 @@ interface StickinessPlan {
 }
 
 /** For each range and each series: who came when, or at k how many actors came in exactly k + 1 intervals. */
-type StickinessPart = readonly (readonly (ActorSets | Uint32Array)[])[]
+type StickinessPart = readonly (readonly (IdBits | Uint32Array)[])[]
 
 /** In how many intervals the actors of a series came. */
 interface SeriesCounts {
@@ -77,10 +66,11 @@ interface SeriesCounts {
 
 /** The kind for stickiness. */
 export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
-  dividedBy({ series, test }) {
+  dividedBy({ series, ranges, test }, lastDistinctId) {
     if (series.some(({ more }) => more !== null)) return 'nothing'
-    // A test needs all events of a person at once.
-    return isPlain(test) ? 'segments' : 'persons'
+    const periods = ranges.reduce((sum, range) => sum + bucketsOf(range).count, 0)
+    const areBits = isPlain(test) && areBitsSmall(periods * series.length, lastDistinctId)
+    return areBits ? 'segments' : 'persons'
   },
 
   workOf({ series, filter, test }) {
@@ -121,16 +111,15 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
 
   partial: (plan, shard) =>
     plan.ranges.map((range) => {
-      if (shard.part?.by === 'segments') return setsOf(plan, range, shard)
+      if (isOfBits(shard.part)) return bitsOf(plan, range, shard)
       return countsOf(plan, plan.series, range, shard).map(({ counts }) => lengths(counts, range))
     }),
 
-  merge: ({ ranges, series }, parts, limits) =>
+  merge: ({ ranges, series }, parts) =>
     ranges.map((_, range) =>
-      series.map((__, place) => {
-        const own = parts.map((part) => part[range]?.[place]).filter((one) => one !== undefined)
-        return merged(own, limits)
-      }),
+      series.map((__, place) =>
+        merged(parts.map((part) => part[range]?.[place]).filter((one) => one !== undefined)),
+      ),
     ),
 
   page(plan, whole, { context, scanner }) {
@@ -175,41 +164,40 @@ function lengths(counts: Uint32Array, range: QueryRange): Uint32Array {
 }
 
 /** None: the range is empty. */
-function merged(
-  all: readonly (ActorSets | Uint32Array)[],
-  limits: QueryLimits,
-): ActorSets | Uint32Array {
+function merged(all: readonly (IdBits | Uint32Array)[]): IdBits | Uint32Array {
   const [first = new Uint32Array(), ...rest] = all.filter(isCounts)
-  const sets = all.filter((one): one is ActorSets => !isCounts(one))
-  if (sets.length > 0) return mergeSets(sets, limits)
+  const bits = all.filter((one): one is IdBits => !isCounts(one))
+  if (bits.length > 0) return mergeBits(bits)
   return first.map((count, index) => rest.reduce((sum, other) => sum + (other[index] ?? 0), count))
 }
 
 function dataOf(
-  found: ActorSets | Uint32Array | undefined,
+  found: IdBits | Uint32Array | undefined,
   range: QueryRange,
   owners: DistinctIdOwners,
   limits: QueryLimits,
 ): Uint32Array {
   if (found === undefined || isCounts(found)) return found ?? new Uint32Array()
-  const counts = lengthCounts(ownerSets(found, owners, limits), limits)
+  const counts = lengthCounts(ownerBits(found, owners, limits))
   return counts.subarray(1, bucketCount(range, bucketsOf(range)) + 1)
 }
 
-function isCounts(found: ActorSets | Uint32Array): found is Uint32Array {
+function isCounts(found: IdBits | Uint32Array): found is Uint32Array {
   return found instanceof Uint32Array
 }
 
 /** Who came when, of each series; none when the range is empty. */
-function setsOf(
+function bitsOf(
   { filter, series }: StickinessPlan,
   range: QueryRange,
   shard: QueryShard,
-): readonly ActorSets[] {
+): readonly IdBits[] {
   const scan = { fromMs: eventsFromMs(range), toMs: range.toMs, filter }
   if (series.length === 0 || scan.fromMs > scan.toMs) return []
   const match = series.map((one) => one.series.match)
-  return scanSets(shard, { ...scan, series: match }, bucketsOf(range))
+  const found = scanIdBits(shard, { ...scan, series: match }, bucketsOf(range))
+  shard.scanner.giveBack()
+  return found
 }
 
 /** The route knows persons who came in exactly so many intervals, and no minutes. */
@@ -288,11 +276,58 @@ function countsOf(
     const own = events[types.indexOf(more)]
     if (own === undefined) return []
     const { keys, numbers } = own
-    const sets = setsOfEvents(own, periods, 1 << bit, test, numbers.count, shard.scanner)
-    return { counts: periodCounts(sets, shard.scanner), keys, numbers }
+    const [stretch, second] = actorStretches(numbers.count, periods, test)
+    let counts = new Uint32Array(numbers.count + 1)
+    if (second !== undefined) counts = manyCounts(own, numbers.count, periods, bit, test, shard)
+    else if (stretch !== undefined) {
+      const bits = periodBits(own, stretch, periods, 1 << bit, test, shard.scanner)
+      addPeriodCounts(bits, stretch, counts)
+    }
+    return { counts, keys, numbers }
   })
   shard.scanner.giveBack()
   return counted
+}
+
+/**
+ * In how many intervals each actor came, by its number, where there are too many of both for a bit each.
+ * Cost: linear in the events, which are brought together by actor.
+ */
+function manyCounts(
+  { count, actors, timesMs, seriesMasks }: ActorEvents,
+  actorCount: number,
+  periods: Periods,
+  bit: number,
+  test: CountTest | null,
+  { scanner }: QueryShard,
+): Uint32Array<ArrayBuffer> {
+  const { least, most } = timesWanted(test)
+  const pace = new PacedLimits(scanner)
+  const { keys, starts, rows } = rowsByActor(actors, count)
+  const counts = new Uint32Array(actorCount + 1)
+  // How often the actor came in each interval; all 0 in between.
+  const times = new Uint32Array(periods.count)
+  const met: number[] = []
+  for (const [index, actor] of keys.entries()) {
+    const end = starts[index + 1] ?? 0
+    let place = starts[index] ?? 0
+    pace.count(end - place)
+    met.length = 0
+    for (; place < end; place++) {
+      const row = rows[place] ?? 0
+      if (((seriesMasks[row] ?? 0) & (1 << bit)) === 0) continue
+      const period = periods.indexOf(timesMs[row] ?? 0)
+      const before = times[period] ?? 0
+      if (before === 0) met.push(period)
+      times[period] = before + 1
+    }
+    for (const period of met) {
+      const number = times[period] ?? 0
+      if (number >= least && number <= most) counts[actor] = (counts[actor] ?? 0) + 1
+      times[period] = 0
+    }
+  }
+  return counts
 }
 
 function itemOf(
@@ -318,39 +353,4 @@ function itemOf(
     days,
     labels: days.map((day) => `${day} ${interval}${day === 1 ? '' : 's'}${more}`),
   }
-}
-
-/**
- * Returns the page of persons, by uuid, with events of a series in exactly `stickinessDays` different periods. Weeks
- * begin on Sunday. Throws 400 for an invalid request, and as `EventScanner.scan`.
- */
-export function stickinessActors(inquiry: Inquiry<ParametersOf<'stickiness'>>): ActorPage {
-  const { parameters, context, scanner } = inquiry
-  const series = targetSeries(parameters, context.actions)
-  const interval = parseInterval(parameters.interval)
-  const range = analyticRange(inquiry, { isWidened: false, isRounded: true })
-  const filter = globalFilter(inquiry)
-  const wanted = parameters.stickinessDays
-  if (wanted === 0) return NO_ACTORS
-  const columns = scanShard(inquiry, { ...range, filter, series: [series.match] })
-  if (columns.count === 0) return NO_ACTORS
-  const { timezone } = context
-  const rules = { interval, timezone, weekStart: 'sunday' } as const
-  const periods = Periods.covering(...extentOf(columns), rules)
-  const events = { ...columns, actors: columns.persons }
-  const largest = largestPerson(columns.persons, columns.count)
-  const sets = setsOfEvents(events, periods, 1, null, largest, scanner)
-  return pageOfPersons(personsMarked(periodCounts(sets, scanner), wanted), inquiry)
-}
-
-/** Returns the first and the last moment of events. A range may be far longer than there are events. */
-function extentOf({ count, timesMs }: EventColumns): readonly [fromMs: number, toMs: number] {
-  let fromMs = Number.POSITIVE_INFINITY
-  let toMs = Number.NEGATIVE_INFINITY
-  for (let row = 0; row < count; row++) {
-    const timeMs = timesMs[row] ?? 0
-    if (timeMs < fromMs) fromMs = timeMs
-    if (timeMs > toMs) toMs = timeMs
-  }
-  return [fromMs, toMs]
 }

@@ -5,10 +5,10 @@
  */
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
+import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
 import type { EventScanRequest } from '../../../src/rules/analytics/event-columns.ts'
 import { readQuestion } from '../../../src/rules/analytics/questions.ts'
 import type { FilterGroup } from '../../../src/rules/filters/filter-group.ts'
-import { runQuestion } from '../../../src/rules/queries/persons-questions.ts'
 import {
   contextOf,
   type MemoryScanner,

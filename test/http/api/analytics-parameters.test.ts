@@ -7,12 +7,12 @@
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { ANALYTIC_RESOURCE } from '../../../src/http/routes/persons/person-analytics.ts'
+import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
 import {
   type AnalyticQuestion,
   isCorrelationRequest,
   readQuestion,
 } from '../../../src/rules/analytics/questions.ts'
-import { runQuestion } from '../../../src/rules/queries/persons-questions.ts'
 import { contextOf, parametersOf, scannerOf } from '../../fixtures/analytics/memory-scanner.ts'
 import { Differences } from '../../fixtures/differences.ts'
 import {

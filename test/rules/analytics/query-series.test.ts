@@ -5,6 +5,7 @@
  */
 import t from 'tap'
 import { globalFilter } from '../../../src/rules/analytics/analytic-query.ts'
+import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
 import type { ActionStepMatch } from '../../../src/rules/analytics/event-columns.ts'
 import { readAnalyticParameters, readTruth } from '../../../src/rules/analytics/question-shapes.ts'
 import { readQuestion } from '../../../src/rules/analytics/questions.ts'
@@ -15,7 +16,6 @@ import {
   targetSeries,
 } from '../../../src/rules/analytics/series.ts'
 import { readEventFilters, readStoredFilters } from '../../../src/rules/filters/filter-tree.ts'
-import { runQuestion } from '../../../src/rules/queries/persons-questions.ts'
 import { contextOf, parametersOf, scannerOf } from '../../fixtures/analytics/memory-scanner.ts'
 
 type Query = Readonly<Record<string, unknown>>

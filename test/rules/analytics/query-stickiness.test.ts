@@ -5,8 +5,10 @@
  */
 import fc from 'fast-check'
 import t from 'tap'
+import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
+import { distinctPeriodCounts } from '../../../src/rules/analytics/distinct-periods.ts'
+import { Periods } from '../../../src/rules/analytics/periods.ts'
 import { readQuestion } from '../../../src/rules/analytics/questions.ts'
-import { runQuestion } from '../../../src/rules/queries/persons-questions.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'
 import {
   contextOf,
@@ -106,4 +108,36 @@ t.test('many persons and hours agree with sets of local hours', async (t) => {
     { numRuns: 100 },
   )
   t.strictSame(differences.list(), [], 'the same persons')
+})
+
+t.test('persons are counted in turns if there are more periods than bits at a time', async (t) => {
+  const fromMs = Date.parse('2003-01-01T00:00:00Z')
+  const rules = { interval: 'hour', timezone: 'UTC', weekStart: 'sunday' } as const
+  const periods = Periods.covering(fromMs, Date.parse('2022-12-31T23:00:00Z'), rules)
+  // 938 and 4000 use the same bits, one after the other.
+  const all: readonly (readonly [person: number, timeMs: number])[] = [
+    [938, fromMs],
+    [4000, fromMs],
+    [9000, fromMs],
+    [4000, fromMs + 3_600_000],
+    [4000, fromMs + 1],
+    [9000, Date.parse('2022-12-31T23:30:00Z')],
+    [938, fromMs - 1],
+  ]
+  const columns = {
+    count: all.length,
+    timesMs: Float64Array.from(all, ([, timeMs]) => timeMs),
+    persons: Uint32Array.from(all, ([person]) => person),
+    sequences: new Uint32Array(),
+    seriesMasks: new Uint32Array(all.length).fill(1),
+    values: [],
+  }
+  const { byPerson: counts } = distinctPeriodCounts(columns, periods, 9000, {
+    checkLimits: () => undefined,
+  })
+  t.strictSame([counts[938], counts[4000], counts[9000]], [1, 2, 2])
+  t.equal(
+    counts.reduce((sum, count) => sum + count, 0),
+    5,
+  )
 })

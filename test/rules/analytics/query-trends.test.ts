@@ -4,8 +4,8 @@
  * @lane quick
  */
 import t from 'tap'
+import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
 import { readQuestion } from '../../../src/rules/analytics/questions.ts'
-import { runQuestion } from '../../../src/rules/queries/persons-questions.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'
 import {
   contextOf,

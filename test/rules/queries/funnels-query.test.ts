@@ -163,7 +163,7 @@ function mean(numbers: readonly number[]): number | null {
 function resultsOf(query: Json, { scanner }: World, count: number): unknown {
   const planned = planQuery(query, CONTEXT)
   const { kind, plan } = planned
-  const isWhole = divisionOf(planned) === 'nothing' || count === 1
+  const isWhole = divisionOf(planned, 0) === 'nothing' || count === 1
   const parts = Array.from({ length: isWhole ? 1 : count }, (_, index): unknown =>
     kind.partial(
       plan,

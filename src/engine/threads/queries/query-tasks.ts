@@ -106,7 +106,7 @@ export function runQuery(
   const { kind, plan } = planned
   const { remembered } = tools.stores
   const answer = (whole: unknown, sameUntilMs: number): QueryOutcome => {
-    const page = kind.page(plan, whole, shard)
+    const page = remembered.page(planned, shard, whole)
     return { kind: 'answer', text: answerText(page, shard, task.format), sameUntilMs }
   }
   const known = remembered.again(planned, shard)
@@ -116,7 +116,8 @@ export function runQuery(
   if (mayDivide && kind.isWhole?.(plan) !== true) {
     const { projectId } = task
     const events = shard.scanner.eventsWithin(projectId, kind.rangeOf?.(plan) ?? ALWAYS)
-    const by = divisionOf(planned)
+    const { lastDistinctId } = shard.scanner.extent(projectId)
+    const by = divisionOf(planned, lastDistinctId)
     if (by !== 'nothing' && events >= DIVIDED_FROM[kind.workOf?.(plan) ?? 'much']) {
       if (turn === undefined) return { kind: 'divide', by }
       const { index, count } = turn
@@ -124,7 +125,7 @@ export function runQuery(
     }
   }
   if (turn?.isAnswerer === false) return { kind: 'nothing' }
-  const found = foundInPart(planned, shard, wholePart(planned), parts)
+  const found = foundInPart(planned, shard, wholePart(planned, shard), parts)
   const whole: unknown = kind.merge(plan, found, shard.scanner)
   remembered.keep(planned, shard, whole)
   return answer(whole, 0)
@@ -185,7 +186,7 @@ export function mergeQuery(
   const whole: unknown = kind.merge(plan, found, scanner)
   const isLasting = parts.every((part) => part.isLasting)
   if (isOfState) tools.stores.remembered.keep(planned, shard, whole, isLasting)
-  const page = kind.page(plan, whole, shard)
+  const page = tools.stores.remembered.page(planned, shard, whole)
   return { kind: 'answer', text: answerText(page, shard, task.format), sameUntilMs: 0 }
 }
 

@@ -7,8 +7,17 @@ import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
 import { ALWAYS, type DateRange } from '../../../rules/analytics/date-range.ts'
 import type { EventPart, KnownEvents } from '../../../rules/analytics/event-columns.ts'
 import { divisionOf, type PlannedQuery } from '../../../rules/queries/kinds.ts'
-import { type QueryShard, scanShardPieces } from '../../../rules/queries/query-kind.ts'
-import { NEW_EVENTS_MAX, REMEMBERED_BYTES_MAX, REMEMBERED_PARTS_MAX } from '../limits.ts'
+import {
+  type QueryPage,
+  type QueryShard,
+  scanShardPieces,
+} from '../../../rules/queries/query-kind.ts'
+import {
+  NEW_EVENTS_MAX,
+  REMEMBERED_BYTES_MAX,
+  REMEMBERED_PAGE_BYTES_MAX,
+  REMEMBERED_PARTS_MAX,
+} from '../limits.ts'
 
 const EVERY_EVENT = { names: null, filter: null, steps: [] }
 
@@ -20,7 +29,16 @@ interface RememberedPart {
   /** The events that the result contains, and the state of their owners. */
   readonly known: KnownEvents
   readonly found: unknown
-  readonly bytes: number
+  /** The size of the result, including its page. */
+  bytes: number
+  /** The last answer that was made from the result. */
+  page?: RememberedPage
+}
+
+interface RememberedPage {
+  /** The query and the state that the page was made for. */
+  readonly name: string
+  readonly page: QueryPage
 }
 
 /** The cached results of one thread, each over all events. */
@@ -43,7 +61,7 @@ export class RememberedParts {
    * or if computing it anew is better. Throws the errors of `EventScanner.scan`.
    */
   again(planned: PlannedQuery, shard: QueryShard): unknown {
-    const part = wholePart(planned)
+    const part = wholePart(planned, shard)
     if (part === null) return null
     const name = nameOf(planned, shard, part)
     const before = this.#parts.get(name)
@@ -73,7 +91,7 @@ export class RememberedParts {
     isLasting = !shard.scanner.looksAtPersons,
   ): void {
     const { scanner, context } = shard
-    const part = wholePart(planned)
+    const part = wholePart(planned, shard)
     if (part === null) return
     // A result that may change while its events stay the same is not cached.
     if (part.by !== 'sessions' && !isLasting) return
@@ -96,6 +114,34 @@ export class RememberedParts {
     })
   }
 
+  /**
+   * Returns the answer of a query without its envelope, made from the result over all events. If nothing has changed,
+   * it is the last answer. Throws the errors of `QueryKind.page`.
+   */
+  page(planned: PlannedQuery, shard: QueryShard, whole: unknown): QueryPage {
+    const { kind, plan } = planned
+    const part = wholePart(planned, shard)
+    const known = part === null ? undefined : this.#parts.get(nameOf(planned, shard, part))
+    if (known === undefined || known.found !== whole) return kind.page(plan, whole, shard)
+    const { timezone, testAccountFilters, pathCleaningFilters, channelTypeRules } = shard.context
+    const settings = [timezone, testAccountFilters, pathCleaningFilters, channelTypeRules]
+    const name = JSON.stringify([stateOf(shard), plan, settings])
+    if (known.page?.name === name) return known.page.page
+    const page: QueryPage = kind.page(plan, whole, shard)
+    this.#keepPage(known, { name, page })
+    return page
+  }
+
+  #keepPage(known: RememberedPart, remembered: RememberedPage): void {
+    const before = known.page === undefined ? 0 : pageBytes(known.page)
+    const bytes = pageBytes(remembered)
+    if (bytes > REMEMBERED_PAGE_BYTES_MAX) return
+    if (this.#bytes - before + bytes > this.#bytesMax) return
+    this.#bytes += bytes - before
+    known.bytes += bytes - before
+    known.page = remembered
+  }
+
   #forget(name: string): void {
     this.#bytes -= this.#parts.get(name)?.bytes ?? 0
     this.#parts.delete(name)
@@ -103,8 +149,12 @@ export class RememberedParts {
 }
 
 /** Returns all events as one part, made like the others, or null if the query has no parts. */
-export function wholePart(planned: PlannedQuery): EventPart | null {
-  const by = divisionOf(planned)
+export function wholePart(
+  planned: PlannedQuery,
+  { context, scanner }: QueryShard,
+): EventPart | null {
+  const { lastDistinctId } = scanner.extent(context.projectId)
+  const by = divisionOf(planned, lastDistinctId)
   return by === 'nothing' ? null : { by, index: 0, count: 1 }
 }
 
@@ -177,6 +227,10 @@ function markPersonsBehind(
       for (const person of persons) marks[person] = 1
     },
   )
+}
+
+function pageBytes({ name, page }: RememberedPage): number {
+  return 2 * (name.length + JSON.stringify(page).length)
 }
 
 /** Returns an estimate of the memory that plain data takes. */

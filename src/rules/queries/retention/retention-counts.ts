@@ -2,16 +2,10 @@
  * Finds the actors in the rows of retention, and the columns in which each returned, with bits of 32 actors at a time.
  * Source: docs/compatibility/queries.md, "RetentionQuery".
  */
+import type { EventScanner } from '../../analytics/event-columns.ts'
 import type { Periods } from '../../analytics/periods.ts'
-import {
-  type ActorEvents,
-  type ActorSets,
-  type ActorStretch,
-  type CountTest,
-  eachStretch,
-  setsOfEvents,
-} from '../actor-sets.ts'
-import type { QueryLimits } from '../paced-limits.ts'
+import type { ActorEvents } from '../actor-events.ts'
+import { type ActorStretch, actorStretches, periodBits } from '../period-bits.ts'
 import type { RetentionPlan } from './retention-plan.ts'
 
 /** The bit of the target's events; it is the first series of the scan. */
@@ -27,17 +21,13 @@ export interface RetentionEvents extends ActorEvents {
   readonly earlier: Uint32Array
 }
 
+type Limits = Pick<EventScanner, 'checkLimits'>
+
 /**
- * Called for every row, column and group of 32 actors. `bits` contains the actors that count there. The actor of bit i
- * is `actorAt(first + i)`.
+ * Called for every row, column and group of 32 actors, the first of which has the number `first`. `bits` contains the
+ * actors that count there.
  */
-export type CellVisitor = (
-  row: number,
-  column: number,
-  bits: number,
-  first: number,
-  actorAt: ActorStretch['actorAt'],
-) => void
+export type CellVisitor = (row: number, column: number, bits: number, first: number) => void
 
 /**
  * Visits the cells of events. It costs as much as the events, plus rows times columns for every 32 actors. Throws as
@@ -47,7 +37,7 @@ export function eachCell(
   plan: RetentionPlan,
   events: RetentionEvents,
   periods: Periods,
-  limits: QueryLimits,
+  limits: Limits,
   visit: CellVisitor,
 ): void {
   const { test } = plan
@@ -56,40 +46,41 @@ export function eachCell(
   const bareCount = plan.type === 'retention_first_ever_occurrence' ? 1 : 0
   const returning = plan.returning === null ? TARGET : TARGET << (1 + bareCount)
   const isShared = firsts === null && returning === TARGET && test.value === 1
-  const setsOf = (own: ActorEvents, mask: number, countTest: CountTest | null): ActorSets =>
-    setsOfEvents(own, periods, mask, countTest, events.actorCount, limits)
-  const targets = setsOf(firsts ?? events, TARGET, null)
-  compareRows(plan, targets, isShared ? targets : setsOf(events, returning, test), limits, visit)
+  for (const stretch of actorStretches(events.actorCount, periods, test)) {
+    const targets = periodBits(firsts ?? events, stretch, periods, TARGET, null, limits)
+    const returns = isShared
+      ? targets
+      : periodBits(events, stretch, periods, returning, test, limits)
+    compareRows(plan, targets, returns, stretch, limits, visit)
+  }
 }
 
-/** Visits the cells, given the sets of actors with target events and with returning events. */
+/** Visits the cells, given the bits of target events and of returning events in the form of `periodBits`. */
 export function compareRows(
   { rows, columns, isCumulative }: RetentionPlan,
-  targetSets: ActorSets,
-  returnSets: ActorSets,
-  limits: QueryLimits,
+  targets: Uint32Array,
+  returns: Uint32Array,
+  { first, words }: ActorStretch,
+  limits: Limits,
   visit: CellVisitor,
 ): void {
-  eachStretch([targetSets, returnSets], limits, ([targets, returns], { words, actorAt }) => {
-    if (targets === undefined || returns === undefined) return
-    for (let row = 0; row < rows; row++) {
-      limits.checkLimits()
-      const last = Math.min(columns, rows - row) - 1
-      for (let word = 0; word < words; word++) {
-        const members = targets[row * words + word] ?? 0
-        if (members === 0) continue
-        const first = word * 32
-        visit(row, 0, members, first, actorAt)
-        let later = 0
-        for (let column = last; column > 0; column--) {
-          const came = returns[(row + column) * words + word] ?? 0
-          later = isCumulative ? later | came : came
-          const bits = members & later
-          if (bits !== 0) visit(row, column, bits, first, actorAt)
-        }
+  for (let row = 0; row < rows; row++) {
+    limits.checkLimits()
+    const last = Math.min(columns, rows - row) - 1
+    for (let word = 0; word < words; word++) {
+      const members = targets[row * words + word] ?? 0
+      if (members === 0) continue
+      const firstActor = first + word * 32
+      visit(row, 0, members, firstActor)
+      let later = 0
+      for (let column = last; column > 0; column--) {
+        const came = returns[(row + column) * words + word] ?? 0
+        later = isCumulative ? later | came : came
+        const bits = members & later
+        if (bits !== 0) visit(row, column, bits, firstActor)
       }
     }
-  })
+  }
 }
 
 /** For each actor its first target event, when it counts: one for each, in the order of their numbers. */

@@ -8,13 +8,13 @@ import {
   shiftedPeriodStart,
 } from '../../analytics/periods.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
-import type { CountTest } from '../actor-sets.ts'
 import {
   QUERY_CELLS_MAX,
   RETENTION_COLUMNS,
   RETENTION_COLUMNS_MAX,
   RETENTION_ROWS_MAX,
 } from '../limits.ts'
+import type { CountTest } from '../period-bits.ts'
 import { type BreakdownProperty, readQueryBreakdown } from '../query-breakdown.ts'
 import { bucketRules } from '../query-buckets.ts'
 import type { QueryFields } from '../query-fields.ts'

@@ -6,11 +6,20 @@ import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
 import type { DistinctIdOwners } from '../../analytics/event-columns.ts'
 import { ActorKeys } from '../actor-events.ts'
-import { type ActorSets, bitCount, eachBit, isPlain, mergeSets, scanSets } from '../actor-sets.ts'
 import { checkDatedNumbers } from '../answer-formats.ts'
 import { QUERY_CELLS_MAX } from '../limits.ts'
-import { ownerSets } from '../owner-sets.ts'
+import { ownerBits } from '../owner-bits.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
+import { bitCount, eachBit, isPlain } from '../period-bits.ts'
+import {
+  areBitsSmall,
+  flatBits,
+  type IdBits,
+  isOfBits,
+  mergeBits,
+  scanIdBits,
+  wordsOfBits,
+} from '../person-bits.ts'
 import { PersonsUrls } from '../persons-urls.ts'
 import { OTHER_LABEL } from '../query-breakdown.ts'
 import { resolvedRange } from '../query-buckets.ts'
@@ -25,17 +34,18 @@ import { retentionUrls } from './retention-urls.ts'
 type RetentionTables = ReadonlyMap<string, Float64Array>
 
 /** Who came in each period of the rows, and who came back. */
-type RetentionSets = readonly [targets: ActorSets, returns: ActorSets]
+type RetentionBits = readonly [targets: IdBits, returns: IdBits]
 
-/** Numbers of some actors, or the sets of some events. */
-type RetentionPart = RetentionTables | RetentionSets
+/** Numbers of some actors, or the bits of some events. */
+type RetentionPart = RetentionTables | RetentionBits
 
 /** The kind for retention. */
 export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
-  dividedBy({ groupTypeIndex, type, breakdown, test, rows }) {
-    if (groupTypeIndex !== null) return 'nothing'
-    const isBySets = type === 'retention_recurring' && breakdown === null && isPlain(test)
-    return isBySets && rows > 0 ? 'segments' : 'persons'
+  dividedBy(plan, lastDistinctId) {
+    if (plan.groupTypeIndex !== null) return 'nothing'
+    const { type, breakdown, test, rows } = plan
+    const isByBits = type === 'retention_recurring' && breakdown === null && isPlain(test)
+    return isByBits && rows > 0 && areBitsSmall(2 * rows, lastDistinctId) ? 'segments' : 'persons'
   },
 
   // Who owns what.
@@ -43,24 +53,19 @@ export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
   plan: readRetention,
   rangeOf: ({ type, fromMs, toMs }) => (type === 'retention_recurring' ? { fromMs, toMs } : null),
 
-  partial: (plan, shard) =>
-    shard.part?.by === 'segments' ? setsOf(plan, shard) : countTables(plan, shard),
+  partial: (plan, shard) => (isOfBits(shard.part) ? bitsOf(plan, shard) : countTables(plan, shard)),
 
   merge(_, parts, limits) {
-    const sets = parts.filter(areSets)
-    if (sets.length > 0) {
-      const merged = (index: 0 | 1) =>
-        mergeSets(
-          sets.map((part) => part[index]),
-          limits,
-        )
-      const targets = merged(0)
-      return [targets, sets.every(([own, returns]) => own === returns) ? targets : merged(1)]
+    const bits = parts.filter(isBits)
+    if (bits.length > 0) {
+      const targets = mergeBits(bits.map(([own]) => own))
+      const isShared = bits.every(([own, returns]) => own === returns)
+      return [targets, isShared ? targets : mergeBits(bits.map(([, own]) => own))]
     }
     const whole = new Map<string, Float64Array>()
     const pace = new PacedLimits(limits)
     for (const part of parts) {
-      if (areSets(part)) continue
+      if (isBits(part)) continue
       for (const [label, counts] of part) {
         pace.count(counts.length)
         addCounts(whole, label, counts)
@@ -71,7 +76,7 @@ export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
 
   page(plan, found, { context, scanner }) {
     const { breakdown, rows, columns } = plan
-    const whole = areSets(found)
+    const whole = isBits(found)
       ? tablesOf(plan, found, scanner, scanner.owners(context.projectId))
       : found
     const tables =
@@ -107,28 +112,31 @@ function countTables(plan: RetentionPlan, shard: QueryShard): RetentionTables {
   return found
 }
 
-function areSets(part: RetentionPart): part is RetentionSets {
+function isBits(part: RetentionPart): part is RetentionBits {
   return Array.isArray(part)
 }
 
-function setsOf(plan: RetentionPlan, shard: QueryShard): RetentionSets {
+function bitsOf(plan: RetentionPlan, shard: QueryShard): RetentionBits {
   const { target, returning, filter, fromMs, toMs } = plan
   const series = returning === null ? [target] : [target, returning]
   const scan = { fromMs, toMs, filter, series }
-  const [targets = [], returns = targets] = scanSets(shard, scan, rowPeriods(plan))
+  const [targets = [], returns = targets] = scanIdBits(shard, scan, rowPeriods(plan))
+  shard.scanner.giveBack()
   return [targets, returns]
 }
 
 function tablesOf(
   plan: RetentionPlan,
-  [targetIds, returnIds]: RetentionSets,
+  [targetIds, returnIds]: RetentionBits,
   limits: QueryLimits,
   owners: DistinctIdOwners,
 ): RetentionTables {
-  const targets = ownerSets(targetIds, owners, limits)
-  const returns = targetIds === returnIds ? targets : ownerSets(returnIds, owners, limits)
+  const targets = ownerBits(targetIds, owners, limits)
+  const returns = targetIds === returnIds ? targets : ownerBits(returnIds, owners, limits)
+  const words = wordsOfBits(targets, returns)
   const counts = new Float64Array(plan.rows * plan.columns)
-  compareRows(plan, targets, returns, limits, cellCounter(plan, counts))
+  const flat = [flatBits(targets, words), flatBits(returns, words)] as const
+  compareRows(plan, ...flat, { first: 0, words }, limits, cellCounter(plan, counts))
   return new Map([['', counts]])
 }
 
@@ -231,10 +239,10 @@ function rowActors(
   const columnsOf = new Map<number, Set<number>>()
   for (const { label: one, events, numbers } of retentionSplits(chosen, shard, keys)) {
     if (!others.includes(one)) continue
-    eachCell(chosen, events, periods, shard.scanner, (row, column, bits, first, actorAt) => {
+    eachCell(chosen, events, periods, shard.scanner, (row, column, bits, first) => {
       if (row !== wantedRow) return
-      eachBit(bits, first, (place) => {
-        const key = numbers.keyOf(actorAt(place))
+      eachBit(bits, first, (number) => {
+        const key = numbers.keyOf(number)
         const known = columnsOf.get(key)
         if (known === undefined) columnsOf.set(key, new Set([column]))
         else known.add(column)

@@ -6,22 +6,16 @@ import { largestPerson } from '../../analytics/actor-page.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
 import { readNumber } from '../../analytics/person-aggregates.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
-import { ActorNumbers } from '../actor-events.ts'
-import {
-  type ActorSets,
-  activeCounts,
-  firstCounts,
-  scanSets,
-  setsOfEvents,
-  sizeOf,
-} from '../actor-sets.ts'
+import { type IdBits, scanIdBits } from '../person-bits.ts'
 import type { QueryShard } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
+import { ActorCounts } from './actor-counts.ts'
+import { isFewPeriods, noneSeen, type SeenPeriods, takePeriods } from './seen-periods.ts'
 import { type CellValue, type Tally, TallyBuilder } from './tally.ts'
 import { reducerOf } from './trend-measures.ts'
 import { countPieces } from './trend-pieces.ts'
 import { actorsOfRows, bucketsOfRows, CHECK_EVERY, scanRows, type TrendRows } from './trend-rows.ts'
-import { type ActiveWindow, type Span, spanOf } from './trend-spans.ts'
+import { type Span, spanOf } from './trend-spans.ts'
 import { isCountedOnce, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
 /** Returns the tally of a series in a range. Throws as `EventScanner.scan`. */
@@ -57,19 +51,20 @@ function isOfEvents({ of }: TrendSeries['measure']): boolean {
   return of === 'events' || of === 'numbers'
 }
 
-/** Returns the distinct IDs of a series in each period of a range. Throws as `EventScanner.scan`. */
-export function idSetsOf(
+/** Returns the actors of a series in each period of a range, as bits. Throws as `EventScanner.scan`. */
+export function idBitsOf(
   plan: TrendsPlan,
   { measure, match, exists }: TrendSeries,
   range: QueryRange,
   shard: QueryShard,
-): ActorSets {
+): IdBits {
   const { fromMs, toMs, periods } = spanOf(measure, range, plan.isTotal)
   if (!exists || range.fromMs > range.toMs)
     return Array.from({ length: periods?.count ?? 1 }, () => null)
   const scan = { fromMs, toMs, filter: plan.filter, series: [match] }
-  const [sets = []] = scanSets(shard, scan, periods)
-  return sets
+  const [bits = []] = scanIdBits(shard, scan, periods)
+  shard.scanner.giveBack()
+  return bits
 }
 
 /** Returns the filter for the members of a cohort. Null means everybody. */
@@ -82,8 +77,6 @@ export function cohortFilter(cohort: number | 'all'): FilterGroup | null {
 class RowCounter {
   readonly #series: TrendSeries
   readonly #span: Span
-  /** True if an actor counts only in its first bucket. */
-  readonly #isOnce: boolean
   readonly #rows: TrendRows
   readonly #limits: QueryShard['scanner']
   readonly #tally: TallyBuilder
@@ -93,10 +86,7 @@ class RowCounter {
   readonly #numbers: Float64Array
   /** Of the current actor, by bucket; all 0 in between. */
   readonly #counts: Uint32Array
-  /** The last bucket of a value, or the last value, in which an actor was counted, as a number that only grows. */
-  #cellOfActor = NO_ROWS
-  #actorNumbers = new ActorNumbers(0)
-  #cell = 0
+  readonly #actorCounts: ActorCounts
   #actors = 0
 
   constructor(
@@ -112,7 +102,6 @@ class RowCounter {
     this.#rows = rows
     this.#limits = scanner
     this.#tally = tally
-    this.#isOnce = isCountedOnce(plan, series.measure)
     const { periods } = span
     this.#buckets =
       periods === null
@@ -123,111 +112,93 @@ class RowCounter {
     const factor = measure.of === 'numbers' ? measure.factor : 1
     this.#numbers = Float64Array.from(measured, (value) => readNumber(value) * factor)
     this.#counts = new Uint32Array(periods?.count ?? 1)
+    this.#actorCounts = new ActorCounts(span, isCountedOnce(plan, measure), tally)
   }
 
   /** `value` is that of all rows, unless they are split by properties. */
   countAll(value: CellValue): void {
-    const { columns, cells, values } = this.#rows
+    const { columns, chosen, cells, values } = this.#rows
     const { count } = columns
-    const { of } = this.#series.measure
-    const actorOf =
-      of === 'actors' || of === 'counts' ? actorsOfRows(this.#rows, this.#series) : null
-    if (of === 'actors' && actorOf !== null) {
-      const largest = largestPerson(actorOf, count)
-      if (this.#isBySets) this.#actorNumbers = new ActorNumbers(largest)
-      else this.#cellOfActor = new Uint32Array(largest + 1)
-    }
-    const order = this.#orderOf(actorOf)
+    const { measure } = this.#series
+    const hasActors = measure.of === 'actors' || measure.of === 'counts'
+    const actorOf = hasActors ? actorsOfRows(this.#rows, this.#series) : null
+    const isSeen = measure.of === 'actors' && isFewPeriods(this.#span.periods?.count ?? 1)
+    const order = actorOf === null || isSeen ? chosen : rowsByActor(actorOf, count, chosen).rows
+    const seen =
+      actorOf !== null && isSeen
+        ? noneSeen(this.#span.periods?.count ?? 1, largestPerson(actorOf, count))
+        : null
     if (cells === null) {
-      this.#countCell({ order, start: 0, end: order?.length ?? count, actorOf }, value)
+      const length = order?.length ?? count
+      this.#countCell({ order, start: 0, end: length, actorOf, seen }, value)
       return
     }
     const { keys, starts, rows } = rowsByActor(cells, count, order)
     for (const [cell, key] of keys.entries()) {
       if (cell % CELLS_EACH === 0) this.#limits.checkLimits()
       const [start, end] = [starts[cell] ?? 0, starts[cell + 1] ?? 0]
-      this.#countCell({ order: rows, start, end, actorOf }, values[key] ?? [])
+      this.#countCell({ order: rows, start, end, actorOf, seen }, values[key] ?? [])
     }
   }
 
-  /**
-   * Whether actors are counted by sets. With many values, each of few events, sets cost more than the order of rows that
-   * `#countActors` needs.
-   */
-  get #isBySets(): boolean {
-    return this.#rows.cells === null || this.#span.window !== null
-  }
-
-  /** The rows of an actor lie side by side if its events are counted, and those of a bucket if actors are. */
-  #orderOf(actorOf: Uint32Array | null): Uint32Array | null {
-    const { columns, chosen } = this.#rows
-    const { of } = this.#series.measure
-    if (actorOf === null) return chosen
-    if (of === 'counts') return rowsByActor(actorOf, columns.count, chosen).rows
-    if (this.#isBySets || this.#span.periods === null) return chosen
-    // The key 0 would be left out.
-    const keys = this.#buckets.map((bucket) => bucket + 1)
-    return rowsByActor(keys, columns.count, chosen).rows
-  }
-
-  #countCell(rows: CellRows, value: CellValue): void {
-    const { order, start, end, actorOf } = rows
-    const { of } = this.#series.measure
-    if (of === 'numbers') this.#addNumbers(order, start, end)
+  #countCell({ order, start, end, actorOf, seen }: CellRows, value: CellValue): void {
+    const { measure } = this.#series
+    if (measure.of === 'actors' && actorOf !== null) {
+      if (seen === null) this.#countSorted(order ?? NO_ROWS, start, end, actorOf)
+      else this.#countSeen(seen, this.#see(order, start, end, actorOf, seen))
+      this.#actorCounts.endCell(value)
+      return
+    }
+    if (measure.of === 'numbers') this.#addNumbers(order, start, end)
     else if (actorOf === null) this.#countEvents(order, start, end)
-    else if (of === 'counts') this.#addCounts(order ?? NO_ROWS, start, end, actorOf)
-    else if (this.#isBySets) this.#countSets(order?.subarray(start, end) ?? null, actorOf)
-    else this.#countActors(order, start, end, actorOf)
+    else this.#addCounts(order ?? NO_ROWS, start, end, actorOf)
     this.#tally.endCell(value)
   }
 
-  /** The different actors of each bucket, or of the first bucket of each; the rows of a bucket lie side by side. */
-  #countActors(order: Uint32Array | null, start: number, end: number, actorOf: Uint32Array): void {
-    const tally = this.#tally
-    const buckets = this.#buckets
-    const cellOfActor = this.#cellOfActor
-    let lastBucket = -1
-    let cell = ++this.#cell
+  /** Marks the periods of the actors of rows, and gives those who were not marked before. */
+  #see(
+    order: Uint32Array | null,
+    start: number,
+    end: number,
+    actorOf: Uint32Array,
+    { words, wordsEach }: SeenPeriods,
+  ): readonly number[] {
+    const met: number[] = []
     for (let position = start; position < end; position++) {
       if (position % CHECK_EVERY === 0) this.#limits.checkLimits()
       const row = order === null ? position : (order[position] ?? 0)
       const actor = actorOf[row] ?? 0
       if (actor === 0) continue
-      const bucket = buckets[row] ?? 0
-      if (bucket !== lastBucket && !this.#isOnce) cell = ++this.#cell
-      lastBucket = bucket
-      if (cellOfActor[actor] === cell) continue
-      cellOfActor[actor] = cell
-      tally.count(bucket)
+      const period = this.#buckets[row] ?? 0
+      const place = actor * wordsEach + (period >>> 5)
+      const before = words[place] ?? 0
+      // With several words, somebody may be met again; the second time there is nothing left to count.
+      if (before === 0) met.push(actor)
+      words[place] = before | (1 << (period & 31))
+    }
+    return met
+  }
+
+  /** Counts actors by their marks, and takes these away. */
+  #countSeen(seen: SeenPeriods, actors: readonly number[]): void {
+    const periods: number[] = []
+    for (const actor of actors) {
+      takePeriods(seen, actor, periods)
+      for (let index = 0; index < seen.wordsEach; index++) {
+        seen.words[actor * seen.wordsEach + index] = 0
+      }
+      this.#actorCounts.add(periods)
     }
   }
 
-  /** The actors of each bucket, or of the window up to it, from sets by period. `rows` null: all. */
-  #countSets(rows: Uint32Array | null, actorOf: Uint32Array): void {
-    const { columns } = this.#rows
-    const { periods, window } = this.#span
-    const count = rows?.length ?? columns.count
-    const keys = new Uint32Array(count)
-    const timesMs = new Float64Array(count)
-    // Times may be absent if there are no periods.
-    for (let index = 0; index < count; index++) {
-      const row = rows === null ? index : (rows[index] ?? 0)
-      keys[index] = actorOf[row] ?? 0
-      timesMs[index] = columns.timesMs[row] ?? 0
+  /** The rows of an actor lie side by side. */
+  #countSorted(rows: Uint32Array, start: number, end: number, actorOf: Uint32Array): void {
+    for (let position = start; position < end; ) {
+      const last = this.#endOfActor(rows, position, end, actorOf)
+      const periods = new Set<number>()
+      for (; position < last; position++) periods.add(this.#buckets[rows[position] ?? 0] ?? 0)
+      this.#actorCounts.add([...periods].sort((a, b) => a - b))
     }
-    // The actors of a value are few: numbers without gaps take less memory.
-    const numbers = this.#actorNumbers
-    numbers.clear()
-    const events = { count, actors: numbers.add(keys, count), timesMs, seriesMasks: NO_ROWS }
-    const sets = setsOfEvents(events, periods, null, null, numbers.count, this.#limits)
-    for (const [bucket, own] of this.#countsOf(sets, window).entries()) {
-      if (own > 0) this.#tally.count(bucket, own)
-    }
-  }
-
-  #countsOf(sets: ActorSets, window: ActiveWindow | null): readonly number[] {
-    if (window !== null) return activeCounts(sets, window, this.#limits)
-    return this.#isOnce ? firstCounts(sets) : sets.map(sizeOf)
   }
 
   /** The number of events of each actor, in each bucket; the rows of an actor lie side by side. */
@@ -293,6 +264,8 @@ interface CellRows {
   readonly start: number
   readonly end: number
   readonly actorOf: Uint32Array | null
+  /** Without any marks, for those who are counted by them; null: the rows of an actor lie side by side. */
+  readonly seen: SeenPeriods | null
 }
 
 const NO_ROWS = new Uint32Array(0)

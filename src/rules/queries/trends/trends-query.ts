@@ -1,49 +1,57 @@
 /** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
 import { filtersOf, type PropertyFilter } from '../../filters/filter-group.ts'
-import { type ActorSets, activeCounts, firstCounts, mergeSets } from '../actor-sets.ts'
 import { checkPoints } from '../answer-formats.ts'
-import { ownerCounts, ownerSets } from '../owner-sets.ts'
+import { ownerBits, ownerCounts } from '../owner-bits.ts'
+import {
+  activeCounts,
+  areBitsSmall,
+  firstCounts,
+  type IdBits,
+  isOfBits,
+  mergeBits,
+} from '../person-bits.ts'
 import { PersonsUrls } from '../persons-urls.ts'
 import { resolvedRange } from '../query-buckets.ts'
 import type { QueryKind, QueryWork } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
+import { isFewPeriods } from './seen-periods.ts'
 import { mergedTally, type Tally, TallyBuilder, tallyOfCounts } from './tally.ts'
 import { trendActors } from './trend-actors.ts'
-import { idSetsOf, tallyOf } from './trend-counts.ts'
+import { idBitsOf, tallyOf } from './trend-counts.ts'
 import { formulaLines } from './trend-formulas.ts'
 import { ItemMaker } from './trend-items.ts'
-import { linesOf } from './trend-lines.ts'
+import { linesOf, sumOf } from './trend-lines.ts'
 import { actorKindOf, type Measure, reducerOf } from './trend-measures.ts'
 import { spanOf } from './trend-spans.ts'
-import {
-  isCountedOnce,
-  readTrends,
-  type TrendFormula,
-  type TrendSeries,
-  type TrendsPlan,
-} from './trends-plan.ts'
+import { readTrends, type TrendFormula, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
 /**
  * The results for each range and each series. If the events are divided by segments, the result of a series that counts
  * persons is bits by bucket.
  */
-export type TrendsPart = readonly (readonly (Tally | ActorSets)[])[]
+export type TrendsPart = readonly (readonly (Tally | IdBits)[])[]
 
 const NO_TALLY = new TallyBuilder(0, 'count').finish()
 
 /** The kind for trends. */
 export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
-  dividedBy(plan) {
-    const { series, breakdown } = plan
+  dividedBy(plan, lastDistinctId) {
+    const { series, breakdown, ranges } = plan
     const kinds = series.map(({ measure }) => actorKindOf(measure))
     const hasBins = breakdown?.properties.some(({ binCount }) => binCount !== null) ?? false
     if (hasBins || kinds.includes('others')) return 'nothing'
-    const areSets = series.every((one, index) => kinds[index] !== 'persons' || isBySets(plan, one))
-    return areSets ? 'segments' : 'persons'
+    if (!kinds.includes('persons')) return 'segments'
+    const all = series.filter(({ measure }) => actorKindOf(measure) === 'persons')
+    const lists = ranges.flatMap((range) =>
+      all.map(({ measure }) => spanOf(measure, range, plan.isTotal).periods?.count ?? 1),
+    )
+    const areBits =
+      all.every((one) => isByBits(plan, one)) && areBitsSmall(sumOf(lists), lastDistinctId)
+    return areBits ? 'segments' : 'persons'
   },
 
   // Who owns what.
-  isOfOneState: (plan) => plan.series.some((series) => isBySets(plan, series)),
+  isOfOneState: (plan) => plan.series.some((series) => isByBits(plan, series)),
 
   plan: readTrends,
 
@@ -63,8 +71,8 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
   partial: (plan, shard) =>
     plan.ranges.map((range) =>
       plan.series.map((series) =>
-        shard.part?.by === 'segments' && isBySets(plan, series)
-          ? idSetsOf(plan, series, range, shard)
+        isOfBits(shard.part) && isByBits(plan, series)
+          ? idBitsOf(plan, series, range, shard)
           : tallyOf(plan, series, range, shard),
       ),
     ),
@@ -73,30 +81,30 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
     ranges.map((_, range) =>
       series.map(({ measure }, index) => {
         const own = parts.map((part) => part[range]?.[index]).filter((one) => one !== undefined)
-        const sets = own.filter(areSets)
-        if (sets.length > 0) return mergeSets(sets, limits)
-        const tallies = own.filter((one): one is Tally => !areSets(one))
+        const bits = own.filter(isBits)
+        if (bits.length > 0) return mergeBits(bits)
+        const tallies = own.filter((one): one is Tally => !isBits(one))
         return mergedTally(tallies, reducerOf(measure), limits)
       }),
     ),
 
   page(plan, whole, { context, scanner }) {
     checkNumbers(plan, whole)
-    const tallyOfSets = (ids: ActorSets, measure: Measure, range: QueryRange): Tally => {
+    const tallyOfBits = (ids: IdBits, measure: Measure, range: QueryRange): Tally => {
       const owners = scanner.owners(context.projectId)
       const { window } = spanOf(measure, range, plan.isTotal)
-      const isOnce = isCountedOnce(plan, measure)
+      const isOnce = plan.isCumulative && !plan.isTotal
       if (window === null && !isOnce) return tallyOfCounts(ownerCounts(ids, owners, scanner))
-      const sets = ownerSets(ids, owners, scanner)
+      const bits = ownerBits(ids, owners, scanner)
       return tallyOfCounts(
-        window === null ? firstCounts(sets) : activeCounts(sets, window, scanner),
+        window === null ? firstCounts(bits) : activeCounts(bits, window, scanner),
       )
     }
     const ranges = plan.ranges.map((range, rangeIndex) => ({
       range,
       tallies: plan.series.map(({ measure }, index) => {
         const found = whole[rangeIndex]?.[index] ?? NO_TALLY
-        return areSets(found) ? tallyOfSets(found, measure, range) : found
+        return isBits(found) ? tallyOfBits(found, measure, range) : found
       }),
     }))
     const urls = plan.hasPersonsUrls ? new PersonsUrls(context) : null
@@ -150,9 +158,13 @@ function checkNumbers(
   checkPoints(numbers)
 }
 
-/** Different persons in each bucket, or in the periods up to it, not split by anything. */
-function isBySets({ breakdown }: TrendsPlan, { measure }: TrendSeries): boolean {
-  return breakdown === null && measure.of === 'actors' && measure.actor === null
+/** Different persons in each bucket, or in few periods up to it, not split by anything. */
+function isByBits(plan: TrendsPlan, { measure }: TrendSeries): boolean {
+  if (plan.breakdown !== null || measure.of !== 'actors' || measure.actor !== null) return false
+  if (measure.activeDays === null) return true
+  return plan.ranges.every((range) => {
+    return isFewPeriods(spanOf(measure, range, plan.isTotal).periods?.count ?? 1)
+  })
 }
 
 function workOf(plan: TrendsPlan): QueryWork {
@@ -166,7 +178,7 @@ function workOf(plan: TrendsPlan): QueryWork {
   const isSplitByOne = property?.value.kind === 'event_property' && others.length === 0
   const isSimple = isOfEvents
     ? breakdown === null || isSplitByOne
-    : series.every((one) => one.measure.of === 'events' || isBySets(plan, one))
+    : series.every((one) => one.measure.of === 'events' || isByBits(plan, one))
   return isByNames && isByValues && isSimple ? 'simple' : 'much'
 }
 
@@ -175,10 +187,10 @@ function isOfOneValue({ type = 'event', operator = 'exact' }: PropertyFilter): b
   return type === 'event' && ['exact', 'is_not', 'is_set', 'is_not_set'].includes(operator)
 }
 
-function areSets(found: Tally | ActorSets): found is ActorSets {
+function isBits(found: Tally | IdBits): found is IdBits {
   return Array.isArray(found)
 }
 
-function cellsOf(found: Tally | ActorSets | undefined): number {
-  return found === undefined || areSets(found) ? 0 : found.cells.length
+function cellsOf(found: Tally | IdBits | undefined): number {
+  return found === undefined || isBits(found) ? 0 : found.cells.length
 }

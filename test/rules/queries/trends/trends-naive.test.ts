@@ -235,7 +235,8 @@ t.test('random queries agree with brute force, however they are divided', async 
       const expected = naive.items()
       const planned = planQuery(query, context)
       const { kind, plan } = planned
-      const dividedBy = divisionOf(planned)
+      // A project may have more persons than the bits can hold.
+      const dividedBy = divisionOf(planned, number % 2 === 0 ? 0 : 2 ** 30)
       const whole = memoryShard(scanner, context)
       const count = dividedBy === 'nothing' ? 1 : dice.between(1, 4)
       const parts = Array.from({ length: count }, (_, index) => {

@@ -1,12 +1,13 @@
 /**
- * Converts sets of distinct IDs into sets of their owners, for callers that only count persons. Each person stands at
- * the smallest distinct ID number that it owns. Most bits therefore stay where they are, and 32 bits are processed in
- * one step.
+ * Converts bits of distinct ids into bits of their owners, for callers that only count persons. Each person has the bit
+ * of the smallest distinct ID number that it owns. Most bits therefore stay where they are, and 32 bits are processed
+ * in one step.
  */
 import { type DistinctIdOwners, OWNER_BITS } from '../analytics/event-columns.ts'
 import { grown } from '../analytics/growing-arrays.ts'
-import { type ActorSet, type ActorSets, GrowingSet, Scratch, sizeOf } from './actor-sets.ts'
 import { PacedLimits, type QueryLimits } from './paced-limits.ts'
+import { bitCount } from './period-bits.ts'
+import type { IdBits, PersonBits } from './person-bits.ts'
 
 /** Who stands for whom. */
 interface FirstIds {
@@ -54,85 +55,119 @@ class FirstIdTables {
 
 const KNOWN = { all: new FirstIdTables(), persons: new FirstIdTables() }
 
-/** Results of sets, none of which ever changes, for the owners of last time. */
-class MadeOfSets<Value> {
-  readonly #made = new WeakMap<ActorSet, { readonly line: object; readonly value: Value }>()
+/** What was made of a row of bits, none of which ever changes, for the owners of last time. */
+class MadeOfRows<Value> {
+  readonly #made = new WeakMap<Uint32Array, { readonly line: object; readonly value: Value }>()
 
-  of(set: ActorSet, { line }: FirstIds, make: () => Value): Value {
-    const known = this.#made.get(set)
+  of(row: Uint32Array, { line }: FirstIds, make: () => Value): Value {
+    const known = this.#made.get(row)
     if (known?.line === line) return known.value
     const value = make()
-    this.#made.set(set, { line, value })
+    this.#made.set(row, { line, value })
     return value
   }
 }
 
-const OWNED = new MadeOfSets<ActorSet | null>()
-const COUNTED = new MadeOfSets<number>()
+const OWNED = new MadeOfRows<Uint32Array>()
+const COUNTED = new MadeOfRows<number>()
 
 /**
- * Returns the sets of persons, each at its smallest distinct ID number. The same owners give the same persons at the
- * same positions. If `isPersonsOnly` is true, a distinct_id without a person is in no set. It costs one step for 32
- * distinct ids, about 3 ns for each bit of a further distinct_id of a person, and nothing for a set that was converted
+ * Returns the bits of persons, each at its smallest distinct ID number. The same owners give the same persons at the
+ * same positions. If `isPersonsOnly` is true, a distinct_id without a person has no bit. It costs one step for 32
+ * distinct ids, about 3 ns for each bit of a further distinct_id of a person, and nothing for a row that was converted
  * before; once for each table of owners, it costs a few ns for each distinct_id. Throws as `EventScanner.checkLimits`.
  */
-export function ownerSets(
-  sets: ActorSets,
+export function ownerBits(
+  bits: IdBits,
   owners: DistinctIdOwners,
   limits: QueryLimits,
   isPersonsOnly = false,
-): ActorSets {
+): PersonBits {
+  const pace = new PacedLimits(limits)
   const firsts = firstIdsOf(owners, isPersonsOnly)
-  const ownedOf = ownedSets(firsts, limits)
-  return sets.map((set) => set && OWNED.of(set, firsts, () => ownedOf(set)))
+  return bits.map((row) => row && OWNED.of(row, firsts, () => ownedRow(row, firsts, pace)))
 }
 
 /**
  * Returns the smallest distinct ID number of each person, by person number. It is 0 if the person has none. The cost is
- * that of `ownerSets`.
+ * that of `ownerBits`.
  */
 export function firstIdOfPersons(owners: DistinctIdOwners): Uint32Array {
   return firstIdsOf(owners, true).ofOwner
 }
 
-/** Returns the number of persons in each set. Cost and errors are those of `ownerSets`, but it needs less memory. */
+/**
+ * Returns the number of persons in each row of bits. Cost and errors are those of `ownerBits`, but it needs less
+ * memory.
+ */
 export function ownerCounts(
-  sets: ActorSets,
+  bits: IdBits,
   owners: DistinctIdOwners,
   limits: QueryLimits,
 ): readonly number[] {
-  const firsts = firstIdsOf(owners, false)
-  const ownedOf = ownedSets(firsts, limits)
-  return sets.map((set) => {
-    return set === null ? 0 : COUNTED.of(set, firsts, () => sizeOf(ownedOf(set)))
-  })
-}
-
-/** Returns the function that converts one set after the other. */
-function ownedSets(
-  { firstOf, areFirst }: FirstIds,
-  limits: QueryLimits,
-): (set: ActorSet) => ActorSet | null {
   const pace = new PacedLimits(limits)
-  const scratch = new Scratch()
-  return (set) => {
-    const { isList, words, bitWords } = set
-    pace.count(words.length)
-    if (isList) {
-      const owned = new GrowingSet(bitWords, null)
-      for (let index = 0; index < words.length; index++) {
-        const first = firstOf[words[index] ?? 0] ?? 0
-        if (first !== 0) owned.add(first)
-      }
-      return owned.finish(scratch)
-    }
-    const owned = ownedBits(words, firstOf, areFirst)
-    return owned === words ? set : { isList, words: owned, bitWords }
+  const firsts = firstIdsOf(owners, false)
+  const count = (row: Uint32Array): number => {
+    const owned = ownedRow(row, firsts, pace)
+    let sum = 0
+    for (let word = 0; word < owned.length; word++) sum += bitCount(owned[word] ?? 0)
+    return sum
   }
+  return bits.map((row) => (row === null ? 0 : COUNTED.of(row, firsts, () => count(row))))
 }
 
-/** Returns the same bits if every distinct ID number stands for itself. */
-function ownedBits(row: Uint32Array, firstOf: Uint32Array, areFirst: Uint32Array): Uint32Array {
+/**
+ * Returns, at index k, the number of persons that have a bit in exactly k rows, for k of at least one. It takes a few
+ * steps for 32 persons and each row.
+ */
+export function lengthCounts(bits: PersonBits): Uint32Array {
+  const rows = bits.filter((row) => row !== null)
+  const counts = new Uint32Array(bits.length + 1)
+  const digits = 32 - Math.clz32(rows.length)
+  const words = rows.reduce((most, { length }) => Math.max(most, length), 0)
+  // 32 numbers side by side: digit i of each is in word i.
+  const sums = new Uint32Array(digits)
+  for (let word = 0; word < words; word++) {
+    sums.fill(0)
+    for (const row of rows) {
+      let carry = row[word] ?? 0
+      for (let digit = 0; carry !== 0; digit++) {
+        const sum = sums[digit] ?? 0
+        sums[digit] = sum ^ carry
+        carry &= sum
+      }
+    }
+    addEqual(sums, digits, 0, -1, counts)
+  }
+  counts[0] = 0
+  return counts
+}
+
+/** Counts those of `among`, whose digits from `digit` on are those of `number`, by all of their digits. */
+function addEqual(
+  sums: Uint32Array,
+  digit: number,
+  number: number,
+  among: number,
+  counts: Uint32Array,
+): void {
+  if (among === 0) return
+  if (digit === 0) {
+    counts[number] = (counts[number] ?? 0) + bitCount(among)
+    return
+  }
+  const sum = sums[digit - 1] ?? 0
+  addEqual(sums, digit - 1, number, among & ~sum, counts)
+  addEqual(sums, digit - 1, number | (1 << (digit - 1)), among & sum, counts)
+}
+
+/** The row itself where everybody in it stands for itself. */
+function ownedRow(
+  row: Uint32Array,
+  { firstOf, areFirst }: FirstIds,
+  pace: PacedLimits,
+): Uint32Array {
+  pace.count(row.length)
   let others = 0
   for (let word = 0; word < row.length; word++) others |= (row[word] ?? 0) & ~(areFirst[word] ?? 0)
   if (others === 0) return row

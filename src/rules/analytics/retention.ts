@@ -2,13 +2,15 @@
  * Finds the persons of a retention cohort and the later periods in which each of them returned. Source:
  * docs/compatibility/analytics.md, "Analytic person routes".
  */
-import { ServiceError } from '../../../base/errors.ts'
-import { momentOf, startOfDay, wallOf } from '../../../base/time-zone.ts'
-import { largestPerson, pageOfPersons, personsMarked } from '../../analytics/actor-page.ts'
-import { type ActorPage, globalFilter, type Inquiry } from '../../analytics/analytic-query.ts'
-import { momentOfText } from '../../analytics/date-range.ts'
-import { type EventColumns, listedPersons } from '../../analytics/event-columns.ts'
-import { RETENTION_INTERVALS_MAX } from '../../analytics/limits.ts'
+import { ServiceError } from '../../base/errors.ts'
+import { momentOf, startOfDay, wallOf } from '../../base/time-zone.ts'
+import type { FilterGroup } from '../filters/filter-group.ts'
+import { largestPerson, pageOfPersons, personsMarked } from './actor-page.ts'
+import { type ActorPage, globalFilter, type Inquiry, scanEvents } from './analytic-query.ts'
+import { momentOfText } from './date-range.ts'
+import { activityOf, distinctPeriodCounts, WITHIN } from './distinct-periods.ts'
+import { type EventColumns, listedPersons } from './event-columns.ts'
+import { RETENTION_INTERVALS_MAX } from './limits.ts'
 import {
   type Interval,
   type PeriodRules,
@@ -16,14 +18,10 @@ import {
   periodStart,
   shiftedPeriodStart,
   shiftedWall,
-} from '../../analytics/periods.ts'
-import { countsOf } from '../../analytics/person-aggregates.ts'
-import type { ParametersOf } from '../../analytics/questions.ts'
-import { eventSeries, readEntity, readSeries, type Series } from '../../analytics/series.ts'
-import type { FilterGroup } from '../../filters/filter-group.ts'
-import { activityOf, WITHIN } from '../actor-events.ts'
-import { periodCounts, setsOfEvents, sizeOf } from '../actor-sets.ts'
-import { scanShard } from '../query-kind.ts'
+} from './periods.ts'
+import { countsOf } from './person-aggregates.ts'
+import type { ParametersOf } from './questions.ts'
+import { eventSeries, readEntity, readSeries, type Series } from './series.ts'
 
 type RetentionInquiry = Inquiry<ParametersOf<'retention'>>
 
@@ -66,11 +64,9 @@ export function retentionActors(inquiry: RetentionInquiry): ActorPage {
   const totals = new Array<number>(shown).fill(0)
   totals[0] = cohort.length
   if (returns !== null) {
-    const { scanner } = inquiry
-    const events = { ...returns, actors: returns.persons }
-    const sets = setsOfEvents(events, periods, 1, null, largest, scanner)
-    scores.set(periodCounts(sets, scanner).subarray(0, largest + 1))
-    for (let period = 1; period < shown; period++) totals[period] = sizeOf(sets[period] ?? null)
+    const { byPerson, byPeriod } = distinctPeriodCounts(returns, periods, largest, inquiry.scanner)
+    scores.set(byPerson)
+    for (let period = 1; period < shown; period++) totals[period] = byPeriod[period] ?? 0
   }
   const page = pageOfPersons(cohort, inquiry, scores, null)
   return { ...page, appearances: appearancesOf(page, returns, plan, largest), totals }
@@ -154,7 +150,7 @@ function cohortOf(plan: CohortPlan, inquiry: RetentionInquiry): Uint32Array {
     fromMs: Math.min(firstMs ?? startMs, startMs),
     toMs: Math.min(periods.startMs(1), endMs) - 1,
   }
-  const columns = scanShard(inquiry, { ...range, filter, series: [target.match] })
+  const columns = scanEvents(inquiry, range, { filter, series: [target.match] })
   // Who was there earlier is not there for the first time.
   return personsMarked(activityOf(columns, startMs), WITHIN)
 }
@@ -173,7 +169,7 @@ function thoseBack(
   const toMs = Math.min(periods.startMs(period + 1), endMs) - 1
   const persons = listedPersons(cohort)
   const wish = { filter, series: [returning.match], persons, isPersonsOnly: true }
-  const columns = scanShard(inquiry, { fromMs, toMs, ...wish })
+  const columns = scanEvents(inquiry, { fromMs, toMs }, wish)
   const counts = countsOf(columns.persons, columns.count, largestPerson(cohort, cohort.length) + 1)
   return personsMarked(counts, null)
 }
@@ -188,7 +184,7 @@ function returnsOf(
   if (cohort.length === 0 || fromMs >= endMs) return null
   const persons = listedPersons(cohort)
   const range = { fromMs, toMs: endMs - 1 }
-  return scanShard(inquiry, { ...range, filter, series: [returning.match], persons })
+  return scanEvents(inquiry, range, { filter, series: [returning.match], persons })
 }
 
 /** For each person of a page in which periods it appears. */

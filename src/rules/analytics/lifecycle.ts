@@ -1,0 +1,96 @@
+/**
+ * Finds the persons that were new, returning, resurrecting or dormant in one period of a series. Source:
+ * docs/compatibility/analytics.md, "Analytic person routes".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { pageOfPersons, personsMarked } from './actor-page.ts'
+import {
+  type ActorPage,
+  globalFilter,
+  type Inquiry,
+  NO_ACTORS,
+  rangeRequest,
+  scanEvents,
+} from './analytic-query.ts'
+import { dateRange, momentOfText } from './date-range.ts'
+import { activityOf, EARLIER, WITHIN } from './distinct-periods.ts'
+import { markedPersons } from './event-columns.ts'
+import { type PeriodRules, periodStart, shiftedPeriodStart } from './periods.ts'
+import type { ParametersOf } from './questions.ts'
+import { readSeries } from './series.ts'
+
+type LifecycleInquiry = Inquiry<ParametersOf<'lifecycle'>>
+
+/** The period that is asked for and what is looked at for it; times in milliseconds. */
+interface Stretch {
+  readonly fromMs: number
+  readonly toMs: number
+  /** Start of the period before. */
+  readonly beforeMs: number
+  readonly startMs: number
+  /** Start of the period behind. */
+  readonly endMs: number
+}
+
+/**
+ * Returns the page of persons, by uuid, that have the requested status in the period of `targetDate`. The page is empty
+ * for an unknown status. Weeks begin on Monday. Throws 400 for an invalid request, `invalid_input` without `attr` for a
+ * request without a series, and as `EventScanner.scan`.
+ */
+export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
+  const { parameters, context, scanner } = inquiry
+  const [series] = readSeries(parameters, context.actions)
+  if (series === undefined) {
+    const detail = 'The query needs a series. Send `events`, a list with at least one series.'
+    throw new ServiceError('invalid_input', detail)
+  }
+  // When a distinct_id without a person was new, nobody knows.
+  const wish = { filter: globalFilter(inquiry), series: [series.match], hasProfile: true }
+  const stretch = stretchOf(inquiry)
+  const { startMs, endMs } = stretch
+  const fromMs = Math.max(stretch.fromMs, stretch.beforeMs)
+  const toMs = Math.min(stretch.toMs, endMs - 1)
+  if (stretch.fromMs > stretch.toMs || fromMs > toMs) return NO_ACTORS
+  const marks = activityOf(scanEvents(inquiry, { fromMs, toMs }, wish), startMs)
+  const status = parameters.lifecycleType
+  if (status !== 'new' && status !== 'resurrecting') {
+    const wanted = status === 'dormant' ? EARLIER : status === 'returning' ? EARLIER | WITHIN : -1
+    return pageOfPersons(personsMarked(marks, wanted), inquiry)
+  }
+  // For each P 1 when it was active in the period and not before it, and was created in it.
+  const created = new Uint8Array(marks.length)
+  for (const person of scanner.createdWithin(context.projectId, startMs, endMs).persons) {
+    if (marks[person] === WITHIN) created[person] = 1
+  }
+  // Of few persons, created lately: their older events decide, and hardly any segment can have some.
+  if (created.includes(1) && stretch.fromMs < fromMs) {
+    const older = { fromMs: stretch.fromMs, toMs: fromMs }
+    const some = { ...wish, persons: markedPersons(created) }
+    const { count, persons, timesMs } = scanEvents(inquiry, older, some)
+    for (let row = 0; row < count; row++) {
+      if ((timesMs[row] ?? 0) < fromMs) created[persons[row] ?? 0] = 0
+    }
+  }
+  const wanted = status === 'new' ? 1 : 0
+  const persons = personsMarked(marks, WITHIN).filter((person) => created[person] === wanted)
+  return pageOfPersons(persons, inquiry)
+}
+
+/** From one period before the range to the end of its last one; empty when the range is. */
+function stretchOf(inquiry: LifecycleInquiry): Stretch {
+  const request = rangeRequest(inquiry)
+  const { interval, timezone } = request
+  const rules: PeriodRules = { interval, timezone, weekStart: 'monday' }
+  const range = dateRange(request, { isWidened: false, isRounded: false })
+  const startMs = periodStart(momentOfText(inquiry.parameters.targetDate, request), rules)
+  const isEmpty = range.fromMs > range.toMs
+  return {
+    fromMs: shiftedPeriodStart(periodStart(range.fromMs, rules), -1, rules),
+    toMs: isEmpty
+      ? Number.NEGATIVE_INFINITY
+      : shiftedPeriodStart(periodStart(range.toMs, rules), 1, rules) - 1,
+    beforeMs: shiftedPeriodStart(startMs, -1, rules),
+    startMs,
+    endMs: shiftedPeriodStart(startMs, 1, rules),
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * Stores which persons had events in which period. For events divided by segments, there are bits by distinct ID
+ * number, independent of the owner. Parts of the events can therefore be computed separately, merged, and cached while
+ * persons are merged and split. The bits by person number are computed from them for an answer. Period-bits.ts does the
+ * same for actors without a person number, and for actors that must have several events.
+ */
+import type { DateRange } from '../analytics/date-range.ts'
+import type { EventColumns, EventPart } from '../analytics/event-columns.ts'
+import { inOwnMemory } from '../analytics/growing-arrays.ts'
+import { onlyPeriod, type Periods } from '../analytics/periods.ts'
+import { PERSON_BITS_BYTES_MAX } from './limits.ts'
+import { PacedLimits, type QueryLimits } from './paced-limits.ts'
+import { bitCount } from './period-bits.ts'
+import { type QueryScan, type QueryShard, scanShardPieces } from './query-kind.ts'
+
+/**
+ * The bits of each period: bit P % 32 of word P / 32, where P is the person number. Null means that nobody had events.
+ * The lists may differ in length.
+ */
+export type PersonBits = readonly (Uint32Array | null)[]
+/** The same bits by distinct ID number. */
+export type IdBits = PersonBits
+
+/**
+ * Returns whether `lists` lists of bits, up to the largest distinct ID number, are small enough to be cached and
+ * merged.
+ */
+export function areBitsSmall(lists: number, lastDistinctId: number): boolean {
+  return lists * wordsOf(lastDistinctId) * Uint32Array.BYTES_PER_ELEMENT <= PERSON_BITS_BYTES_MAX
+}
+
+/**
+ * Returns the bits of each series of a scan, by distinct ID number. If `periods` is null, there is a single period that
+ * contains all times. Throws as `EventScanner.scan`. The cost is linear in the events.
+ */
+export function scanIdBits(
+  shard: QueryShard,
+  scan: QueryScan,
+  periods: Periods | null,
+): readonly IdBits[] {
+  const { lastDistinctId } = shard.scanner.extent(shard.context.projectId)
+  const count = periods?.count ?? 1
+  const found = scan.series.map(() => new BitRows(count, wordsOf(lastDistinctId)))
+  const onlyOf = (within: DateRange) => (periods === null ? 0 : onlyPeriod(periods, within))
+  const looksAt = (within: DateRange) =>
+    found.length === 1 && onlyOf(within) !== null ? 'persons' : 'all'
+  scanShardPieces(shard, { ...scan, looksAt, areIds: true }, (piece, within) => {
+    const only = onlyOf(within)
+    for (const [series, rows] of found.entries()) {
+      const mask = found.length === 1 ? null : 1 << series
+      if (only !== null) markAll(piece, mask, rows.at(only))
+      else if (periods !== null) markPeriods(piece, periods, mask, rows)
+    }
+  })
+  return found.map(({ rows }) => rows)
+}
+
+/** Merges parts. A list that is the only one of its period is reused. */
+export function mergeBits(parts: readonly IdBits[]): IdBits {
+  const [first = []] = parts
+  if (parts.length === 1) return first
+  return first.map((_, period) => {
+    const own = parts.map((part) => part[period] ?? null).filter((row) => row !== null)
+    if (own.length < 2) return own[0] ?? null
+    const merged = new Uint32Array(Math.max(...own.map(({ length }) => length)))
+    for (const row of own) {
+      for (let word = 0; word < row.length; word++) {
+        merged[word] = (merged[word] ?? 0) | (row[word] ?? 0)
+      }
+    }
+    return merged
+  })
+}
+
+/** Returns the bits of all periods one after the other, with `words` words for each, as `periodBits` does. */
+export function flatBits(bits: PersonBits, words: number): Uint32Array {
+  const flat = new Uint32Array(bits.length * words)
+  for (const [period, row] of bits.entries()) if (row !== null) flat.set(row, period * words)
+  return flat
+}
+
+/** Returns the number of words of the longest list. */
+export function wordsOfBits(...all: readonly PersonBits[]): number {
+  return Math.max(1, ...all.flatMap((bits) => bits.map((row) => row?.length ?? 0)))
+}
+
+/** Returns whether the parts of a query are divided by segments. Such parts are bits. */
+export function isOfBits(part: EventPart | null): part is EventPart {
+  return part?.by === 'segments'
+}
+
+/**
+ * Returns the bits of events that are not stored ones. `persons` contains distinct ID numbers, of which
+ * `lastDistinctId` is the largest.
+ */
+export function bitsOfEvents(
+  events: { readonly persons: Uint32Array; readonly timesMs: Float64Array },
+  periods: Periods,
+  lastDistinctId: number,
+): PersonBits {
+  const rows = new BitRows(periods.count, wordsOf(lastDistinctId))
+  const { length: count } = events.persons
+  const columns = { count, ...events, seriesMasks: NO_WORDS, sequences: NO_WORDS, values: [] }
+  markPeriods(columns, periods, null, rows)
+  return rows.rows
+}
+
+/**
+ * Returns, for each period in `lastPeriods`, the number of persons that had events in the `length` periods up to and
+ * including it. The number is 0 for an entry that is not a period. Throws as `EventScanner.checkLimits`.
+ */
+export function activeCounts(
+  bits: PersonBits,
+  { length, lastPeriods }: { readonly length: number; readonly lastPeriods: Uint32Array },
+  limits: QueryLimits,
+): readonly number[] {
+  const pace = new PacedLimits(limits)
+  return Array.from(lastPeriods, (last) => {
+    if (last >= bits.length) return 0
+    const came = new Uint32Array(wordsOfBits(bits))
+    for (const row of bits.slice(Math.max(0, last - length + 1), last + 1)) {
+      pace.count(came.length)
+      for (let word = 0; word < (row?.length ?? 0); word++) {
+        came[word] = (came[word] ?? 0) | (row?.[word] ?? 0)
+      }
+    }
+    return came.reduce((sum, word) => sum + bitCount(word), 0)
+  })
+}
+
+/** Returns the number of persons that had events for the first time in each period. */
+export function firstCounts(bits: PersonBits): readonly number[] {
+  const seen = new Uint32Array(wordsOfBits(bits))
+  return bits.map((row) => {
+    let count = 0
+    for (let word = 0; word < (row?.length ?? 0); word++) {
+      const own = (row?.[word] ?? 0) & ~(seen[word] ?? 0)
+      seen[word] = (seen[word] ?? 0) | own
+      count += bitCount(own)
+    }
+    return count
+  })
+}
+
+const NO_WORDS = new Uint32Array(0)
+
+/** The lists of one series; each is made when somebody is in it. */
+class BitRows {
+  readonly rows: (Uint32Array | null)[]
+  readonly #words: number
+
+  constructor(periods: number, words: number) {
+    this.rows = Array.from({ length: periods }, () => null)
+    this.#words = words
+  }
+
+  at(period: number): Uint32Array {
+    const known = this.rows[period]
+    if (known !== undefined && known !== null) return known
+    // Memory of its own: the row may be remembered for longer than the others.
+    const row = inOwnMemory(new Uint32Array(this.#words))
+    this.rows[period] = row
+    return row
+  }
+}
+
+/** `mask` null: all rows. */
+function markAll(
+  { count, persons, seriesMasks }: EventColumns,
+  mask: number | null,
+  bits: Uint32Array,
+): void {
+  for (let row = 0; row < count; row++) {
+    if (mask !== null && ((seriesMasks[row] ?? 0) & mask) === 0) continue
+    const person = persons[row] ?? 0
+    bits[person >>> 5] = (bits[person >>> 5] ?? 0) | (1 << (person & 31))
+  }
+}
+
+function markPeriods(
+  { count, persons, timesMs, seriesMasks }: EventColumns,
+  periods: Periods,
+  mask: number | null,
+  rows: BitRows,
+): void {
+  // Neighbours mostly lie in the same period.
+  let startMs = 0
+  let endMs = 0
+  let bits: Uint32Array | null = null
+  for (let row = 0; row < count; row++) {
+    if (mask !== null && ((seriesMasks[row] ?? 0) & mask) === 0) continue
+    const timeMs = timesMs[row] ?? 0
+    if (timeMs < startMs || timeMs >= endMs) {
+      const period = periods.indexOf(timeMs)
+      startMs = period < 0 ? 0 : periods.startMs(period)
+      endMs = period < 0 ? 0 : periods.startMs(period + 1)
+      bits = period < 0 ? null : rows.at(period)
+    }
+    if (bits === null) continue
+    const person = persons[row] ?? 0
+    bits[person >>> 5] = (bits[person >>> 5] ?? 0) | (1 << (person & 31))
+  }
+}
+
+function wordsOf(lastPerson: number): number {
+  return (lastPerson >>> 5) + 1
+}

@@ -1,0 +1,71 @@
+/**
+ * Counts actors by the periods in which each had events: in each bucket, only in the first one, or in the buckets of a
+ * window after each period.
+ */
+import type { CellValue, TallyBuilder } from './tally.ts'
+import type { Span } from './trend-spans.ts'
+
+/** Counts the actors of one value after the other. */
+export class ActorCounts {
+  readonly #span: Span
+  readonly #isOnce: boolean
+  readonly #tally: TallyBuilder
+  /** By how many more actors a period has than the one before; nothing without a window. */
+  readonly #changes: Int32Array
+
+  /** If `isOnce` is true, only the first bucket of each actor counts. */
+  constructor(span: Span, isOnce: boolean, tally: TallyBuilder) {
+    this.#span = span
+    this.#isOnce = isOnce
+    this.#tally = tally
+    const { window, periods } = span
+    const length = window === null ? 0 : (periods?.count ?? 1) + window.length + 1
+    this.#changes = new Int32Array(length)
+  }
+
+  /** Adds one actor, given its periods in ascending order without duplicates. */
+  add(periods: readonly number[]): void {
+    const { window } = this.#span
+    if (window !== null) {
+      this.#addActive(periods, window.length)
+      return
+    }
+    for (const period of periods) {
+      this.#tally.count(period)
+      if (this.#isOnce) return
+    }
+  }
+
+  /** Ends a value. The actors that follow belong to the next value. */
+  endCell(value: CellValue): void {
+    const changes = this.#changes
+    const actives = new Int32Array(changes.length)
+    let active = 0
+    for (const [period, change] of changes.entries()) {
+      active += change
+      actives[period] = active
+    }
+    changes.fill(0)
+    for (const [bucket, period] of (this.#span.window?.lastPeriods ?? NONE).entries()) {
+      const count = actives[period] ?? 0
+      if (count > 0) this.#tally.count(bucket, count)
+    }
+    this.#tally.endCell(value)
+  }
+
+  /** From each period on the actor is active for so many; what overlaps is one time. */
+  #addActive(periods: readonly number[], length: number): void {
+    const changes = this.#changes
+    let until = -1
+    for (const period of periods) {
+      if (period > until) {
+        if (until >= 0) changes[until] = (changes[until] ?? 0) - 1
+        changes[period] = (changes[period] ?? 0) + 1
+      }
+      until = period + length
+    }
+    if (until >= 0) changes[until] = (changes[until] ?? 0) - 1
+  }
+}
+
+const NONE = new Uint32Array(0)
