@@ -2,6 +2,8 @@
 
 /** The most rows of a file. Larger lists are exported with the command line or the API. */
 export const CSV_ROWS_MAX = 10_000
+/** The most cells of a file, as in the daemon's own tables. Rows of events can each bring columns of their own. */
+const CSV_CELLS_MAX = 5_000_000
 
 /**
  * Matches the start of a formula. Like the daemon's own tables, it covers full-width signs, and characters that a
@@ -17,6 +19,9 @@ const NUMBER = /^ *[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
 export function csvOf(rows: readonly object[]): string {
   const flat = rows.map((row) => new Map(cellsOf(row, '')))
   const head = [...new Set(flat.flatMap((cells) => [...cells.keys()]))]
+  if (head.length * flat.length > CSV_CELLS_MAX) {
+    throw new Error('The file would have too many cells. Use the command line or the API instead.')
+  }
   const lines = flat.map((cells) => head.map((name) => cells.get(name)))
   return [head, ...lines].map((cells) => `${cells.map(csvCell).join(',')}\r\n`).join('')
 }

@@ -18,6 +18,8 @@ export interface Loaded<Data> {
 /** The most recent answers by key, for pages that the reader returns to. */
 const kept = new Map<string, unknown>()
 const KEPT_MAX = 50
+/** Shorter intervals, which only a URL could ask for, repeat nothing. */
+const EVERY_MS_LEAST = 500
 
 /** The number of changes that this page has made. */
 const changes = signal(0)
@@ -60,7 +62,7 @@ export function useLoaded<Data>(
   }, [key, own, turn])
   const reload = useCallback(() => setOwn((before) => before + 1), [])
   useEffect(() => {
-    if (everyMs === 0) return
+    if (!(everyMs >= EVERY_MS_LEAST)) return
     const timer = setInterval(() => {
       if (!document.hidden) reload()
     }, everyMs)

@@ -29,10 +29,18 @@ export type Block =
 /** Deeper nesting stays text. It limits the depth of the recursion. */
 const DEPTH_MAX = 8
 const FENCE = /^ {0,3}(```|~~~)/
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/
+const HEADING = /^ {0,3}(#{1,6})\s+(\S.*)$/s
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/
 const QUOTE = /^ {0,3}> ?/
 const ITEM = /^( {0,3})(?:[-*+]|(\d{1,9})[.)])\s+(?=\S)/
+
+/** Removes the marks at the end of a heading. One expression for both would take long for many blanks. */
+function withoutMarks(title: string): string {
+  return title
+    .trimEnd()
+    .replace(/(?<!#)#+$/, '')
+    .trimEnd()
+}
 
 /** Returns the blocks of a text. */
 export function markdownBlocks(text: string, depth = 0): readonly Block[] {
@@ -59,7 +67,11 @@ export function markdownBlocks(text: string, depth = 0): readonly Block[] {
       at++
     } else if (marks !== undefined) {
       at++
-      blocks.push({ kind: 'heading', level: marks.length, spans: markdownSpans(title) })
+      blocks.push({
+        kind: 'heading',
+        level: marks.length,
+        spans: markdownSpans(withoutMarks(title)),
+      })
     } else if (RULE.test(line)) {
       at++
       blocks.push({ kind: 'rule' })

@@ -102,6 +102,8 @@ export async function setPassword(password: string | null, current: string): Pro
 /** Ends the session in the daemon and in this browser. */
 export async function logOut(): Promise<void> {
   await remove('console/session/', {})
+  // The next user of this tab must not see unsaved changes of this one.
+  for (const name of Object.keys(sessionStorage)) sessionStorage.removeItem(name)
   leave(null)
 }
 

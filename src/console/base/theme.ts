@@ -9,10 +9,17 @@ export type Theme = (typeof THEMES)[number]
 
 const KEY = 'tenrec-theme'
 
+/** Returns the stored name, or null. An embedded page may be forbidden to read the storage. */
+function storedName(): string | null {
+  try {
+    return localStorage.getItem(KEY)
+  } catch {
+    return null
+  }
+}
+
 /** The chosen theme, which is stored in this browser. */
-export const theme = signal<Theme>(
-  THEMES.find((one) => one === localStorage.getItem(KEY)) ?? 'auto',
-)
+export const theme = signal<Theme>(THEMES.find((one) => one === storedName()) ?? 'auto')
 
 /** Sets and stores the theme. */
 export function chooseTheme(chosen: Theme): void {

@@ -340,7 +340,9 @@ function InsightAnswer({ insight, filters }: { insight: TileInsight; filters: Da
 }
 
 function Asked({ asked }: { asked: Parameters<typeof askQuery>[0] }) {
-  const everyMs = Number(query.value.get('refresh') ?? 0) * 60_000
+  const given = query.value.get('refresh')
+  // The URL is input. Only the offered intervals are used.
+  const everyMs = REFRESHES.some(([minutes]) => minutes === given) ? Number(given) * 60_000 : 0
   const ask = async (signal: AbortSignal) => {
     const results = await askQuery<unknown>(asked, signal)
     return { query: asked, results, at: new Date().toISOString() }

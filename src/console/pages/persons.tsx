@@ -29,7 +29,7 @@ import { SNIPPETS } from './setup/snippets.ts'
 type Person = Shapes['Person']
 
 /** The columns that are shown unless the URL names others. Names of properties are columns, too. */
-const COLUMNS = ['email', 'company', '$geoip_country_code', 'first_seen', 'last_seen'] as const
+const COLUMNS = ['email', 'company', '$geoip_country_code', 'first_seen'] as const
 const FIXED_LABELS: Readonly<Record<string, string>> = {
   distinct_id: 'Distinct ID',
   first_seen: 'First seen',
@@ -106,8 +106,13 @@ function chosenColumns(): readonly string[] {
   return given.split(',').filter((name) => name !== '')
 }
 
+/** Returns the heading of a column. The name comes from the URL, so only own members count. */
+function labelOf(name: string): string {
+  return (Object.hasOwn(FIXED_LABELS, name) ? FIXED_LABELS[name] : undefined) ?? propertyLabel(name)
+}
+
 function columnOf(name: string): Column<Person> {
-  const label = FIXED_LABELS[name] ?? propertyLabel(name)
+  const label = labelOf(name)
   if (name === 'distinct_id') return [label, ({ distinct_ids: ids }) => ids[0], 'minor cut']
   if (name === 'first_seen') return [label, 'created_at', 'number ago']
   if (name === 'last_seen') return [label, ({ uuid }) => <LastSeen uuid={uuid} />, 'minor number']
@@ -160,7 +165,7 @@ function ColumnMenu({ chosen }: { chosen: readonly string[] }) {
                 checked={chosen.includes(name)}
                 onChange={(event) => change(name, event.currentTarget.checked)}
               />
-              <bdi class="cut">{FIXED_LABELS[name] ?? propertyLabel(name)}</bdi>
+              <bdi class="cut">{labelOf(name)}</bdi>
             </label>
           ))}
         </fieldset>

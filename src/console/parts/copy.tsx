@@ -62,10 +62,12 @@ export function FileButton({ name, type, text, label }: FileProps) {
   const [isBusy, setBusy] = useState(false)
   async function save() {
     setBusy(true)
-    const words = await Promise.resolve(text()).catch((error: Error) => {
-      say(error.message)
-      return null
-    })
+    const words = await Promise.resolve()
+      .then(text)
+      .catch((error: Error) => {
+        say(error.message)
+        return null
+      })
     setBusy(false)
     if (words === null) return
     const link = document.createElement('a')

@@ -128,14 +128,16 @@ export class RefusedCaptures {
   #restore(): void {
     for (const [projectId, reasons] of readKept(this.#path, this.#oldestMs()))
       keepNewest(this.#projects, projectId, reasons, FATE_PROJECTS_MAX)
+    // Refusals of the file that are too old now must not stay in it.
+    this.#isChanged = true
   }
 
   async #keep(): Promise<void> {
-    this.#forget()
-    if (!this.#isChanged) return
-    this.#isChanged = false
     const draft = `${this.#path}.new`
     try {
+      this.#forget()
+      if (!this.#isChanged) return
+      this.#isChanged = false
       await writeFile(draft, this.#text(), { mode: 0o600 })
       await rename(draft, this.#path)
     } catch (err) {
@@ -222,7 +224,15 @@ function refusedOf(reasons: unknown, oldestMs: number): readonly (readonly [stri
     const isWhole = [count, lastMs, sampledMs].every((one) => Number.isSafeInteger(one))
     if (!isWhole || !Array.isArray(samples) || Number(lastMs) < oldestMs) return []
     // `#keep` wrote the samples.
-    return [[reason, { ...(value as unknown as Refused), samples: samples as FateSample[] }]]
+    return [
+      [
+        reason,
+        {
+          ...(value as unknown as Refused),
+          samples: samples.filter(isObject) as unknown as FateSample[],
+        },
+      ],
+    ]
   })
 }
 

@@ -82,8 +82,14 @@ const HANDLERS = {
     const { user, made } = invites.accept(acceptance)
     return { id: user.uuid, user, made: made && newKey(made) }
   },
-  setPassword: ({ passwords }: Store, { userId, hash }: { userId: number; hash: string | null }) =>
-    nothing(passwords.set(userId, hash)),
+  setPassword: (
+    { passwords }: Store,
+    {
+      userId,
+      hash,
+      expectedAtMs,
+    }: { userId: number; hash: string | null; expectedAtMs: number | null },
+  ) => nothing(passwords.set(userId, hash, expectedAtMs)),
   changeUser: ({ users }: Store, { id, changes }: { id: number; changes: UserChanges }) =>
     users.change(id, changes),
   setFlagAccess: (

@@ -107,8 +107,10 @@ export class ConsoleSessions {
     password: string,
     address: string,
   ): Promise<boolean> {
-    const account = user.email.toLowerCase()
-    const open = () => this.#proofOf(account, password)
+    const open = () => this.#proofOf(user.email, password)
+    // Strangers who fail to log in with the address must not keep its user from changing the password. No address
+    // contains a space.
+    const account = `password of ${user.email.toLowerCase()}`
     return (await this.#options.limits.attempt(address, open, account)) !== null
   }
 

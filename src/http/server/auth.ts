@@ -54,6 +54,8 @@ export interface Sessions<Grant extends KeyGrant = FullGrant> extends OwnAddress
 
 /** A grant with the members that are needed to compare it with another grant. */
 export interface FullGrant extends KeyGrant {
+  /** The scopes of the key itself. Those of a viewer's key can be more than the viewer may use. */
+  readonly keyScopes: readonly string[]
   /** The time at which the key expires; null if it never does. */
   readonly expiresAtMs: number | null
 }

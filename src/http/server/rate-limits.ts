@@ -6,7 +6,7 @@
  */
 import { networkOf } from '../../base/addresses.ts'
 import type { Clock } from '../../base/clock.ts'
-import type { ServiceError } from '../../base/errors.ts'
+import { ServiceError } from '../../base/errors.ts'
 import type { Counter, MetricFamily } from '../../base/metrics.ts'
 import { type RefusalReason, refusal } from '../../base/refusals.ts'
 import type { Project, ProjectDirectory } from '../../rules/access/project-directory.ts'
@@ -20,6 +20,8 @@ import {
 const BURST_SECONDS = 10
 const SECONDS = 60
 const HOUR_SECONDS = 3600
+/** The lowest status of answers for which the server is responsible. */
+const SERVER_ERROR = 500
 
 /** The rates. 0 means no limit. */
 export interface RateLimitSettings {
@@ -187,7 +189,7 @@ export class RateLimits {
   }
 
   /**
-   * Runs `open`, which checks a secret that a client sent. If it returns null or throws, a failure of the address is
+   * Runs `open`, which checks a secret that a client sent. If it returns null or refuses the request, a failure of the address is
    * counted, and one of the `account` whose password it checks. Throws 429 `throttled` if either has failed too often.
    */
   async attempt<T>(
@@ -201,10 +203,16 @@ export class RateLimits {
     const accountWait = account === null ? 0 : this.#accountFailures.take(account, 1)
     const tooManyOfAccount = this.#refusal(accountWait, 'account_failures', 'logins')
     if (tooManyOfAccount !== null) throw tooManyOfAccount
-    const opened = await open()
-    if (opened === null) return null
-    this.#failures.spend(network, -1)
-    if (account !== null) this.#accountFailures.spend(account, -1)
+    const refund = () => {
+      this.#failures.spend(network, -1)
+      if (account !== null) this.#accountFailures.spend(account, -1)
+    }
+    const opened = await open().catch((cause: unknown) => {
+      // A server that is too busy to check a secret tells nothing about it.
+      if (cause instanceof ServiceError && cause.status >= SERVER_ERROR) refund()
+      throw cause
+    })
+    if (opened !== null) refund()
     return opened
   }
 

@@ -166,7 +166,10 @@ export interface PersonalKeyGrant extends PersonalKeyAccess {
   readonly userId: number
   /** The user, who is active. */
   readonly user: User
+  /** The scopes that the key has at the level of its user. */
   readonly scopes: readonly string[]
+  /** The scopes of the key itself, which a viewer cannot use in full. */
+  readonly keyScopes: readonly string[]
   readonly projectIds: readonly number[] | 'all'
   /** The time at which the key expires. Null if it never does. */
   readonly expiresAtMs: number | null

@@ -85,7 +85,15 @@ export function passwordObstacle(
   }
   const folded = normalisedPassword(password).toLowerCase()
   const [mailbox = ''] = email.toLowerCase().split('@')
-  const known = [email.toLowerCase(), mailbox.repeat(2), `${mailbox}${firstName.toLowerCase()}`]
+  const name = firstName.toLowerCase()
+  const known = [
+    email.toLowerCase(),
+    mailbox,
+    mailbox.repeat(2),
+    name,
+    name.repeat(2),
+    mailbox + name,
+  ]
   return known.includes(folded)
     ? 'Choose a password that is not your name or e-mail address.'
     : null

@@ -15,6 +15,7 @@ import {
   mayHavePassword,
   type NewInvite,
 } from '../../rules/access/organization.ts'
+import { isScope } from '../../rules/access/scopes.ts'
 import { numberKey } from '../lmdb/keys.ts'
 import { demand, demandRoom } from './checks.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
@@ -122,7 +123,8 @@ export class InviteStore {
       const made = this.#keys.create({
         label: 'Invitation',
         userId: user.id,
-        scopes,
+        // The inviting key may be from a version that allowed unknown scopes, which grant nothing.
+        scopes: scopes.filter(isScope),
         ...(keyExpiresAtMs === null ? {} : { expiresAtMs: keyExpiresAtMs }),
       })
       this.#remove(number)

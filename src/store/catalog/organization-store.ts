@@ -265,12 +265,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
   /** Returns the stored password of a user, or null if the user has none. A damaged one counts as none. */
   passwordOf(userId: number): StoredPassword | null {
     this.#environment.refresh()
-    try {
-      return this.#passwords.find(userId)
-    } catch (cause) {
-      if (cause instanceof DamagedRecordError) return null
-      throw cause
-    }
+    return this.#passwords.find(userId)
   }
 
   /** Returns all users by id, including inactive ones. */
@@ -348,15 +343,34 @@ export class ProjectDirectory implements IngestProjectDirectory {
     const user = this.#users.get(userId)
     if (user?.isActive !== true) return null
     const scopes = scopesAtLevel(key.scopes, user.level)
-    return { keyId: key.id, userId, user, scopes, projectIds, projects: projectIds, expiresAtMs }
+    const keyScopes = key.scopes
+    return {
+      keyId: key.id,
+      userId,
+      user,
+      scopes,
+      keyScopes,
+      projectIds,
+      projects: projectIds,
+      expiresAtMs,
+    }
   }
 
   /** Returns all rights of a user. Those of viewers are limited to reading. */
   #grantOfUser(userId: number): Omit<PersonalKeyGrant, 'keyId'> | null {
     const user = this.#users.get(userId)
     if (user?.isActive !== true) return null
-    const scopes = scopesAtLevel(['*'], user.level)
-    return { userId, user, scopes, projectIds: 'all', projects: 'all', expiresAtMs: null }
+    const keyScopes = ['*']
+    const scopes = scopesAtLevel(keyScopes, user.level)
+    return {
+      userId,
+      user,
+      scopes,
+      keyScopes,
+      projectIds: 'all',
+      projects: 'all',
+      expiresAtMs: null,
+    }
   }
 
   personalKey(key: string): PersonalKeyAccess | null {

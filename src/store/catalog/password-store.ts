@@ -4,6 +4,7 @@
  * `StoredPassword`, MessagePack with a checksum.
  */
 import type { StoredPassword } from '../../rules/access/password.ts'
+import { DamagedRecordError } from '../faults.ts'
 import { numberKey } from '../lmdb/keys.ts'
 import { getRecord, putRecord } from '../lmdb/records.ts'
 import { demand } from './checks.ts'
@@ -17,22 +18,32 @@ export class PasswordStore {
     this.#environment = environment
   }
 
-  /** Returns the password of a user, or null if the user has none. Throws `DamagedRecordError`. */
+  /** Returns the password of a user, or null if the user has none. A damaged one counts as none. */
   find(userId: number): StoredPassword | null {
-    // `set` wrote the record, and the checksum guarantees that it is unchanged.
-    const record = getRecord(this.#environment.table('passwords'), numberKey(userId))
-    return (record as StoredPassword | undefined) ?? null
+    try {
+      // `set` wrote the record, and the checksum guarantees that it is unchanged.
+      const record = getRecord(this.#environment.table('passwords'), numberKey(userId))
+      return (record as StoredPassword | undefined) ?? null
+    } catch (cause) {
+      if (cause instanceof DamagedRecordError) return null
+      throw cause
+    }
   }
 
   /**
    * Sets the hash of a user's password, or removes the password if `hash` is null. The time of the change is always
-   * later than that of the previous one, even if the clock has gone back.
+   * later than that of the previous one, even if the clock has gone back. With `expectedAtMs`, the time of the password
+   * that the change was checked against (null if there was none), it throws 400 `invalid_input` if that is not the
+   * current one any more.
    */
-  set(userId: number, hash: string | null): StoredPassword | null {
+  set(userId: number, hash: string | null, expectedAtMs?: number | null): StoredPassword | null {
     return this.#environment.save(() => {
       const user = this.#environment.all('users').find(({ id }) => id === userId)
       demand(user?.isActive === true, 'not_found', `There is no user ${userId}.`)
       const before = this.find(userId)
+      const isExpected = expectedAtMs === undefined || (before?.setAtMs ?? null) === expectedAtMs
+      const detail = 'The password was changed in the meantime. Try again.'
+      demand(isExpected, 'invalid_input', detail, 'current_password')
       const table = this.#environment.table('passwords')
       if (hash === null) {
         table.removeSync(numberKey(userId))

@@ -1,6 +1,6 @@
 /**
  * Users, and their default access level for flags in the organization. Users are never removed, because the objects
- * that they created refer to them. A user who leaves becomes inactive, loses all roles, and the keys of the user become
+ * that they created refer to them. A user who leaves becomes inactive, loses all roles and the password, and the keys of the user become
  * invalid.
  */
 import { uuidV7 } from '../../base/ids.ts'
@@ -12,6 +12,7 @@ import type {
   UserChanges,
   UserRequest,
 } from '../../rules/access/organization.ts'
+import { numberKey } from '../lmdb/keys.ts'
 import { demand, demandRoom, nextId } from './checks.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import {
@@ -69,7 +70,10 @@ export class UserStore {
       const detail = 'The organization needs an active owner. Make another user an owner first.'
       demand(isOwned, 'invalid_input', detail, 'level')
       this.#put(after, others)
-      if (before.isActive && !after.isActive) this.#takeRoles(id)
+      if (before.isActive && !after.isActive) {
+        this.#takeRoles(id)
+        this.#environment.table('passwords').removeSync(numberKey(id))
+      }
       return after
     })
   }

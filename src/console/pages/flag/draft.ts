@@ -133,6 +133,11 @@ export function undoOf(before: Flag, body: object, after: Flag) {
   }
 }
 
+/** Returns the payload of a value. A variant may have the name of a member of every object, such as `constructor`. */
+export function payloadOf(payloads: Draft['payloads'], key: string): string | undefined {
+  return Object.hasOwn(payloads, key) ? payloads[key] : undefined
+}
+
 /** Returns the sum of the shares of the variants, rounded to hundredths. */
 export function sumOfShares(variants: readonly Variant[]): number {
   const sum = variants.reduce((all, { rollout_percentage: share }) => all + share, 0)
@@ -150,7 +155,7 @@ export function problemOf(draft: Draft): string | null {
     return `The shares of the variants are ${sum} % together. They must be 100 %.`
   }
   for (const variant of outcomesOf(draft)) {
-    const fault = payloadFault(payloads[variant])
+    const fault = payloadFault(payloadOf(payloads, variant))
     if (fault !== null) {
       const whose = variant === 'true' ? 'The payload' : `The payload of ${variant}`
       return `${whose} is not JSON: line ${fault.line}, ${fault.words}.`

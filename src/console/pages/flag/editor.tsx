@@ -1,7 +1,7 @@
 /** The fields of a flag: its rules as cards, its variants and their payloads. */
 import { useEffect, useState } from 'preact/hooks'
 import { Button, Card, Choice, exact, Fields, listOf, post, TextField } from '../../kit.ts'
-import { type Draft, equalShares, moved, payloadFault, type Rule, renamed, sumOfShares } from './draft.ts'
+import { type Draft, equalShares, moved, payloadFault, payloadOf, type Rule, renamed, sumOfShares } from './draft.ts'
 import { RuleFilters } from './rule-filters.tsx'
 import { audienceOf, shareOf } from './sentences.ts'
 import { Share, VariantBar } from './share.tsx'
@@ -240,7 +240,7 @@ function VariantFields({ draft, set, at }: DraftProps & { at: number }) {
 
 /** The payload of a value. An error is shown with its line. */
 function Payload({ name, draft: { payloads }, set }: DraftProps & { name: string }) {
-  const text = payloads[name] ?? ''
+  const text = payloadOf(payloads, name) ?? ''
   const fault = payloadFault(text)
   const change = (next: string) => set({ payloads: { ...payloads, [name]: next } })
   const canFormat = fault === null && text.trim() !== '' && text !== formatted(text)

@@ -3,6 +3,7 @@ import {
   type Draft,
   type DraftFields,
   draftOf,
+  payloadOf,
   type Rule,
   type RuleFilter,
   type Variant,
@@ -219,8 +220,8 @@ function variantSentences(
 function payloadSentences(before: Draft, after: Draft): readonly string[] {
   const keys = [...new Set([...Object.keys(before.payloads), ...Object.keys(after.payloads)])]
   return keys.flatMap((key) => {
-    const from = before.payloads[key]?.trim() ?? ''
-    const to = after.payloads[key]?.trim() ?? ''
+    const from = payloadOf(before.payloads, key)?.trim() ?? ''
+    const to = payloadOf(after.payloads, key)?.trim() ?? ''
     if (from === to) return []
     const whose = key === 'true' ? 'Payload' : `Payload of ${key}`
     return [`${whose} ${from === '' ? 'added' : to === '' ? 'removed' : 'changed'}.`]

@@ -19,7 +19,10 @@ function nameOf({ id }: Flag): string {
 /** Returns the draft that is kept in this tab, or null. */
 function keptDraft(flag: Flag): KeptDraft | null {
   try {
-    return JSON.parse(sessionStorage.getItem(nameOf(flag)) ?? 'null') as KeptDraft | null
+    const kept = JSON.parse(sessionStorage.getItem(nameOf(flag)) ?? 'null') as KeptDraft | null
+    // Another version of the console may have left a draft of another form.
+    const isWhole = Object.keys(draftOf(flag)).every((name) => name in (kept?.draft ?? {}))
+    return kept?.flag?.id === flag.id && isWhole ? kept : null
   } catch {
     return null
   }

@@ -150,7 +150,10 @@ async function hashFor(
   if (password === undefined || invite === null) return undefined
   const obstacle = mayHavePassword(invite) ? passwordObstacle(password, invite) : LIMITED_INVITE
   if (obstacle !== null) throw new ServiceError('invalid_input', obstacle, { attr: 'password' })
-  if (services.sessions === undefined) throw new TypeError('This server has no console.')
+  if (services.sessions === undefined) {
+    const detail = 'This server has no console. Accept the invitation without `password`.'
+    throw new ServiceError('invalid_input', detail, { attr: 'password' })
+  }
   return services.sessions.passwords.hash(password)
 }
 

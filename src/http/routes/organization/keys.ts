@@ -8,8 +8,8 @@ import { given } from '../../../base/json.ts'
 import { NAME_CHARACTERS_MAX } from '../../../base/limits.ts'
 import { optionalTimeText, timeText } from '../../../base/time.ts'
 import type { PersonalKeyView } from '../../../engine/threads/organization-tasks.ts'
-import { hasScope, SCOPES, scopesAtLevel } from '../../../rules/access/scopes.ts'
-import { denied, type FullGrant, userOf } from '../../server/auth.ts'
+import { hasScope, SCOPES } from '../../../rules/access/scopes.ts'
+import { denied, type FullGrant } from '../../server/auth.ts'
 import {
   BY_ANY_KEY,
   type Call,
@@ -181,9 +181,8 @@ export function requireContained(grant: FullGrant, rights: KeyRights, what: stri
   const refuse = (lack: string): never => {
     throw denied(`This personal API key cannot ${what} that ${lack}. Use a key with these rights.`)
   }
-  // Both belong to the same user, whose level limits both.
-  const scopes = scopesAtLevel(rights.scopes, userOf(grant).level)
-  const lacking = scopes.filter((scope) => !hasScope(grant.scopes, scope))
+  // Both belong to the same user, whose level limits both. The level can rise again, so it does not count here.
+  const lacking = rights.scopes.filter((scope) => !hasScope(grant.keyScopes, scope))
   if (lacking.length > 0) refuse(`has scopes that the calling key lacks (${lacking.join(', ')})`)
   const { projectIds, expiresAtMs } = grant
   const isWithin =

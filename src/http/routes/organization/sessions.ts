@@ -37,7 +37,13 @@ import {
   USER_AGENT_CHARACTERS_MAX,
 } from '../limits.ts'
 import { requireContained } from './keys.ts'
-import { ask, LEVEL, type OrganizationServices, USER_MEMBERS } from './organization-services.ts'
+import {
+  ask,
+  change,
+  LEVEL,
+  type OrganizationServices,
+  USER_MEMBERS,
+} from './organization-services.ts'
 import { visibleProjects } from './projects.ts'
 
 /** The services that the session routes need. */
@@ -182,13 +188,14 @@ export const SESSION_RESOURCE: Resource<SessionServices> = {
 
 /** Sets the password of the caller. All sessions that began with the earlier password end, also this one. */
 async function setPassword(call: PasswordCall): Promise<void> {
-  const { request, services, grant, user } = call
+  const { services, grant, user } = call
   const { sessions, directory } = services
   if (sessions === undefined) throw new TypeError('This server has no console.')
   // A password gives all rights of the user, so a key with fewer rights must not set one.
   requireContained(grant, ALL_RIGHTS, 'set a password')
   const { password, current_password: current } = call.body()
-  if (directory.passwordOf(user.id) !== null && !isFreshLink(call)) {
+  const before = directory.passwordOf(user.id)?.setAtMs ?? null
+  if (before !== null && !isFreshLink(call)) {
     if (current === undefined) {
       throw new ServiceError('required', 'Send the current password as `current_password`.', {
         attr: 'current_password',
@@ -204,9 +211,11 @@ async function setPassword(call: PasswordCall): Promise<void> {
   const obstacle = password === null ? null : passwordObstacle(password, user)
   if (obstacle !== null) throw new ServiceError('invalid_input', obstacle, { attr: 'password' })
   const hash = password === null ? null : await sessions.passwords.hash(password)
-  await request.noting((entry) =>
-    services.queries.organization('setPassword', { userId: user.id, hash }, entry),
-  )
+  // Checking and hashing take a while, in which the session may have ended.
+  if (!call.isStillAllowed()) {
+    throw new ServiceError('authentication_failed', 'Your session has ended. Log in again.')
+  }
+  await change(call, 'setPassword', { userId: user.id, hash, expectedAtMs: before })
 }
 
 /** True if the session was just begun with a login link, which only the operator of the machine can create. */
