@@ -762,7 +762,7 @@ if (browser !== null) {
     await description().fill('Typed while it was away')
     await daemon.stop()
     await save()
-    const banner = page.getByText('The daemon does not answer. What you entered is kept; this page')
+    const banner = page.getByText('Tenrec does not answer. Your input is kept, and this page')
     await banner.waitFor()
     t.equal(await description().inputValue(), 'Typed while it was away')
     const again = await spawnDaemon({ dataDir, args: onPort })
