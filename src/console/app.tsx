@@ -216,7 +216,7 @@ function PasswordButton() {
   )
 }
 
-const THEME_NAMES: Readonly<Record<Theme, string>> = { auto: 'Same as the system', light: 'Light', dark: 'Dark' }
+const THEME_NAMES: Readonly<Record<Theme, string>> = { auto: 'Same as system', light: 'Light', dark: 'Dark' }
 
 /** Shown for a project that does not exist, or that this session has no access to. Nothing of it is read. */
 function ClosedProject({ id }: { id: string }) {

@@ -62,8 +62,8 @@ function Reasons({ health, disk }: Status) {
         <p>
           {bytes(disk.free_bytes)} are free. Below {bytes(disk.reserve_bytes)}, Tenrec accepts no events. Clients then
           get the HTTP status 503 and send the events again for a while. Queries and flag decisions continue. To free
-          space, remove other files from this disk, enlarge it, or restore a backup to a larger disk. Tenrec then accepts
-          events again without a restart.
+          space, remove other files from this disk, enlarge it, or restore a backup to a larger disk. Tenrec then
+          accepts events again without a restart.
         </p>
       )}
     </div>

@@ -112,7 +112,7 @@ function Snippets() {
           {before && (
             <Code
               text={before}
-              label={before.startsWith('npx tenrec') ? 'Run this once on the Tenrec server' : 'Run this once in your project'}
+              label={before.startsWith('npx tenrec') ? 'Run once on the Tenrec server' : 'Run once in your project'}
             />
           )}
           <Code
