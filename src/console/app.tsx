@@ -32,14 +32,14 @@ import {
 } from './routes.ts'
 
 const KEYS: readonly (readonly [keys: string, words: string])[] = [
-  ['Ctrl+K or Cmd+K', 'Go to a page, a flag, a person'],
+  ['Ctrl+K or Cmd+K', 'Find a page, a flag, a person or an action'],
   ['/', 'Search on this page'],
-  ['.', 'Time range'],
-  ['j, k', 'Next row, row before; Enter opens it'],
+  ['.', 'Go to the time range'],
+  ['j, k', 'Next row, previous row; Enter opens it'],
   ['d e h w t m p y l a', 'On Web: a time range, such as today, yesterday or the last 24 hours'],
-  ['←, →, x', 'On Web: the period before or after; compare'],
-  ['Esc', 'Close what is open; on Web, clear the filters'],
-  ['?', 'This list'],
+  ['←, →, x', 'On Web: the previous or next period; compare with the previous period'],
+  ['Esc', 'Close the dialog or menu; on Web, clear the filters'],
+  ['?', 'Show this list'],
 ]
 
 function App() {
@@ -55,13 +55,13 @@ function Frame() {
   return (
     <div class="frame">
       <a class="skip" href="#main">
-        Skip to the page
+        Skip to the content
       </a>
       <Rail search={() => setOpened('palette')} />
       <main id="main" tabIndex={-1}>
         {!isOnline.value && (
           <p class="notice bad" role="alert">
-            The daemon does not answer. What you entered is kept; this page goes on when it runs.
+            Tenrec does not answer. Your input is kept, and this page continues when Tenrec runs again.
           </p>
         )}
         <CurrentPage />
@@ -184,7 +184,7 @@ function PasswordButton() {
   const { has_password: hasPassword = false, started_with: startedWith } = session.value ?? {}
   const email = session.value?.user.email ?? ''
   if (!may('personal_api_key:write')) return null
-  const hint = startedWith === 'link' ? 'Not needed within an hour after a login with a link.' : undefined
+  const hint = startedWith === 'link' ? 'You may leave this empty within an hour after you log in with a link.' : undefined
   const fields = {
     current: {
       label: 'Current password',
@@ -216,7 +216,7 @@ function PasswordButton() {
   )
 }
 
-const THEME_NAMES: Readonly<Record<Theme, string>> = { auto: 'As the system', light: 'Light', dark: 'Dark' }
+const THEME_NAMES: Readonly<Record<Theme, string>> = { auto: 'Same as system', light: 'Light', dark: 'Dark' }
 
 /** Shown for a project that does not exist, or that this session has no access to. Nothing of it is read. */
 function ClosedProject({ id }: { id: string }) {
@@ -226,7 +226,7 @@ function ClosedProject({ id }: { id: string }) {
     <Page title={`You have no access to project ${id}`}>
       <Card title="Your projects">
         <p>Project {id} does not exist, or the key with which you logged in is limited to other projects.</p>
-        {projects.value.length === 0 && <p class="none">You have access to no project. Ask an administrator.</p>}
+        {projects.value.length === 0 && <p class="none">You have no access to any project. Ask an administrator.</p>}
         <ul>
           {projects.value.map((one) => (
             <li key={one.id}>
@@ -262,7 +262,7 @@ function CurrentPage() {
   }, [page])
   if (path.value === '/') return <Home />
   if (closedProject.value !== null) return <ClosedProject id={closedProject.value} />
-  if (page === null) return <Empty title="There is no such page.">Choose another one at the side.</Empty>
+  if (page === null) return <Empty title="There is no such page.">Choose a page in the navigation bar.</Empty>
   if (absent === page) return <Failure error={NO_PAGE} retry={() => void loadAnew()} />
   if (shown === null || shown.page !== page) return null
   // The key makes another flag a new page, with its own form fields.
@@ -271,7 +271,7 @@ function CurrentPage() {
 
 const NO_PAGE = new ApiError(0, {
   code: 'unreachable',
-  detail: 'This page could not be loaded: the daemon is away, or was replaced by another version.',
+  detail: 'This page could not be loaded. Tenrec does not answer, or it was updated. Try again.',
 })
 
 /**
@@ -306,7 +306,7 @@ function Home() {
 function Help({ close }: { close: () => void }) {
   const pages = PAGES.flatMap(({ letter, name }) => (letter === null ? [] : [[`g ${letter}`, name] as const]))
   return (
-    <Dialog title="Keyboard" close={close}>
+    <Dialog title="Keyboard shortcuts" close={close}>
       <Facts of={Object.fromEntries([...KEYS, ...pages])} />
     </Dialog>
   )

@@ -97,7 +97,7 @@ if (browser !== null) {
         ? (await window.rows('Edges')).map((cells) => cells[2])
         : await numbers.evaluateAll((all) =>
             (all as unknown as { innerText: string; ariaLabel: string | null }[]).map(
-              (one) => / (\d+) persons$/.exec(one.ariaLabel ?? '')?.[1] ?? one.innerText,
+              (one) => / (\d+) people$/.exec(one.ariaLabel ?? '')?.[1] ?? one.innerText,
             ),
           )
       const sorted = (list: readonly unknown[]) =>

@@ -136,11 +136,11 @@ t.test('a draft that cannot be saved names its problem', async (t) => {
   t.match(problemOf({ ...DRAFT, rules: [{ properties: [plan('')] }] }), /^Rule 1 has a condition/)
   t.match(
     problemOf({ ...DRAFT, variants: equalShares(VARIANTS).slice(1) }),
-    /variants are 50 % together/,
+    /variants add up to 50 %/,
   )
   t.equal(
     problemOf({ ...DRAFT, payloads: { true: '{\n"a": 1,\n}' } }),
-    'The payload is not JSON: line 3, there is a comma too many before }.',
+    'The payload is not JSON: line 3, there is an extra comma before }.',
   )
   t.equal(problemOf({ ...DRAFT, payloads: { gone: '{' } }), null, 'of a variant that is gone')
 })
@@ -182,7 +182,7 @@ t.test('the first error of a payload has its line', async (t) => {
     ['{\n  a: 1\n}', 2, /name in double quotes/],
     ["{'a': 1}", 1, /name in double quotes/],
     ["['a']", 1, /double quotes/],
-    ['[1,\n2,\n]', 3, /comma too many/],
+    ['[1,\n2,\n]', 3, /extra comma/],
     ['{"a" 1}', 1, /colon/],
     ['', 1, /missing at the end/],
     ['nope', 1, /cannot begin with n/],

@@ -174,7 +174,7 @@ if (browser !== null) {
       'Variants added: control (33 %), test (33 %), cheap (34 %).',
       'Payload of cheap added.',
     ])
-    await page.getByText('16 people get it who did not.').waitFor()
+    await page.getByText('Gain the flag: 16.').waitFor()
     await window.answer('Save now')
     await saved('price')
 
@@ -295,7 +295,7 @@ if (browser !== null) {
     t.equal(counted, flipped.length)
 
     await page.locator('.toast').getByRole('button', { name: 'Undo' }).click()
-    await page.getByText('rehearsed is as it was before.').waitFor()
+    await page.getByText('The change of rehearsed is undone.').waitFor()
     t.strictSame(await decideAll('rehearsed'), before, 'the change is taken back')
     window.isSilent(t)
   })
@@ -305,8 +305,8 @@ if (browser !== null) {
     for (const who of ['person-0', 'person-1', 'person-2', 'nobody']) {
       await window.open(`/p/1/flags/${id}?tab=explain`)
       const answered = page.waitForResponse(/\/explain\//)
-      await page.getByLabel('User', { exact: true }).fill(who)
-      await page.getByLabel('User', { exact: true }).press('Enter')
+      await page.getByLabel('Person', { exact: true }).fill(who)
+      await page.getByLabel('Person', { exact: true }).press('Enter')
       const answer: unknown = await (await answered).json()
       const words = ['flag', 'explain', 'price', '--distinct-id', who, '--json']
       const told = linesOf(await runCommand(...words, '--data-dir', dataDir))
@@ -333,12 +333,12 @@ if (browser !== null) {
       await page.locator('.below-tabs').innerText(),
       /p0@shop\.test gets\s+cheap\s+because rule 2 matches/,
     )
-    await page.getByLabel('User', { exact: true }).fill('p1@sh')
+    await page.getByLabel('Person', { exact: true }).fill('p1@sh')
     await page.getByRole('option', { name: /p1@shop\.test/ }).click()
     t.equal(new URL(page.url()).searchParams.get('who'), 'person-1')
     await page.getByText('plan is pro (the value is pro)').waitFor()
-    await page.getByLabel('User', { exact: true }).fill('stranger@shop.test')
-    await page.getByLabel('User', { exact: true }).press('Enter')
+    await page.getByLabel('Person', { exact: true }).fill('stranger@shop.test')
+    await page.getByLabel('Person', { exact: true }).press('Enter')
     await page.getByText('There is no such person').waitFor()
     window.isSilent(t)
   })
@@ -417,7 +417,7 @@ if (browser !== null) {
       .getByText(/^1 of \d+ companies match$/)
       .waitFor()
     await review()
-    await page.getByText('1 companies get it who did not.').waitFor()
+    await page.getByText('Gain the flag: 1.').waitFor()
     await window.answer('Save now')
     await saved('for-companies')
     const asked = { token: PROJECT_KEY, distinct_id: 'person-1', flag_keys: ['for-companies'] }
@@ -624,12 +624,12 @@ if (browser !== null) {
     ]
     const { id } = await makeFlag('rolled', { filters: { groups } })
     await window.open(`/p/1/flags/${id}`)
-    await page.getByText(/Together (\d+) of \d+ people/).waitFor()
+    await page.getByText(/The flag reaches (\d+) of \d+ people/).waitFor()
     await window.press('100 %')
     t.strictSame(await sentences(), ['Rule 2, people where plan is pro: 10 % → 100 %.'])
     await window.answer('Save now')
     await saved('rolled')
-    await page.getByText(/Together 16 of \d+ people/).waitFor()
+    await page.getByText(/The flag reaches 16 of \d+ people/).waitFor()
     t.match((await storedFlag('rolled')).filters.groups, [{}, { rollout_percentage: 100 }])
     window.isSilent(t)
   })
@@ -762,7 +762,7 @@ if (browser !== null) {
     await description().fill('Typed while it was away')
     await daemon.stop()
     await save()
-    const banner = page.getByText('The daemon does not answer. What you entered is kept; this page')
+    const banner = page.getByText('Tenrec does not answer. Your input is kept, and this page')
     await banner.waitFor()
     t.equal(await description().inputValue(), 'Typed while it was away')
     const again = await spawnDaemon({ dataDir, args: onPort })

@@ -72,7 +72,7 @@ if (browser !== null) {
       const region = (name: string) => page.getByRole('region', { name, exact: true })
       t.match(
         await region('Path to a purchase').innerText(),
-        /Last 14 days[\s\S]*\d+ persons, 100\.0 %/,
+        /Last 14 days[\s\S]*\d+ people, 100\.0 %/,
       )
       t.match(await region('They return').innerText(), /100 %/)
       t.match(await region('Revenue').innerText(), /\d,\d{3}/)

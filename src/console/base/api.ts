@@ -75,7 +75,7 @@ export async function fetchSafely(request: Request): Promise<Response> {
     isOnline.value = false
     throw new ApiError(0, {
       code: 'unreachable',
-      detail: 'The daemon does not answer. What you entered is kept: try again when it runs.',
+      detail: 'Tenrec does not answer. Your input is kept. Try again when Tenrec runs.',
     })
   }
 }
@@ -223,7 +223,7 @@ export function refusalOf(status: number, body: unknown): ApiError {
   const { code, detail, attr } = (body ?? {}) as { code?: string; detail?: string; attr?: string }
   const error = new ApiError(status, {
     code: code ?? 'error',
-    detail: detail ?? `The daemon answered ${status}.`,
+    detail: detail ?? `Tenrec answered with the HTTP status ${status}.`,
     attr: attr ?? null,
   })
   if (status === 401) endSession(error.message)

@@ -6,7 +6,7 @@ import { Members, Roles } from './access/members.tsx'
 const TABS = [
   ['keys', 'My keys', 'personal_api_key:read', Keys],
   ['secret', 'Secret keys', 'project:read', SecretKeys],
-  ['people', 'People', 'organization:read', Members],
+  ['people', 'Members', 'organization:read', Members],
   ['roles', 'Roles', 'organization:read', Roles],
   ['sessions', 'Sessions', 'personal_api_key:read', Sessions],
 ] as const
@@ -20,7 +20,7 @@ export default function AccessPage() {
   return (
     <Page title="Access">
       {View === undefined ? (
-        <Empty title="This session may not see who has access." />
+        <Empty title="Your session has no permission to see this page." />
       ) : (
         <>
           <Tabs label="Access" tabs={tabs} parameter="tab" />

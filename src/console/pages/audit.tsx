@@ -27,7 +27,7 @@ export default function AuditPage() {
           ['Member', ({ user, account }) => user?.email ?? account ?? ''],
           ['Change', (entry) => <Change entry={entry} />],
           ['Project', ({ project_id: id }) => nameOf(id), 'minor'],
-          ['Through', ({ source, address }) => [SOURCES[source], address].filter(Boolean).join(', '), 'minor'],
+          ['Source', ({ source, address }) => [SOURCES[source], address].filter(Boolean).join(', '), 'minor'],
         ]}
       />
     </Page>
@@ -63,5 +63,5 @@ function nameOf(id: number | null): string {
 
 function Save({ entries }: { entries: readonly Entry[] }) {
   const lines = () => entries.map((entry) => `${JSON.stringify(entry)}\n`).join('')
-  return <FileButton label="NDJSON" name="audit.ndjson" type="application/x-ndjson" text={lines} />
+  return <FileButton label="Download NDJSON" name="audit.ndjson" type="application/x-ndjson" text={lines} />
 }

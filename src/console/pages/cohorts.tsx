@@ -41,14 +41,14 @@ export default function CohortsPage() {
         values={pageQuery()}
         open={(cohort) => setQuery({ id: String(cohort.id) })}
         none={
-          <Empty title="No cohort yet.">
-            A cohort is a set of persons, chosen by a rule or listed one by one. Flags, filters and queries can use it.
+          <Empty title="No cohorts yet.">
+            A cohort is a set of people, chosen by a rule or listed one by one. Flags, filters and queries can use it.
           </Empty>
         }
         columns={[
           ['Name', 'name'],
           ['Rule', ruleOf, 'minor cut'],
-          ['Persons', (cohort) => <Size cohort={cohort} />, 'number'],
+          ['People', (cohort) => <Size cohort={cohort} />, 'number'],
           ['Created', 'created_at', 'minor number ago'],
         ]}
       />
@@ -121,7 +121,7 @@ function NewCohort() {
       action="Create cohort"
       fields={{
         name: { label: 'Name', isRequired: true },
-        isList: { kind: 'check', label: 'List the persons instead of a rule' },
+        isList: { kind: 'check', label: 'Use a fixed list of people, not a rule' },
         ids: { label: 'Distinct IDs', type: 'area', hint: ONE_A_LINE, isShown: ofList },
         filters: { kind: 'filters', isShown: ofRule },
       }}
@@ -144,7 +144,7 @@ function CohortDrawer({ id }: { id: number }) {
           <>
             <p class="row">
               <a href={pageOf(`/persons?${new URLSearchParams({ filter: members })}`)}>
-                {counted(cohort.count ?? 0, 'person')}
+                {counted(cohort.count ?? 0, 'person', 'people')}
               </a>
               {may('cohort:write') && <DeleteCohort cohort={cohort} />}
             </p>
@@ -163,7 +163,7 @@ function DeleteCohort({ cohort: { id, name } }: { cohort: Cohort }) {
   }
   return (
     <Ask label="Delete" title={`Delete “${name}”?`} submit={submit}>
-      Flags and queries that use this cohort find nobody in it any more. The persons are not deleted.
+      Flags and queries that use this cohort no longer match anyone. The people are not deleted.
     </Ask>
   )
 }

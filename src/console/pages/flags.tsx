@@ -90,7 +90,7 @@ export default function FlagsPage() {
           ['Flag', (flag) => <Name flag={flag} />],
           ['Who gets it', (flag) => <Reach flag={flag} />],
           ['Decisions in 7 days', ({ id }) => <Decisions use={uses.get(id)} />, 'minor'],
-          ['Last asked', ({ id }) => <LastAsked use={uses.get(id)} />, 'minor'],
+          ['Last decision', ({ id }) => <LastAsked use={uses.get(id)} />, 'minor'],
           ['Owner', (flag) => <Owner flag={flag} />, 'minor'],
           ['Created', 'created_at', 'minor number ago'],
           ['Changed', 'updated_at', 'minor number ago'],
@@ -102,7 +102,7 @@ export default function FlagsPage() {
 
 /** The texts of empty lists. */
 function NoFlag({ state, isNarrowed }: { state: string; isNarrowed: boolean }) {
-  if (isNarrowed) return <Empty title="No flag fits the search and the filters." />
+  if (isNarrowed) return <Empty title="No flag matches the search and the filters." />
   if (state === 'STALE')
     return (
       <Empty title="No flag is ready to remove.">
@@ -112,8 +112,8 @@ function NoFlag({ state, isNarrowed }: { state: string; isNarrowed: boolean }) {
   if (state === 'true') return <Empty title="No flag is on." />
   if (state === 'false') return <Empty title="No flag is off." />
   return (
-    <Empty title="There is no flag yet.">
-      A flag switches something on for the people that you choose. Create one with “New flag”.
+    <Empty title="No flags yet.">
+      A flag switches a feature on for the people that you choose. Create one with “New flag”.
     </Empty>
   )
 }

@@ -138,7 +138,7 @@ function People({ filter }: FilterProps) {
             rows={rows}
             keyOf={([id]) => id}
             open={([id]) => go(inProjectPath(`/persons/${id}`))}
-            none="No events of this group in this time."
+            none="This group has no events in this time."
             columns={[
               ['Person', ([id, email, name]) => plain(name ?? email ?? id), 'cut'],
               ['Events', ([, , , count]) => exact(count), 'number'],

@@ -27,7 +27,7 @@ export default function GroupsPage() {
           if (types.length === 0)
             return (
               <Empty title="No groups yet." command="posthog.group('company', 'acme', { name: 'Acme' })">
-                Your code names the group of a user with this call.
+                This call in your code assigns a person to a group.
               </Empty>
             )
           return (
@@ -63,7 +63,7 @@ function GroupList({ type }: { type: number }) {
               ['First seen', 'created_at', 'number ago'],
             ]}
           />
-          {next !== null && <Button press={() => turn(next)}>More groups</Button>}
+          {next !== null && <Button press={() => turn(next)}>Show more groups</Button>}
         </Card>
       )}
     </Got>

@@ -5,6 +5,7 @@ import {
   bytes,
   Card,
   Chart,
+  counted,
   exact,
   Got,
   List,
@@ -59,10 +60,10 @@ function Reasons({ health, disk }: Status) {
       </ul>
       {disk.free_bytes < disk.reserve_bytes && (
         <p>
-          {bytes(disk.free_bytes)} are free. Below {bytes(disk.reserve_bytes)}, Tenrec accepts no events: senders get
-          the answer 503 and repeat the events for a while. Queries and flag decisions go on. Make room: remove other
-          files from this disk, enlarge it, or restore a backup on a larger one. Tenrec accepts events again as soon as
-          there is room, without a restart.
+          {bytes(disk.free_bytes)} are free. Below {bytes(disk.reserve_bytes)}, Tenrec accepts no events. Clients then
+          get the HTTP status 503 and send the events again for a while. Queries and flag decisions continue. To free
+          space, remove other files from this disk, enlarge it, or restore a backup to a larger disk. Tenrec then
+          accepts events again without a restart.
         </p>
       )}
     </div>
@@ -100,7 +101,7 @@ function Rates({ rates }: Status) {
   return (
     <Card title="Events per minute, last 24 hours">
       {rates.length === 0 ? (
-        <p class="none">The first minute is not over yet.</p>
+        <p class="none">Numbers appear after the first minute.</p>
       ) : (
         <Chart label="Rates" labels={labels} lines={lines} />
       )}
@@ -114,7 +115,7 @@ function Disk({ disk: { used_bytes: used, free_bytes: free, reserve_bytes: reser
       <p>
         {bytes(used)} used, {bytes(free)} free. Below {bytes(reserve)} of free space, events are refused.
       </p>
-      <progress max={free + used} value={used} aria-label="Used of the disk" />
+      <progress max={free + used} value={used} aria-label="Used disk space" />
       <p>At the present rate, the disk {fullAt === null ? 'does not fill up' : `is full on ${time(fullAt, 'day')}`}.</p>
     </Card>
   )
@@ -133,7 +134,7 @@ function Threads({ threads, version, uptime_seconds: uptime }: Status) {
         ]}
       />
       <p class="quiet">
-        Tenrec {version}, up for {seconds(uptime)}.
+        Tenrec {version} has been running for {seconds(uptime)}.
       </p>
     </Card>
   )
@@ -147,7 +148,7 @@ function DeadLetters() {
       route="organization/dead_letters/"
       values={pageQuery()}
       above={({ length }) => length > 0 && may('organization:write') && <DeadLetterActions />}
-      none="No failed event. Every accepted event was processed."
+      none="No failed events. Every accepted event was processed."
       columns={[
         ['Time', 'stored_at', 'time'],
         ['Reason', 'reason'],
@@ -159,16 +160,20 @@ function DeadLetters() {
 }
 
 function DeadLetterActions() {
-  const told = ({ done, failed }: { done: number; failed: number }) =>
-    say(`${exact(done)} events done, ${exact(failed)} failed again.`)
-  const replay = async () => told(await post('organization/dead_letters/replay/', {}, {}))
-  const drop = async () => told(await post('organization/dead_letters/drop/', {}, {}))
+  async function replay() {
+    const { done, failed } = await post('organization/dead_letters/replay/', {}, {})
+    say(`${counted(done, 'event')} processed, ${exact(failed)} failed again.`)
+  }
+  async function drop() {
+    const { done } = await post('organization/dead_letters/drop/', {}, {})
+    say(`${counted(done, 'event')} deleted.`)
+  }
   return (
     <p class="row">
-      <Ask label="Process again" title="Process failed events again?" isDangerous={false} submit={replay}>
+      <Ask label="Process all again" title="Process failed events again?" isDangerous={false} submit={replay}>
         Events that fail again stay in the list.
       </Ask>
-      <Ask label="Delete" title="Delete all failed events?" action="Delete failed events" submit={drop}>
+      <Ask label="Delete all" title="Delete all failed events?" action="Delete failed events" submit={drop}>
         The events will be deleted permanently.
       </Ask>
     </p>

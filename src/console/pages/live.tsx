@@ -32,7 +32,7 @@ const STATES: Readonly<Record<LiveState, string>> = {
   polling: 'Updates every second',
   waiting: 'Reconnecting …',
   replaced: 'Closed',
-  refused: 'Refused',
+  refused: 'No access',
 }
 
 const TABS = [
@@ -40,7 +40,7 @@ const TABS = [
   ['lost', 'Rejected events'],
 ] as const
 
-/** A stream of events with a drawer for each, and a second tab for lost and odd events. */
+/** A stream of events with a drawer for each, and a second tab for rejected events. */
 export default function LivePage() {
   const opened = address.value.get('open')
   return (
@@ -70,7 +70,7 @@ function Stream() {
         </button>
         {live.state === 'replaced' && (
           <button type="button" class="primary" onClick={() => setTurn(turn + 1)}>
-            Watch here
+            Continue here
           </button>
         )}
       </div>
@@ -111,7 +111,7 @@ function Rows({ rows, isFiltered }: { rows: readonly LiveEvent[]; isFiltered: bo
   const curl = SNIPPETS.find(({ id }) => id === 'curl')
   if (rows.length === 0 && !isFiltered) {
     return (
-      <Empty title="No event yet." command={curl?.text(location.origin, project.value.api_token) ?? ''}>
+      <Empty title="No events yet." command={curl?.text(location.origin, project.value.api_token) ?? ''}>
         Events appear here within a second after they are sent.
       </Empty>
     )
@@ -124,10 +124,10 @@ function Rows({ rows, isFiltered }: { rows: readonly LiveEvent[]; isFiltered: bo
         keyOf={({ uuid }) => uuid}
         open={({ uuid }) => setQuery({ open: uuid })}
         columns={COLUMNS}
-        none="No event matches yet."
+        none="No events match yet."
         query
       />
-      <p class="quiet">The list has the newest {LIVE_ROWS_MAX} events.</p>
+      <p class="quiet">The list shows the newest {LIVE_ROWS_MAX} events.</p>
     </>
   )
 }

@@ -267,7 +267,7 @@ type Reasons = Readonly<Record<string, { id: number; value: unknown; evaluation:
 
 function Decisions({ distinctId }: { distinctId: string }) {
   return (
-    <Card title="Flags now">
+    <Card title="Current flag values">
       <Got route="project/feature_flags/evaluation_reasons/" values={{ distinct_id: distinctId }}>
         {(reasons) => (
           <Table

@@ -71,7 +71,7 @@ function Nobody({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) return <Empty title="No person matches.">Change the search or remove a filter.</Empty>
   const curl = SNIPPETS.find(({ id }) => id === 'curl')
   return (
-    <Empty title="No person yet." command={curl?.text(location.origin, project.value.api_token) ?? ''}>
+    <Empty title="No people yet." command={curl?.text(location.origin, project.value.api_token) ?? ''}>
       The first event of a distinct ID creates a person.
     </Empty>
   )

@@ -58,17 +58,17 @@ function Checklist() {
               Use one of the ways below. This step is ticked as soon as an event arrives.
             </Item>
             <Item tick={rest?.identified} words="Identify a person">
-              Call <code>posthog.identify('user-1')</code> when a user logs in.
+              Call <code>posthog.identify('user-1')</code> in your code when a visitor logs in to your product.
             </Item>
             <Item tick={rest?.decided} words="Use a feature flag">
-              <a href={pageOf('/flags')}>Create a flag</a>, and read it in your code by its key.
+              <a href={pageOf('/flags')}>Create a flag</a>, and ask for it in your code by its key.
             </Item>
             <Item tick={rest?.backup} words="Make a backup">
-              <code>npx tenrec backup FOLDER</code> writes a backup while Tenrec runs.
+              Run <code>npx tenrec backup FOLDER</code> on the server. Tenrec keeps running meanwhile.
             </Item>
             <Item tick={rest?.proxy} words="Forward visitor IP addresses">
-              Your proxy must send <code>X-Forwarded-For</code>, and the setting <code>trusted_proxies</code> must name
-              it.
+              Let your proxy send the header <code>X-Forwarded-For</code>, and list the proxy in the setting{' '}
+              <code>trusted_proxies</code>.
             </Item>
           </ul>
         )}
@@ -87,7 +87,7 @@ interface ItemProps {
 
 /** Shows a step of the setup. Its instructions are replaced by `then` once it is done. */
 function Item({ tick, words, then, children }: ItemProps) {
-  const [sign, state] = tick === true ? ['✓', 'Done'] : tick === false ? ['○', 'To do'] : ['?', 'Not known']
+  const [sign, state] = tick === true ? ['✓', 'Done'] : tick === false ? ['○', 'To do'] : ['?', 'Unknown']
   return (
     <li class={tick === true ? 'done' : ''}>
       <span class="tick" role="img" aria-label={state}>
@@ -106,18 +106,18 @@ function Snippets() {
   const chosen = tabOf(WAYS, 'way')
   return (
     <Card title="Send events">
-      <Tabs label="Ways" tabs={WAYS} parameter="way" />
+      <Tabs label="Ways to send events" tabs={WAYS} parameter="way" />
       {SNIPPETS.filter(({ id }) => id === chosen).map(({ id, before, text }) => (
         <div key={id}>
           {before && (
             <Code
               text={before}
-              label={before.startsWith('npx tenrec') ? 'Once, on the server of Tenrec' : 'Once, in your project'}
+              label={before.startsWith('npx tenrec') ? 'Run once on the Tenrec server' : 'Run once in your project'}
             />
           )}
           <Code
             text={text(location.origin, project.value.api_token)}
-            label={before ? 'Then, in your code' : 'Run or copy'}
+            label={before ? 'Then add this to your code' : 'Run this in a terminal'}
           />
         </div>
       ))}

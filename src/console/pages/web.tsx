@@ -157,7 +157,7 @@ function Online() {
   }
   const { data } = useLoaded(`online ${project.value.id}`, ask, { everyMs: ONLINE_EVERY_MS })
   return (
-    <span class="badge" title="Persons with an event in the last five minutes" role="status">
+    <span class="badge" title="People with an event in the last five minutes" role="status">
       {exact(data)} now online
     </span>
   )

@@ -157,7 +157,7 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
         rows={results}
         columns={[
           ['First event', nameOfRow],
-          ['Persons', ({ values }) => values[0]?.count, 'count'],
+          ['People', ({ values }) => values[0]?.count, 'count'],
           ...labels.map(cell),
         ]}
       />
@@ -182,10 +182,10 @@ function Share({ row, place, step, open }: ShareProps) {
   const { count = 0, label, persons_url: url } = row.values[place] ?? {}
   const size = row.values[0]?.count ?? 0
   const share = size === 0 ? 0 : count / size
-  const said = `${percent(share, 0)}, ${exact(count)} persons`
+  const said = `${percent(share, 0)}, ${exact(count)} people`
   const behind = { title: `${startOf(row, step)}, ${label}: ${count}`, url }
   return (
-    <span style={{ '--share': `${Math.round(share * HEAT_PERCENT_MAX)}%` }} title={`${exact(count)} persons`}>
+    <span style={{ '--share': `${Math.round(share * HEAT_PERCENT_MAX)}%` }} title={`${exact(count)} people`}>
       {size === 0 ? '–' : <Count words={percent(share, 0)} label={said} behind={behind} open={open} />}
     </span>
   )

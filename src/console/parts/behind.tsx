@@ -91,7 +91,7 @@ function Persons({ title, url, close }: { title: string; url: string; close: () 
       {({ persons, total }) => (
         <>
           <p class="row">
-            <strong data-total={total}>{total === 1 ? '1 person' : `${exact(total)} persons`}</strong>
+            <strong data-total={total}>{total === 1 ? '1 person' : `${exact(total)} people`}</strong>
             {total > ROWS_SHOWN && <span class="quiet">The first {ROWS_SHOWN} are shown.</span>}
             {may('cohort:write') && persons.length > 0 && <SaveCohort title={title} url={url} />}
           </p>
@@ -125,11 +125,11 @@ function SaveCohort({ title, url }: { title: string; url: string }) {
     await post('project/cohorts/', {}, { name, is_static: true, person_uuids: uuids })
     say(`Cohort “${name}” with ${exact(uuids.length)} persons saved.`)
   }
-  const hint = `The cohort keeps the persons of this list, at most ${exact(COHORT_PERSONS_MAX)}. It does not change later.`
+  const hint = `The cohort keeps the people of this list, at most ${exact(COHORT_PERSONS_MAX)}. It does not change later.`
   return (
     <Ask
       label="Save as cohort"
-      title="Save these persons as a cohort"
+      title="Save these people as a cohort"
       action="Save"
       fields={{ name: { label: 'Name', value: title, isRequired: true, hint } }}
       submit={save}

@@ -98,11 +98,11 @@ function StepRow({ row: { step, ofFirst, ofPrevious, dropped }, place, index, va
         <span>
           <Count
             words={exact(step.count)}
-            label={`Step ${place + 1}${value === null ? '' : `, ${value}`}: ${exact(step.count)} persons`}
+            label={`Step ${place + 1}${value === null ? '' : `, ${value}`}: ${exact(step.count)} people`}
             behind={{ title: `Step ${place + 1}: ${name}`, url }}
             open={open}
           />{' '}
-          {step.count === 1 ? 'person' : 'persons'}, {percent(ofFirst)}
+          {step.count === 1 ? 'person' : 'people'}, {percent(ofFirst)}
         </span>
       </div>
       <div class="funnel-bar">
@@ -192,7 +192,7 @@ function TimeToConvert({ times: { bins, average_conversion_time: average }, quer
         label="Time to convert"
         kind="bars"
         labels={labels}
-        lines={[{ label: 'Persons', data: bins.map(([, count]) => count) }]}
+        lines={[{ label: 'People', data: bins.map(([, count]) => count) }]}
         query={query}
       />
     </>

@@ -37,7 +37,7 @@ function LoginForms({ code }: { code: string | undefined }) {
     })
   }, [code])
   const reason = sessionEnd.value
-  const keyHint = 'It begins with phx_. The browser keeps a session instead of the key.'
+  const keyHint = 'The key begins with phx_. The browser stores a session, not the key.'
   return (
     <>
       {reason !== null && (
@@ -63,7 +63,7 @@ function LoginForms({ code }: { code: string | undefined }) {
         />
       </details>
       <details>
-        <summary>No password yet, or forgotten</summary>
+        <summary>Log in without a password</summary>
         <p>Run this command on the server. It prints a link that logs you in once, within ten minutes:</p>
         <Command text="npx tenrec login-link" />
         <p>Then choose a password in the menu with your name.</p>
@@ -83,7 +83,7 @@ function Invitation({ code }: { code: string }) {
     return (
       <>
         <Once text={key}>This is your personal key. It is not shown again, so store it in a password manager.</Once>
-        <Form action="Log in with it" submit={() => logIn({ key })} />
+        <Form action="Log in with this key" submit={() => logIn({ key })} />
       </>
     )
   }

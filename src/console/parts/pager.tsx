@@ -17,7 +17,7 @@ export function Pager({ count }: { count: number }) {
   if (count <= PAGE_ROWS && offset === 0) return null
   return (
     <nav class="row" aria-label="Pages of the list">
-      {offset > 0 && <a href={to(offset - PAGE_ROWS)}>Before</a>}
+      {offset > 0 && <a href={to(offset - PAGE_ROWS)}>Previous</a>}
       <span class="quiet">
         {exact(offset + 1)} to {exact(Math.min(offset + PAGE_ROWS, count))} of {exact(count)}
       </span>

@@ -76,7 +76,7 @@ export function Palette({ close }: { close: () => void }) {
           setWaiting(false)
         }}
       />
-      <div role="listbox" id="hits" aria-label="Found">
+      <div role="listbox" id="hits" aria-label="Results">
         {hits.map((hit, place) => {
           const option = { id: `hit-${place}`, role: 'option', 'aria-selected': place === at } as const
           return (
@@ -86,7 +86,7 @@ export function Palette({ close }: { close: () => void }) {
           )
         })}
       </div>
-      {hits.length === 0 && isAnswered && <p class="none">Nothing has this name.</p>}
+      {hits.length === 0 && isAnswered && <p class="none">No match. Try other words.</p>}
     </Dialog>
   )
 }

@@ -116,7 +116,7 @@ function CreateKey() {
               change={(is) => setOnlyIn(is ? [...onlyIn, id] : onlyIn.filter((one) => one !== id))}
             />
           ))}
-          <small>Without a choice, the key works in all projects that you may use.</small>
+          <small>If you choose none, the key works in all projects that you may use.</small>
         </fieldset>
       )}
     </Ask>
@@ -181,7 +181,7 @@ export function SecretKeys() {
       title="Secret keys of the project, for servers that evaluate flags locally"
       route="project/secret_keys/"
       scope="project:write"
-      none="No secret key yet. A server needs one to evaluate flags locally."
+      none="No secret keys yet. A server needs one to evaluate flags locally."
       columns={[
         ['Label', 'label'],
         ['Key', 'mask_value', 'code'],

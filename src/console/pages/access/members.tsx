@@ -40,7 +40,7 @@ export function Members() {
   return (
     <>
       <List
-        title="People"
+        title="Members"
         route="organization/members/"
         scope="organization:write"
         columns={[
@@ -86,7 +86,7 @@ function Invitations() {
       label="Invitations"
       route="organization/invites/"
       scope="organization:write"
-      none="No open invitation."
+      none="No open invitations."
       columns={[
         ['E-mail', 'target_email'],
         ['Role', ({ level }) => levelName(level)],
@@ -94,7 +94,7 @@ function Invitations() {
       ]}
       make={{
         label: 'Invite',
-        title: 'Invite a person',
+        title: 'Invite a member',
         action: 'Create invite link',
         fields: {
           email: { label: 'E-mail', type: 'email', isRequired: true },
@@ -123,7 +123,7 @@ export function Roles() {
       title="Roles"
       route="organization/roles/"
       scope="organization:write"
-      none="No role yet. Without roles, all members may change flags, unless the default of the organization says otherwise."
+      none="No roles yet. Without roles, all members may change flags, unless the default of the organization says otherwise."
       columns={[
         ['Name', 'name'],
         ['Flags', ({ feature_flags_access_level: level }) => (level === 37 ? 'can change' : 'can view')],
@@ -174,7 +174,7 @@ function AddMember({ role }: { role: { role_id: string } }) {
         return (
           <Form
             action="Add member"
-            fields={{ user: { kind: 'choice', label: 'Person', options: [['', 'Choose a person'], ...people] } }}
+            fields={{ user: { kind: 'choice', label: 'Member', options: [['', 'Choose a member'], ...people] } }}
             submit={({ user }) => post('organization/roles/{role_id}/role_memberships/', role, { user_uuid: user })}
           />
         )

@@ -152,7 +152,7 @@ export function problemOf(draft: Draft): string | null {
   if (unfinished !== -1) return `Rule ${unfinished + 1} has a condition that is not complete.`
   const sum = sumOfShares(variants)
   if (variants.length > 0 && sum !== 100) {
-    return `The shares of the variants are ${sum} % together. They must be 100 %.`
+    return `The shares of the variants add up to ${sum} %. They must add up to 100 %.`
   }
   for (const variant of outcomesOf(draft)) {
     const fault = payloadFault(payloadOf(payloads, variant))

@@ -51,7 +51,7 @@ function Rules({ draft: { rules, variants }, set, world }: EditorProps) {
   const move = (from: number, to: number) => set({ rules: moved(rules, from, to) })
   return (
     <Card title="Who gets it: the first rule that matches decides">
-      {rules.length === 0 && <p class="none">No rule: nobody gets it.</p>}
+      {rules.length === 0 && <p class="none">The flag has no rules, so nobody gets it.</p>}
       <ol class="rules">
         {rules.map((rule, at) => (
           <li
@@ -203,7 +203,7 @@ function Variants({ draft, set }: EditorProps) {
         {!isNone && (
           <>
             <Button press={() => set({ variants: equalShares(variants) })}>Equal shares</Button>
-            <span class={sum === 100 ? 'quiet' : 'worse'}>{sum} % together</span>
+            <span class={sum === 100 ? 'quiet' : 'worse'}>{sum} % in total</span>
           </>
         )}
       </p>

@@ -45,7 +45,7 @@ export function Explain({ flag, world }: ExplainProps) {
 /** The field that asks for a user. The answer is on the tab "Test with a user". */
 export function AskWho({ value = '' }: { value?: string }) {
   const ask = (distinctId: string) => setQuery({ tab: 'explain', who: distinctId, groups: null })
-  return <PersonPicker label="User" hint="Choose a person, or press Enter." value={value} choose={ask} />
+  return <PersonPicker label="Person" hint="Choose a person, or press Enter." value={value} choose={ask} />
 }
 
 /** The persons whom a text may mean: the owner of the distinct ID, or else everybody with the e-mail address. */
@@ -196,7 +196,7 @@ const REASONS: Readonly<Record<string, string>> = {
 }
 
 const OUTCOMES: Readonly<Record<string, string>> = {
-  matched: 'matches, and decides',
+  matched: 'matches and decides',
   filter_failed: 'doesn’t match',
   rollout_excluded: 'matches, but the percentage leaves this user out',
   no_group: 'needs a group, and none is given',
@@ -214,7 +214,7 @@ function RuleOutcome({ condition, world }: { condition: Outcome; world: World })
     <li>
       {sentenceOf(condition.condition as Rule, world.names)}: <b>{OUTCOMES[outcome] ?? outcome}</b>
       {failure !== null && `, ${failure.replaceAll('_', ' ')}`}
-      {hasShare && ` (at ${(hash * 100).toFixed(1)} of 100, and the rule covers the first ${share})`}
+      {hasShare && ` (at position ${(hash * 100).toFixed(1)} of 100; the rule covers the first ${share})`}
       <ul>
         {properties.map((property, at) => (
           <FilterOutcome key={`${at} of ${properties.length}`} property={property} world={world} />
@@ -228,7 +228,7 @@ type FilterStory = Outcome['properties'][number]
 
 /** Returns the value that a filter was compared with, as the end of a sentence. */
 function foundBy({ value }: FilterStory, { type }: RuleFilter): string {
-  if (type === 'cohort') return value === true ? 'is a member' : value === false ? 'is no member' : ''
+  if (type === 'cohort') return value === true ? 'is a member' : value === false ? 'is not a member' : ''
   const word = value === true ? 'on' : value === false ? 'off' : plain(value)
   if (type === 'flag') return value === undefined ? '' : `it is ${word}`
   return value === undefined ? 'no value is stored' : `the value is ${plain(value)}`

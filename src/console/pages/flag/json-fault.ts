@@ -76,7 +76,7 @@ function skipItems(text: string, start: number, depth: number): number {
     if (text[at] === end) return at + 1
     if (text[at] !== ',') throw new Fault(at, `a comma or ${end} is missing`)
     at = skipSpace(text, at + 1)
-    if (text[at] === end) throw new Fault(at, `there is a comma too many before ${end}`)
+    if (text[at] === end) throw new Fault(at, `there is an extra comma before ${end}`)
   }
 }
 

@@ -37,7 +37,7 @@ export function Overview(props: OverviewProps) {
           )}
         </div>
         <div>
-          <Card title="Decisions of the last 24 hours">
+          <Card title="Decisions in the last 24 hours">
             <Decisions flag={flag} hours={HOURS} />
           </Card>
           <Card title="Test with a user">
@@ -72,7 +72,7 @@ function WhoGetsIt({ flag, world }: Omit<OverviewProps, 'editing'>) {
   return (
     <Card title="Who gets it" aside={canEdit(flag) && edit}>
       <div class="stack">
-        {rules.length === 0 && <p class="none">No rule: nobody gets it.</p>}
+        {rules.length === 0 && <p class="none">The flag has no rules, so nobody gets it.</p>}
         <ol class="rules">
           {rules.map((rule, at) => (
             <li key={`${at} of ${rules.length}`} class="rule">
@@ -130,7 +130,7 @@ function Total({ flag, world: { names } }: Omit<OverviewProps, 'editing'>) {
         const count = isSample ? `about ${exact(Math.round(share * total))}` : exact(reached)
         return (
           <p>
-            {flag.active ? 'Together ' : 'The flag is off. Switched on, it reaches '}
+            {flag.active ? 'The flag reaches ' : 'The flag is off. Switched on, it reaches '}
             <b>
               {count} of {exact(total)} {names.subjects}
             </b>{' '}

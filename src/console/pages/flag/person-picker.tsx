@@ -75,7 +75,7 @@ export function PersonPicker({ label, hint, value = '', choose, isRepeated = fal
         }}
       />
       {hint && <small>{hint}</small>}
-      <div role="listbox" id={`${id}-found`} aria-label="Persons found" class={found.length > 0 ? 'found' : ''}>
+      <div role="listbox" id={`${id}-found`} aria-label="People found" class={found.length > 0 ? 'found' : ''}>
         {found.map((person, place) => (
           <div
             key={person.uuid}

@@ -42,7 +42,7 @@ async function saveDraft(flag: Flag, draft: Draft, base: Flag, note: string): Pr
   const after = await patch('project/feature_flags/{id}/', { id: flag.id }, body)
   say(`${draft.key} is saved.`, async () => {
     await patch('project/feature_flags/{id}/', { id: flag.id }, undoOf(base, fields, after))
-    return `${base.key} is as it was before.`
+    return `The change of ${base.key} is undone.`
   })
 }
 
@@ -80,7 +80,7 @@ export function Review({ flag, draft, names, close, saved }: ReviewProps) {
           ))}
         </ul>
         <Effect flag={flag} draft={draft} names={names} />
-        <TextField label="Why? It is shown in the history." value={note} change={setNote} />
+        <TextField label="Reason for the change, shown in the history" value={note} change={setNote} />
         <div class="row review-actions">
           <button type="submit" class="primary">
             Save now
@@ -126,18 +126,18 @@ function Outcome({ answer, names }: { answer: Rehearsal; names: Names }) {
   return (
     <>
       <p>
-        <b>{exact(gained)}</b> {names.subjects} get it who did not. <b>{exact(lost)}</b> lose it.{' '}
+        Gain the flag: <b>{exact(gained)}</b>. Lose the flag: <b>{exact(lost)}</b>.{' '}
         {switched > 0 && (
           <>
-            <b>{exact(switched)}</b> get another variant.{' '}
+            Get another variant: <b>{exact(switched)}</b>.{' '}
           </>
         )}
         <span class="quiet">
-          {exact(changed)} of {exact(sampled)} {names.subjects} change
+          The value changes for {exact(changed)} of {exact(sampled)} {names.subjects}
           {sampled < total && `, in a sample of ${exact(total)}`}.
         </span>
       </p>
-      {failed > 0 && <p class="worse">{exact(failed)} could not be decided after the change. They count as off.</p>}
+      {failed > 0 && <p class="worse">Not decided after the change: {exact(failed)}. They count as off.</p>}
       {flips.length > 0 && (
         <Table
           label="Changes"

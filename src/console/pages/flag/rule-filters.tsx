@@ -40,7 +40,7 @@ export function RuleFilters({ filters, change, world }: FiltersProps) {
   return (
     <fieldset class="filter-list">
       <legend>Match all</legend>
-      {filters.length === 0 && <p class="quiet">No condition: the rule matches {isOfPersons ? 'everyone' : 'all'}.</p>}
+      {filters.length === 0 && <p class="quiet">Without a condition, the rule matches {isOfPersons ? 'everyone' : 'all'}.</p>}
       {filters.map((filter, at) => (
         <div class="row" key={`${at} of ${filters.length}`}>
           <FilterFields {...{ filter, world }} change={(next) => change(filters.with(at, next))} />
@@ -169,7 +169,7 @@ function ListFields({ filter, change, world, isOfPersons }: FieldsProps & { isOf
         change={(chosen) => change({ ...filter, operator: chosen })}
       />
       {ids.length > 0 && (
-        <ul class="chips" aria-label={isOfPersons ? 'Persons' : 'Groups'}>
+        <ul class="chips" aria-label={isOfPersons ? 'People' : 'Groups'}>
           {ids.map((id, at) => (
             <li key={id}>
               {id}

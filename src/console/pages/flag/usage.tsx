@@ -10,7 +10,7 @@ const HOUR_MS = 3_600_000
 /** The chart of the decisions of a week. */
 export function Usage({ flag }: { flag: Flag }) {
   return (
-    <Card title="Decisions of the last seven days">
+    <Card title="Decisions in the last 7 days">
       <Decisions flag={flag} hours={DAYS * 24} />
     </Card>
   )
@@ -26,13 +26,13 @@ export function Decisions({ flag, hours }: { flag: Flag; hours: number }) {
     >
       {({ results, last_evaluated_at: last }) =>
         results.length === 0 ? (
-          <Empty title={last === null ? 'No code has asked for this flag yet.' : `Last decided ${ago(last)}.`}>
+          <Empty title={last === null ? 'No code has asked for this flag yet.' : `Last decision ${ago(last)}.`}>
             Decisions appear here within a few seconds.
           </Empty>
         ) : (
           <>
             <p>
-              <Shares results={results} /> <span class="quiet">Last decided {ago(last)}.</span>
+              <Shares results={results} /> <span class="quiet">Last decision {ago(last)}.</span>
             </p>
             <Bars {...{ flag, results, hours }} />
           </>

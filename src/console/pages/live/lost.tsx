@@ -29,10 +29,10 @@ const REASONS: Readonly<Record<string, string>> = {
   no_distinct_id: 'Events without a distinct ID',
   ignored_event: 'Session recordings and heatmaps',
   client_ingestion_warning: 'Problems that an SDK reported',
-  personless_person_event: 'Changes of a person by events without a person',
+  personless_person_event: 'Changes to a person in events without a person',
   cookieless_person_event: 'Identification of visitors without cookies',
-  duplicate: 'Copies of stored events',
-  properties_too_large: 'Events with too large properties',
+  duplicate: 'Duplicates of stored events',
+  properties_too_large: 'Events whose properties are too large',
   daily_limit: 'Events beyond the daily limit',
   dead_letter: 'Events that Tenrec could not process',
   invalid_payload: 'Requests with an invalid body',
@@ -58,7 +58,7 @@ function Reason({ fate }: { fate: Shapes['IngestionFate'] }) {
       <Table
         label={`Samples of ${reason}`}
         rows={samples}
-        none="There is no sample."
+        none="No samples are stored."
         columns={[
           ['Time', 'at', 'time'],
           ['Event', ({ event }) => event ?? '–', 'cut'],

@@ -58,7 +58,7 @@ export function Timeline({ personId }: { personId: string }) {
               ))}
             </ol>
             {events.length === 0 && <p class="none">No events.</p>}
-            {next !== null && <Button press={() => setCursor(next)}>Earlier events</Button>}
+            {next !== null && <Button press={() => setCursor(next)}>Show earlier events</Button>}
           </>
         )}
       </Shown>
