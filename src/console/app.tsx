@@ -184,7 +184,8 @@ function PasswordButton() {
   const { has_password: hasPassword = false, started_with: startedWith } = session.value ?? {}
   const email = session.value?.user.email ?? ''
   if (!may('personal_api_key:write')) return null
-  const hint = startedWith === 'link' ? 'You may leave this empty within an hour after you log in with a link.' : undefined
+  const hint =
+    startedWith === 'link' ? 'You may leave this empty within an hour after you log in with a link.' : undefined
   const fields = {
     current: {
       label: 'Current password',

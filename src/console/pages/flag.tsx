@@ -236,7 +236,9 @@ interface LeaveProps extends Pick<Editing, 'stay' | 'discard'> {
 function Leave({ flag, leave, stay, discard }: LeaveProps) {
   return (
     <Dialog title="Leave without saving?" close={stay}>
-      <p>Your changes to {flag.key} are not saved. This tab keeps them until you save them, discard them or close it.</p>
+      <p>
+        Your changes to {flag.key} are not saved. This tab keeps them until you save them, discard them or close it.
+      </p>
       <div class="row">
         <button type="button" class="primary" onClick={stay}>
           Keep editing

@@ -40,7 +40,9 @@ export function RuleFilters({ filters, change, world }: FiltersProps) {
   return (
     <fieldset class="filter-list">
       <legend>Match all</legend>
-      {filters.length === 0 && <p class="quiet">Without a condition, the rule matches {isOfPersons ? 'everyone' : 'all'}.</p>}
+      {filters.length === 0 && (
+        <p class="quiet">Without a condition, the rule matches {isOfPersons ? 'everyone' : 'all'}.</p>
+      )}
       {filters.map((filter, at) => (
         <div class="row" key={`${at} of ${filters.length}`}>
           <FilterFields {...{ filter, world }} change={(next) => change(filters.with(at, next))} />
