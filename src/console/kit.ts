@@ -36,28 +36,6 @@ export {
   type Series,
 } from './base/queries.ts'
 export {
-  breakdownsOf,
-  closestAddress,
-  type DashboardFilters,
-  DEFAULTS,
-  datesOf,
-  type ExclusionChoice,
-  exclusionsOf,
-  hasInterval,
-  innerQuery,
-  intervalOf,
-  isKeptWhole,
-  isSame,
-  leftOutOf,
-  rangeWords,
-  type SeriesChoice,
-  seriesOfAddress,
-  toAddress,
-  toQuery,
-  type Way,
-  wayOf,
-} from './base/query-address.ts'
-export {
   compareFilter,
   comparison,
   dateRangeSoFar,

@@ -3,18 +3,8 @@
  * reads one file, which the daemon makes for the token in the URL, and has no session.
  */
 import { render } from 'preact'
-import {
-  type DashboardFilters,
-  Empty,
-  Failure,
-  type Query,
-  refusalOf,
-  type Session,
-  Shown,
-  session,
-  time,
-  useLoaded,
-} from './kit.ts'
+import type { DashboardFilters } from './base/query-address.ts'
+import { Empty, Failure, type Query, refusalOf, type Session, Shown, session, time, useLoaded } from './kit.ts'
 import { Answer } from './parts/answers.tsx'
 import { inOrder, queryOfTile, TileCard, type TileInsight, type TileRecord, titleOf } from './parts/tile.tsx'
 

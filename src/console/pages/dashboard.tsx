@@ -3,6 +3,7 @@
  * without a key.
  */
 import { useState } from 'preact/hooks'
+import { type DashboardFilters, datesOf, rangeWords } from '../base/query-address.ts'
 import {
   AddFilter,
   AddressFields,
@@ -14,10 +15,8 @@ import {
   Check,
   Choice,
   Command,
-  type DashboardFilters,
   Dialog,
   DialogButton,
-  datesOf,
   Empty,
   FilterChips,
   Form,
@@ -34,7 +33,6 @@ import {
   project,
   query,
   RANGES,
-  rangeWords,
   Shown,
   say,
   useGet,

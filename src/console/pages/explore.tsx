@@ -3,6 +3,7 @@
  * insight that is opened here stays the same insight: it has its title, and can be saved, renamed and deleted.
  */
 import { useEffect } from 'preact/hooks'
+import { innerQuery, isSame, toAddress } from '../base/query-address.ts'
 import {
   Ask,
   act,
@@ -11,9 +12,7 @@ import {
   Card,
   Empty,
   go,
-  innerQuery,
   inProjectPath,
-  isSame,
   may,
   Page,
   pageOf,
@@ -27,7 +26,6 @@ import {
   Shown,
   say,
   Tabs,
-  toAddress,
   useGet,
   useLoaded,
 } from '../kit.ts'

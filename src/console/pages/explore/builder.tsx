@@ -1,26 +1,29 @@
 /** The query builder: the counted events, the way of counting, and the filters. All of it is in the URL. */
 import { useState } from 'preact/hooks'
 import {
-  AddFilter,
-  AddressFields,
-  Button,
   breakdownsOf,
-  Choice,
   closestAddress,
   DEFAULTS,
   type ExclusionChoice,
+  hasInterval,
+  leftOutOf,
+  rangeWords,
+  type SeriesChoice,
+  type Way,
+} from '../../base/query-address.ts'
+import {
+  AddFilter,
+  AddressFields,
+  Button,
+  Choice,
   type FieldRecord,
   FilterChips,
   go,
-  hasInterval,
-  leftOutOf,
   type Options,
   type PropertyFilter,
   path,
   project,
   query,
-  rangeWords,
-  type SeriesChoice,
   type Suggestion,
   setQuery,
   TextField,
@@ -28,7 +31,6 @@ import {
   useGet,
   usePropertyNames,
   usePropertyValues,
-  type Way,
 } from '../../kit.ts'
 import {
   chartInterval,

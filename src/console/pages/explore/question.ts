@@ -5,17 +5,13 @@ import {
   exclusionsOf,
   intervalOf,
   isKeptWhole,
-  type Options,
-  type Query,
-  query,
   type SeriesChoice,
   seriesOfAddress,
-  setQuery,
-  today,
   toQuery,
   type Way,
   wayOf,
-} from '../../kit.ts'
+} from '../../base/query-address.ts'
+import { type Options, type Query, query, setQuery, today } from '../../kit.ts'
 
 /** The kinds of queries with their labels. */
 export const WAYS: Options<Way> = [
