@@ -8,7 +8,7 @@ import * as zlib from 'node:zlib'
 import { ServiceError } from '../../base/errors.ts'
 import { decodeBase64 } from './base64.ts'
 import { asBuffer, decodePercent, parseForm, replaceByte } from './form.ts'
-import { ZSTD_WINDOW_LOG_MAX } from './limits.ts'
+import { ZSTD_FRAMES_MAX, ZSTD_WINDOW_LOG_MAX } from './limits.ts'
 import { decodeLz64 } from './lz64.ts'
 
 /** A request as it arrived: header values as they were sent ('' when absent), the query without `?`, and the body. */
@@ -71,8 +71,12 @@ export type CompressionHint = 'gzip' | 'lz64' | 'base64'
 interface ZstdOfNode {
   readonly zstdDecompressSync: (
     compressed: Uint8Array,
-    options: { readonly maxOutputLength: number; readonly params: Record<number, number> },
-  ) => Buffer
+    options: {
+      readonly maxOutputLength: number
+      readonly params: Record<number, number>
+      readonly info: true
+    },
+  ) => { readonly buffer: Buffer; readonly engine: { readonly bytesWritten: number } }
   readonly constants: { readonly ZSTD_d_windowLogMax: number }
 }
 
@@ -282,7 +286,7 @@ function decompress(
 }
 
 /**
- * Decompresses zstd (RFC 8878). Throws ServiceError `unsupported_media_type` if this version of Node cannot, and the
+ * Decompresses all frames of zstd (RFC 8878). Throws ServiceError `unsupported_media_type` if this version of Node cannot, and the
  * errors of `node:zlib`.
  */
 function unzstd(compressed: Uint8Array, { decodedBytesMax }: DecodeLimits): Uint8Array {
@@ -294,7 +298,27 @@ function unzstd(compressed: Uint8Array, { decodedBytesMax }: DecodeLimits): Uint
     )
   }
   const params = { [constants.ZSTD_d_windowLogMax]: ZSTD_WINDOW_LOG_MAX }
-  return zstdDecompressSync(compressed, { maxOutputLength: decodedBytesMax, params })
+  const frames: Buffer[] = []
+  let decoded = 0
+  // Node decompresses only the first frame and ignores the bytes after it, which may be further events.
+  for (let at = 0; at < compressed.length; ) {
+    if (frames.length >= ZSTD_FRAMES_MAX) {
+      throw invalid(`The body has more than ${ZSTD_FRAMES_MAX} zstd frames. Send it as one frame.`)
+    }
+    // Node does not allow a limit of 0.
+    const maxOutputLength = Math.max(1, decodedBytesMax - decoded)
+    const { buffer, engine } = zstdDecompressSync(compressed.subarray(at), {
+      maxOutputLength,
+      params,
+      info: true,
+    })
+    if (engine.bytesWritten === 0) throw invalid('The body is not complete zstd.')
+    at += engine.bytesWritten
+    decoded += buffer.length
+    if (decoded > decodedBytesMax) throw tooLarge()
+    frames.push(buffer)
+  }
+  return frames.length === 1 ? (frames[0] ?? new Uint8Array(0)) : Buffer.concat(frames)
 }
 
 function isBeyondOutput(error: unknown): boolean {

@@ -75,3 +75,5 @@ export const SDK_INFO_UNITS_MAX = 200
  * allows for `Content-Encoding: zstd`. The decoder allocates the window before it has read anything else.
  */
 export const ZSTD_WINDOW_LOG_MAX = 23
+/** The largest number of frames of a zstd body. Encoders that compress in parallel write one for each part. */
+export const ZSTD_FRAMES_MAX = 1000
