@@ -3,17 +3,10 @@
  * reads one file, which the daemon makes for the token in the URL, and has no session.
  */
 import { render } from 'preact'
+import type { DashboardFilters } from './base/query-address.ts'
 import { Empty, Failure, type Query, refusalOf, type Session, Shown, session, time, useLoaded } from './kit.ts'
 import { Answer } from './parts/answers.tsx'
-import {
-  type DashboardFilters,
-  inOrder,
-  queryOfTile,
-  TileCard,
-  type TileInsight,
-  type TileRecord,
-  titleOf,
-} from './parts/tile.tsx'
+import { inOrder, queryOfTile, TileCard, type TileInsight, type TileRecord, titleOf } from './parts/tile.tsx'
 
 /** The content of a token, as the daemon answers it. */
 interface SharedContent {

@@ -48,7 +48,7 @@ const CONSOLE_FLOORS: Readonly<Record<string, readonly string[]>> = {
   ],
   'routes.ts': ['base/', 'pages/'],
   'app.tsx': ['base/', 'parts/', 'routes.ts', 'shared.tsx', 'console.css'],
-  'shared.tsx': ['kit.ts', 'parts/answers.tsx', 'parts/tile.tsx'],
+  'shared.tsx': ['base/query-address.ts', 'kit.ts', 'parts/answers.tsx', 'parts/tile.tsx'],
 }
 
 /** Maps each package to the files of src that may import it. A trailing slash means a folder. */

@@ -4,8 +4,6 @@ import { type DashboardFilters, innerQuery, onDashboard, rangeWords } from '../b
 import { Markdown } from './markdown.tsx'
 import { Card } from './tiles.tsx'
 
-export type { DashboardFilters } from '../base/query-address.ts'
-
 /** An insight as dashboards hold it. */
 export interface TileInsight {
   readonly id: number
