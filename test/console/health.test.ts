@@ -52,7 +52,7 @@ async function fillAndLook(t: Test, disk: string): Promise<void> {
       'The disk is nearly full.',
       'accepts no events',
       `Below ${RESERVE_MIB}`,
-      'Make room',
+      'To free space',
     ]) {
       t.ok(said.includes(words), `${words}: ${said}`)
     }
