@@ -222,7 +222,9 @@ function Edit({ flag: current, world, editing }: EditProps) {
           )}
         </div>
       </Form>
-      {isReviewed && <Review {...{ flag, draft, saved }} names={world.names} close={() => setReviewed(false)} />}
+      {isReviewed && (
+        <Review flag={flag} draft={draft} saved={saved} names={world.names} close={() => setReviewed(false)} />
+      )}
     </>
   )
 }

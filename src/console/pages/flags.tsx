@@ -168,7 +168,7 @@ function OnOff({ flag }: { flag: Flag }) {
   const isDisabled = !(flag.can_edit && may('feature_flag:write'))
   const label = `${flag.key} is on`
   const change = (is: boolean) => switchFlag(flag, is)
-  return <Check isSwitch isQuiet {...{ isDisabled, label }} value={flag.active} change={change} />
+  return <Check isSwitch isQuiet isDisabled={isDisabled} label={label} value={flag.active} change={change} />
 }
 
 /** Shows the largest percentage that a flag gives to everyone, and the number of rules for some of them. */

@@ -66,7 +66,7 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
     const place = isBefore ? current.findIndex(({ label }) => label === series.label) : current.indexOf(series)
     return { label: nameOf(series), data: series.data, isBefore, place: Math.max(0, place) }
   })
-  if (isValues(results)) return <Values {...{ query, results, open }} />
+  if (isValues(results)) return <Values query={query} results={results} open={open} />
   function openPoint(line: number, index: number) {
     const { data = [], persons_urls: urls } = results[line] ?? {}
     const times = isOverTime ? labelsOf(results[line], step) : labels
@@ -83,7 +83,11 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
     <>
       {isNothing && <p class="quiet">No such events in this range: choose a longer one, or other events.</p>}
       <Chart
-        {...{ labels, lines, kind, isOpen, query }}
+        labels={labels}
+        lines={lines}
+        kind={kind}
+        isOpen={isOpen}
+        query={query}
         label={query.kind.replace('Query', '')}
         days={isOverTime ? first?.days : undefined}
         labelsBefore={before && labelsOf(before, step)}
@@ -142,7 +146,7 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
   )
   const cell = (label: string, place: number): Column<Cohort> => [
     label,
-    (row) => isOver(row, place) && <Share {...{ row, place, step, open }} />,
+    (row) => isOver(row, place) && <Share row={row} place={place} step={step} open={open} />,
     'number',
   ]
   const rows = () =>

@@ -65,14 +65,14 @@ export function Chart(props: ChartProps) {
         <ul class="legend">
           {lines.map((line, place) => (
             <li key={`${line.label} ${place}`}>
-              <Swatch {...{ line, place, kind }} />
+              <Swatch line={line} place={place} kind={kind} />
               {line.label}
             </li>
           ))}
         </ul>
       </figcaption>
       {isTable ? (
-        <ChartTable {...{ label, labels, lines, format, open }} />
+        <ChartTable label={label} labels={labels} lines={lines} format={format} open={open} />
       ) : (
         <div
           class="plot"
@@ -82,7 +82,18 @@ export function Chart(props: ChartProps) {
           tabIndex={0}
           onKeyDown={move}
         >
-          <Plot {...{ labels, lines, kind, isOpen, isFilled, format, at, setAt, open, select }}>
+          <Plot
+            labels={labels}
+            lines={lines}
+            kind={kind}
+            isOpen={isOpen}
+            isFilled={isFilled}
+            format={format}
+            at={at}
+            setAt={setAt}
+            open={open}
+            select={select}
+          >
             {at !== null && <Tip {...props} at={at} isPreliminary={isPreliminary(at)} />}
           </Plot>
         </div>
@@ -124,7 +135,7 @@ function Tip(props: ChartProps & { at: number; isPreliminary: boolean }): Compon
       {isPreliminary && <span class="quiet"> so far</span>}
       {shown.slice(0, TIP_LINES_MAX).map(({ line, place }) => (
         <div key={place} class="tip-line">
-          <Swatch {...{ line, place, kind }} />
+          <Swatch line={line} place={place} kind={kind} />
           <span class="cut">{(line.isBefore && labelsBefore?.[at]) || line.label}</span>
           <b class="number">{format(line.data[at])}</b>
         </div>

@@ -103,7 +103,8 @@ export function Combobox(props: ComboboxProps) {
   return (
     <>
       <input
-        {...{ id, placeholder }}
+        id={id}
+        placeholder={placeholder}
         ref={input}
         type="text"
         role="combobox"
@@ -125,7 +126,7 @@ export function Combobox(props: ComboboxProps) {
         onBlur={commitText}
       />
       {isOpen && shown.length > 0 && (
-        <List {...{ id, shown, at }} beside={input.current} choose={({ value: chosen }) => commit(chosen)} />
+        <List id={id} shown={shown} at={at} beside={input.current} choose={({ value: chosen }) => commit(chosen)} />
       )}
     </>
   )

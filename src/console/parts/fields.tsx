@@ -85,7 +85,17 @@ export function TextField({
   if (options !== undefined) {
     return (
       <Labelled id={id} {...field}>
-        <Combobox {...{ id, value, options, change, typed, picks, recent, placeholder, isRequired }} />
+        <Combobox
+          id={id}
+          value={value}
+          options={options}
+          change={change}
+          typed={typed}
+          picks={picks}
+          recent={recent}
+          placeholder={placeholder}
+          isRequired={isRequired}
+        />
       </Labelled>
     )
   }
@@ -95,7 +105,8 @@ export function TextField({
         <textarea id={id} rows={4} value={draft ?? value} onInput={input} onChange={finish} />
       ) : (
         <input
-          {...{ id, placeholder }}
+          id={id}
+          placeholder={placeholder}
           value={draft ?? value}
           // The types allow `step` only for some kinds of input. Browsers ignore it for the others.
           type={(type ?? 'text') as 'text'}

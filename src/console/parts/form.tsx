@@ -143,7 +143,7 @@ export function Ask<const Record extends FieldRecord = Readonly<globalThis.Recor
       {shown && (
         <Dialog title={title} close={() => setShown(false)}>
           {shown === true ? (
-            <Form {...{ action, isDangerous, fields }} submit={run}>
+            <Form action={action} isDangerous={isDangerous} fields={fields} submit={run}>
               {children && <div>{children}</div>}
             </Form>
           ) : (

@@ -69,7 +69,7 @@ function Steps({ query, funnels, open }: StepsProps) {
             {rows.map((steps, index) => {
               const row = steps[place]
               const value = isSplit ? breakdownWords(steps[0]?.step) : null
-              return row && <StepRow key={index} {...{ row, place, index, value, open }} />
+              return row && <StepRow key={index} row={row} place={place} index={index} value={value} open={open} />
             })}
           </li>
         ))}

@@ -84,7 +84,7 @@ export function List<Name extends GetRoute, const Fields extends FieldRecord = F
           return (
             <>
               {above?.(results)}
-              <Table {...{ label, rows }} query {...table} columns={shown} all={isPaged ? all : undefined} />
+              <Table label={label} rows={rows} query {...table} columns={shown} all={isPaged ? all : undefined} />
               {isPaged && <Pager count={count} />}
             </>
           )

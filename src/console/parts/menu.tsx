@@ -22,7 +22,7 @@ export function Menu({ label, children }: { label: string; children: ComponentCh
   }
   return (
     <>
-      <button ref={button} type="button" class="small" aria-label={label} title={label} {...{ popovertarget: id }}>
+      <button ref={button} type="button" class="small" aria-label={label} title={label} popovertarget={id}>
         ⋯
       </button>
       <div ref={panel} id={id} popover="auto" class="menu" onToggle={place}>

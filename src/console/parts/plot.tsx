@@ -78,7 +78,17 @@ export function Plot(props: PlotProps) {
   const scale = useMemo(() => scaleOf(labels.length, lines, kind, width), [labels, lines, kind, width])
   // The picture does not depend on the cursor, so it is not drawn again while the cursor moves.
   const picture = useMemo(
-    () => <Picture {...{ labels, lines, kind, isOpen, isFilled, format, scale }} />,
+    () => (
+      <Picture
+        labels={labels}
+        lines={lines}
+        kind={kind}
+        isOpen={isOpen}
+        isFilled={isFilled}
+        format={format}
+        scale={scale}
+      />
+    ),
     [labels, lines, kind, isOpen, isFilled, format, scale],
   )
   const indexAt = ({ clientX, currentTarget }: MouseEvent) => {
@@ -117,8 +127,8 @@ export function Plot(props: PlotProps) {
           {/* The whole area reacts to the pointer, also where nothing is drawn. */}
           <rect width={width} height={HEIGHT} fill="none" pointer-events="all" />
           {picture}
-          {at !== null && start !== null && <Selected {...{ scale, from: start, to: at }} />}
-          {at !== null && <Cursor {...{ lines, kind, scale, at }} />}
+          {at !== null && start !== null && <Selected scale={scale} from={start} to={at} />}
+          {at !== null && <Cursor lines={lines} kind={kind} scale={scale} at={at} />}
         </svg>
       )}
       {width > 0 && at !== null && (
@@ -253,7 +263,7 @@ function Picture({ labels, lines, kind, isOpen, isFilled, format, scale }: Pictu
           </g>
         )
       })}
-      {labels.length === 1 && kind === 'lines' && <Dots {...{ lines, scale, at: 0 }} />}
+      {labels.length === 1 && kind === 'lines' && <Dots lines={lines} scale={scale} at={0} />}
     </>
   )
 }
@@ -316,7 +326,7 @@ function Cursor({ lines, kind, scale, at }: DrawnProps & { readonly at: number }
   return (
     <>
       <line class="cursor" x1={x} x2={x} y1={TOP} y2={HEIGHT - BOTTOM} />
-      {kind === 'lines' && <Dots {...{ lines, scale, at }} />}
+      {kind === 'lines' && <Dots lines={lines} scale={scale} at={at} />}
     </>
   )
 }

@@ -78,7 +78,9 @@ function SetProperty({ label, title, value, set }: { label: string; title: strin
   }
   return (
     <Ask
-      {...{ label, title, fields }}
+      label={label}
+      title={title}
+      fields={fields}
       action="Save property"
       submit={({ key = '', words }: { key?: string; words: string }) => set(key, parsed(words))}
     />

@@ -418,7 +418,7 @@ interface BreakdownRowProps {
 function BreakdownRow({ chosen, set }: BreakdownRowProps) {
   const [type, setType] = useState(chosen.type)
   if (type === 'cohort') return <CohortRow chosen={chosen} set={set} />
-  return <PropertyRow {...{ chosen, set, type, setType }} />
+  return <PropertyRow chosen={chosen} set={set} type={type} setType={setType} />
 }
 
 interface PropertyRowProps extends BreakdownRowProps {

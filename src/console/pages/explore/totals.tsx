@@ -23,7 +23,7 @@ export function Totals({ query, results, view: View }: TotalsProps) {
   return (
     <>
       <View query={query} results={shown} />
-      {series !== null && <TotalsTable {...{ query, series, hidden, setHidden }} />}
+      {series !== null && <TotalsTable query={query} series={series} hidden={hidden} setHidden={setHidden} />}
     </>
   )
 }

@@ -65,7 +65,10 @@ function Rules({ draft: { rules, variants }, set, world }: EditorProps) {
             }}
           >
             <RuleFields
-              {...{ rule, at, variants, world }}
+              rule={rule}
+              at={at}
+              variants={variants}
+              world={world}
               count={rules.length}
               drag={setDragged}
               move={(to) => move(at, to)}
@@ -195,9 +198,9 @@ function Variants({ draft, set }: EditorProps) {
     <Card title={isNone ? 'Value: on or off' : 'Variants'}>
       {!isNone && <VariantBar variants={variants} change={(next) => set({ variants: next })} />}
       {variants.map((_, at) => (
-        <VariantFields key={`${at} of ${variants.length}`} {...{ draft, set, at }} />
+        <VariantFields key={`${at} of ${variants.length}`} draft={draft} set={set} at={at} />
       ))}
-      {isNone && <Payload name="true" {...{ draft, set }} />}
+      {isNone && <Payload name="true" draft={draft} set={set} />}
       <p class="row">
         <Button press={add}>{isNone ? 'Use variants' : '+ Variant'}</Button>
         {!isNone && (
@@ -233,7 +236,7 @@ function VariantFields({ draft, set, at }: DraftProps & { at: number }) {
         />
         <Button press={() => set({ variants: variants.toSpliced(at, 1) })}>Remove</Button>
       </div>
-      <Payload name={variant.key} {...{ draft, set }} />
+      <Payload name={variant.key} draft={draft} set={set} />
     </section>
   )
 }

@@ -36,7 +36,7 @@ export function Explain({ flag, world }: ExplainProps) {
     <Card title="Test with a user">
       <div class="stack">
         <AskWho value={who} />
-        {who !== '' && <Answer key={who} {...{ flag, world, who }} />}
+        {who !== '' && <Answer key={who} flag={flag} world={world} who={who} />}
       </div>
     </Card>
   )
@@ -154,7 +154,12 @@ function GroupChoice(props: { type: GroupType; value: string; change: (key: stri
   const all = value === '' || keys.includes(value) ? keys : [value, ...keys]
   const label = `As a member of the ${type.name_singular || type.group_type}`
   return (
-    <Choice label={label} {...{ value, change }} options={[['', 'none'], ...all.map((key) => [key, key] as const)]} />
+    <Choice
+      label={label}
+      value={value}
+      change={change}
+      options={[['', 'none'], ...all.map((key) => [key, key] as const)]}
+    />
   )
 }
 

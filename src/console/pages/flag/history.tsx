@@ -40,7 +40,7 @@ export function Changes({ flag, world, limit = 10 }: HistoryProps) {
       {({ results }) => (
         <ol class="history">
           {results.map((entry, at) => (
-            <Entry key={entry.id} isNewest={at === 0} {...{ entry, flag, world }} />
+            <Entry key={entry.id} isNewest={at === 0} entry={entry} flag={flag} world={world} />
           ))}
         </ol>
       )}
@@ -66,7 +66,7 @@ function Entry({ entry: { activity, user, created_at: at, detail }, flag, world,
         <span>
           <b>{user.email ?? user.first_name}</b> <span class="quiet">{time(at)}</span>
         </span>
-        {canRestore && <Restore label={isNewest ? 'Undo' : 'Restore'} {...{ flag, world }} changes={restorable} />}
+        {canRestore && <Restore label={isNewest ? 'Undo' : 'Restore'} flag={flag} world={world} changes={restorable} />}
       </p>
       <ul>
         {[...(word === undefined ? [] : [word]), ...sentencesOfLog(changes, world.names)].map((words) => (
@@ -92,7 +92,13 @@ function Restore({ label, flag, world, changes }: RestoreProps) {
     <>
       <Button press={() => setOpen(true)}>{label}</Button>
       {isOpen && (
-        <Review {...{ flag, draft }} names={world.names} close={() => setOpen(false)} saved={() => setOpen(false)} />
+        <Review
+          flag={flag}
+          draft={draft}
+          names={world.names}
+          close={() => setOpen(false)}
+          saved={() => setOpen(false)}
+        />
       )}
     </>
   )

@@ -105,7 +105,8 @@ function WhoGetsIt({ flag, world }: Omit<OverviewProps, 'editing'>) {
       </div>
       {reviewed && (
         <Review
-          {...{ flag, draft: reviewed }}
+          flag={flag}
+          draft={reviewed}
           names={world.names}
           close={() => setReviewed(null)}
           saved={() => setReviewed(null)}

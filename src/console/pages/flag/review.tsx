@@ -69,7 +69,7 @@ export function Review({ flag, draft, names, close, saved }: ReviewProps) {
         changed()
       },
     }
-    return <Conflict {...{ flag, draft, names, close }} theirs={conflict} {...use} />
+    return <Conflict flag={flag} draft={draft} names={names} close={close} theirs={conflict} {...use} />
   }
   return (
     <Dialog title="Review the change" close={close} side>

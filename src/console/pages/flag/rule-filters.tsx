@@ -45,7 +45,7 @@ export function RuleFilters({ filters, change, world }: FiltersProps) {
       )}
       {filters.map((filter, at) => (
         <div class="row" key={`${at} of ${filters.length}`}>
-          <FilterFields {...{ filter, world }} change={(next) => change(filters.with(at, next))} />
+          <FilterFields filter={filter} world={world} change={(next) => change(filters.with(at, next))} />
           <Button press={() => change(filters.toSpliced(at, 1))} aria-label={`Remove condition ${at + 1}`}>
             ✕
           </Button>
@@ -232,7 +232,9 @@ function PropertyFields({ filter, change, world: { groupType } }: FieldsProps) {
         change={(chosen) => change({ ...filter, operator: chosen, value: valueFor(chosen, filter) })}
       />
       {isDate && <DateFields filter={filter} change={change} />}
-      {!isDate && !operator.endsWith('_set') && <ValueField {...{ filter, change }} isOfPersons={groupType === null} />}
+      {!isDate && !operator.endsWith('_set') && (
+        <ValueField filter={filter} change={change} isOfPersons={groupType === null} />
+      )}
     </>
   )
 }

@@ -11,7 +11,7 @@ import {
 
 /** The names of the things that rules refer to by number. */
 export interface Names {
-  /** Who the flag decides for, in the plural: people, or a group type such as companies. */
+  /** The plural noun for the subjects of the flag: `people`, or a group type such as `companies`. */
   readonly subjects: string
   readonly cohort: (id: number) => string
   readonly flag: (id: number) => string

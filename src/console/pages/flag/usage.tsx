@@ -34,7 +34,7 @@ export function Decisions({ flag, hours }: { flag: Flag; hours: number }) {
             <p>
               <Shares results={results} /> <span class="quiet">Last decision {ago(last)}.</span>
             </p>
-            <Bars {...{ flag, results, hours }} />
+            <Bars flag={flag} results={results} hours={hours} />
           </>
         )
       }

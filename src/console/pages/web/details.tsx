@@ -34,7 +34,9 @@ export function Details({ report, asked, compareFilter, visitors }: DetailsProps
       <Shown of={loaded}>
         {({ rows }) => (
           <DetailsTable
-            {...{ report, rows, visitors }}
+            report={report}
+            rows={rows}
+            visitors={visitors}
             open={(row) => {
               close()
               filterBy(report, row.value)

@@ -48,7 +48,9 @@ export function ReportBox({ card, asked, compareFilter, visitors }: ReportBoxPro
           )}
         </div>
       </header>
-      {chosen && <ReportTable key={chosen.by} report={chosen} {...{ asked, compareFilter, visitors }} />}
+      {chosen && (
+        <ReportTable key={chosen.by} report={chosen} asked={asked} compareFilter={compareFilter} visitors={visitors} />
+      )}
     </section>
   )
 }
@@ -69,7 +71,7 @@ function ReportTable({ report, asked, compareFilter, visitors }: ReportTableProp
             open={({ value }) => filterBy(report, value)}
             none="No visits."
             columns={[
-              [report.one, (row) => <Value {...{ report, row, visitors }} />],
+              [report.one, (row) => <Value report={report} row={row} visitors={visitors} />],
               ['Visitors', (row) => <Compared now={row.visitors} before={row.visitorsBefore} />, 'number'],
               ['Share', ({ visitors: own }) => shareText(own, visitors), 'minor number'],
               ['Views', 'views', 'count'],
