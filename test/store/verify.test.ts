@@ -21,6 +21,12 @@ import { inspectLmdbFile } from '../../src/store/lmdb/lmdb-file.ts'
 import { newestState, walkLmdbFile } from '../../src/store/lmdb/lmdb-walk.ts'
 import { LogAppender } from '../../src/store/log/event-log.ts'
 import { logFolder, logNumbers, logPath } from '../../src/store/log/log-file.ts'
+import { createBackup } from '../../src/store/maintenance/backup/backups.ts'
+import {
+  encodeManifest,
+  manifestPath,
+  readManifest,
+} from '../../src/store/maintenance/backup/manifest.ts'
 import { verifyStore } from '../../src/store/maintenance/verify/verify-store.ts'
 import { runCommand } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
@@ -97,6 +103,39 @@ t.test('a sound store passes, and a flipped bit is found or harmless', async (t)
     }
     t.same(missed, [], `${name}: ${found} found, ${harmless} harmless`)
     t.equal(await environmentDigest(path, name), original)
+  }
+})
+
+t.test('a restore from a manifest that mixes up two tables reports the damage', async (t) => {
+  const root = t.testdir()
+  const [dataDir, folder, restored] = [join(root, 'data'), join(root, 'backups'), join(root, 'new')]
+  await filledStore(dataDir)
+  const { name } = await createBackup({
+    dataDir,
+    folder,
+    nowMs: 0,
+    keep: null,
+    onProgress: () => undefined,
+  })
+  const words = ['restore', folder, '--data-dir', restored, '--force']
+  const sound = await runCommand(...words)
+  t.match(sound, { exitCode: 0 })
+  t.notMatch(sound.out, 'sound')
+  const manifest = readManifest(folder, name)
+  const { environments } = manifest
+  for (const [one, other] of [
+    ['persons', 'groups'],
+    ['person_owners', 'person_created'],
+    ['distinct_ids', 'distinct_texts'],
+  ]) {
+    const events = environments.events.map((table) => {
+      if (table.name === one) return { ...table, name: other ?? '' }
+      return table.name === other ? { ...table, name: one ?? '' } : table
+    })
+    const text = encodeManifest({ ...manifest, environments: { ...environments, events } })
+    writeFileSync(manifestPath(folder, name), text)
+    const mixed = await runCommand(...words)
+    t.match(mixed, { exitCode: 3, out: 'The store is damaged' }, `${one} and ${other}`)
   }
 })
 

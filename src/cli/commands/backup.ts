@@ -91,13 +91,15 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'restore',
-    sentence: 'Restore a data directory from a backup. No daemon may run on the data directory.',
+    sentence:
+      'Restore a data directory from a backup and check it. No daemon may run on the data directory. The exit code is 3 if the restored store is damaged.',
     operands: ['FOLDER'],
     options: {
       '--backup NAME':
         "Name of the backup, as printed by 'tenrec backup list'. Default: the newest backup.",
       '--force': 'Replace an existing store.',
-      '--verify': "Check the restored store, as 'tenrec verify' does.",
+      '--verify':
+        "Also print the result of the check if the restored store is sound, as 'tenrec verify' does.",
       ...JSON_OPTION,
     },
     async run(input) {
@@ -125,7 +127,7 @@ export const COMMANDS: Commands = [
         bytes: result.bytes,
       }
       print(io, row, isJson)
-      return input.has('verify') ? verifyAndReport(input) : 0
+      return verifyAndReport(input, !input.has('verify'))
     },
   },
 ]

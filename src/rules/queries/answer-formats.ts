@@ -124,18 +124,26 @@ function surroundings({ projectId, timezone, nowMs }: AnswerFacts): JsonObject {
 }
 
 /**
- * Tables of retention with the days of the project in place of instants, which a reader in another time zone takes for
- * the day before, and curves without two days of one name. Anything else stays as it is.
+ * Returns results for a table. Rows of retention get the days of the project in place of instants, because a reader in
+ * another time zone takes an instant for the day before. Two hours with the same name get their offsets from UTC.
  */
 function withDays(results: unknown, timezone: string): unknown {
   if (!Array.isArray(results)) return results
+  const instants = new Map<string, string>()
+  for (const item of objectsOf(results)) {
+    const { date, label, values } = item
+    if (typeof date !== 'string' || !Array.isArray(values)) continue
+    const interval = String(label).startsWith('Hour ') ? 'hour' : 'day'
+    instants.set(date, bucketDay(wallOf(Date.parse(date), timezone), interval))
+  }
+  const texts = tableDays([...instants.values()], timezone)
+  const shown = new Map([...instants.keys()].map((instant, index) => [instant, texts[index]]))
   return results.map((item: unknown) => {
     if (!isObject(item)) return item
-    const { date, days, label, values } = item
+    const { date, days, values } = item
     if (Array.isArray(days)) return { ...item, days: tableDays(days, timezone) }
     if (typeof date !== 'string' || !Array.isArray(values)) return item
-    const interval = String(label).startsWith('Hour ') ? 'hour' : 'day'
-    return { ...item, date: bucketDay(wallOf(Date.parse(date), timezone), interval) }
+    return { ...item, date: shown.get(date) }
   })
 }
 

@@ -182,7 +182,8 @@ class FilterReader {
     if (date === null && Number.isNaN(Date.parse(value))) {
       throw fields.fault('value', 'must be a date such as 2026-01-31, or one such as -7d')
     }
-    return date === null || date.kind === 'absolute' ? value : new Date(date.momentMs).toISOString()
+    if (date === null || date.kind === 'absolute') return value
+    return new Date(date.kind === 'hours' ? date.momentMs : date.exactMs).toISOString()
   }
 }
 

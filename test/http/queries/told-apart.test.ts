@@ -113,6 +113,61 @@ t.test('retention uses the hours and weeks of the project', async (t) => {
   t.strictSame(await dates('Month', DAYS), ['2024-05-01'])
 })
 
+t.test('an hour that clocks show twice has two names in a table of retention', async (t) => {
+  const daemon = await startIn('Europe/Berlin')
+  const { retentionFilter } = RETENTION
+  await daemon.capture(
+    ['pro', 'free'].map((plan) => ({
+      event: 'e',
+      distinct_id: plan,
+      properties: { plan },
+      timestamp: '2024-10-27T00:30:00Z',
+    })),
+  )
+  const query = {
+    ...RETENTION,
+    dateRange: { date_from: '2024-10-27T01:00:00', date_to: '2024-10-27T03:00:00' },
+    retentionFilter: { ...retentionFilter, period: 'Hour' },
+    breakdownFilter: { breakdown: 'plan' },
+  }
+  const [head = [], ...rows] = await csvOf(daemon, query)
+  t.equal(rows.length, 8, 'four hours for each of two values')
+  const dates = new Set(rows.map((row) => row[head.indexOf('date')]))
+  t.strictSame(
+    [...dates],
+    [
+      '2024-10-27 01:00:00',
+      '2024-10-27 02:00:00+02:00',
+      '2024-10-27 02:00:00+01:00',
+      '2024-10-27 03:00:00',
+    ],
+  )
+})
+
+t.test('a filter on dates that ends with End uses the end of the day', async (t) => {
+  const daemon = await startIn('UTC')
+  const moments = [0, 1, 2].map((days) => {
+    const noon = new Date(Date.now() - days * 86_400_000).toISOString()
+    return { event: 'f', distinct_id: `d${days}`, properties: { at: `${noon.slice(0, 10)}T12:00` } }
+  })
+  await daemon.capture(moments)
+  const count = async (operator: string, value: string) => {
+    const properties = [{ type: 'event', key: 'at', operator, value }]
+    const query = {
+      kind: 'TrendsQuery',
+      dateRange: { date_from: '-7d' },
+      series: [{ kind: 'EventsNode', event: 'f' }],
+      trendsFilter: { display: 'BoldNumber' },
+      properties,
+    }
+    const [head = [], row = []] = await csvOf(daemon, query)
+    return row[head.indexOf('aggregated_value')]
+  }
+  t.equal(await count('is_date_before', '-1dEnd'), '2')
+  t.equal(await count('is_date_before', '-1dStart'), '1')
+  t.equal(await count('is_date_after', '-1dEnd'), '1')
+})
+
 t.test('lines of CSV name their series', async (t) => {
   const daemon = await startIn('UTC')
   const trends = { kind: 'TrendsQuery', dateRange: DAYS }
