@@ -43,7 +43,7 @@ const ALL_NODES = ['node 0', 'node 1', 'node 2']
 const CURRENT_MS_MAX = 60_000
 const NOTED_MS = 6000
 
-function held(random: () => number, factor = 1): Promise<void> {
+function waitDuringFault(random: () => number, factor = 1): Promise<void> {
   return sleep(HELD_MS_MIN + random() * (HELD_MS_MAX - HELD_MS_MIN) * factor)
 }
 
@@ -73,7 +73,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
     async run({ machines, random }, machine) {
       const node = of(machines.nodes, machine)
       await node.kill()
-      await held(random, 0.3)
+      await waitDuringFault(random, 0.3)
       await node.start()
     },
   },
@@ -84,7 +84,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
     async run({ machines, random }, machine) {
       const broker = of(machines.brokers, machine)
       await broker.kill()
-      await held(random)
+      await waitDuringFault(random)
       broker.begin()
     },
   },
@@ -95,7 +95,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
     async run({ machines, random }, machine) {
       const node = of(machines.nodes, machine)
       node.pause(true)
-      await held(random, 2)
+      await waitDuringFault(random, 2)
       node.pause(false)
     },
   },
@@ -106,7 +106,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
     async run({ machines, random }, machine) {
       const broker = of(machines.brokers, machine)
       broker.pause(true)
-      await held(random, 2)
+      await waitDuringFault(random, 2)
       broker.pause(false)
     },
   },
@@ -116,7 +116,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
     needs: ['network n'],
     async run({ machines, random }, machine) {
       machines.network.cut(machine, true)
-      await held(random, 2)
+      await waitDuringFault(random, 2)
       machines.network.cut(machine, false)
     },
   },
@@ -126,7 +126,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
     needs: ['clickhouse'],
     async run({ machines, random }) {
       await machines.clickhouse?.kill()
-      await held(random, 2)
+      await waitDuringFault(random, 2)
       machines.clickhouse?.begin()
     },
   },
@@ -138,7 +138,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
       const node = of(machines.nodes, machine)
       const broker = of(machines.brokers, machine)
       await Promise.all([node.kill(), broker.kill()])
-      await held(random)
+      await waitDuringFault(random)
       broker.begin()
       await node.start()
     },
@@ -149,7 +149,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
     needs: ALL_BROKERS,
     async run({ machines, random }) {
       await Promise.all(machines.brokers.map((broker) => broker.kill()))
-      await held(random, 2)
+      await waitDuringFault(random, 2)
       for (const broker of machines.brokers) broker.begin()
     },
   },
@@ -159,7 +159,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
     needs: ALL_NODES,
     async run({ machines, random }) {
       await Promise.all(machines.nodes.map((node) => node.kill()))
-      await held(random, 0.3)
+      await waitDuringFault(random, 0.3)
       await Promise.all(machines.nodes.map((node) => node.start()))
     },
   },
@@ -172,7 +172,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
       await current(world)
       await broker.kill()
       broker.wipe()
-      await held(world.random)
+      await waitDuringFault(world.random)
       broker.begin()
       await current(world)
     },
@@ -188,7 +188,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
       while ((await node.metric('cluster_outbox_blocks')) !== 0) await sleep(100)
       await node.kill()
       rmSync(node.dataDir, { recursive: true })
-      await held(random, 0.3)
+      await waitDuringFault(random, 0.3)
       const other = of(machines.nodes, (machine + 1) % machines.nodes.length)
       const isEmpty = world.isWhole && random() < 0.5
       if (!isEmpty) await machines.refill(node, other)

@@ -55,10 +55,10 @@ async function measure(context: BenchContext): Promise<void> {
   await expectAllStored(daemon, sent)
   const backups = join(context.newFolder(), 'backups')
   const backup = await runTenrec(['backup', backups, '--data-dir', source, '--json'])
-  told(context, 'backup beside the running daemon', backup.seconds, `${sent} events`)
+  reportSeconds(context, 'backup beside the running daemon', backup.seconds, `${sent} events`)
   const verified = await runTenrec(['verify', '--data-dir', source, '--json'])
   const { entries } = fieldsOf(verified)
-  told(
+  reportSeconds(
     context,
     'verify beside the running daemon',
     verified.seconds,
@@ -69,7 +69,7 @@ async function measure(context: BenchContext): Promise<void> {
   const [digest] = await digestFile(file, [everything])
   if (digest?.count !== sent) throw new Error(`${digest?.count} of ${sent} events were exported`)
   const original = { events: digest, persons: digestPersons(await listPersons(daemon)) }
-  told(context, 'export', exported.seconds, `${sent} events, digest ${digest.hash}`)
+  reportSeconds(context, 'export', exported.seconds, `${sent} events, digest ${digest.hash}`)
   await daemon.stop()
   await compareRestored(context, backups, original)
   rmSync(backups, { recursive: true })
@@ -124,7 +124,7 @@ async function compareRestored(
   await compare('restored', daemon, dataDir, original)
   await daemon.stop()
   rmSync(dataDir, { recursive: true })
-  told(context, 'restore with --verify; events and persons as before', result.seconds, '')
+  reportSeconds(context, 'restore with --verify; events and persons as before', result.seconds, '')
 }
 
 async function compareImported(
@@ -139,7 +139,7 @@ async function compareImported(
   await daemon.drain()
   await compare('imported', daemon, dataDir, original)
   const { count } = original.events
-  told(context, 'import into a new store; events and persons as before', first.seconds, '')
+  reportSeconds(context, 'import into a new store; events and persons as before', first.seconds, '')
   const second = await runTenrec(words)
   await daemon.drain()
   const { stored, duplicates } = await daemon.progress()
@@ -147,7 +147,12 @@ async function compareImported(
     throw new Error(`imported twice: ${stored} stored, ${duplicates} duplicates of ${count}`)
   }
   await compare('imported twice', daemon, dataDir, original)
-  told(context, 'the same import again; nothing changes', second.seconds, `${count} duplicates`)
+  reportSeconds(
+    context,
+    'the same import again; nothing changes',
+    second.seconds,
+    `${count} duplicates`,
+  )
 }
 
 async function compare(
@@ -162,6 +167,6 @@ async function compare(
   expectSameDigest(`${what}: persons`, digestPersons(await listPersons(daemon)), original.persons)
 }
 
-function told(context: BenchContext, figure: string, value: number, note: string): void {
+function reportSeconds(context: BenchContext, figure: string, value: number, note: string): void {
   context.report({ figure, value, unit: 's', note })
 }

@@ -157,14 +157,14 @@ function inboxOf(connection: number): string {
 
 function found(text: string, events: number, mark: string, protocol: Protocol): PeerRequest {
   const bytes = Buffer.from(text)
-  const uuidOffsets = offsetsBehind(bytes, mark, events)
+  const uuidOffsets = offsetsAfter(bytes, mark, events)
   const isTimed = protocol === 'influxdb'
-  const timeOffsets = isTimed ? offsetsBehind(bytes, ` ${TIME_HEAD}00000`, events, 3) : []
+  const timeOffsets = isTimed ? offsetsAfter(bytes, ` ${TIME_HEAD}00000`, events, 3) : []
   return { bytes, events, uuidOffsets, timeOffsets }
 }
 
 /** Returns the positions after a mark, or this many bytes after its beginning. Throws unless there are `count`. */
-function offsetsBehind(bytes: Buffer, mark: string, count: number, from = mark.length): number[] {
+function offsetsAfter(bytes: Buffer, mark: string, count: number, from = mark.length): number[] {
   const offsets: number[] = []
   for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + mark.length)) {
     offsets.push(at + from)

@@ -48,7 +48,7 @@ type Start = (context: BenchContext) => Promise<readonly Peer[]>
 
 /** Starts all sides and leaves out those that cannot be started. Up to two minutes, mostly for installing packages. */
 export async function startPeers(context: BenchContext): Promise<StartedPeers> {
-  const peers: Peer[] = [...(await ours(context))]
+  const peers: Peer[] = [...(await tenrecPeers(context))]
   const missing: string[] = []
   const starts: readonly (readonly [string, Start])[] = [
     [FASTIFY_NAME, fastify],
@@ -68,7 +68,7 @@ export async function startPeers(context: BenchContext): Promise<StartedPeers> {
   return { peers, missing }
 }
 
-async function ours(context: BenchContext): Promise<readonly Peer[]> {
+async function tenrecPeers(context: BenchContext): Promise<readonly Peer[]> {
   const daemon = await context.startDaemon()
   let before = 0
   return [

@@ -10,13 +10,13 @@ import { type Entry, type Layout, type LayoutOptions, openLayout } from './layou
 /** The requests of the runner. */
 export type UuidRequest =
   | ({ readonly ask: 'open' } & LayoutOptions)
-  | ({ readonly ask: 'insert'; readonly commit: number } & UuidStretch)
-  | ({ readonly ask: 'find' } & UuidStretch)
+  | ({ readonly ask: 'insert'; readonly commit: number } & UuidRange)
+  | ({ readonly ask: 'find' } & UuidRange)
   /** Entries that are only in memory until the next run are added again. */
-  | ({ readonly ask: 'enter' } & UuidStretch)
+  | ({ readonly ask: 'enter' } & UuidRange)
 
 /** The range of entries. */
-export interface UuidStretch {
+export interface UuidRange {
   readonly first: number
   readonly count: number
   /** The kind of uuids: ordered by time with some late ones, or random. */
@@ -110,16 +110,16 @@ function timed<T>(spent: Spent, action: () => T): T {
   return result
 }
 
-function entriesOf(stretch: UuidStretch, first: number, count: number): readonly Entry[] {
+function entriesOf(range: UuidRange, first: number, count: number): readonly Entry[] {
   const entries: Entry[] = []
   for (let sequence = first; sequence < first + count; sequence++) {
-    entries.push(entryOf(stretch, sequence))
+    entries.push(entryOf(range, sequence))
   }
   return entries
 }
 
 /** Returns the entry with this number. */
-function entryOf({ ids, partitionEntries }: UuidStretch, sequence: number): Entry {
+function entryOf({ ids, partitionEntries }: UuidRange, sequence: number): Entry {
   const partOf = (hash: number): number =>
     partitionEntries === 0
       ? hash

@@ -12,7 +12,7 @@
 import type { Bench, BenchContext } from '../harness.ts'
 import { type Role, startRole } from '../operate/roles.ts'
 import { LAYOUTS, type LayoutName } from './layouts.ts'
-import type { UuidAnswer, UuidRequest, UuidStretch } from './process.ts'
+import type { UuidAnswer, UuidRange, UuidRequest } from './process.ts'
 
 export const UUID_INDEX: Bench = {
   name: 'uuid-index',
@@ -42,10 +42,10 @@ const NOTHING = { cpuUs: 0, writtenBytes: 0, fileBytes: 0 }
 interface Side {
   readonly label: string
   readonly layout: LayoutName
-  readonly ids: UuidStretch['ids']
+  readonly ids: UuidRange['ids']
   readonly folder: string
   /** The entries that its last process had only in memory. */
-  unwritten: UuidStretch
+  unwritten: UuidRange
 }
 
 interface Found {
@@ -109,7 +109,7 @@ async function measureSides(
   return found
 }
 
-interface Turn extends Omit<UuidStretch, 'ids'> {
+interface Turn extends Omit<UuidRange, 'ids'> {
   /** Of the whole index. */
   readonly events: number
   readonly commit: number
@@ -144,8 +144,8 @@ async function insertInTurns(
       const total = turn.isFlushed && layout === 'runs' ? turn.count * RUNS_TAIL : turn.count
       const begin = Math.floor((total * tenth) / 10)
       const count = Math.floor((total * (tenth + 1)) / 10) - begin
-      const stretch = { ...turn, first: turn.first + begin, count, ids, partitionEntries }
-      const answer = await ask(one.role, { ask: 'insert', ...stretch })
+      const range = { ...turn, first: turn.first + begin, count, ids, partitionEntries }
+      const answer = await ask(one.role, { ask: 'insert', ...range })
       if (answer.found > 0) throw new Error(`${answer.found} new events were known`)
       one.cpuUs += answer.cpuUs
       one.spent = {
@@ -155,8 +155,8 @@ async function insertInTurns(
       }
       const { unwritten } = answer
       one.side.unwritten = {
-        ...stretch,
-        first: stretch.first + count - unwritten,
+        ...range,
+        first: range.first + count - unwritten,
         count: unwritten,
       }
     }

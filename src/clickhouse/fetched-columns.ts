@@ -11,7 +11,7 @@ import { RowReader } from './row-reader.ts'
 
 const AHEAD_FACTOR = 4
 
-interface Stretch {
+interface FetchedRange {
   readonly from: number
   readonly to: number
   readonly sequences: Float64Array
@@ -32,7 +32,7 @@ export function openColumns(address: string): void {
 /** Finds columns for one thread. */
 export class FetchedColumns implements ColumnSource {
   readonly #door: WaitingAsker
-  readonly #stretches = new Map<string, Stretch>()
+  readonly #ranges = new Map<string, FetchedRange>()
   #bytes = 0
 
   constructor(door: WaitingAsker) {
@@ -43,38 +43,38 @@ export class FetchedColumns implements ColumnSource {
     const { projectId, firstSequence, rows } = segment
     const name = key === null ? `${projectId}` : `${projectId} ${key}`
     const last = firstSequence + rows - 1
-    let stretch = this.#stretches.get(name)
-    if (isAnew || stretch === undefined || firstSequence < stretch.from || last > stretch.to) {
-      const before = stretch
+    let range = this.#ranges.get(name)
+    if (isAnew || range === undefined || firstSequence < range.from || last > range.to) {
+      const before = range
       this.#forget(name)
       const isNext = !isAnew && before?.to === firstSequence - 1
       const ahead = isNext ? (before.to - before.from + 1) * AHEAD_FACTOR : rows
       const to = Math.max(last, firstSequence + Math.min(ahead, AHEAD_ROWS_MAX) - 1)
-      stretch = this.#read(projectId, key, firstSequence, to)
-      this.#keep(name, stretch)
+      range = this.#read(projectId, key, firstSequence, to)
+      this.#keep(name, range)
     }
-    return within(stretch, firstSequence, last)
+    return textsInRange(range, firstSequence, last)
   }
 
-  #read(projectId: number, key: string | null, from: number, to: number): Stretch {
+  #read(projectId: number, key: string | null, from: number, to: number): FetchedRange {
     const answer = this.#door.ask(columnQuery(projectId, key, from, to))
     const { sequences, texts } = readColumn(answer)
     return { from, to, sequences, texts, bytes: answer.length * 2 }
   }
 
   #forget(name: string): void {
-    this.#bytes -= this.#stretches.get(name)?.bytes ?? 0
-    this.#stretches.delete(name)
+    this.#bytes -= this.#ranges.get(name)?.bytes ?? 0
+    this.#ranges.delete(name)
   }
 
-  #keep(name: string, stretch: Stretch): void {
-    for (const oldest of this.#stretches.keys()) {
-      if (this.#bytes + stretch.bytes <= AHEAD_BYTES_MAX) break
+  #keep(name: string, range: FetchedRange): void {
+    for (const oldest of this.#ranges.keys()) {
+      if (this.#bytes + range.bytes <= AHEAD_BYTES_MAX) break
       this.#forget(oldest)
     }
-    if (stretch.bytes > AHEAD_BYTES_MAX) return
-    this.#stretches.set(name, stretch)
-    this.#bytes += stretch.bytes
+    if (range.bytes > AHEAD_BYTES_MAX) return
+    this.#ranges.set(name, range)
+    this.#bytes += range.bytes
   }
 }
 
@@ -93,7 +93,11 @@ function readColumn(answer: Buffer) {
   return { sequences: Float64Array.from(sequences), texts }
 }
 
-function within({ sequences, texts }: Stretch, first: number, last: number): ColumnTexts {
+function textsInRange(
+  { sequences, texts }: FetchedRange,
+  first: number,
+  last: number,
+): ColumnTexts {
   const start = placeOf(sequences, first)
   const end = placeOf(sequences, last + 1)
   const rows = Uint16Array.from(sequences.subarray(start, end), (sequence) => sequence - first)

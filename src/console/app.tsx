@@ -264,7 +264,7 @@ function CurrentPage() {
   if (path.value === '/') return <Home />
   if (closedProject.value !== null) return <ClosedProject id={closedProject.value} />
   if (page === null) return <Empty title="There is no such page.">Choose a page in the navigation bar.</Empty>
-  if (absent === page) return <Failure error={NO_PAGE} retry={() => void loadAnew()} />
+  if (absent === page) return <Failure error={NO_PAGE} retry={() => void reloadPage()} />
   if (shown === null || shown.page !== page) return null
   // The key makes another flag a new page, with its own form fields.
   return <shown.View key={path.value} />
@@ -278,7 +278,7 @@ const NO_PAGE = new ApiError(0, {
 /**
  * Reloads everything. A browser does not request a script again after it failed to load, unless the page is reloaded.
  */
-async function loadAnew(): Promise<void> {
+async function reloadPage(): Promise<void> {
   await reachDaemon().then(
     () => location.reload(),
     () => {},

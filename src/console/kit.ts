@@ -49,7 +49,7 @@ export { may, project, projects, readSession, type Session, session } from './ba
 export { askProgress, type Tick } from './base/setup.ts'
 export { Chart } from './parts/chart.tsx'
 export type { Suggestion } from './parts/combobox.tsx'
-export { CopyButton, FileButton, TakeAlong } from './parts/copy.tsx'
+export { CopyButton, ExportMenu, FileButton } from './parts/copy.tsx'
 export { Dialog, DialogButton } from './parts/dialog.tsx'
 export { EventDrawer } from './parts/event.tsx'
 export { Button, Check, Choice, type Options, TextField } from './parts/fields.tsx'

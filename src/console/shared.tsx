@@ -75,7 +75,9 @@ function Content({ content }: { content: SharedContent }) {
           {dashboard?.description && <p class="quiet">{dashboard.description}</p>}
         </header>
       )}
-      {tiles.length === 0 && <Empty title="Nothing is on this dashboard yet." />}
+      {tiles.length === 0 && (
+        <Empty title="This dashboard is empty.">Its owner can add insights and texts in the console.</Empty>
+      )}
       <div class="grid tiles-grid">
         {tiles.map((tile) => (
           <TileCard key={tile.id} tile={tile} filters={filters} isBrief={hideExtraDetails}>

@@ -41,7 +41,7 @@ interface Replaceable {
 try {
   if (process.argv[2] === 'serve') startWithAllocator()
   const program = packedProgram()
-  const { folder } = unpackProgram(program, places(), userId())
+  const { folder } = unpackProgram(program, programFolders(), userId())
   checkLibraries(program, folder)
   // The store is locked by the program `flock`. A machine that has none takes this one.
   process.env['PATH'] = `${process.env['PATH'] ?? USUAL_PATH}:${join(folder, 'bin')}`
@@ -97,7 +97,7 @@ function packedProgram(): PackedProgram {
 }
 
 /** The folder that systemd gives a service whose user exists only while it runs is a link, which systemd made. */
-function places(): readonly string[] {
+function programFolders(): readonly string[] {
   const { CACHE_DIRECTORY: ofService } = process.env
   const environment = { ...process.env }
   if (ofService !== undefined && existsSync(ofService))

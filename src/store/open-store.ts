@@ -97,7 +97,7 @@ async function open(
         first = fill(store, dataDir.path, settings)
         return first !== null
       }, dataDir.path)
-      if (!isForDevelopment) refuseThrowAway(store, dataDir.path)
+      if (!isForDevelopment) refuseDevelopmentStore(store, dataDir.path)
       if (isKept || first === null) return { dataDir, first }
       rmSync(joinPath(dataDir.path, CREDENTIALS_NAME), { force: true })
       return { dataDir, first: null }
@@ -149,7 +149,7 @@ function refusePublicKeys({ bootstrapProjectKey, bootstrapPersonalKey }: Setting
  * Refuses a data directory, or a copy of one, that `tenrec dev` filled. It must not be served to others. Throws
  * `OperatorError`.
  */
-function refuseThrowAway(store: ProjectStore, path: string): void {
+function refuseDevelopmentStore(store: ProjectStore, path: string): void {
   if (!store.hasDevelopmentKey) return
   throw new OperatorError(
     `${path} belongs to \`tenrec dev\`, whose keys are public. Use another data directory.`,

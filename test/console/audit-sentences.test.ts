@@ -24,9 +24,19 @@ t.test('changes are sentences', (t) => {
     ['POST', '/api/organizations/:org_id/dead_letters/drop/', null, 'discarded failed events'],
     ['PUT', '/api/projects/:project_id/retention/', null, 'changed the data retention'],
     ['POST', '/api/projects/:project_id/persons/:id/split/', 'u', 'split the person u'],
-  ] as const)
+  ] as const) {
     t.equal(change(method, route, id), sentence, `${method} ${route}`)
-  t.equal(change('PATCH', `${flags}:id/`, '12', 403), 'was refused: changed the flag 12')
+    t.match(change(method, route, id, 403), /^tried to .*, but was refused$/)
+  }
+  t.equal(
+    change('PATCH', `${flags}:id/`, '12', 403),
+    'tried to change the flag 12, but was refused',
+  )
+  t.equal(
+    change('PATCH', `${flags}:id/`, '12', 500),
+    'tried to change the flag 12, but the request failed',
+  )
+  t.equal(change('POST', '/api/new_things/', null, 400), 'tried POST new_things/, but was refused')
   t.equal(change(null, 'user create'), 'ran the command user create')
   t.equal(change('POST', '/api/new_things/:id/', '5'), 'POST new_things/:id/ 5')
   t.end()

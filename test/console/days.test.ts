@@ -74,7 +74,7 @@ t.test('a chart has at most about 120 points', async (t) => {
   t.equal(intervalOf(rangeOf('2020-01-01..2026-11-28'), TODAY), 'month')
 })
 
-t.test('the arrows move to the period before and after', async (t) => {
+t.test('the arrows move to the previous and next period', async (t) => {
   const rows: readonly (readonly [value: string, before: string | null, after: string | null])[] = [
     ['today', 'yesterday', null],
     ['yesterday', '2026-11-27..2026-11-27', 'today'],
@@ -98,7 +98,7 @@ t.test('the arrows move to the period before and after', async (t) => {
   }
 })
 
-t.test('a range is compared with the period before it, or with a year ago', async (t) => {
+t.test('a range is compared with the previous period, or with a year ago', async (t) => {
   const compared = (value: string, text: string | null) =>
     compareFilterOf(rangeOf(value), comparisonOf(text))
   t.equal(compared('7d', null), null)

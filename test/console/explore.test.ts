@@ -86,7 +86,9 @@ if (browser !== null) {
       await window.settled()
       if (isChart) await window.press('Table')
       const isPaths = name === 'paths'
-      const numbers = isPaths ? page.locator('[aria-label=Edges] tbody tr') : page.locator(NUMBERS)
+      const numbers = isPaths
+        ? page.locator('[aria-label=Connections] tbody tr')
+        : page.locator(NUMBERS)
       await numbers.first().waitFor()
       const urls = linksIn(name === 'retention' ? withoutRunning(answer) : answer)
       t.ok(urls.length > 2, `${urls.length} numbers lead to persons`)
@@ -94,10 +96,10 @@ if (browser !== null) {
       for (const url of urls) totals.push(await totalOf(url))
       // In charts and heat tables the answer is ordered by rows, and the page by columns.
       const shown = isPaths
-        ? (await window.rows('Edges')).map((cells) => cells[2])
+        ? (await window.rows('Connections')).map((cells) => cells[2])
         : await numbers.evaluateAll((all) =>
             (all as unknown as { innerText: string; ariaLabel: string | null }[]).map(
-              (one) => / (\d+) people$/.exec(one.ariaLabel ?? '')?.[1] ?? one.innerText,
+              (one) => / (\d+) (?:person|people)$/.exec(one.ariaLabel ?? '')?.[1] ?? one.innerText,
             ),
           )
       const sorted = (list: readonly unknown[]) =>
@@ -311,7 +313,7 @@ if (browser !== null) {
   t.test('paths over all events leave out the technical events of SDKs', async (t) => {
     await window.open('/p/1/explore?way=paths&range=30d&items=all')
     await window.settled()
-    const steps = (await window.rows('Edges')).flat().join()
+    const steps = (await window.rows('Connections')).flat().join()
     t.match(steps, /signed up/)
     await page.getByRole('button', { name: 'Count $feature_flag_called as a step' }).waitFor()
     const asked = page.waitForRequest((request) => request.url().endsWith('/query/'))
@@ -319,7 +321,7 @@ if (browser !== null) {
     await page.keyboard.press('Enter')
     t.match((await asked).postData(), /"excludeEvents":\["\$feature_flag_called".*"signed up"\]/)
     await window.settled()
-    t.notMatch((await window.rows('Edges')).flat().join(), /signed up/)
+    t.notMatch((await window.rows('Connections')).flat().join(), /signed up/)
     window.isSilent(t)
   })
 

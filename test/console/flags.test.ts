@@ -707,7 +707,7 @@ if (browser !== null) {
   t.test('Audit lists the changes of flags and the refused attempts', async (t) => {
     const created = (source: string) => `${source}: created`
     const patched = 'Console: changed'
-    const refused = 'Console: was refused: changed'
+    const refused = 'Console: tried to change, but was refused'
     await window.open('/audit')
     await page.getByLabel('Member, change or address').fill('the flag')
     const changes: Readonly<Record<string, readonly string[]>> = {
@@ -729,7 +729,9 @@ if (browser !== null) {
       const { id } = await storedFlag(key)
       const rows = async () =>
         (await window.rows('Changes'))
-          .filter(([, , what = '']) => what.endsWith(` the flag ${id}`))
+          .filter(([, , what = '']) =>
+            new RegExp(` the flag ${id}(, but was refused)?$`).test(what),
+          )
           .map(([, member, what = '', project, through = '']) => {
             t.match([member, project, through], ['owner@localhost', /./, /, 127\.0\.0\.1$/])
             return `${through.split(',')[0]}: ${what.replace(` the flag ${id}`, '')}`

@@ -315,7 +315,7 @@ if (browser !== null && window !== null) {
     t.equal(await range(), 'today', 'tomorrow has no numbers')
     await page.keyboard.press('x')
     t.equal(new URL(page.url()).searchParams.get('compare'), '1')
-    await window.shows(t, () => page.locator('.lines.before').count(), 1, 'the period before')
+    await window.shows(t, () => page.locator('.lines.before').count(), 1, 'the previous period')
     await page.locator('.table[aria-label="Browsers"]').getByText('Firefox').click()
     await window.shows(t, () => page.locator('.chips li').count(), 1, 'a filter')
     await page.keyboard.press('Escape')

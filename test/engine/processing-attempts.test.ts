@@ -176,7 +176,7 @@ t.test(
     })
     let runs = 0
     for (let last = 1, processed = 0; processed < last; runs++) {
-      const result = await thread.run({ stretchEvents: 1 })
+      const result = await thread.run({ commitEventsMin: 1 })
       last = result.last
       processed = result.processed
       await thread.abandon()

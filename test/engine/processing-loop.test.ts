@@ -40,7 +40,7 @@ class World {
     begin(this)
     const processor = openProcessor(threadSettings(dataDir), (error) => t.error(error))
     const run = async (_name: string, [task]: readonly [ProcessTask]): Promise<ProcessResult> =>
-      processor.run(task.budgetMs, task.isDiskShort, task.stretchEvents)
+      processor.run(task.budgetMs, task.isDiskShort, task.commitEventsMin)
     const world = this
     this.loop = new ProcessingLoop({
       // The only method of the pool that the loop calls.

@@ -47,14 +47,14 @@ const SKIP = hasCapability() ? false : 'only who may raise priorities can try bo
  * Returns how much higher the niceness of a processing thread is than that of the front end, as one pair for each
  * period.
  */
-async function nicenesses(stretches: readonly number[], isNobody: boolean): Promise<unknown[]> {
+async function nicenesses(lateness: readonly number[], isNobody: boolean): Promise<unknown[]> {
   const thread = new Worker(THREAD, { eval: true, workerData: MODULE.href })
   const front = getPriority(process.pid)
   await once(thread, 'message')
   if (isNobody) process.seteuid?.(NOBODY)
   try {
     const found: unknown[] = []
-    for (const lateInMs of stretches) {
+    for (const lateInMs of lateness) {
       thread.postMessage(lateInMs)
       const [values] = (await once(thread, 'message')) as [readonly number[]]
       found.push(values.map((niceness) => niceness - front))

@@ -41,7 +41,7 @@ import { EVENT_FILTERS } from '../../src/http/routes/event-criteria.ts'
 import { decodeEventCursor } from '../../src/http/routes/events.ts'
 import { CAPTURE_PATHS } from '../../src/http/routes/public/capture.ts'
 import { inputReader } from '../../src/http/server/input.ts'
-import type { Door, Who } from '../../src/http/server/route.ts'
+import type { CredentialKind, Who } from '../../src/http/server/route.ts'
 import { object } from '../../src/http/server/schema.ts'
 import { DROP_REASONS } from '../../src/rules/capture/drop-reasons.ts'
 import { PERSON_MODES, WARNING_TYPES } from '../../src/rules/capture/types.ts'
@@ -193,9 +193,9 @@ t.test(
     const cited = new Set(CITATIONS.map(({ title }) => title))
     const titles = INGESTION.flatMap(([page, first, behind]) => {
       const all = headings(textOf(`docs/compatibility/${page}.md`))
-      const stretch = all.slice(all.indexOf(first), behind === '' ? undefined : all.indexOf(behind))
-      t.ok(stretch.length > 1, page)
-      return stretch
+      const part = all.slice(all.indexOf(first), behind === '' ? undefined : all.indexOf(behind))
+      t.ok(part.length > 1, page)
+      return part
     })
     // Two headings only group others.
     const uncited = titles.filter((title) => !cited.has(title))
@@ -311,13 +311,13 @@ t.test('the limits match the code', async (t) => {
 })
 
 /** Describes who may use a route, in words. */
-function keyOf({ doors, scope, isAdministrator }: Who): string {
-  const keys = [...new Set(doors.map((door) => KEY_WORDS[door]))].join(' or ')
+function keyOf({ credentials, scope, isAdministrator }: Who): string {
+  const keys = [...new Set(credentials.map((kind) => KEY_WORDS[kind]))].join(' or ')
   const level = isAdministrator === true ? ', administrators' : ''
   return scope === null || keys === 'none' ? keys : `${keys}, \`${scope}\`${level}`
 }
 
-const KEY_WORDS: Readonly<Record<Door, string>> = {
+const KEY_WORDS: Readonly<Record<CredentialKind, string>> = {
   none: 'none',
   personalKey: 'personal key',
   projectKey: 'project key',

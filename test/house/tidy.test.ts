@@ -41,6 +41,7 @@ const CONSOLE_FLOORS: Readonly<Record<string, readonly string[]>> = {
     'kit.ts',
     'pages/',
     'base/api-types.d.ts',
+    'base/operators.ts',
     'base/query-address.ts',
     'parts/answers.tsx',
     'parts/behind.tsx',

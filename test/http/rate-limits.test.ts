@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { networkOf } from '../../src/base/addresses.ts'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import { TokenBuckets } from '../../src/http/server/rate-limits.ts'
-import { addressBehind, TrustedProxies } from '../../src/http/server/url.ts'
+import { addressBehindProxies, TrustedProxies } from '../../src/http/server/url.ts'
 import {
   type DecisionDaemon,
   PERSONAL_KEY,
@@ -216,7 +216,7 @@ t.test(
       ['10.0.0.1', `${'6.6.6.6,'.repeat(5000)}198.51.100.1`, '198.51.100.1'],
     ]
     for (const [peer, header, expected] of cases) {
-      t.equal(addressBehind(peer, header, proxies), expected, `${peer} ${header.slice(-60)}`)
+      t.equal(addressBehindProxies(peer, header, proxies), expected, `${peer} ${header.slice(-60)}`)
     }
     t.equal(networkOf('192.0.2.1'), '192.0.2.1')
     const network = networkOf('2001:db8:0:7::1')

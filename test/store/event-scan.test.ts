@@ -252,3 +252,18 @@ t.test('rows are sorted by time, and equal times by arrival', async (t) => {
     t.strictSame(order === null ? null : [...order], name === 'ordered' ? null : expected, name)
   }
 })
+
+t.test('a reader that is released holds no memory of queries, and reads again', (t) => {
+  const log = new PersonLog(t, t.testdir())
+  log.send(1, randomEvents(100, 9))
+  log.process()
+  const { reader } = log
+  const count = (): number => reader.scanner(NO_LIMITS).scan(BASE).count
+  const before = count()
+  t.ok(before > 0)
+  t.ok((reader.caches.row_memory?.bytes ?? 0) > 0, 'the rows of the result')
+  reader.release()
+  t.equal(reader.caches.row_memory?.bytes, 0)
+  t.equal(count(), before)
+  t.end()
+})

@@ -15,7 +15,7 @@ import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
 import { randomNumbers } from '../fixtures/stored-events.ts'
 
 const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
-const STRETCH = 256
+const RANGE_NUMBERS = 256
 const STEPS = 20
 const EVERYTHING: EventScanRequest = {
   projectId: 1,
@@ -63,7 +63,7 @@ t.test('an updated owner table equals a newly read one, whatever changes', async
   for (let step = 0; step < STEPS; step++) {
     // Sometimes more ranges change at once than are recorded.
     const isMuch = step === 16
-    const count = isMuch ? STRETCH * (OWNER_CHUNKS_NOTED_MAX + 3) : below(4)
+    const count = isMuch ? RANGE_NUMBERS * (OWNER_CHUNKS_NOTED_MAX + 3) : below(4)
     const events = Array.from({ length: count }, () => {
       const id = `id-${ids++}`
       return below(3) === 0 ? anonymous(id) : sent(id)

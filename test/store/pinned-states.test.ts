@@ -6,7 +6,9 @@
  */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { StoredCatalogue } from '../../src/store/catalog/catalogue-copy.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 
 const KEY = Buffer.from('key')
@@ -14,12 +16,16 @@ const VALUE_BYTES = 1024 ** 2
 const ROUNDS = 24
 
 /** Writes one large value repeatedly, and returns by how many values the data file has grown. */
-function growth(environment: Environment, dataDir: string): number {
-  const file = join(dataDir, 'events', 'data.mdb')
+function growth(
+  environment: Environment,
+  dataDir: string,
+  { name, table } = { name: 'events', table: 'state' },
+): number {
+  const file = join(dataDir, name, 'data.mdb')
   const before = statSync(file).size
   for (let round = 0; round < ROUNDS; round++) {
     const value = Buffer.alloc(VALUE_BYTES, round)
-    environment.write(() => void environment.table('state').put(KEY, value))
+    environment.write(() => void environment.table(table).put(KEY, value))
     // Ends the read transaction of this turn, which would also hold a state.
     environment.refresh()
   }
@@ -42,4 +48,18 @@ t.test('a pinned state does not change, and keeps its pages until it is released
   environment.refresh()
   t.ok(growth(environment, dataDir) < ROUNDS / 2, 'after its release, pages are reused')
   await environment.close()
+})
+
+t.test('a copy of the catalogue pins no state after it is made', async (t) => {
+  const dataDir = t.testdir()
+  const catalogue = new StoredCatalogue(dataDir)
+  const place = { name: 'flags', table: 'flags' }
+  const environment = new Environment({ dataDir, name: 'flags', tables: ['flags'] })
+  growth(environment, dataDir, place)
+  t.ok(catalogue.whole().parts.length > 0)
+  // LMDB ends the read transaction of a turn by a timer.
+  await setTimeout(0)
+  t.ok(growth(environment, dataDir, place) < ROUNDS / 2, 'pages are reused')
+  await environment.close()
+  await catalogue.close()
 })

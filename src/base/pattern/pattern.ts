@@ -127,12 +127,12 @@ function compiledOrReason(source: string, dialect: PatternDialect): Pattern | st
 }
 
 function compileIn(dialect: PatternDialect, source: string): Pattern | string {
-  if (dialect === 'ascii') return compileAnew(source, null)
+  if (dialect === 'ascii') return compileUncached(source, null)
   const { refusal, hasWordEdges } = dialectNeeds(source)
-  return refusal ?? compileAnew(withUnicodeClasses(source), hasWordEdges ? source : null)
+  return refusal ?? compileUncached(withUnicodeClasses(source), hasWordEdges ? source : null)
 }
 
-function compileAnew(source: string | null, shapedFor: string | null): Pattern | string {
+function compileUncached(source: string | null, shapedFor: string | null): Pattern | string {
   if (source === null) return 'has \\Q or \\C. Write a backslash before each character instead'
   if (repeatsOf(source) > PATTERN_PROGRAM_MAX) return TOO_LARGE
   const engine = new RE2Set(RE2Set.UNANCHORED, 0, PATTERN_ENGINE_BYTES_MAX)

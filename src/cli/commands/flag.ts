@@ -19,10 +19,10 @@ import type { DecisionSourceReader } from '../../store/identity/decision-sources
 import {
   type CommandInput,
   type Commands,
+  demandChanges,
   JSON_OPTION,
   type OptionTexts,
   PROJECT_OPTION,
-  someOf,
 } from '../lib/command.ts'
 import { isoTime, printable } from '../lib/output.ts'
 import { commandEntry, withStore } from '../lib/with-store.ts'
@@ -86,7 +86,7 @@ export const COMMANDS: Commands = [
       ...CHANGE_OPTIONS,
     },
     run: (input) =>
-      update(input, someOf({ ...readChanges(input), ...given({ key: input.text('key') }) })),
+      update(input, demandChanges({ ...readChanges(input), ...given({ key: input.text('key') }) })),
   },
   {
     name: 'flag delete',

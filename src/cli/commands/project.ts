@@ -8,9 +8,9 @@ import { channelRuleFault } from '../../rules/web/channel-type.ts'
 import {
   type CommandInput,
   type Commands,
+  demandChanges,
   JSON_OPTION,
   type OptionTexts,
-  someOf,
 } from '../lib/command.ts'
 import { isoTime } from '../lib/output.ts'
 import { changeOrganization, projectOf, readOrganization } from '../lib/with-store.ts'
@@ -82,7 +82,7 @@ export const COMMANDS: Commands = [
     },
     run(input) {
       const id = input.operandId
-      const changes = someOf(readChanges(input))
+      const changes = demandChanges(readChanges(input))
       return changeOrganization(input, ({ projects }) =>
         describeProject(projects.setProject(id, changes)),
       )

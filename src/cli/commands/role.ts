@@ -8,9 +8,9 @@ import type { OrganizationStore } from '../../store/catalog/organization-store.t
 import {
   type CommandInput,
   type Commands,
+  demandChanges,
   JSON_OPTION,
   type OptionTexts,
-  someOf,
 } from '../lib/command.ts'
 import { choicesText, levelOption } from '../lib/levels.ts'
 import { isoTime } from '../lib/output.ts'
@@ -53,7 +53,7 @@ export const COMMANDS: Commands = [
     operands: ['ROLE'],
     options: { '--name NAME': 'New name of the role.', ...LEVEL_OPTION },
     run(input) {
-      const changes = someOf(readChanges(input))
+      const changes = demandChanges(readChanges(input))
       return changeRole(input, ({ roles }, id) => roles.change(id, changes))
     },
   },

@@ -7,9 +7,9 @@ import type { OrganizationStore } from '../../store/catalog/organization-store.t
 import {
   type CommandInput,
   type Commands,
+  demandChanges,
   JSON_OPTION,
   type OptionTexts,
-  someOf,
 } from '../lib/command.ts'
 import { choicesText, levelOption } from '../lib/levels.ts'
 import { isoTime } from '../lib/output.ts'
@@ -54,7 +54,7 @@ export const COMMANDS: Commands = [
       '--active BOOLEAN': 'Whether the user may log in and use their keys: true or false.',
       ...JSON_OPTION,
     },
-    run: (input) => changeUser(input, someOf(readChanges(input))),
+    run: (input) => changeUser(input, demandChanges(readChanges(input))),
   },
   {
     name: 'user deactivate',

@@ -353,7 +353,7 @@ export function parseId(what: string, text: string): number {
 }
 
 /** Returns the requested changes. Throws `UsageError` if there are none. */
-export function someOf<T extends object>(changes: T): T {
+export function demandChanges<T extends object>(changes: T): T {
   if (Object.keys(changes).length > 0) return changes
   throw new UsageError(
     'There is nothing to change. Give at least one option that changes something.',

@@ -21,10 +21,10 @@ export function bar(value: number, largest: number, columns: number): string {
 export function heights(shares: readonly number[]): string {
   const last = HEIGHTS.length - 1
   const step = (share: number): number => Math.min(last, Math.max(0, Math.round(share * last)))
-  const stretch = Math.ceil(shares.length / BAR_COLUMNS_MAX)
+  const width = Math.ceil(shares.length / BAR_COLUMNS_MAX)
   let text = ''
-  for (let start = 0; start < shares.length; start += stretch) {
-    text += HEIGHTS[step(Math.max(...shares.slice(start, start + stretch)))] ?? ''
+  for (let start = 0; start < shares.length; start += width) {
+    text += HEIGHTS[step(Math.max(...shares.slice(start, start + width)))] ?? ''
   }
   return text
 }

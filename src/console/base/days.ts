@@ -26,7 +26,7 @@ export interface RangeOption {
   readonly dates: Dates
   /** Returns the days of the range, or null if it does not consist of whole days or its start is unknown. */
   readonly days: (today: string) => DayRange | null
-  /** The months by which the range moves to the period before or after it. With 0 it moves by its own length. */
+  /** The months by which the range moves to the previous or next period. With 0 it moves by its own length. */
   readonly months: number
 }
 
@@ -191,7 +191,7 @@ export function isOngoingRange(range: RangeOption, today: string): boolean {
 }
 
 /**
- * Returns the value of the period before (`direction` -1) or after (1) a range, or null if there is none. A period that
+ * Returns the value of the period previous (`direction` -1) or next (1) to a range, or null if there is none. A period that
  * has begun ends today.
  */
 export function movedRange(value: string, today: string, direction: -1 | 1): string | null {
@@ -217,7 +217,7 @@ function movedDays(days: DayRange, months: number, direction: number): DayRange 
   return { from, to: addDays(monthStart(from, months), -1) }
 }
 
-/** What a range is compared with: nothing, the period before it, or the same days of the year before. */
+/** What a range is compared with: nothing, the previous period, or the same days of the year before. */
 export type Comparison = 'none' | 'previous' | 'year'
 
 /** Returns the comparison of a value in the URL. */

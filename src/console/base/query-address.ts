@@ -475,7 +475,7 @@ function writeBreakdown(
   if (all.length > 0) set('top', limit, Number(DEFAULTS.top))
 }
 
-/** Reads the comparison: with the period before the range, or with the year before. */
+/** Reads the comparison: with the previous period, or with the year before. */
 function comparisonIn(address: URLSearchParams): Json {
   const filter = compareFilterOf(rangeOf(rangeIn(address)), comparisonOf(address.get('compare')))
   return filter === null ? {} : { compareFilter: filter }

@@ -186,7 +186,7 @@ function CohortForm({ cohort }: { cohort: Cohort }) {
       }}
     >
       {cohort.is_static && (
-        <p class="quiet">This is a static list. “Save as cohort” in the list of persons behind a number creates one.</p>
+        <p class="quiet">This is a static list. “Save as cohort” in the list of people behind a number creates one.</p>
       )}
       {!cohort.is_static && !canEditRule && (
         <p class="quiet">This rule has alternatives (“or”), which only the API can change.</p>

@@ -169,8 +169,9 @@ function Tiles({ dashboard: { tiles, filters } }: { dashboard: Dashboard }) {
   const widths = sorted.map(widthOf)
   if (tiles.length === 0) {
     return (
-      <Empty title="Nothing is on this dashboard yet.">
-        Add an insight or a text, or <a href={pageOf(`/explore?dashboard=${pageId.value}`)}>explore a new question</a>.
+      <Empty title="This dashboard is empty.">
+        Press “Add tile” to choose a saved insight or to write a text. Or{' '}
+        <a href={pageOf(`/explore?dashboard=${pageId.value}`)}>explore a new question</a> and save it here.
       </Empty>
     )
   }

@@ -4,6 +4,7 @@ import {
   query as address,
   Card,
   type Column,
+  counted,
   Empty,
   eventLabel,
   exact,
@@ -77,7 +78,7 @@ function Stream() {
       {live.error && <Failure error={live.error} />}
       {live.missed > 0 && (
         <p class="notice">
-          The list shows a sample: {exact(live.missed)} further events arrived. All of them are stored.
+          The list shows a sample: {counted(live.missed, 'further event')} arrived. All of them are stored.
         </p>
       )}
       {live.isRead ? (

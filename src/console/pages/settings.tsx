@@ -95,7 +95,7 @@ function fieldsOf(project: Project, canWrite: boolean) {
     autocapture_web_vitals_opt_in: check('autocapture_web_vitals_opt_in'),
     test_account_filters: {
       ...({ type: 'area', label: 'Internal and test users', value: list } as const),
-      hint: 'A JSON list of property filters. Queries that exclude test accounts use only events that pass all of them.',
+      hint: 'A JSON list of property filters. If a query leaves out internal and test users, it uses only events that match all of these filters.',
     },
   }
 }
@@ -152,12 +152,12 @@ function ProjectForm({ project }: { project: Project }) {
 
 /** Shows the events and bytes that were accepted since midnight UTC, with the daily limits. */
 function Today({ today, daily_events_limit: events, daily_bytes_limit: size }: Project) {
-  const of = (limit: string | null) => (limit === null ? '' : ` of ${limit}`)
+  const accepted =
+    events === null ? counted(today.events, 'event') : `${exact(today.events)} of ${counted(events, 'event')}`
   return (
     <p role={today.is_limited ? 'alert' : undefined}>
-      {exact(today.events)}
-      {of(events === null ? null : exact(events))} events and {bytes(today.bytes)}
-      {of(size === null ? null : bytes(size))} since midnight UTC.
+      {accepted} and {bytes(today.bytes)}
+      {size !== null && ` of ${bytes(size)}`} since midnight UTC.
       {today.is_limited && ' The daily limit is reached. Events are not stored until midnight UTC.'}
     </p>
   )

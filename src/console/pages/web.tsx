@@ -51,9 +51,9 @@ export default function WebPage() {
   const hidesBots = address.value.get('bots') === 'hide'
   const properties = [...filtersOfAddress(), ...(hidesBots ? [NO_BOTS] : [])]
   const asked: Asked = { dateRange: dateRangeSoFar.value, properties }
-  // The tiles always have a change. Without a chosen comparison it is the one against the period before.
+  // The tiles always have a change. Without a chosen comparison it is the one since the previous period.
   const compared = compareFilterOf(rangeOf(rangeValue.value), isCompared.value ? comparison.value : 'previous')
-  const before = comparison.value === 'year' ? 'Year ago' : 'Period before'
+  const before = comparison.value === 'year' ? 'Year ago' : 'Previous period'
   const query = { kind: 'WebOverviewQuery', ...asked, ...(compared && { compareFilter: compared }) }
   const overview = useLoaded(`web ${project.value.id} ${JSON.stringify(query)}`, (signal) =>
     askQuery<readonly OverviewItem[]>(query, signal),

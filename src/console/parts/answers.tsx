@@ -2,16 +2,16 @@
 import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import { bucketText } from '../base/days.ts'
-import { exact, percent, short, time, wallTime } from '../base/format.ts'
+import { exact, percent, plain, short, time, wallTime } from '../base/format.ts'
+import { counted } from '../base/labels.ts'
 import type { Query, Series } from '../base/queries.ts'
 import { isOngoing } from '../base/range.ts'
 import { type Behind, Count, type OpenPersons as Open, PersonsBehind, type PersonsUrl } from './behind.tsx'
 import { Chart } from './chart.tsx'
-import { TakeAlong } from './copy.tsx'
+import { ExportMenu } from './copy.tsx'
 import { Funnel } from './funnel.tsx'
 import { Empty } from './notice.tsx'
 import { type Edge, Paths } from './paths.tsx'
-import { Rows } from './rows.tsx'
 import { type Column, Table } from './table.tsx'
 import { isValues, Values } from './values.tsx'
 
@@ -27,7 +27,7 @@ export function Answer({ query, results }: { query: Query; results: unknown }) {
       ),
     [query, results],
   )
-  if (view === undefined) return <Rows results={results} query={query} />
+  if (view === undefined) return <Items results={results} query={query} />
   if (Array.isArray(results) && results.length === 0)
     return <Empty title="No events in this range.">Choose a longer range, or other filters.</Empty>
   return (
@@ -116,7 +116,7 @@ function nameOf({ label, compare_label: period }: Series): string {
   const words = label
     .replace('$$_posthog_breakdown_null_$$', '(none)')
     .replace('$$_posthog_breakdown_other_$$', '(others)')
-  return period === 'previous' ? `${words}, period before` : words
+  return period === 'previous' ? `${words}, previous period` : words
 }
 
 interface Cohort {
@@ -165,7 +165,7 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
           ...labels.map(cell),
         ]}
       />
-      <TakeAlong name="retention" rows={rows} query={query} />
+      <ExportMenu name="retention" rows={rows} query={query} />
     </div>
   )
 }
@@ -186,10 +186,11 @@ function Share({ row, place, step, open }: ShareProps) {
   const { count = 0, label, persons_url: url } = row.values[place] ?? {}
   const size = row.values[0]?.count ?? 0
   const share = size === 0 ? 0 : count / size
-  const said = `${percent(share, 0)}, ${exact(count)} people`
+  const people = counted(count, 'person', 'people')
+  const said = `${percent(share, 0)}, ${people}`
   const behind = { title: `${startOf(row, step)}, ${label}: ${count}`, url }
   return (
-    <span style={{ '--share': `${Math.round(share * HEAT_PERCENT_MAX)}%` }} title={`${exact(count)} people`}>
+    <span style={{ '--share': `${Math.round(share * HEAT_PERCENT_MAX)}%` }} title={people}>
       {size === 0 ? '–' : <Count words={percent(share, 0)} label={said} behind={behind} open={open} />}
     </span>
   )
@@ -199,4 +200,36 @@ function PathsView({ query, results, open }: ViewProps<readonly Edge[]>) {
   const openEdge = ({ source, target, value, persons_url: url }: Edge) =>
     open?.({ title: `${source} → ${target}: ${short(value)}`, url })
   return <Paths edges={results} query={query} open={open && openEdge} />
+}
+
+type ItemRow = Readonly<Record<string, unknown>>
+
+/**
+ * The answer of a query that has no view of its own: a table with a row for each item, and a column for each member
+ * that is not a list or an object.
+ */
+function Items({ results, query }: { results: unknown; query: Query }) {
+  const rows = itemRows(results, query)
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))]
+  return (
+    <Table
+      label={query.kind.replace('Query', '')}
+      rows={rows}
+      keyOf={(row) => rows.indexOf(row)}
+      query={query}
+      columns={names.map((name) => [name, (row: ItemRow) => <bdi class="cut">{plain(row[name] ?? '')}</bdi>] as const)}
+    />
+  )
+}
+
+function itemRows(results: unknown, query: Query): readonly ItemRow[] {
+  const items: readonly unknown[] = Array.isArray(results) ? results : [results]
+  const selected = (query['select'] ?? []) as readonly unknown[]
+  return items.map((item) => {
+    if (Array.isArray(item)) {
+      return Object.fromEntries(item.map((value, at) => [String(selected[at] ?? at + 1), value]))
+    }
+    if (typeof item !== 'object' || item === null) return { result: item }
+    return Object.fromEntries(Object.entries(item).filter(([, value]) => typeof value !== 'object'))
+  })
 }

@@ -2,6 +2,7 @@
 import { go } from '../base/address.ts'
 import { fetchSafely, post, refusalOf } from '../base/api.ts'
 import { exact, plain } from '../base/format.ts'
+import { counted } from '../base/labels.ts'
 import { useLoaded } from '../base/loaded.ts'
 import { inProjectPath } from '../base/page.ts'
 import { may } from '../base/session.ts'
@@ -91,7 +92,7 @@ function Persons({ title, url, close }: { title: string; url: string; close: () 
       {({ persons, total }) => (
         <>
           <p class="row">
-            <strong data-total={total}>{total === 1 ? '1 person' : `${exact(total)} people`}</strong>
+            <strong data-total={total}>{counted(total, 'person', 'people')}</strong>
             {total > ROWS_SHOWN && <span class="quiet">The first {ROWS_SHOWN} are shown.</span>}
             {may('cohort:write') && persons.length > 0 && <SaveCohort title={title} url={url} />}
           </p>
@@ -123,7 +124,7 @@ function SaveCohort({ title, url }: { title: string; url: string }) {
     const { persons } = await readPersons(url, COHORT_PERSONS_MAX)
     const uuids = persons.flatMap(({ id, type }) => (type === 'person' ? [id] : []))
     await post('project/cohorts/', {}, { name, is_static: true, person_uuids: uuids })
-    say(`Cohort “${name}” with ${exact(uuids.length)} persons saved.`)
+    say(`Cohort “${name}” with ${counted(uuids.length, 'person', 'people')} saved.`)
   }
   const hint = `The cohort keeps the people of this list, at most ${exact(COHORT_PERSONS_MAX)}. It does not change later.`
   return (

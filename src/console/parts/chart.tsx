@@ -6,7 +6,7 @@ import type { ComponentChildren } from 'preact'
 import { useId, useState } from 'preact/hooks'
 import { exact } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
-import { TakeAlong } from './copy.tsx'
+import { ExportMenu } from './copy.tsx'
 import { Button } from './fields.tsx'
 import { colourOf, dashOf, type Line, Plot, type PlotKind, type ValueFormat } from './plot.tsx'
 import { COLOURS } from './series-look.ts'
@@ -98,14 +98,14 @@ export function Chart(props: ChartProps) {
           </Plot>
         </div>
       )}
-      <TakeAlong name={label} rows={() => rowsOf(days, lines)} query={query}>
+      <ExportMenu name={label} rows={() => rowsOf(days, lines)} query={query}>
         <Button press={() => setTable(!isTable)} aria-pressed={isTable}>
           {isTable ? 'Chart' : 'Table'}
         </Button>
         <output id={id} class="unseen" aria-live="polite">
           {at !== null && `${labels[at]}${isPreliminary(at) ? ' so far' : ''}: ${said.join(', ')}`}
         </output>
-      </TakeAlong>
+      </ExportMenu>
     </figure>
   )
 }

@@ -100,7 +100,7 @@ interface TakeAlongProps {
 }
 
 /** A menu that exports the same numbers as CSV, and copies the query as a shell command. */
-export function TakeAlong({ name, rows, all, query, children }: TakeAlongProps) {
+export function ExportMenu({ name, rows, all, query, children }: TakeAlongProps) {
   const file = `${name.toLowerCase().replace(/\W+/g, '-')}.csv`
   async function table() {
     const found = all === undefined ? { rows: rows().slice(0, CSV_ROWS_MAX), count: rows().length } : await all()

@@ -7,28 +7,11 @@ import { query, setQuery } from '../base/address.ts'
 import { get } from '../base/api.ts'
 import { plain, short } from '../base/format.ts'
 import { useGet, useLoaded } from '../base/loaded.ts'
+import { conditionWords, OPERATORS } from '../base/operators.ts'
 import type { PropertyFilter } from '../base/queries.ts'
 import { project } from '../base/session.ts'
 import type { Suggestion } from './combobox.tsx'
-import { Button, Choice, type Options, TextField } from './fields.tsx'
-
-/** The operators, worded as part of a sentence. */
-const OPERATORS: Options = [
-  ['exact', 'is'],
-  ['is_not', 'is not'],
-  ['icontains', 'contains'],
-  ['not_icontains', 'does not contain'],
-  ['regex', 'matches'],
-  ['not_regex', 'does not match'],
-  ['gt', 'is greater than'],
-  ['gte', 'is at least'],
-  ['lt', 'is less than'],
-  ['lte', 'is at most'],
-  ['is_set', 'is set'],
-  ['is_not_set', 'is not set'],
-  ['is_date_before', 'is before'],
-  ['is_date_after', 'is after'],
-]
+import { Button, Choice, TextField } from './fields.tsx'
 
 /** Returns the filters of the URL, which are JSON in the parameters `filter`. Invalid ones are left out. */
 export function filtersOfAddress(): readonly PropertyFilter[] {
@@ -56,9 +39,8 @@ export function addFilter(filter: PropertyFilter): void {
 
 /** Returns a filter as a sentence. */
 export function sentenceOfFilter({ key, operator = 'exact', value }: PropertyFilter): string {
-  const words = OPERATORS.find(([one]) => one === operator)?.[1] ?? operator
   const values = Array.isArray(value) ? value.map(plain).join(' or ') : plain(value ?? '')
-  return operator.endsWith('_set') ? `${key} ${words}` : `${key} ${words} ${values}`
+  return conditionWords(key, operator, values)
 }
 
 interface FilterChipsProps {

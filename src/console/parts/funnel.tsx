@@ -1,9 +1,10 @@
 /** Shows funnels: their steps, also by the values of a breakdown, how long people took, and conversion over time. */
 import { exact, percent, seconds } from '../base/format.ts'
+import { counted } from '../base/labels.ts'
 import type { Query, Series } from '../base/queries.ts'
 import { Count, type OpenPersons, type PersonsUrl } from './behind.tsx'
 import { Chart } from './chart.tsx'
-import { TakeAlong } from './copy.tsx'
+import { ExportMenu } from './copy.tsx'
 import { Empty } from './notice.tsx'
 import { placeColour } from './place-colour.ts'
 
@@ -74,7 +75,7 @@ function Steps({ query, funnels, open }: StepsProps) {
           </li>
         ))}
       </ol>
-      <TakeAlong name="funnel" rows={() => rows.flatMap((steps) => steps.map(csvRow))} query={query} />
+      <ExportMenu name="funnel" rows={() => rows.flatMap((steps) => steps.map(csvRow))} query={query} />
     </>
   )
 }
@@ -98,7 +99,7 @@ function StepRow({ row: { step, ofFirst, ofPrevious, dropped }, place, index, va
         <span>
           <Count
             words={exact(step.count)}
-            label={`Step ${place + 1}${value === null ? '' : `, ${value}`}: ${exact(step.count)} people`}
+            label={`Step ${place + 1}${value === null ? '' : `, ${value}`}: ${counted(step.count, 'person', 'people')}`}
             behind={{ title: `Step ${place + 1}: ${name}`, url }}
             open={open}
           />{' '}

@@ -1,9 +1,10 @@
 /** Shows paths through a site as a Sankey diagram, laid out by d3-sankey, and as a list. */
 import { sankey, sankeyLeft, sankeyLinkHorizontal } from 'd3-sankey'
 import { seconds } from '../base/format.ts'
+import { counted } from '../base/labels.ts'
 import type { Query } from '../base/queries.ts'
 import type { PersonsUrl } from './behind.tsx'
-import { TakeAlong } from './copy.tsx'
+import { ExportMenu } from './copy.tsx'
 import { Table } from './table.tsx'
 
 /** A transition between two steps. The name `2_/about` means /about as the second step. */
@@ -42,7 +43,7 @@ export function Paths({ edges, query, open }: PathsProps) {
     <>
       <River edges={edges} open={open} />
       <Table
-        label="Edges"
+        label="Connections"
         rows={edges}
         keyOf={({ source, target }) => `${source} ${target}`}
         open={open}
@@ -53,7 +54,7 @@ export function Paths({ edges, query, open }: PathsProps) {
           ['Mean time', ({ average_conversion_time: ms }) => seconds(ms / 1000), 'number minor'],
         ]}
       />
-      <TakeAlong name="paths" rows={() => edges.map(rowOf)} query={query} />
+      <ExportMenu name="paths" rows={() => edges.map(rowOf)} query={query} />
     </>
   )
 }
@@ -82,7 +83,7 @@ function River({ edges, open }: Omit<PathsProps, 'query'>) {
   const height = Math.max(200, Math.min(900, names.length * COLUMN_HEIGHT))
   const { nodes, links } = layOut(edges, names, height)
   const path = sankeyLinkHorizontal()
-  const label = `Paths: ${edges.length} edges, the list below has them all`
+  const label = `Paths: ${counted(edges.length, 'connection')}. The table below lists all of them.`
   return (
     <section class="sankey" aria-label="Picture" tabIndex={0}>
       <svg viewBox={`0 0 ${WIDTH} ${height}`} role="img" aria-label={label}>

@@ -13,7 +13,7 @@ const COMPARISONS = [
 ] as const
 
 /**
- * Shows the range. `compares` adds a switch for the period before, and `year` a choice that also offers the year
+ * Shows the range. `compares` adds a switch for the previous period, and `year` a choice that also offers the year
  * before. The key `.` focuses the range.
  */
 export function RangePicker({ compares = false }: { compares?: boolean | 'year' }) {
@@ -27,7 +27,7 @@ export function RangePicker({ compares = false }: { compares?: boolean | 'year' 
   const days = range.days(today.value)
   return (
     <div class="row" id="range">
-      <Mover direction={-1} label="Period before" words="‹" />
+      <Mover direction={-1} label="Previous period" words="‹" />
       <Choice
         label="Time range"
         isQuiet
@@ -35,7 +35,7 @@ export function RangePicker({ compares = false }: { compares?: boolean | 'year' 
         options={[...options, ['custom', 'Custom range']]}
         change={(chosen) => setQuery({ range: chosen === 'custom' ? customRange() : chosen })}
       />
-      <Mover direction={1} label="Period after" words="›" />
+      <Mover direction={1} label="Next period" words="›" />
       {custom === null ? (
         days && <small title={`Days in the time zone ${project.value.timezone}`}>{daysText(days)}</small>
       ) : (
@@ -64,7 +64,7 @@ export function RangePicker({ compares = false }: { compares?: boolean | 'year' 
   )
 }
 
-/** A button that moves the range to the period before or after it. */
+/** A button that moves the range to the previous or next period. */
 function Mover({ direction, label, words }: { direction: -1 | 1; label: string; words: string }) {
   const moved = movedRange(rangeValue.value, today.value, direction)
   return (

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { ago, bytes, exact, plain, time } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
-import { type AllRows, TakeAlong } from './copy.tsx'
+import { type AllRows, ExportMenu } from './copy.tsx'
 
 /** The formats of column values. */
 const FORMATS = {
@@ -110,7 +110,7 @@ export function Table<Row>(props: TableProps<Row>) {
         </table>
       </section>
       {query && (
-        <TakeAlong
+        <ExportMenu
           name={label}
           rows={() => rows as readonly object[]}
           all={all}

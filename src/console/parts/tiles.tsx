@@ -22,7 +22,7 @@ export function Tile({ label, children, change, isLessBetter = false }: TileProp
       <dd>
         <span class="tile-number">{children}</span>
         {change != null && Number.isFinite(change) && (
-          <span class={`change ${mood}`} title="Against the period before">
+          <span class={`change ${mood}`} title="Compared with the previous period">
             {isUp ? '▲' : change < 0 ? '▼' : ''} {percent(Math.abs(change), 0)}
           </span>
         )}

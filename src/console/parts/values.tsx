@@ -2,7 +2,7 @@
 import { exact, percent } from '../base/format.ts'
 import type { Query, Series } from '../base/queries.ts'
 import { Count, type OpenPersons } from './behind.tsx'
-import { TakeAlong } from './copy.tsx'
+import { ExportMenu } from './copy.tsx'
 import { placeColour } from './place-colour.ts'
 import { COLOURS } from './series-look.ts'
 import { Bar, Table } from './table.tsx'
@@ -27,7 +27,7 @@ export function Values({ query, results, open }: ValuesProps) {
       {display === 'BoldNumber' && <Numbers results={results} open={open} />}
       {display === 'ActionsPie' && <Pie results={results} />}
       {display !== 'BoldNumber' && <ValueTable results={results} open={open} isPie={display === 'ActionsPie'} />}
-      <TakeAlong name="numbers" rows={rows} query={query} />
+      <ExportMenu name="numbers" rows={rows} query={query} />
     </>
   )
 }
@@ -135,5 +135,5 @@ function nameOf({ label, compare_label: period }: Series): string {
   const words = label
     .replace('$$_posthog_breakdown_null_$$', '(none)')
     .replace('$$_posthog_breakdown_other_$$', '(others)')
-  return period === 'previous' ? `${words}, period before` : words
+  return period === 'previous' ? `${words}, previous period` : words
 }

@@ -332,10 +332,10 @@ export class ProcessingLoop {
   /**
    * Beside a busy front, a run makes one commit. It leaves the last events in the log if they would fill no segment.
    */
-  #stretch(): Pick<ProcessTask, 'stretchEvents'> {
+  #commitSize(): Pick<ProcessTask, 'commitEventsMin'> {
     if (this.#isUrgent || !this.#options.front.isBusy) return {}
     const events = this.#backlogEvents
-    return { stretchEvents: events > 2 * LEFT_EVENTS ? events - LEFT_EVENTS : events }
+    return { commitEventsMin: events > 2 * LEFT_EVENTS ? events - LEFT_EVENTS : events }
   }
 
   /** Resolves everybody who waits for progress, because there will be none for a while. */
@@ -360,7 +360,7 @@ export class ProcessingLoop {
       watches: this.#options.watches?.() ?? [],
       ...this.#options.copyNews?.(),
       isQuiet,
-      ...this.#stretch(),
+      ...this.#commitSize(),
     }
     this.#isRunning = true
     this.#isHurried = false

@@ -19,6 +19,7 @@ import {
   sentenceOf,
 } from '../../rules/events/ingestion-fates.ts'
 import { FATE_BODY_UNITS_MAX, FATE_SAMPLES_MAX } from '../../rules/events/limits.ts'
+import { redactSecrets } from '../../rules/events/redact-secrets.ts'
 import {
   FATE_AGE_MS_MAX,
   FATE_FILE_BYTES_MAX,
@@ -32,8 +33,6 @@ const KEEP_MS = 10_000
 const SAMPLE_EVERY_MS = 100
 /** A project key as the body or the query of a request contains it. */
 const PROJECT_KEY = /(?:api_key|token)["']?\s*[:=]\s*["']?(phc_\w{1,60})/
-/** Secret keys, which must not be shown. */
-const SECRETS = /ph[xs]_\w+/g
 /** The project id for requests that name no project or an unknown one. */
 const NO_PROJECT = 0
 
@@ -253,5 +252,7 @@ function sampleOf(error: ServiceError, text: string | null, nowMs: number): Fate
   const at = new Date(nowMs).toISOString()
   const known = { at, distinct_id: null, event: null, uuid: null, detail: error.message }
   if (text === null) return known
-  return { ...known, body: text.slice(0, FATE_BODY_UNITS_MAX).replace(SECRETS, '[redacted]') }
+  // The words in place of secrets may be longer than the secrets.
+  const body = redactSecrets(text.slice(0, FATE_BODY_UNITS_MAX)).slice(0, FATE_BODY_UNITS_MAX)
+  return { ...known, body }
 }

@@ -156,7 +156,7 @@ export class LogProcessor {
   readonly #commitBytes: number
   readonly #room: CommitRoom
   /** The bytes of blocks that the next commit may gather. */
-  #stretchBytesMax = COMMIT_BYTES
+  #uncommittedBytesMax = COMMIT_BYTES
   /** The bytes of events for which the disk has room in one commit. */
   #roomBytesMax = Number.POSITIVE_INFINITY
   /** True if there is no room for the next commit. */
@@ -192,7 +192,7 @@ export class LogProcessor {
   /** The origin of the blocks that were added since the last commit. */
   #origin: LogOrigin | undefined
   /** The results of the transaction that is being gathered. */
-  #stretch = newOutcomes()
+  #uncommitted = newOutcomes()
   /** The results of this run that are committed. */
   #total = newOutcomes()
   /** If it is not null, the next event becomes a dead letter with this reason. */
@@ -227,7 +227,7 @@ export class LogProcessor {
 
   /**
    * Processes blocks of the log for about `budgetMs`. If time is left and the disk is not short of space, erases events
-   * and merges segments. With `stretchEvents`, makes one commit of at least this many events, which ends where segments
+   * and merges segments. With `commitEventsMin`, makes one commit of at least this many events, which ends where segments
    * are full enough, and hardly merges. `onBlock` is called after each block. Throws if `attempt` returns a `failure`.
    */
   run(...task: Parameters<LogProcessor['attempt']>): ProcessResult {
@@ -243,21 +243,21 @@ export class LogProcessor {
   attempt(
     budgetMs: number,
     isDiskShort = false,
-    stretchEvents?: number,
+    commitEventsMin?: number,
     onBlock?: () => void,
   ): ProcessResult {
     const begunAt = performance.now()
     this.#isDiskShort = isDiskShort
     this.#total = newOutcomes()
-    this.#stretch = newOutcomes()
+    this.#uncommitted = newOutcomes()
     let elapsedMs = 0
     try {
       this.#work = 'events'
-      const deadline = this.#process(budgetMs, stretchEvents, onBlock)
+      const deadline = this.#process(budgetMs, commitEventsMin, onBlock)
       elapsedMs = performance.now() - begunAt
       this.#work = 'maintenance'
-      const isDone = this.#maintain(deadline, stretchEvents !== undefined)
-      const isBusy = stretchEvents !== undefined || this.#total.events > 0
+      const isDone = this.#maintain(deadline, commitEventsMin !== undefined)
+      const isBusy = commitEventsMin !== undefined || this.#total.events > 0
       const isIdle = !this.#releaseFreePages(isDone, deadline, isBusy) && isDone
       const deadLetters = this.#store.deadLetters.takeCounts()
       const freeBytes = this.#store.reusableBytes()
@@ -297,10 +297,10 @@ export class LogProcessor {
   }
 
   /** Adds and commits events until the budget is used up. Returns the end of the budget on the monotonic clock. */
-  #process(budgetMs: number, stretchEvents?: number, onBlock?: () => void): number {
-    const isOneCommit = stretchEvents !== undefined
+  #process(budgetMs: number, commitEventsMin?: number, onBlock?: () => void): number {
+    const isOneCommit = commitEventsMin !== undefined
     const commitEvents = this.#commitEvents
-    const eventsMin = Math.max(1, Math.min(stretchEvents ?? commitEvents, commitEvents))
+    const eventsMin = Math.max(1, Math.min(commitEventsMin ?? commitEvents, commitEvents))
     this.#enrichment?.refresh()
     this.#last = this.#lastBlock()
     // The time to read the log does not count, so that each call makes a commit if there is anything to commit.
@@ -313,7 +313,7 @@ export class LogProcessor {
       // The log keeps the rest until there is room.
       this.#isWaiting = bytesMax === 0 && bytes > 0
       if (this.#isWaiting) break
-      this.#stretchBytesMax = Math.max(1, Math.min(this.#commitBytes, bytesMax))
+      this.#uncommittedBytesMax = Math.max(1, Math.min(this.#commitBytes, bytesMax))
       this.#roomBytesMax = bytesMax
       this.#gather(eventsMin, onBlock)
       this.#commit()
@@ -328,19 +328,19 @@ export class LogProcessor {
     const plan = this.#attempts?.plan(this.#placeInLog) ?? WHOLE
     this.#setAside = plan.setAside
     const eventsMax = plan.setAside === null ? plan.eventsMax : 1
-    const stretch = this.#stretch
+    const uncommitted = this.#uncommitted
     this.#attempts?.begin(this.#placeInLog, Number.isFinite(eventsMax) ? eventsMax : 0)
     for (;;) {
-      const isFirst = stretch.events === 0
+      const isFirst = uncommitted.events === 0
       if (this.#open === null) {
         if (this.#gathered >= this.#last) return
         if (!isFirst && this.#isEnough(eventsMin)) return
-        if (stretch.events >= eventsMax) return
+        if (uncommitted.events >= eventsMax) return
         this.#openBlock(this.#gathered + 1)
       }
       const open = this.#open
       if (open === null) continue
-      const expected = stretch.events + eventsOf(open.records) - open.done
+      const expected = uncommitted.events + eventsOf(open.records) - open.done
       this.#attempts?.grow(Math.min(expected, eventsMax))
       if (!this.#addEvents(open, eventsMax)) return
       this.#closeBlock(open)
@@ -352,16 +352,16 @@ export class LogProcessor {
     const startedAt = performance.now()
     const { done } = this.#open ?? { done: 0 }
     const part = { done, dropped: done === 0 ? 0 : this.#place }
-    this.#room.begin(this.#stretch.eventBytes)
+    this.#room.begin(this.#uncommitted.eventBytes)
     this.#store.commit(this.#gathered, this.#seen(this.#gathered), this.#origin, part)
     this.#room.end()
     this.#position = this.#gathered
     this.#origin = undefined
     if (this.#open !== null) this.#open.step = null
     this.#attempts?.succeeded()
-    addOutcomes(this.#total, this.#stretch)
+    addOutcomes(this.#total, this.#uncommitted)
     this.#total.commitMs += performance.now() - startedAt
-    this.#stretch = newOutcomes()
+    this.#uncommitted = newOutcomes()
   }
 
   /** Does maintenance while there is time. Returns true if no maintenance is left. */
@@ -494,8 +494,8 @@ export class LogProcessor {
    * needed later.
    */
   #isEnough(eventsMin: number): boolean {
-    const { bytes, events } = this.#stretch
-    if (bytes >= this.#stretchBytesMax) return true
+    const { bytes, events } = this.#uncommitted
+    if (bytes >= this.#uncommittedBytesMax) return true
     if (events < eventsMin) return false
     return events >= Math.floor(this.#commitEvents * COMMIT_EXCESS) || this.#warehouse.isFull
   }
@@ -535,7 +535,7 @@ export class LogProcessor {
 
   #closeBlock(open: OpenBlock): void {
     this.#store.endBlock()
-    this.#stretch.bytes += open.bytes
+    this.#uncommitted.bytes += open.bytes
     this.#gathered = open.sequence
     this.#open = null
     const origin = this.#log.origin?.(open.sequence)
@@ -545,22 +545,22 @@ export class LogProcessor {
 
   /** Adds events of a block. Returns false if the transaction reached a limit before the end of the block. */
   #addEvents(open: OpenBlock, eventsMax: number): boolean {
-    const stretch = this.#stretch
+    const uncommitted = this.#uncommitted
     let looked = 0
     for (let record = open.records[open.record]; record !== undefined; ) {
       for (; open.index < record.eventCount; open.index++) {
-        if (stretch.events >= eventsMax) return false
-        if (stretch.eventBytes >= this.#roomBytesMax) return false
+        if (uncommitted.events >= eventsMax) return false
+        if (uncommitted.eventBytes >= this.#roomBytesMax) return false
         const bytes = eventBytes(record, open.index)
         const isToLook = ++looked >= LOOK_EVERY_EVENTS || bytes >= LARGE_EVENT_BYTES
-        if (isToLook && stretch.events > 0) {
+        if (isToLook && uncommitted.events > 0) {
           looked = 0
           if (this.#store.gatheredBytes >= this.#gatheredBytesMax) return false
         }
         this.#addOne(open, record)
         open.done++
-        stretch.events++
-        stretch.eventBytes += bytes
+        uncommitted.events++
+        uncommitted.eventBytes += bytes
       }
       open.record++
       open.index = 0
@@ -576,7 +576,7 @@ export class LogProcessor {
     if (reason !== null) {
       this.#store.addDeadLetter(this.#letterOf(record, open.index, reason))
       if ((record.flags & RECORD_COMMAND) !== 0) {
-        this.#stretch.commands.push({ uuid: uuidOf(record, open.index), result: null })
+        this.#uncommitted.commands.push({ uuid: uuidOf(record, open.index), result: null })
       } else this.#countDrop(this.#stepOf(record), 'dead_letter')
       return
     }
@@ -597,7 +597,7 @@ export class LogProcessor {
 
   #stepOf(record: LogRecord): RecordStep {
     const noFates = (): Fates => ({ stored: 0, drops: {} })
-    const fates = getOrAdd(this.#stretch.fates, record.projectId, noFates)
+    const fates = getOrAdd(this.#uncommitted.fates, record.projectId, noFates)
     return recordStep(record, this.#eventLimits, fates)
   }
 
@@ -626,7 +626,7 @@ export class LogProcessor {
     const recogniser = this.#canRecognise ? this.#recogniser : null
     const usual = recogniser?.recognise(record.bytes, start, sentBytes, eventContext) ?? null
     if (usual !== null) {
-      this.#stretch.recognised++
+      this.#uncommitted.recognised++
       this.#storeEvent(step, index, usual, sentBytes, this.#recogniser.cells)
       return
     }
@@ -736,18 +736,18 @@ export class LogProcessor {
         const letters = runDeadLetterCommand(this.#store.deadLetters, command.command, (held) =>
           this.#addRecord(held),
         )
-        this.#stretch.commands.push({ uuid, result: { kind: 'done', letters } })
+        this.#uncommitted.commands.push({ uuid, result: { kind: 'done', letters } })
         return
       }
       const uuidBytes = record.bytes.subarray(uuidOffset, uuidOffset + 16)
       const result = this.#commands.run(record.projectId, command, uuidBytes)
       this.#store.noteErasures(record.projectId)
-      this.#stretch.commands.push({ uuid, result })
+      this.#uncommitted.commands.push({ uuid, result })
     } catch (cause) {
       if (isShortage(cause) !== null || isBeyondRepair(cause)) throw cause
       if (cause instanceof DamagedRecordError) this.#onDamage(cause)
       this.#store.addDeadLetter(this.#letterOf(record, 0, reasonOf(cause)))
-      this.#stretch.commands.push({ uuid, result: null })
+      this.#uncommitted.commands.push({ uuid, result: null })
     }
   }
 

@@ -128,7 +128,7 @@ const HANDLERS = {
   ) => nothing(definitions.delete(projectId, definition)),
   beginSession: ({ console }: Store, start: SessionStart) => console.begin(start),
   sawSession: ({ console }: Store, { token, atMs }: { token: string; atMs: number }) =>
-    console.seen(token, atMs),
+    console.recordUse(token, atMs),
   endSession: ({ console }: Store, id: number) => console.end(id),
   listSessions: ({ console }: Store, { userId, atMs }: { userId: number; atMs: number }) =>
     console.list(userId, atMs),

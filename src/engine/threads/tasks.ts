@@ -172,7 +172,7 @@ export interface ProcessTask {
    * Set if the front is busy. The run then makes one commit of at least this many events, and merges hardly any
    * segments after it.
    */
-  readonly stretchEvents?: number
+  readonly commitEventsMin?: number
   /**
    * The milliseconds until the lag is larger than yielding explains. The thread then gets the priority of the front.
    */

@@ -8,7 +8,7 @@ import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { ServiceError } from '../../base/errors.ts'
-import { etagOf, unlessKept } from '../server/etags.ts'
+import { answerUnlessCached, etagOf } from '../server/etags.ts'
 import { encodingOf, prefersType, type RequestHead } from '../server/framing.ts'
 import type { Answer, Header } from '../server/respond.ts'
 import { CONSOLE_BYTES_MAX } from './limits.ts'
@@ -172,7 +172,7 @@ function pageOf(file: ConsoleFile, kept = HASHED.test(file.name) ? KEPT : ASKED)
       ...(body === undefined ? [] : [['Content-Encoding', encoding] as const]),
     ]
     const answer = { status: 200, contentType, body: body ?? file.bytes, headers } as const
-    return unlessKept(head, etag, { ...answer, isShared: true })
+    return answerUnlessCached(head, etag, { ...answer, isShared: true })
   }
 }
 

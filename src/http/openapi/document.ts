@@ -12,9 +12,9 @@ import { FLAG_DECISIONS, REMOTE_CONFIG } from '../routes/public/flag-routes.ts'
 import { OFREP } from '../routes/public/ofrep.ts'
 import { isJsonText } from '../server/input.ts'
 import {
+  type CredentialKind,
   type Described,
   type DescribedResource,
-  type Door,
   refusalsOf,
   type Who,
 } from '../server/route.ts'
@@ -58,7 +58,7 @@ const SEGMENTS: Members = {
   key: is.about(is.TEXT, 'Flag key.'),
 }
 
-const SECURITY_SCHEMES: Readonly<Record<Exclude<Door, 'none'>, Schema>> = {
+const SECURITY_SCHEMES: Readonly<Record<Exclude<CredentialKind, 'none'>, Schema>> = {
   personalKey: {
     type: 'http',
     scheme: 'bearer',
@@ -222,10 +222,10 @@ function isBodyRequired({ type, required = [] }: Schema): boolean {
   return type !== 'object' || (required as readonly string[]).length > 0
 }
 
-function securityOf({ doors, scope }: Who): readonly Schema[] {
-  return doors.map((door) => {
-    if (door === 'none') return {}
-    return { [door]: door === 'personalKey' && scope !== null ? [scope] : [] }
+function securityOf({ credentials, scope }: Who): readonly Schema[] {
+  return credentials.map((kind) => {
+    if (kind === 'none') return {}
+    return { [kind]: kind === 'personalKey' && scope !== null ? [scope] : [] }
   })
 }
 

@@ -5,7 +5,7 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { PAGE_POLICY, renderPage } from '../openapi/page.ts'
-import { etagOf, unlessKept } from '../server/etags.ts'
+import { answerUnlessCached, etagOf } from '../server/etags.ts'
 import type { Answer, Header } from '../server/respond.ts'
 import { ANYBODY, type Described, type DescribedResource, done } from '../server/route.ts'
 import type { ApiRequest, Route } from '../server/router.ts'
@@ -96,7 +96,7 @@ export function descriptionRoutes(build: () => Schema): readonly Route[] {
     path,
     handler(request) {
       const { etag, ...answer } = form(request, forms)
-      return unlessKept(request.head, etag, answer)
+      return answerUnlessCached(request.head, etag, answer)
     },
   }))
 }

@@ -12,8 +12,8 @@ import {
   propertyBody,
   searchWords,
 } from '../../rules/events/event-definitions.ts'
-import { SESSION_PROPERTIES } from '../../rules/events/session-properties.ts'
-import { isSessionProperty } from '../../rules/queries/web/session-properties.ts'
+import { SESSION_PROPERTIES } from '../../rules/events/session-property-names.ts'
+import { isSessionProperty } from '../../rules/queries/web/session-property-columns.ts'
 import { CHANNEL_TYPES } from '../../rules/web/channel-type.ts'
 import { countedUrls, itemPage, lenientPage, PAGE_LIMITS } from '../server/pages.ts'
 import { required } from '../server/parameters.ts'

@@ -11,7 +11,7 @@ import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import { AUDIT_ANSWER_BYTES_MAX, AUDIT_OBJECT_CHARACTERS_MAX } from './limits.ts'
 import type { Answer } from './respond.ts'
 import type { ApiHandler, ApiRequest, AuditNote, Route } from './router.ts'
-import { addressBehind, type TrustedProxies } from './url.ts'
+import { addressBehindProxies, type TrustedProxies } from './url.ts'
 
 const CREATED = 201
 /** Path parameters that name the owner of an object, not the object. */
@@ -40,7 +40,11 @@ export function audited(route: Route, options: AuditOptions): ApiHandler {
   const { record, clock, trustedProxies } = options
   return async (request) => {
     // Read before any wait, because the peer address is lost when the client leaves.
-    const address = addressBehind(request.peerAddress, request.head.forwardedFor, trustedProxies)
+    const address = addressBehindProxies(
+      request.peerAddress,
+      request.head.forwardedFor,
+      trustedProxies,
+    )
     const entryOf = (status: number): AuditEntry | undefined =>
       request.caller === null
         ? undefined

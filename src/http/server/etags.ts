@@ -12,7 +12,7 @@ export function etagOf(body: string | Uint8Array): string {
 }
 
 /** Returns the answer with its tag, or 304 without a body if the client has it cached. */
-export function unlessKept(
+export function answerUnlessCached(
   head: Pick<RequestHead, 'ifNoneMatch'>,
   etag: string,
   answer: Answer,

@@ -34,10 +34,10 @@ import { baseUrl } from './url.ts'
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'
 
 /**
- * A kind of credential that opens a route. Several doors of a route are alternatives, and `none` means that no key is
- * needed.
+ * A kind of credential that opens a route. `none` means that no key is needed. Where these names are published: the
+ * security schemes of the API description.
  */
-export type Door =
+export type CredentialKind =
   | 'none'
   | 'personalKey'
   | 'projectKey'
@@ -54,7 +54,8 @@ export interface RouteServices extends Sessions {
 
 /** The callers that may use a route. They are checked before its handler runs. */
 export interface Who {
-  readonly doors: readonly Door[]
+  /** The kinds of credentials that the route accepts. One of them is enough. */
+  readonly credentials: readonly CredentialKind[]
   /**
    * The right that the caller needs: none (`nothing`), only the scope (`caller`), the whole organization
    * (`organization`, which a key that is limited to projects does not have), or the project that the path or the
@@ -71,32 +72,32 @@ export interface Who {
 }
 
 /** Admits every caller, without a key. */
-export const ANYBODY: Who = { doors: ['none'], about: 'nothing', scope: null }
+export const ANYBODY: Who = { credentials: ['none'], about: 'nothing', scope: null }
 
 /** Admits a session of the console, whatever its rights. */
-export const BY_SESSION: Who = { doors: ['session'], about: 'caller', scope: null }
+export const BY_SESSION: Who = { credentials: ['session'], about: 'caller', scope: null }
 
 /** Admits any personal key, whatever its scopes and projects. */
-export const BY_ANY_KEY: Who = { doors: ['personalKey'], about: 'caller', scope: null }
+export const BY_ANY_KEY: Who = { credentials: ['personalKey'], about: 'caller', scope: null }
 
 /** Admits personal keys that have the scope. */
 export function callerWith(scope: Scope): Who {
-  return { doors: ['personalKey'], about: 'caller', scope }
+  return { credentials: ['personalKey'], about: 'caller', scope }
 }
 
 /** Admits personal keys that have the scope and are not limited to projects. */
 export function inOrganization(scope: Scope): Who {
-  return { doors: ['personalKey'], about: 'organization', scope }
+  return { credentials: ['personalKey'], about: 'organization', scope }
 }
 
 /** Admits personal keys that have the scope and may use the project in the path. */
 export function inProject(scope: Scope): Who {
-  return { doors: ['personalKey'], about: 'project', scope }
+  return { credentials: ['personalKey'], about: 'project', scope }
 }
 
 /** Admits the same keys as `inProject`, and also the secret key of the project. */
 export function forServers(scope: Scope): Who {
-  return { doors: ['personalKey', 'secretKey'], about: 'project', scope }
+  return { credentials: ['personalKey', 'secretKey'], about: 'project', scope }
 }
 
 /** Restricts `who` to administrators and owners of the organization. */
@@ -403,10 +404,10 @@ function requireUnlimited({ projectIds }: KeyGrant): void {
 function admit(
   request: ApiRequest,
   services: RouteServices,
-  { about, doors, scope, isAdministrator: isHigh }: Who,
+  { about, credentials, scope, isAdministrator: isHigh }: Who,
 ): { readonly grant: FullGrant | null; readonly projectId: number | null } {
   const { directory } = services
-  if (doors.includes('session')) {
+  if (credentials.includes('session')) {
     const grant = grantOfSession(request, services)
     if (grant !== null) return { grant, projectId: null }
     throw new ServiceError('not_authenticated', 'Log in to the console first.')
@@ -417,7 +418,7 @@ function admit(
   }
   const segments = new Map(request.parameters)
   const project = segments.get('project_id') ?? null
-  if (doors.includes('secretKey')) {
+  if (credentials.includes('secretKey')) {
     return { grant: null, projectId: authoriseServer(request, services, scope, project).id }
   }
   const grant = authenticate(request, directory, services)

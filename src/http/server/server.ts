@@ -36,7 +36,7 @@ import {
   parameterNames,
   type Route,
 } from './router.ts'
-import { addressBehind, TrustedProxies } from './url.ts'
+import { addressBehindProxies, TrustedProxies } from './url.ts'
 import { WaitingAnswers } from './waiting-answers.ts'
 
 /** One of this many requests to public routes is timed. It must be a power of two. */
@@ -319,7 +319,7 @@ export class HttpServer implements ExchangeOwner {
    */
   #isTooOften(exchange: Exchange, head: RequestHead): boolean {
     const { peerAddress } = exchange
-    const address = addressBehind(peerAddress, head.forwardedFor, this.#trustedProxies)
+    const address = addressBehindProxies(peerAddress, head.forwardedFor, this.#trustedProxies)
     const refusal = this.limits?.address(address) ?? null
     if (refusal === null) return false
     const hasBody = head.contentLength !== null || head.isChunked

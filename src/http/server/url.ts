@@ -40,7 +40,7 @@ export class TrustedProxies {
  * is the peer of the connection, or, if the peer is a trusted proxy, the last entry of `X-Forwarded-For` that is not a
  * trusted proxy. Clients can write anything into the entries to the left of it.
  */
-export function addressBehind(
+export function addressBehindProxies(
   peerAddress: string,
   forwardedFor: string,
   proxies: TrustedProxies,
@@ -57,7 +57,7 @@ export function addressBehind(
   return address
 }
 
-/** Caches the results of `addressBehind`, for routes that need the address with every request. */
+/** Caches the results of `addressBehindProxies`, for routes that need the address with every request. */
 export class AddressesBehind {
   readonly #proxies: TrustedProxies
   #known = new Map<string, string>()
@@ -66,16 +66,16 @@ export class AddressesBehind {
     this.#proxies = proxies
   }
 
-  /** Returns the client address of a request; see `addressBehind`. */
+  /** Returns the client address of a request; see `addressBehindProxies`. */
   of(peerAddress: string, forwardedFor: string): string {
     if (forwardedFor === '') return peerAddress
     if (forwardedFor.length > FORWARDED_KNOWN_CHARACTERS_MAX) {
-      return addressBehind(peerAddress, forwardedFor, this.#proxies)
+      return addressBehindProxies(peerAddress, forwardedFor, this.#proxies)
     }
     const name = `${peerAddress} ${forwardedFor}`
     let address = this.#known.get(name)
     if (address === undefined) {
-      address = addressBehind(peerAddress, forwardedFor, this.#proxies)
+      address = addressBehindProxies(peerAddress, forwardedFor, this.#proxies)
       if (this.#known.size >= FORWARDED_KNOWN_MAX) this.#known = new Map()
       this.#known.set(name, address)
     }

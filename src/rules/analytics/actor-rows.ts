@@ -87,7 +87,7 @@ export function splitActors(
   secondKeyOfRow: Uint32Array,
   count: number,
 ): ActorRows {
-  // Sorted by the second key first and then by actor, both stable: each part is one stretch.
+  // Sorted by the second key first and then by actor, both stable: each part is one range.
   const bySecondKey = rowsByActor(secondKeyOfRow, count, rows)
   const actors = rowsByActor(keyOfRow, count, bySecondKey.rows)
   const keys: number[] = []

@@ -22,7 +22,7 @@ import { readSeries } from './series.ts'
 type LifecycleInquiry = Inquiry<ParametersOf<'lifecycle'>>
 
 /** The period that is asked for and what is looked at for it; times in milliseconds. */
-interface Stretch {
+interface LifecycleRange {
   readonly fromMs: number
   readonly toMs: number
   /** Start of the period before. */
@@ -46,11 +46,11 @@ export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
   }
   // When a distinct_id without a person was new, nobody knows.
   const wish = { filter: globalFilter(inquiry), series: [series.match], hasProfile: true }
-  const stretch = stretchOf(inquiry)
-  const { startMs, endMs } = stretch
-  const fromMs = Math.max(stretch.fromMs, stretch.beforeMs)
-  const toMs = Math.min(stretch.toMs, endMs - 1)
-  if (stretch.fromMs > stretch.toMs || fromMs > toMs) return NO_ACTORS
+  const range = lifecycleRange(inquiry)
+  const { startMs, endMs } = range
+  const fromMs = Math.max(range.fromMs, range.beforeMs)
+  const toMs = Math.min(range.toMs, endMs - 1)
+  if (range.fromMs > range.toMs || fromMs > toMs) return NO_ACTORS
   const marks = activityOf(scanEvents(inquiry, { fromMs, toMs }, wish), startMs)
   const status = parameters.lifecycleType
   if (status !== 'new' && status !== 'resurrecting') {
@@ -63,8 +63,8 @@ export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
     if (marks[person] === WITHIN) created[person] = 1
   }
   // Of few persons, created lately: their older events decide, and hardly any segment can have some.
-  if (created.includes(1) && stretch.fromMs < fromMs) {
-    const older = { fromMs: stretch.fromMs, toMs: fromMs }
+  if (created.includes(1) && range.fromMs < fromMs) {
+    const older = { fromMs: range.fromMs, toMs: fromMs }
     const some = { ...wish, persons: markedPersons(created) }
     const { count, persons, timesMs } = scanEvents(inquiry, older, some)
     for (let row = 0; row < count; row++) {
@@ -77,7 +77,7 @@ export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
 }
 
 /** From one period before the range to the end of its last one; empty when the range is. */
-function stretchOf(inquiry: LifecycleInquiry): Stretch {
+function lifecycleRange(inquiry: LifecycleInquiry): LifecycleRange {
   const request = rangeRequest(inquiry)
   const { interval, timezone } = request
   const rules: PeriodRules = { interval, timezone, weekStart: 'monday' }

@@ -55,7 +55,7 @@ interface CohortPlan {
  */
 export function retentionActors(inquiry: RetentionInquiry): ActorPage {
   const plan = planOf(inquiry)
-  const cohort = thoseBack(plan, cohortOf(plan, inquiry), inquiry)
+  const cohort = returningActors(plan, cohortOf(plan, inquiry), inquiry)
   const { periods, shown } = plan
   const returns = returnsOf(plan, cohort, inquiry)
   const { persons, count } = returns ?? { persons: cohort, count: 0 }
@@ -156,7 +156,7 @@ function cohortOf(plan: CohortPlan, inquiry: RetentionInquiry): Uint32Array {
 }
 
 /** Those of the cohort who have a returning event in the period that the request names; all when it names none. */
-function thoseBack(
+function returningActors(
   { periods, shown, endMs, filter, returning }: CohortPlan,
   cohort: Uint32Array,
   inquiry: RetentionInquiry,

@@ -131,7 +131,9 @@ function eventOf(item: JsonObject, seed: string, { nowMs }: ImportContext): Json
     throw new LineFault('it has an event without a distinct_id')
   }
   if (typeof distinctId !== 'string' && typeof distinctId !== 'number') {
-    throw new LineFault(`its distinct_id is neither a text nor a number: ${shown(distinctId)}`)
+    throw new LineFault(
+      `its distinct_id is neither a text nor a number: ${jsonExcerpt(distinctId)}`,
+    )
   }
   const timestampMs = timeOf(item, properties, nowMs)
   addMissing(properties, '$elements_chain', chainOf(item))
@@ -151,7 +153,7 @@ function eventOf(item: JsonObject, seed: string, { nowMs }: ImportContext): Json
 function uuidOf(uuid: unknown, seed: string): string {
   if (uuid === undefined || uuid === null || uuid === '') return uuidV5(NAMESPACE, seed)
   if (typeof uuid === 'string' && parseUuid(uuid) !== null) return uuid
-  throw new LineFault(`its uuid is not a UUID: ${shown(uuid)}`)
+  throw new LineFault(`its uuid is not a UUID: ${jsonExcerpt(uuid)}`)
 }
 
 /**
@@ -170,10 +172,10 @@ function timeOf(item: JsonObject, properties: JsonObject, nowMs: number): number
   }
   const timestampMs = parseTimestamp(value)
   if (timestampMs === null) {
-    throw new LineFault(`its timestamp has an unknown format: ${shown(given)}`)
+    throw new LineFault(`its timestamp has an unknown format: ${jsonExcerpt(given)}`)
   }
   if (!isTimestampUsable(timestampMs, nowMs)) {
-    throw new LineFault(`its timestamp is more than 23 hours in the future: ${shown(given)}`)
+    throw new LineFault(`its timestamp is more than 23 hours in the future: ${jsonExcerpt(given)}`)
   }
   return timestampMs
 }
@@ -195,7 +197,8 @@ function objectOf(item: JsonObject, field: string): JsonObject | null {
   if (given === undefined || given === null || given === '') return null
   const value = typeof given === 'string' ? parsedText(given) : given
   if (value === null) return null
-  if (!isObject(value)) throw new LineFault(`its ${field} is not a JSON object: ${shown(given)}`)
+  if (!isObject(value))
+    throw new LineFault(`its ${field} is not a JSON object: ${jsonExcerpt(given)}`)
   return Object.keys(value).length === 0 ? null : value
 }
 
@@ -231,6 +234,6 @@ function sentElement(element: JsonObject): JsonObject {
   return sent
 }
 
-function shown(value: unknown): string {
+function jsonExcerpt(value: unknown): string {
   return (JSON.stringify(value) ?? 'nothing').slice(0, IMPORT_VALUE_SHOWN_UNITS_MAX)
 }

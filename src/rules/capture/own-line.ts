@@ -41,39 +41,39 @@ export interface OwnLine {
  */
 export function findOwnLine(bytes: Buffer, start: number, end: number, found: OwnLine): boolean {
   if (bytes[end - 1] !== OBJECT_END || bytes[end - 2] !== OBJECT_END) return false
-  let at = behind(bytes, start, ID)
+  let at = positionAfter(bytes, start, ID)
   while (isDigit(bytes[at])) at++
   const idEnd = at
-  at = behind(bytes, at, UUID)
+  at = positionAfter(bytes, at, UUID)
   if (at < 0 || idEnd <= start + ID.length) return false
   found.headStart = idEnd + 1
-  const uuidEnd = behindText(bytes, at, end)
+  const uuidEnd = positionAfterText(bytes, at, end)
   if (uuidEnd !== at + UUID_CHARACTERS + 1) return false
-  at = behindText(bytes, behind(bytes, uuidEnd, EVENT), end)
-  at = behindText(bytes, behind(bytes, at, DISTINCT_ID), end)
-  at = behindText(bytes, behind(bytes, at, TIMESTAMP), end)
+  at = positionAfterText(bytes, positionAfter(bytes, uuidEnd, EVENT), end)
+  at = positionAfterText(bytes, positionAfter(bytes, at, DISTINCT_ID), end)
+  at = positionAfterText(bytes, positionAfter(bytes, at, TIMESTAMP), end)
   // Other programs leave the zone out.
   if (at < 0 || bytes[at - 2] !== UTC) return false
   found.headEnd = at
-  at = behindText(bytes, behind(bytes, at, CREATED_AT), end)
-  at = behindText(bytes, behind(bytes, at, PERSON_MODE), end)
-  const chain = behind(bytes, at, ELEMENTS)
+  at = positionAfterText(bytes, positionAfter(bytes, at, CREATED_AT), end)
+  at = positionAfterText(bytes, positionAfter(bytes, at, PERSON_MODE), end)
+  const chain = positionAfter(bytes, at, ELEMENTS)
   found.chainStart = 0
   found.chainEnd = 0
   if (chain >= 0) {
-    at = behindText(bytes, chain, end)
+    at = positionAfterText(bytes, chain, end)
     found.chainStart = chain - 1
     found.chainEnd = at
   }
   found.tailStart = at
-  const tail = behind(bytes, at, PROPERTIES)
+  const tail = positionAfter(bytes, at, PROPERTIES)
   if (tail < 0 || tail > end - 2) return false
   // If the properties contain an elements chain, that property would take precedence.
   return chain < 0 || !bytes.subarray(tail, end).includes(CHAIN_KEY)
 }
 
 /** Returns the position after `expected` if it stands at `at`, otherwise -1. */
-function behind(bytes: Uint8Array, at: number, expected: Uint8Array): number {
+function positionAfter(bytes: Uint8Array, at: number, expected: Uint8Array): number {
   if (at < 0) return -1
   for (let index = 0; index < expected.length; index++) {
     if (bytes[at + index] !== expected[index]) return -1
@@ -82,7 +82,7 @@ function behind(bytes: Uint8Array, at: number, expected: Uint8Array): number {
 }
 
 /** Returns the position after the closing quote of a non-empty text whose first character is at `at`, otherwise -1. */
-function behindText(bytes: Uint8Array, at: number, end: number): number {
+function positionAfterText(bytes: Uint8Array, at: number, end: number): number {
   if (at < 0 || bytes[at] === QUOTE) return -1
   let index = at
   while (index < end && bytes[index] !== QUOTE) index += bytes[index] === BACKSLASH ? 2 : 1

@@ -115,7 +115,7 @@ export function agentProperties(agent: string): JsonObject {
   if (browser !== undefined) {
     const [name, , behind] = browser
     properties['$browser'] = name
-    const version = behind === null ? null : versionBehind(agent, behind)
+    const version = behind === null ? null : versionAfter(agent, behind)
     if (version !== null) properties['$browser_version'] = version
   }
   const system = SYSTEMS.find(([, sign]) => sign.test(agent))
@@ -129,7 +129,7 @@ export function agentProperties(agent: string): JsonObject {
 }
 
 /** Returns the major and minor version as one number such as 120.1, or null if there is none. */
-function versionBehind(agent: string, sign: RegExp): number | null {
+function versionAfter(agent: string, sign: RegExp): number | null {
   const found = sign.exec(agent)
   if (found === null) return null
   const digits = VERSION.exec(agent.slice(found.index + found[0].length))

@@ -148,13 +148,19 @@ function explainFilters(
   return (condition?.filters ?? [])
     .toSorted((one, other) => one.index - other.index)
     .map(({ stored: filter, passes }) => {
-      const value = orFailure(() => valueBehind(filter, condition?.aggregation ?? null, evaluation))
+      const value = orFailure(() =>
+        comparedValue(filter, condition?.aggregation ?? null, evaluation),
+      )
       return { filter, value, passes: orFailure(() => passes(evaluation)) }
     })
 }
 
 /** Returns the value that a filter reads; see `compileFilters`. Throws `EvaluationFailure`. */
-function valueBehind(filter: unknown, aggregation: number | null, evaluation: Evaluation): unknown {
+function comparedValue(
+  filter: unknown,
+  aggregation: number | null,
+  evaluation: Evaluation,
+): unknown {
   if (!isObject(filter)) return undefined
   const { key, type = aggregation === null ? 'person' : 'group' } = filter
   const { group_type_index: typeIndex = aggregation } = filter
@@ -196,7 +202,7 @@ function explainConditions(
     decision.reason === 'out_of_rollout_bound'
   let isReached = isByConditions
   return flag.conditions.map((condition, index) => {
-    if (!isReached) return notReached(condition, index)
+    if (!isReached) return unreachedCondition(condition, index)
     const explained = explainCondition(flag, condition, index, evaluation)
     if (explained.outcome === 'matched' || explained.outcome === 'failed') isReached = false
     if (flag.hasEarlyExit && explained.outcome === 'rollout_excluded') isReached = false
@@ -204,7 +210,7 @@ function explainConditions(
   })
 }
 
-function notReached(condition: CompiledCondition, index: number): ConditionStory {
+function unreachedCondition(condition: CompiledCondition, index: number): ConditionStory {
   const { rolloutPercentage } = condition
   const nothing = { failedFilter: null, hash: null, failure: null }
   return { index, outcome: 'not_reached', rolloutPercentage, ...nothing }
@@ -216,7 +222,7 @@ function explainCondition(
   index: number,
   evaluation: Evaluation,
 ): ConditionStory {
-  const story = notReached(condition, index)
+  const story = unreachedCondition(condition, index)
   try {
     const obstacle = flag.obstacleOf(condition, evaluation)
     if (obstacle === 'no_group_type') return { ...story, outcome: 'no_group' }

@@ -8,7 +8,7 @@ import { Periods, shiftedPeriodStart } from '../analytics/periods.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 import { type ActorEvents, ActorKeys, ActorNumbers } from './actor-events.ts'
 import { firstIdOfPersons, ownerBits } from './owner-bits.ts'
-import { type ActorStretch, actorStretches, bitCount, eachBit, periodBits } from './period-bits.ts'
+import { type ActorRange, actorRanges, bitCount, eachBit, periodBits } from './period-bits.ts'
 import {
   areBitsSmall,
   bitsOfEvents,
@@ -77,7 +77,9 @@ const STATUS_BITS: Readonly<Record<Status, StatusBits>> = {
 /** The kind for new, returning, resurrecting and dormant persons. */
 export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
   dividedBy(plan, lastDistinctId) {
-    return areBitsSmall(2 * stretchOf(plan).periods.count, lastDistinctId) ? 'segments' : 'persons'
+    return areBitsSmall(2 * scannedPeriods(plan).periods.count, lastDistinctId)
+      ? 'segments'
+      : 'persons'
   },
 
   // Who was created when, and who owns what.
@@ -105,7 +107,7 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
     }
   },
 
-  rangeOf: (plan) => stretchOf(plan).scanned,
+  rangeOf: (plan) => scannedPeriods(plan).scanned,
 
   partial(plan, shard) {
     if (isOfBits(shard.part)) return bitsOf(plan, shard)
@@ -209,7 +211,7 @@ function emptyCounts(length: number): StatusCounts {
 }
 
 /** The intervals that decide: those of the range, and one before. */
-function stretchOf({ range }: Pick<LifecyclePlan, 'range'>) {
+function scannedPeriods({ range }: Pick<LifecyclePlan, 'range'>) {
   const rules = bucketRules(range)
   const fromMs = shiftedPeriodStart(bucketsOf(range).startMs(0), -1, rules)
   const periods = Periods.covering(fromMs, range.toMs, rules)
@@ -233,7 +235,7 @@ function isBits(part: LifecyclePart): part is IdBits {
 
 /** Who came, of a part of the events. */
 function bitsOf(plan: LifecyclePlan, shard: QueryShard): IdBits {
-  const { periods, scanned, isEmpty } = stretchOf(plan)
+  const { periods, scanned, isEmpty } = scannedPeriods(plan)
   const nobody: IdBits = Array.from({ length: periods.count }, () => null)
   if (isEmpty) return nobody
   const { filter, series } = plan
@@ -249,7 +251,7 @@ function createdBits(
   { scanner, context }: QueryShard,
   owners: DistinctIdOwners,
 ): PersonBits {
-  const { periods, scanned, isEmpty } = stretchOf(plan)
+  const { periods, scanned, isEmpty } = scannedPeriods(plan)
   if (isEmpty) return []
   const { lastDistinctId } = scanner.extent(context.projectId)
   const created = scanner.createdWithin(context.projectId, scanned.fromMs, scanned.toMs + 1)
@@ -271,7 +273,7 @@ function eachOfBits(came: PersonBits, created: PersonBits, visit: PresenceVisito
 function compareIntervals(
   bits: Uint32Array,
   createdBits: Uint32Array,
-  { first, words }: ActorStretch,
+  { first, words }: ActorRange,
   visit: PresenceVisitor,
 ): void {
   const seen = bits.slice(0, words)
@@ -294,16 +296,16 @@ function eachPresence(
   shard: QueryShard,
   visit: PresenceVisitor,
 ): ActorNumbers | null {
-  const { periods, scanned, isEmpty } = stretchOf(plan)
+  const { periods, scanned, isEmpty } = scannedPeriods(plan)
   if (isEmpty) return null
   const columns = scanShard(shard, { ...scanOf(plan), ...scanned })
   const { numbers, actors } = ActorNumbers.of(columns.persons, columns.count)
   const events = { ...columns, actors }
   const created = creationsOf(numbers, scanned, shard)
-  for (const stretch of actorStretches(numbers.count, periods, null)) {
-    const bits = periodBits(events, stretch, periods, 1, null, shard.scanner)
-    const createdBits = periodBits(created, stretch, periods, 1, null, shard.scanner)
-    compareIntervals(bits, createdBits, stretch, visit)
+  for (const actorRange of actorRanges(numbers.count, periods, null)) {
+    const bits = periodBits(events, actorRange, periods, 1, null, shard.scanner)
+    const createdBits = periodBits(created, actorRange, periods, 1, null, shard.scanner)
+    compareIntervals(bits, createdBits, actorRange, visit)
   }
   return numbers
 }

@@ -46,7 +46,7 @@ class FirstIdTables {
       newest.nobodyFrom === nobodyFrom &&
       newest.firsts.ofOwner.length <= ownersEnd &&
       beginsWith(owners, newest)
-    firsts = firstIdsBehind(isNext ? newest.firsts : NOBODY, owners, ownersEnd)
+    firsts = extendFirstIds(isNext ? newest.firsts : NOBODY, owners, ownersEnd)
     this.#known.set(owners, firsts)
     this.#newest = { owners, firsts, nobodyFrom }
     return firsts
@@ -205,7 +205,7 @@ function beginsWith(owners: Uint32Array, { owners: before, firsts }: KnownTable)
 }
 
 /** Goes on with what is known of a table that begins alike. */
-function firstIdsBehind(before: FirstIds, owners: Uint32Array, ownersEnd: number): FirstIds {
+function extendFirstIds(before: FirstIds, owners: Uint32Array, ownersEnd: number): FirstIds {
   const firstOf = grown(before.firstOf, owners.length)
   const areFirst = grown(before.areFirst, (owners.length >>> 5) + 1)
   const ofOwner = grown(before.ofOwner, ownersEnd)

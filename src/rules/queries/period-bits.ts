@@ -21,7 +21,7 @@ export interface CountTest {
 }
 
 /** A range of actors. */
-export interface ActorStretch {
+export interface ActorRange {
   /** The number of the first actor. */
   readonly first: number
   /** The number of 32-bit words of a row of bits. */
@@ -29,11 +29,11 @@ export interface ActorStretch {
 }
 
 /** Yields the ranges that cover the actors with the numbers 1 to `actors`. `test` is that of `periodBits`. */
-export function* actorStretches(
+export function* actorRanges(
   actors: number,
   periods: Periods,
   test: CountTest | null,
-): Generator<ActorStretch> {
+): Generator<ActorRange> {
   const wordsOfActors = Math.ceil(actors / 32)
   const bitsEach = isPlain(test) ? 1 : isSmall(test) ? 8 : 32
   const cells = Math.max(1, periods.count) * bitsEach
@@ -48,7 +48,7 @@ export function* actorStretches(
  */
 export function periodBits(
   { count, actors, timesMs, seriesMasks }: ActorEvents,
-  { first, words }: ActorStretch,
+  { first, words }: ActorRange,
   periods: Periods,
   mask: number,
   test: CountTest | null,
@@ -91,7 +91,7 @@ export function periodBits(
  */
 export function addPeriodCounts(
   bits: Uint32Array,
-  { first, words }: ActorStretch,
+  { first, words }: ActorRange,
   counts: Uint32Array,
 ): void {
   for (let index = 0; index < bits.length; index++) {

@@ -11,7 +11,7 @@ import { checkPoints } from './answer-formats.ts'
 import { lengthCounts, ownerBits } from './owner-bits.ts'
 import { PacedLimits, type QueryLimits } from './paced-limits.ts'
 import {
-  actorStretches,
+  actorRanges,
   addPeriodCounts,
   type CountTest,
   isPlain,
@@ -276,12 +276,12 @@ function countsOf(
     const own = events[types.indexOf(more)]
     if (own === undefined) return []
     const { keys, numbers } = own
-    const [stretch, second] = actorStretches(numbers.count, periods, test)
+    const [actorRange, second] = actorRanges(numbers.count, periods, test)
     let counts = new Uint32Array(numbers.count + 1)
     if (second !== undefined) counts = manyCounts(own, numbers.count, periods, bit, test, shard)
-    else if (stretch !== undefined) {
-      const bits = periodBits(own, stretch, periods, 1 << bit, test, shard.scanner)
-      addPeriodCounts(bits, stretch, counts)
+    else if (actorRange !== undefined) {
+      const bits = periodBits(own, actorRange, periods, 1 << bit, test, shard.scanner)
+      addPeriodCounts(bits, actorRange, counts)
     }
     return { counts, keys, numbers }
   })

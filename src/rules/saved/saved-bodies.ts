@@ -97,8 +97,8 @@ export function dashboardMembers(showing: Showing, dashboard: Dashboard) {
     variables,
     breakdown_colors: [],
     data_color_theme_id: null,
-    persisted_filters: unlessEmpty(filters),
-    persisted_variables: unlessEmpty(variables),
+    persisted_filters: nullIfEmpty(filters),
+    persisted_variables: nullIfEmpty(variables),
   }
 }
 
@@ -124,6 +124,6 @@ function textBody(showing: Showing, id: number, text: NonNullable<Tile['text']>)
   }
 }
 
-function unlessEmpty(members: object): object | null {
+function nullIfEmpty(members: object): object | null {
   return Object.keys(members).length === 0 ? null : members
 }

@@ -28,9 +28,11 @@ export function seriesNames(items: readonly JsonObject[]): readonly string[] {
     const isSeriesTold = hasSeveral || (isFormulas && item['action'] === null)
     return isSeriesTold ? `${series} - ${value}` : value
   })
-  const withMath = toldApart(names, (index) => String(actionOf(items[index])['math'] ?? 'total'))
+  const withMath = namesWithDetails(names, (index) =>
+    String(actionOf(items[index])['math'] ?? 'total'),
+  )
   // The letters are those that formulas use.
-  const withLetters = toldApart(withMath, (index) => {
+  const withLetters = namesWithDetails(withMath, (index) => {
     const { order } = actionOf(items[index])
     return typeof order === 'number' ? String.fromCharCode(65 + order) : ''
   })
@@ -60,7 +62,7 @@ function breakdownText(item: JsonObject, series: string): string | null {
 }
 
 /** Adds a detail to names that occur several times. */
-function toldApart(names: readonly string[], detailOf: (index: number) => string): string[] {
+function namesWithDetails(names: readonly string[], detailOf: (index: number) => string): string[] {
   const counts = new Map<string, Set<string>>()
   for (const [index, name] of names.entries()) {
     const details = counts.get(name) ?? new Set()

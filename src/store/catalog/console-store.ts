@@ -79,7 +79,7 @@ export class ConsoleStore {
   }
 
   /** Records the use of a session, unless it was recorded recently. */
-  seen(token: string, atMs: number): void {
+  recordUse(token: string, atMs: number): void {
     this.#environment.record(() => {
       const session = this.find(token)
       if (session === null || atMs - session.lastSeenAtMs < SESSION_SEEN_LATE_MS_MAX) return

@@ -35,7 +35,7 @@ export class DashboardTiles {
 
   /** Returns the tiles that show an insight, oldest first. */
   showing(projectId: number, insightId: number): Pick<Tile, 'id' | 'dashboardId'>[] {
-    const entries = jsonOf<number>(this.#places, keysOf(projectId, insightId))
+    const entries = jsonOf<number>(this.#insightTiles, keysOf(projectId, insightId))
     return Array.from(entries, ({ key, value: dashboardId }) => ({
       id: numberInKey(key, TILE_OFFSET),
       dashboardId,
@@ -54,7 +54,8 @@ export class DashboardTiles {
   put(projectId: number, tile: Tile): void {
     const { id, dashboardId, insightId } = tile
     putJson(this.#tiles, tripleKey(projectId, dashboardId, id), tile)
-    if (insightId !== null) putJson(this.#places, tripleKey(projectId, insightId, id), dashboardId)
+    if (insightId !== null)
+      putJson(this.#insightTiles, tripleKey(projectId, insightId, id), dashboardId)
   }
 
   /** Removes a tile. `insightId` is null if the tile shows a text. */
@@ -63,14 +64,14 @@ export class DashboardTiles {
     { id, dashboardId, insightId }: Pick<Tile, 'id' | 'dashboardId' | 'insightId'>,
   ): void {
     this.#tiles.removeSync(tripleKey(projectId, dashboardId, id))
-    if (insightId !== null) this.#places.removeSync(tripleKey(projectId, insightId, id))
+    if (insightId !== null) this.#insightTiles.removeSync(tripleKey(projectId, insightId, id))
   }
 
   get #tiles() {
     return this.#environment.table('dashboard_tiles')
   }
 
-  get #places() {
+  get #insightTiles() {
     return this.#environment.table('insight_tiles')
   }
 }

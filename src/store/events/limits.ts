@@ -10,7 +10,7 @@ export const SEGMENT_COLUMNS_MAX = 500
  * The largest number of ranges of 4.7 hours, in which the sessions of a segment started, that its header names. With
  * more, a search for sessions reads their IDs.
  */
-export const SEGMENT_SESSION_STRETCHES_MAX = 64
+export const SEGMENT_SESSION_STARTS_MAX = 64
 /**
  * The largest number of UTF-8 bytes in a property name that gets a column of its own. Properties with longer names
  * share one column.
@@ -20,7 +20,7 @@ export const SEGMENT_COLUMN_KEY_BYTES_MAX = 500
  * The largest number of events of a page that are decoded before the first of them is written. They take some tens of
  * megabytes at most, if they are large and the previous ones were not.
  */
-export const STRETCH_ROWS_MAX = 32
+export const DECODED_ROWS_MAX = 32
 /**
  * The largest number of texts of distinct IDs that an export caches from segment to segment. Beyond it, the cache is
  * cleared.

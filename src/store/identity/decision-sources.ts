@@ -25,6 +25,7 @@ import {
   numberInKey,
   pairKey,
 } from '../lmdb/keys.ts'
+import { CachedRanges } from './cached-ranges.ts'
 import { isMember, loadCohorts } from './cohort-store.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { loadOverrides, type Overrides } from './flag-overrides.ts'
@@ -50,7 +51,6 @@ import {
   type StoredProperties,
   WholeProperties,
 } from './properties/stored-properties.ts'
-import { Stretches } from './stretches.ts'
 
 /** The owner of a distinct_id, as decisions need it. */
 export interface StoredPerson {
@@ -121,10 +121,10 @@ export class DecisionSourceReader {
   /** The last person, because a decision may read its person several times, even one that is not cached. */
   #lastName = ''
   #last: KnownPerson | undefined
-  readonly #owners: Stretches
-  readonly #places: Stretches
+  readonly #owners: CachedRanges
+  readonly #places: CachedRanges
   /** The position of processing, and how often persons had been folded, when the ranges were read. */
-  #stretchesAt = -1
+  #cachedAt = -1
   #foldsAt = -1
   /**
    * The last version that was given to a person with deltas, which has no stored version of its own. These versions are
@@ -141,8 +141,8 @@ export class DecisionSourceReader {
     })
     const tables: EventTables = this.#environment.tables
     this.#tables = tables
-    this.#owners = new Stretches((projectId, id) => loadOwners(tables, projectId, id))
-    this.#places = new Stretches((projectId, number) => loadPlaces(tables, projectId, number))
+    this.#owners = new CachedRanges((projectId, id) => loadOwners(tables, projectId, id))
+    this.#places = new CachedRanges((projectId, number) => loadPlaces(tables, projectId, number))
   }
 
   /** Makes all committed data visible to the next read. */
@@ -300,10 +300,10 @@ export class DecisionSourceReader {
     // LMDB moves to the newest state with each turn of the event loop, also between two calls of `freshen`. Folding
     // does not change cached persons, but it moves the locations of changes.
     const { position, folds } = readStanding(this.#tables.state)
-    if (position !== this.#stretchesAt || folds !== this.#foldsAt) {
+    if (position !== this.#cachedAt || folds !== this.#foldsAt) {
       this.#owners.clear()
       this.#places.clear()
-      this.#stretchesAt = position
+      this.#cachedAt = position
       this.#foldsAt = folds
     }
     const id = loadDistinctId(this.#tables, projectId, distinctId)

@@ -42,7 +42,7 @@ export const PROPERTY_PAGE_BYTES = 1024
  * The largest number of ranges of 256 distinct IDs or persons, one kilobyte each, that are cached until the next
  * commit. Beyond it, the cache is cleared.
  */
-export const STRETCHES_KEPT_MAX = 4096
+export const RANGES_CACHED_MAX = 4096
 /**
  * The approximate number of bytes of the distinct IDs that the processing thread caches, about 60 bytes each. Beyond
  * it, those that were not used recently are evicted.

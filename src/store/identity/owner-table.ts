@@ -21,7 +21,7 @@ const CHUNK_BYTES = OWNER_CHUNK_WORDS * Uint32Array.BYTES_PER_ELEMENT
 export interface OwnerTable extends DistinctIdOwners {
   /** The owner of each distinct ID number, with `OWNER_HAS_SINCE` if its earlier events have no owner. */
   readonly words: Uint32Array
-  /** The first number of an owner without a person; see `firstPersonlessBehind`. */
+  /** The first number of an owner without a person; see `firstPersonlessAfter`. */
   readonly firstPersonless: number
   /** The largest distinct ID number. */
   readonly lastDistinctId: number
@@ -38,7 +38,7 @@ export const OWNER_HAS_SINCE = 0x8000_0000
  * computed from events are cached under these numbers, so neither a new person nor a distinct_id that becomes a person
  * may shift the others. They only shift when the number of persons has doubled.
  */
-function firstPersonlessBehind(newestPerson: number): number {
+function firstPersonlessAfter(newestPerson: number): number {
   return 2 ** (32 - Math.clz32(newestPerson))
 }
 
@@ -60,7 +60,7 @@ export class StoredOwners {
     lastDistinctId: number,
     { lastPerson, owners }: PersonCounters,
   ): OwnerTable {
-    const firstPersonless = firstPersonlessBehind(lastPerson)
+    const firstPersonless = firstPersonlessAfter(lastPerson)
     const known = this.#table
     const isSame = known !== null && this.#changes?.count === owners.count
     const isAsLong = known?.lastDistinctId === lastDistinctId

@@ -26,6 +26,7 @@ import { bytesOf } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { entriesOf, lastKey, load, store } from '../lmdb/records.ts'
+import type { CachedRanges } from './cached-ranges.ts'
 import {
   CHANGES,
   ChangesBlockWriter,
@@ -42,7 +43,6 @@ import {
   PERSON_CHANGES_MAX,
   PERSON_DELTAS_MAX,
 } from './limits.ts'
-import type { Stretches } from './stretches.ts'
 
 const CHUNK_PERSONS = 256
 /** The factor by which more memory is allocated than needed. */
@@ -87,7 +87,7 @@ export function loadChanges(
   tables: ChangeTables,
   projectId: number,
   number: number,
-  kept: Stretches | null = null,
+  kept: CachedRanges | null = null,
 ): StoredChanges | null {
   const places = kept === null ? loadPlaces(tables, projectId, number) : kept.of(projectId, number)
   const index = number % CHUNK_PERSONS
@@ -110,7 +110,7 @@ export function loadPlaces(tables: ChangeTables, projectId: number, number: numb
 }
 
 /** Persons of a range of 256, and the key of the range in table `change_places`. */
-export interface PersonsOfStretch {
+export interface PersonRange {
   readonly key: Buffer
   readonly projectId: number
   readonly numbers: readonly number[]
@@ -123,7 +123,7 @@ export interface PersonsOfStretch {
 export function* personsWithDeltas(
   { change_places: table }: ChangeTables,
   start: Buffer,
-): Generator<PersonsOfStretch> {
+): Generator<PersonRange> {
   for (const { key, value } of entriesOf(table, { start })) {
     checkChunk(key, value)
     const first = numberInKey(key, 4) * CHUNK_PERSONS

@@ -33,6 +33,7 @@ import type { ActorSource } from '../../rules/queries/actor-source.ts'
 import { listEntries } from '../lmdb/entry-log.ts'
 import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { findAction, listActions } from './action-store.ts'
+import { CachedRanges } from './cached-ranges.ts'
 import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
@@ -60,7 +61,6 @@ import {
 import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
 import { countedProperties } from './properties/kept-properties.ts'
 import { StoredActors } from './stored-actors.ts'
-import { Stretches } from './stretches.ts'
 
 /** The name in JSON of the property from which persons get their display name. */
 const EMAIL_NAME = '"email"'
@@ -214,7 +214,7 @@ export class PersonReader {
    */
   *listedTexts(projectId: number, numbers: readonly number[]): Generator<string> {
     // Persons with neighbouring numbers share these records.
-    const places = new Stretches((...place) => loadPlaces(this.#tables, ...place))
+    const places = new CachedRanges((...place) => loadPlaces(this.#tables, ...place))
     for (const number of numbers) {
       const record = loadPerson(this.#tables, projectId, number, places)
       if (record !== null) yield this.#listedText(projectId, record)

@@ -28,6 +28,7 @@ import { SEAL_BYTES, sealInPlace } from '../lmdb/codec.ts'
 import type { Range, Table } from '../lmdb/environment.ts'
 import { type EventTables, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { entriesOf, getRecord, load, peek } from '../lmdb/records.ts'
+import type { CachedRanges } from './cached-ranges.ts'
 import type { StoredChanges } from './change-blocks.ts'
 import { PERSON_EMAIL_BYTES_MAX } from './limits.ts'
 import { type ChangeTables, loadChanges } from './person-changes.ts'
@@ -38,7 +39,6 @@ import {
   pageCount,
   pagedJsonBytes,
 } from './properties/property-pages.ts'
-import type { Stretches } from './stretches.ts'
 
 const FIXED_BYTES = 36
 const FLAG_IDENTIFIED = 1
@@ -231,7 +231,7 @@ export function loadPerson(
   tables: RecordTables,
   projectId: number,
   number: number,
-  kept: Stretches | null = null,
+  kept: CachedRanges | null = null,
 ): PersonRecord | null {
   const record = loadWhole(tables, projectId, number)
   const changes = record && loadChanges(tables, projectId, number, kept)
@@ -246,7 +246,7 @@ export function loadUnpaged(
   tables: RecordTables,
   projectId: number,
   number: number,
-  kept: Stretches | null = null,
+  kept: CachedRanges | null = null,
 ): PersonRecord | null {
   const record = loadHead(tables.persons, projectId, number)
   const changes = record && loadChanges(tables, projectId, number, kept)

@@ -14,7 +14,7 @@ import {
   FOLDED_PERSONS_MAX,
   WRITER_CACHE_BYTES_MAX,
 } from './limits.ts'
-import { type PersonsOfStretch, personsWithDeltas } from './person-changes.ts'
+import { type PersonRange, personsWithDeltas } from './person-changes.ts'
 import { ProjectPersons } from './project-persons.ts'
 
 /** A key before all others. */
@@ -145,8 +145,8 @@ export class PersonStore {
     const from = this.#foldFrom
     // Persons after a damaged record are not searched until there are new deltas.
     this.#foldFrom = null
-    const stretches = attempt(() => this.#withDeltas(from, isOver), this.#onDamage) ?? []
-    const found = stretches.flatMap(({ numbers, ...place }) =>
+    const ranges = attempt(() => this.#withDeltas(from, isOver), this.#onDamage) ?? []
+    const found = ranges.flatMap(({ numbers, ...place }) =>
       numbers.map((number) => ({ ...place, number })),
     )
     if (found.length === 0) return 0
@@ -165,16 +165,16 @@ export class PersonStore {
   }
 
   /** Returns ranges from a key on, until they contain enough persons with deltas, and records where to continue. */
-  #withDeltas(from: Buffer, isOver: () => boolean): readonly PersonsOfStretch[] {
-    const found: PersonsOfStretch[] = []
+  #withDeltas(from: Buffer, isOver: () => boolean): readonly PersonRange[] {
+    const found: PersonRange[] = []
     let left = FOLDED_PERSONS_MAX
-    for (const stretch of personsWithDeltas(this.#tables, from)) {
-      left -= stretch.numbers.length
+    for (const range of personsWithDeltas(this.#tables, from)) {
+      left -= range.numbers.length
       if (left < 0 || isOver()) {
-        this.#foldFrom = stretch.key
+        this.#foldFrom = range.key
         break
       }
-      found.push(stretch)
+      found.push(range)
     }
     return found
   }

@@ -6,11 +6,11 @@ import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import type { ActorSource, FoundPerson } from '../../rules/queries/actor-source.ts'
 import { type EventTables, keysOf } from '../lmdb/keys.ts'
 import { entriesOf } from '../lmdb/records.ts'
+import { CachedRanges } from './cached-ranges.ts'
 import { cohortLookup } from './cohort-store.ts'
 import { findGroup } from './group-store.ts'
 import { loadPlaces } from './person-changes.ts'
 import { loadPerson, type PersonRecord, propertiesOfRecord } from './person-records.ts'
-import { Stretches } from './stretches.ts'
 
 /** Reads the persons and groups of a project for one query. */
 export class StoredActors implements ActorSource {
@@ -18,7 +18,7 @@ export class StoredActors implements ActorSource {
   readonly #projectId: number
   readonly #idTexts: (record: PersonRecord, idsMax: number) => readonly string[]
   /** The cached locations of changes, which persons with neighbouring numbers share. */
-  readonly #places: Stretches
+  readonly #places: CachedRanges
 
   /** `idTexts` returns the first ids of a person. */
   constructor(
@@ -29,7 +29,7 @@ export class StoredActors implements ActorSource {
     this.#tables = tables
     this.#projectId = projectId
     this.#idTexts = idTexts
-    this.#places = new Stretches((...place) => loadPlaces(tables, ...place))
+    this.#places = new CachedRanges((...place) => loadPlaces(tables, ...place))
   }
 
   person(number: number): FoundPerson | null {

@@ -173,11 +173,11 @@ export function writeAll(
     const written = writevSync(descriptor, rest, position + bytes - missing)
     if (written === 0) throw Object.assign(new Error('nothing is written'), { code: 'EIO' })
     missing -= written
-    if (missing > 0) rest = behind(rest, written)
+    if (missing > 0) rest = skipBytes(rest, written)
   }
 }
 
-function behind(parts: readonly Buffer[], bytes: number): readonly Buffer[] {
+function skipBytes(parts: readonly Buffer[], bytes: number): readonly Buffer[] {
   let start = bytes
   const rest: Buffer[] = []
   for (const part of parts) {

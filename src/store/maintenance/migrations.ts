@@ -101,7 +101,7 @@ export function stepsFrom(
   const steps: Migration[] = []
   for (let from = format; from < FORMAT_VERSION; from++) {
     const step = migrations.find((candidate) => candidate.from === from)
-    if (step === undefined) throw noWay(what, format, from)
+    if (step === undefined) throw noMigration(what, format, from)
     steps.push(step)
   }
   return steps
@@ -136,7 +136,7 @@ export async function runMigration(
   }
 }
 
-function noWay(what: string, format: number, from: number): OperatorError {
+function noMigration(what: string, format: number, from: number): OperatorError {
   return new OperatorError(
     `${what} has the format ${format}, and there is no migration from format ${from} to ${from + 1}. Run ` +
       `\`tenrec export\` for each project with the version that wrote the store. Then run \`tenrec init\` and ` +

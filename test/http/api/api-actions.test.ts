@@ -105,15 +105,21 @@ t.test(
     const command = { kind: 'update_action', id: 1, changes: { deleted: true } }
     t.strictSame(store.commands.pop()?.[2], command)
     store.result = { kind: 'not_found' }
-    for (const method of ['PATCH', 'DELETE']) {
-      const answer = await ask('1/actions/7', { method, body: {} })
-      t.match(answer, { status: 404, body: { detail: /no such action/ } })
+    for (const [method, body] of [
+      ['PATCH', {}],
+      ['PATCH', { name: '' }],
+      ['PUT', { steps: 'x' }],
+      ['DELETE', {}],
+    ] as const) {
+      const answer = await ask('1/actions/7', { method, body })
+      t.match(answer, { status: 404, body: { detail: /no such action/ } }, JSON.stringify(body))
     }
   },
 )
 
 t.test('an invalid action is refused', async (t) => {
-  const { ask } = await startPersons(t)
+  const { store, ask } = await startPersons(t)
+  store.actions = [action(1)]
   const cases: readonly (readonly [object, string, string])[] = [
     [{}, 'required', 'name'],
     [{ name: ' ' }, 'required', 'name'],

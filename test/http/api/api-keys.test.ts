@@ -255,6 +255,9 @@ t.test(
       for (const target of [secrets, `${path}roll/`]) {
         t.match(await daemon.ask('POST', target, {}, key), error(403, 'permission_denied'))
       }
+      // The right is checked before the body.
+      const wrong = await daemon.ask('POST', secrets, { label: '' }, key)
+      t.match(wrong, error(403, 'permission_denied'))
     }
     t.equal((await daemon.ask('POST', `${path}roll/`, undefined, enough)).status, 200)
     t.equal((await daemon.ask('DELETE', path, undefined, lacking[0])).status, 204)

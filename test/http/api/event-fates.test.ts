@@ -134,7 +134,11 @@ t.test('refused requests are reported to the projects that they may concern', as
     daemon.ask('/batch/', { json: { api_key: daemon.key(projectId), ...json } })
   t.equal((await bad({ batch: 1 }, 1)).status, 400)
   const stranger = await daemon.ask('/batch/', {
-    json: { api_key: 'phc_nobody', batch: [{ event: 'x' }], personal: 'phx_secret' },
+    json: {
+      api_key: 'phc_nobody',
+      batch: [{ event: 'x', properties: { password: 'hunter2', Cookie: 'sid=s3cret' } }],
+      personal: 'phx_secret',
+    },
   })
   t.equal(stranger.status, 401)
   const narrow = organization.keyOf({ userId: 1, projectIds: [1] })
@@ -144,7 +148,8 @@ t.test('refused requests are reported to the projects that they may concern', as
   t.match(own, { count: 1, samples: [{ detail: /./, body: /"batch":1/ }] })
   const anybodys = all.find(({ reason }) => reason === 'invalid_api_key')
   t.match(anybodys, { count: 1, samples: [{ body: /\[redacted\]/ }] })
-  t.notMatch(JSON.stringify(all), /phx_secret/)
+  t.notMatch(JSON.stringify(all), /phx_secret|hunter2|s3cret/)
+  t.match(JSON.stringify(anybodys), /phc_nobody/, 'the project key that was not found')
   const seen = (await fates(narrow)).map(({ reason }) => reason)
   t.ok(seen.includes('invalid_payload') && !seen.includes('invalid_api_key'))
   t.notOk((await fates(PERSONAL_KEY, 2)).some(({ reason }) => reason === 'invalid_payload'))

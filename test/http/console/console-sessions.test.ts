@@ -96,6 +96,16 @@ t.test('a valid key gets a cookie that scripts cannot read', async (t) => {
   t.equal((await client.ask('GET', 'projects/1/feature_flags/')).status, 200)
 })
 
+t.test('a session is found among the other cookies of its host', async (t) => {
+  const client = browser()
+  t.equal(await client.logIn(), 200)
+  const { cookie } = client
+  for (const Cookie of [`${cookie}; theme=dark`, `theme=dark; ${cookie}`, `a=b;${cookie};c=d`])
+    t.equal((await client.ask('GET', 'users/@me/', { headers: { Cookie } })).status, 200, Cookie)
+  const Cookie = `x${cookie}; theme=${cookie}`
+  t.equal((await client.ask('GET', 'users/@me/', { headers: { Cookie } })).status, 401)
+})
+
 t.test('with TLS the cookie is bound to this host and never sent unencrypted', async (t) => {
   const client = browser()
   const tls = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'events.example' }

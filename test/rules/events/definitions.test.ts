@@ -17,7 +17,7 @@ import {
 } from '../../../src/rules/events/event-definitions.ts'
 import { offeredEvents, ValueCounts } from '../../../src/rules/events/event-values.ts'
 import { VALUES_COUNTED_MAX } from '../../../src/rules/events/limits.ts'
-import { SESSION_PROPERTIES } from '../../../src/rules/events/session-properties.ts'
+import { SESSION_PROPERTIES } from '../../../src/rules/events/session-property-names.ts'
 
 const NOON = Date.UTC(2024, 4, 2, 12)
 const HOUR = 3_600_000

@@ -19,6 +19,7 @@ import {
   readComparedRange,
   readInterval,
   readRange,
+  readWholeRange,
 } from '../../../src/rules/queries/query-range.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
@@ -237,6 +238,17 @@ t.test('a range has the ends that its texts name', async (t) => {
   for (const [name, query, expected, sight] of RANGES)
     t.equal(shown(rangeOf(query, sight)), expected, name)
 })
+
+t.test(
+  'a question that is not asked over time has whole days, whatever its interval is',
+  async (t) => {
+    for (const interval of ['minute', 'hour', 'day', 'week', 'month']) {
+      const query = { ...dates('2023-06-10', '2023-06-12'), interval }
+      const range = readWholeRange(new QueryFields(query), contextOf(BERLIN))
+      t.equal(new Date(range.toMs).toISOString(), '2023-06-12T21:59:59.999Z', interval)
+    }
+  },
+)
 
 const PREVIOUS: readonly Row[] = [
   ['days', dates('2020-01-15', '2020-01-19'), '2020-01-10T00:00:00Z 2020-01-14T23:59:59.999Z'],

@@ -62,6 +62,25 @@ const SENTENCES: Readonly<Record<string, string>> = {
   'POST feature_flags/:id/dashboard/': 'created the usage dashboard of the flag *',
 }
 
+/** The infinitives of the verbs with which the sentences begin. */
+const INFINITIVES: Readonly<Record<string, string>> = {
+  accepted: 'accept',
+  changed: 'change',
+  created: 'create',
+  deleted: 'delete',
+  discarded: 'discard',
+  erased: 'erase',
+  logged: 'log',
+  merged: 'merge',
+  processed: 'process',
+  removed: 'remove',
+  renamed: 'rename',
+  replaced: 'replace',
+  revoked: 'revoke',
+  set: 'set',
+  split: 'split',
+}
+
 const VERBS: Readonly<Record<string, string>> = {
   POST: 'created',
   PUT: 'changed',
@@ -70,17 +89,28 @@ const VERBS: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns what a change did, without its author: `created the flag 12`, `logged in to the console`. A change that the
- * daemon refused begins with `was refused`. A route that this file does not know, and a command, stay as they are.
+ * Returns what a change did, without its author: `created the flag 12`, `logged in to the console`. A refused change
+ * is `tried to change the flag 12, but was refused`. A route that this file does not know, and a command, stay as they
+ * are.
  */
 export function sentenceOfChange({ method, route, object_id: id, status }: AuditedChange): string {
   if (method === null) return `ran the command ${route}${id === null ? '' : ` ${id}`}`
   const done =
-    known(method, shortRoute(route), id) ?? `${method} ${shortRoute(route)} ${id ?? ''}`.trim()
-  return status !== null && status >= 400 ? `was refused: ${done}` : done
+    knownSentence(method, shortRoute(route), id) ??
+    `${method} ${shortRoute(route)} ${id ?? ''}`.trim()
+  return status !== null && status >= 400 ? attempt(done, status) : done
 }
 
-function known(method: string, route: string, id: string | null): string | null {
+/** Returns the sentence of a change that was not made. */
+function attempt(done: string, status: number): string {
+  const [verb = '', ...rest] = done.split(' ')
+  const infinitive = INFINITIVES[verb]
+  const tried =
+    infinitive === undefined ? `tried ${done}` : `tried to ${[infinitive, ...rest].join(' ')}`
+  return `${tried}, but ${status < 500 ? 'was refused' : 'the request failed'}`
+}
+
+function knownSentence(method: string, route: string, id: string | null): string | null {
   const sentence = SENTENCES[`${method} ${route}`] ?? SENTENCES[`${method} organization/${route}`]
   if (sentence !== undefined) return sentence.replace(' *', id === null ? '' : ` ${id}`)
   const segments = route.split('/').filter((one) => one !== '' && !one.startsWith(':'))

@@ -133,7 +133,7 @@ function rowsOf(query: Query, series: readonly Series[]): readonly Row[] {
     const [now, then] = before === undefined ? [0, 0] : [sum(data), sum(before.data)]
     return {
       at,
-      name: period === 'previous' ? `${nameOf(label)}, period before` : nameOf(label),
+      name: period === 'previous' ? `${nameOf(label)}, previous period` : nameOf(label),
       total: canSum ? sum(data) : null,
       average: sum(whole) / Math.max(1, whole.length),
       change: period === 'current' && then !== 0 ? now / then - 1 : null,

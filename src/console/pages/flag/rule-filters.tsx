@@ -1,8 +1,9 @@
 /** The conditions of a rule: properties, persons, cohorts, groups and other flags, each with a fitting picker. */
+import { OPERATORS } from '../../base/operators.ts'
 import { Button, Choice, get, may, plain, project, TextField, useLoaded } from '../../kit.ts'
 import type { RuleFilter } from './draft.ts'
 import { PersonPicker } from './person-picker.tsx'
-import { isExcluding, OPERATORS } from './sentences.ts'
+import { isExcluding } from './sentences.ts'
 import type { World } from './world.ts'
 
 /** What a condition compares. */

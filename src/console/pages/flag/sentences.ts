@@ -1,4 +1,5 @@
 /** Flags in sentences: their rules, and the differences that a change makes. */
+import { conditionWords } from '../../base/operators.ts'
 import {
   type Draft,
   type DraftFields,
@@ -16,24 +17,6 @@ export interface Names {
   readonly cohort: (id: number) => string
   readonly flag: (id: number) => string
 }
-
-/** The operators, worded as part of a sentence. */
-export const OPERATORS: readonly (readonly [operator: string, words: string])[] = [
-  ['exact', 'is'],
-  ['is_not', 'is not'],
-  ['icontains', 'contains'],
-  ['not_icontains', 'does not contain'],
-  ['regex', 'matches the pattern'],
-  ['not_regex', 'does not match the pattern'],
-  ['gt', 'is greater than'],
-  ['gte', 'is at least'],
-  ['lt', 'is less than'],
-  ['lte', 'is at most'],
-  ['is_set', 'is set'],
-  ['is_not_set', 'is not set'],
-  ['is_date_before', 'is before'],
-  ['is_date_after', 'is after'],
-]
 
 /** Properties whose names nobody would know. */
 const LABELS: Readonly<Record<string, string>> = { distinct_id: 'distinct ID', $group_key: 'key' }
@@ -62,9 +45,7 @@ export function clauseOf(filter: RuleFilter, names: Names): string {
     const wanted = value === true ? 'on' : value === false ? 'off' : textOf(value)
     return `the flag ${names.flag(Number(key))} is ${wanted}`
   }
-  const words = OPERATORS.find(([one]) => one === operator)?.[1] ?? operator.replaceAll('_', ' ')
-  const name = LABELS[key] ?? key
-  return operator.endsWith('_set') ? `${name} ${words}` : `${name} ${words} ${listed(value, 'or')}`
+  return conditionWords(LABELS[key] ?? key, operator, listed(value, 'or'))
 }
 
 /** Returns who a rule matches, without its percentage: `People in the cohort Founders where plan is pro`. */

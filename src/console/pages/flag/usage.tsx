@@ -56,7 +56,7 @@ function Shares({ results }: { results: Rows }) {
   const words = shares.map(([value, count]) => `${value} ${percent(count / all, 0)}`).join(', ')
   return (
     <>
-      <b>{exact(all)}</b> decisions: {words}.
+      <b>{exact(all)}</b> {all === 1 ? 'decision' : 'decisions'}: {words}.
     </>
   )
 }

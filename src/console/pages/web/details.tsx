@@ -1,7 +1,7 @@
 /** The dialog with all rows of a table of the page "Web", which can be searched, sorted and exported. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { type Column, Dialog, exact, percent, Shown, setQuery, Table, TakeAlong } from '../../kit.ts'
+import { type Column, Dialog, ExportMenu, exact, percent, Shown, setQuery, Table } from '../../kit.ts'
 import type { Asked } from './asked.ts'
 import { Compared, filterBy, shareOf } from './report-card.tsx'
 import type { Report } from './reports.ts'
@@ -41,7 +41,7 @@ export function Details({ report, asked, compareFilter, visitors }: DetailsProps
               close()
               filterBy(report, row.value)
             }}
-            aside={(shown) => <TakeAlong name={report.name} rows={() => shown.map(fileRowOf(report))} query={query} />}
+            aside={(shown) => <ExportMenu name={report.name} rows={() => shown.map(fileRowOf(report))} query={query} />}
           />
         )}
       </Shown>

@@ -34,12 +34,17 @@ export const PROCESS_CALLS = {
   /** Turns log blocks into stored events. */
   process: short(async (stores: ProcessStores, task: ProcessTask): Promise<ProcessResult> => {
     const { live } = stores
-    const { budgetMs, isDiskShort, stretchEvents, lateInMs, watches } = task
+    const { budgetMs, isDiskShort, commitEventsMin, lateInMs, watches } = task
     live.watch(watches)
     const { processor } = stores
     const lost = processor.tellOfCopies(task.copied ?? [], task.erasedCopies ?? [])
     if (lost !== undefined) return await failed(stores, processor.emptyResult(), lost)
-    const result = processor.attempt(budgetMs, isDiskShort, stretchEvents, watchPriority(lateInMs))
+    const result = processor.attempt(
+      budgetMs,
+      isDiskShort,
+      commitEventsMin,
+      watchPriority(lateInMs),
+    )
     if (result.failure !== undefined) return await failed(stores, result, result.failure)
     const isQuiet = task.isQuiet === true && result.isIdle && result.eventCount === 0
     const folded = isQuiet ? processor.attemptFold() : 0

@@ -192,7 +192,7 @@ function withNewPersons(
   const { scanner, part } = shard
   const moved = scanner.movedBehind(shard.context.projectId, known.moves)
   const among = marksOf(shard, moved)
-  markPersonsBehind(known.through, kind.rangeOf?.(plan) ?? null, shard, among)
+  markPersonsAfter(known.through, kind.rangeOf?.(plan) ?? null, shard, among)
   const theirs = (through: number, owners: object): unknown => {
     const sequences = { after: 0, through }
     return kind.partial(plan, { ...shard, part: { ...part, among, sequences, ...owners } })
@@ -212,7 +212,7 @@ function marksOf({ scanner, context }: DividedShard, persons: Uint32Array): Uint
 }
 
 /** Marks the number of each person with an event after a sequence number. */
-function markPersonsBehind(
+function markPersonsAfter(
   after: number,
   range: DateRange | null,
   shard: DividedShard,

@@ -13,7 +13,7 @@ import type { ConsoleSessions } from '../../console/console-sessions.ts'
 import type { RateLimits } from '../../server/rate-limits.ts'
 import { ANYBODY, byAdministrators, done, inOrganization, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
-import { addressBehind } from '../../server/url.ts'
+import { addressBehindProxies } from '../../server/url.ts'
 import { existing } from '../collection.ts'
 import { LOGIN_CODE_CHARACTERS_MAX, PASSWORD_CHARACTERS_MAX } from '../limits.ts'
 import { keyBody, PERSONAL_KEY } from './keys.ts'
@@ -126,7 +126,11 @@ export const INVITE_ROUTES = [
         const { request, services } = call
         const { code, first_name: firstName, password } = call.body()
         const { forwardedFor } = request.head
-        const address = addressBehind(request.peerAddress, forwardedFor, services.trustedProxies)
+        const address = addressBehindProxies(
+          request.peerAddress,
+          forwardedFor,
+          services.trustedProxies,
+        )
         const find = () => ask(call, 'findInvite', code)
         const invite = await services.limits.attempt(address, find)
         const passwordHash = await hashFor(call, invite, password)

@@ -183,9 +183,8 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
       create: {
         body: is.openObject({}, { label: LABEL }),
         make(call) {
-          const request = { ...call.body(), projectId: call.projectId }
           requireSecretRights(call)
-          return change(call, 'createSecretKey', request)
+          return change(call, 'createSecretKey', { ...call.body(), projectId: call.projectId })
         },
       },
       remove: {

@@ -28,7 +28,7 @@ import {
 } from '../../server/route.ts'
 import { json } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
-import { addressBehind } from '../../server/url.ts'
+import { addressBehindProxies } from '../../server/url.ts'
 import {
   EMAIL_TEXT_CHARACTERS_MAX,
   LINK_PASSWORD_MS_MAX,
@@ -227,7 +227,7 @@ function isFreshLink({ grant: { session }, nowMs }: PasswordCall): boolean {
 /** Returns the address of the client, behind trusted proxies. */
 function addressOf({ request, services }: Pick<SessionCall, 'request' | 'services'>): string {
   const { peerAddress, head } = request
-  return addressBehind(peerAddress, head.forwardedFor, services.trustedProxies)
+  return addressBehindProxies(peerAddress, head.forwardedFor, services.trustedProxies)
 }
 
 async function logIn(call: LoginCall) {

@@ -96,7 +96,7 @@ export const ACTION_RESOURCE: Resource<PersonServices> = {
         return existing(await call.services.queries.getAction(call.projectId, id, format), 'action')
       },
     },
-    find: (call) => ({ id: idInPath(call, 'action') }),
+    find: storedAction,
     show: (_, action: { readonly id: number }) => withWireTimes(action),
     create: {
       body: is.named('ActionDraft', is.parameters({ name }, FIELDS)),
@@ -123,24 +123,24 @@ export const ACTION_RESOURCE: Resource<PersonServices> = {
   }),
 }
 
+/** Reads the action in the path. Throws 404 `not_found`. */
+async function storedAction(call: Call<PersonServices>): Promise<ActionView> {
+  const id = idInPath(call, 'action')
+  const text = existing(await call.services.queries.getAction(call.projectId, id, 'json'), 'action')
+  return JSON.parse(Buffer.from(text).toString()) as ActionView
+}
+
 async function patchAction(
   call: Call<PersonServices, is.Schema, typeof CHANGES>,
-  { id }: { readonly id: number },
+  before: ActionView,
 ) {
   const { steps: sent, ...fields } = call.body()
   const steps = sent?.map(stepOf)
   const faults = await checkSteps(steps ?? [])
-  if (faults.length > 0) {
-    // A step that can never match may stay if it was stored before, so that the rest of the action can be changed.
-    const before = await call.services.queries.getAction(call.projectId, id, 'json')
-    const { steps } = JSON.parse(Buffer.from(existing(before, 'action')).toString()) as Pick<
-      ActionView,
-      'steps'
-    >
-    requireNoFault(newFault(faults, () => actionFaults(steps)))
-  }
+  // A step that can never match may stay if it was stored before, so that the rest of the action can be changed.
+  requireNoFault(newFault(faults, () => actionFaults(before.steps)))
   const changes = given({ ...fields, steps })
-  return changed(call, { kind: 'update_action', id, changes }, 'action')
+  return changed(call, { kind: 'update_action', id: before.id, changes }, 'action')
 }
 
 /** Returns the members of a step, of which `text` describes the texts and `matching` how they are compared. */

@@ -404,7 +404,7 @@ export const CAPTURE: PublicResource<CaptureHandler> = {
         path,
         id: `get${id}`,
         summary: 'Sends events in the query.',
-        who: { ...ANYBODY, doors: ['projectKey'] },
+        who: { ...ANYBODY, credentials: ['projectKey'] },
         query: is.object(
           { data: is.about(is.TEXT, 'The payload, as JSON or base64 of JSON.') },
           {
@@ -449,7 +449,7 @@ function captureV1Records(
       path,
       id: `post${id}`,
       summary: 'Sends events with capture v1, which reports the result of each event.',
-      who: { ...ANYBODY, doors: ['projectKeyBearer'] },
+      who: { ...ANYBODY, credentials: ['projectKeyBearer'] },
       query: is.options({ project_id: SHARED.project_id }),
       body: V1_BODY,
       answers: { 200: V1_DONE },

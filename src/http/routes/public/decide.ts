@@ -113,7 +113,8 @@ function answerDecision(options: DecideOptions, call: DecisionCall): void {
     }
     sendReused(exchange, repeated === null ? answerBytes(parts) : known.answerOf(repeated, parts))
   }
-  const made = before === null ? decideAnew(options, call, head, name, nowMs) : madeOf(before)
+  const made =
+    before === null ? makeDecision(options, call, head, name, nowMs) : repeatedDecision(before)
   if (!(made instanceof Promise)) answer(made)
   else made.then(answer).catch((error: unknown) => sendError(exchange, error))
 }
@@ -123,7 +124,7 @@ interface Made extends Pick<KnownDecision, 'projectId' | 'decided'> {
   readonly repeated: KnownDecision | null
 }
 
-function madeOf(repeated: KnownDecision): Made {
+function repeatedDecision(repeated: KnownDecision): Made {
   return { projectId: repeated.projectId, decided: repeated.decided, repeated }
 }
 
@@ -131,7 +132,7 @@ function madeOf(repeated: KnownDecision): Made {
  * Reads the request and decides. `name` is the key under which the decision may be cached, or null. The order of the
  * checks is part of the protocol: body, key, project, distinct_id.
  */
-function decideAnew(
+function makeDecision(
   options: DecideOptions,
   { exchange, head: sent, body, isDecide }: DecisionCall,
   head: FlagRequestHead,
@@ -168,7 +169,7 @@ function decideAnew(
     known.keepRequest(name, { head, apiKey: project.apiKey, projectId, meaning })
   }
   const repeated = meaning === null ? null : known.findMeant(meaning)
-  if (repeated !== null) return madeOf(repeated)
+  if (repeated !== null) return repeatedDecision(repeated)
   const made = decisions.decideFully(projectId, asked)
   // The person is stored on another machine. Such decisions are not cached.
   if (made instanceof Promise) {
@@ -321,7 +322,7 @@ export const DECISION_ROUTES: readonly PublicRecord<DecideOptions>[] = [
       path,
       id: `post${id}`,
       summary: 'Evaluates the feature flags of a user.',
-      who: { ...ANYBODY, doors: ['none', 'projectKey'] },
+      who: { ...ANYBODY, credentials: ['none', 'projectKey'] },
       query: QUERY,
       body: DECISION_REQUEST,
       bodyTypes: ANY_TEXT_TYPES,

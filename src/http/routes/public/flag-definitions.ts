@@ -9,7 +9,7 @@ import type { FlagSnapshot, FlagSnapshots } from '../../../engine/front/flag-sna
 import { flagBody } from '../../../rules/flags/edit/flag-body.ts'
 import { definitionTexts } from '../../../rules/flags/flag-definitions.ts'
 import type { FlagSet } from '../../../rules/flags/types.ts'
-import { unlessKept } from '../../server/etags.ts'
+import { answerUnlessCached } from '../../server/etags.ts'
 import { textBody, textPieces } from '../../server/json-pieces.ts'
 import type { Answer } from '../../server/respond.ts'
 import {
@@ -99,7 +99,12 @@ export async function definitionsAnswer(
   written[name] ??= writeDefinitions(snapshot, hasCohorts)
   const { body, etag } = await written[name]
   const headers = [['Cache-Control', 'private, must-revalidate']] as const
-  return unlessKept(head, etag, { status: 200, contentType: 'application/json', body, headers })
+  return answerUnlessCached(head, etag, {
+    status: 200,
+    contentType: 'application/json',
+    body,
+    headers,
+  })
 }
 
 /** Writes the definitions once for all clients. Other requests get their turn in between. */

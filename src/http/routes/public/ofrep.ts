@@ -12,7 +12,7 @@ import type { Project, ProjectDirectory } from '../../../rules/access/project-di
 import { refuseManyValues } from '../../../rules/capture/json-text.ts'
 import type { DecisionRequest, Decisions, EvaluationRuntime } from '../../../rules/flags/types.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
-import { etagOf, unlessKept } from '../../server/etags.ts'
+import { answerUnlessCached, etagOf } from '../../server/etags.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
 import { type PublicResource, preflight } from '../../server/public-route.ts'
@@ -102,7 +102,7 @@ function evaluate(
 function answerAll(exchange: Exchange, call: OfrepCall, decided: Decisions): void {
   const body = JSON.stringify({ flags: decided.decisions.map(evaluationOf), metadata: {} })
   const answer = { status: 200, contentType: 'application/json', body, headers: [EXPOSED] }
-  send(exchange, unlessKept(call.head, etagOf(body), answer))
+  send(exchange, answerUnlessCached(call.head, etagOf(body), answer))
 }
 
 function answerOne(
@@ -150,7 +150,7 @@ function runtimeOf(head: RequestHead): EvaluationRuntime {
 const ALL_FLAGS = '/ofrep/v1/evaluate/flags'
 const ONE_FLAG = `${ALL_FLAGS}/:key`
 const CONFIGURATION_PATH = '/ofrep/v1/configuration'
-const BY_PROJECT_KEY = { ...ANYBODY, doors: ['projectKeyHeader'] } as const
+const BY_PROJECT_KEY = { ...ANYBODY, credentials: ['projectKeyHeader'] } as const
 const REQUEST = is.namedObject('OfrepRequest', {
   context: is.openObject({ targetingKey: is.TEXT }),
 })

@@ -7,7 +7,7 @@ import { ServiceError } from '../../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
 import type { BrowserCapture } from '../../../rules/access/organization.ts'
 import type { Project, ProjectDirectory } from '../../../rules/access/project-directory.ts'
-import { etagOf, unlessKept } from '../../server/etags.ts'
+import { answerUnlessCached, etagOf } from '../../server/etags.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
 import { type PublicRecord, pascalCase, readable } from '../../server/public-route.ts'
@@ -106,7 +106,10 @@ function showConfig(
   const body = isScript ? scriptOf(project.apiKey, config) : config
   const headers = [hasFeatureFlags ? KEPT : ASKED_AGAIN]
   const contentType = isScript ? 'application/javascript; charset=utf-8' : 'application/json'
-  send(exchange, unlessKept(head, etagOf(body), { status: 200, contentType, body, headers }))
+  send(
+    exchange,
+    answerUnlessCached(head, etagOf(body), { status: 200, contentType, body, headers }),
+  )
 }
 
 /** Returns the project whose key is the first segment of the path. Throws 404 `not_found`. */

@@ -74,8 +74,8 @@ export class SdkRelease {
   async file(name: string, encoding: SdkEncoding): Promise<SdkFile | null> {
     const path = this.#paths.get(name)
     if (path === undefined) return null
-    return kept(this.#files, `${encoding} ${name}`, async () => {
-      const raw = await kept(this.#read, name, () => readFile(path))
+    return cached(this.#files, `${encoding} ${name}`, async () => {
+      const raw = await cached(this.#read, name, () => readFile(path))
       return { bytes: await compressors[encoding](raw), etag: `W/${etagOf(raw)}` }
     })
   }
@@ -148,7 +148,11 @@ async function openRelease(folder: string): Promise<SdkRelease | null> {
 }
 
 /** Returns a cached value, or makes and caches it. A failed value is not cached. */
-function kept<T>(memory: Map<string, Promise<T>>, key: string, make: () => Promise<T>): Promise<T> {
+function cached<T>(
+  memory: Map<string, Promise<T>>,
+  key: string,
+  make: () => Promise<T>,
+): Promise<T> {
   let value = memory.get(key)
   if (value === undefined) {
     value = make()

@@ -6,7 +6,7 @@
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
 import type { ProjectDirectory } from '../../../rules/access/project-directory.ts'
-import { unlessKept } from '../../server/etags.ts'
+import { answerUnlessCached } from '../../server/etags.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import { encodingOf, type RequestHead } from '../../server/framing.ts'
 import { type PublicRecord, readable } from '../../server/public-route.ts'
@@ -54,7 +54,7 @@ async function sendFile(
   const isScript = name !== SDK_LICENCE
   const contentType = `${isScript ? 'application/javascript' : 'text/plain'}; charset=utf-8`
   const answer: Answer = { status: 200, contentType, body: file.bytes, isShared: true, headers }
-  send(exchange, unlessKept(head, file.etag, answer))
+  send(exchange, answerUnlessCached(head, file.etag, answer))
 }
 
 /** Returns whether a version matches the release. Pages may name only the major version. */

@@ -120,7 +120,7 @@ function splitByValue(
   return splitActors(actors.rows, keyOfRow, labelKeys, columns.count)
 }
 
-/** The actors that a test on the stretch of their rows lets through, with all their rows. */
+/** Returns the actors whose range of rows passes a test, with all their rows. */
 function keptActors(actors: ActorRows, isKept: (start: number, end: number) => boolean): ActorRows {
   const keys = new Uint32Array(actors.keys.length)
   const starts = new Uint32Array(actors.keys.length + 1)

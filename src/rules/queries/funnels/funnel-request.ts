@@ -124,11 +124,11 @@ function readSteps(query: QueryFields, context: QueryContext): readonly QuerySer
     node.choice('math', ['total'])
     return node
   })
-  return read.map(({ series, more }) => known(series, more))
+  return read.map(({ series, more }) => demandAction(series, more))
 }
 
 /** An action that does not exist is no step. */
-function known(series: QuerySeries, node: QueryFields): QuerySeries {
+function demandAction(series: QuerySeries, node: QueryFields): QuerySeries {
   if (series.exists) return series
   throw node.fault(
     'id',
@@ -144,7 +144,7 @@ function readExclusions(
 ): { readonly series: readonly SeriesMatch[]; readonly exclusions: readonly StepExclusion[] } {
   const series = steps.map(({ match }) => match)
   const exclusions = filter.objects('exclusions').map((node) => {
-    const exclusion = known(readSeriesNode(node, 0, context), node)
+    const exclusion = demandAction(readSeriesNode(node, 0, context), node)
     const last = steps.length - 1
     const fromStep = node.whole('funnelFromStep', 0, last - 1)
     const toStep = node.whole('funnelToStep', 1, last)

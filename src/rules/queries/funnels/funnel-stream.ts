@@ -302,15 +302,15 @@ function widthOf(stepCount: number): number {
   return FURTHEST + stepCount + (stepCount * (stepCount + 1)) / 2
 }
 
-/** Rows of a piece, which lies in one stretch of the order of arrival, in that order. */
+/** Rows of a piece, which lies in one range of the order of arrival, in that order. */
 class ArrivalOrder {
   #rows = new Uint32Array(0)
-  /** At each place of the stretch the row that is there, where there is one. */
+  /** At each position of the range the row that is there, where there is one. */
   #rowAt = new Uint32Array(0)
   /** A bit for each place. */
   #bits = new Uint32Array(0)
 
-  /** The list is used again. Linear in the rows, and some steps for 32 places of the stretch. */
+  /** The list is used again. Linear in the rows, and some steps for 32 positions of the range. */
   of(sequences: Uint32Array, count: number): Uint32Array {
     let [first, last] = [Number.POSITIVE_INFINITY, 0]
     for (let row = 0; row < count; row++) {

@@ -5,7 +5,7 @@
 import type { EventScanner } from '../../analytics/event-columns.ts'
 import type { Periods } from '../../analytics/periods.ts'
 import type { ActorEvents } from '../actor-events.ts'
-import { type ActorStretch, actorStretches, periodBits } from '../period-bits.ts'
+import { type ActorRange, actorRanges, periodBits } from '../period-bits.ts'
 import type { RetentionPlan } from './retention-plan.ts'
 
 /** The bit of the target's events; it is the first series of the scan. */
@@ -46,12 +46,12 @@ export function eachCell(
   const bareCount = plan.type === 'retention_first_ever_occurrence' ? 1 : 0
   const returning = plan.returning === null ? TARGET : TARGET << (1 + bareCount)
   const isShared = firsts === null && returning === TARGET && test.value === 1
-  for (const stretch of actorStretches(events.actorCount, periods, test)) {
-    const targets = periodBits(firsts ?? events, stretch, periods, TARGET, null, limits)
+  for (const actorRange of actorRanges(events.actorCount, periods, test)) {
+    const targets = periodBits(firsts ?? events, actorRange, periods, TARGET, null, limits)
     const returns = isShared
       ? targets
-      : periodBits(events, stretch, periods, returning, test, limits)
-    compareRows(plan, targets, returns, stretch, limits, visit)
+      : periodBits(events, actorRange, periods, returning, test, limits)
+    compareRows(plan, targets, returns, actorRange, limits, visit)
   }
 }
 
@@ -60,7 +60,7 @@ export function compareRows(
   { rows, columns, isCumulative }: RetentionPlan,
   targets: Uint32Array,
   returns: Uint32Array,
-  { first, words }: ActorStretch,
+  { first, words }: ActorRange,
   limits: Limits,
   visit: CellVisitor,
 ): void {

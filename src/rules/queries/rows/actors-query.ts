@@ -234,15 +234,15 @@ function actorTest(
     const candidate = visitorId === null ? person : NO_PERSON
     if (personTest !== null && (candidate === null || !personTest(candidate))) return false
     if (search === '' || contains(id) || contains(visitorId)) return true
-    if (contains(own(properties, 'name'))) return true
+    if (contains(ownMember(properties, 'name'))) return true
     if (person === null) return false
     return (
-      contains(own(properties, 'email')) ||
+      contains(ownMember(properties, 'email')) ||
       person.distinctIds(Number.POSITIVE_INFINITY).some(contains)
     )
   }
 }
 
-function own(object: JsonObject, key: string): unknown {
+function ownMember(object: JsonObject, key: string): unknown {
   return Object.hasOwn(object, key) ? object[key] : undefined
 }

@@ -75,9 +75,9 @@ export function columnOf(column: EventColumn, event: EventView, projectId: numbe
     case 'field':
       return FIELDS.get(column.name)?.(event) ?? null
     case 'property':
-      return own(event.properties, column.name)
+      return ownMember(event.properties, column.name)
     case 'person_property':
-      return own(event.person?.properties ?? {}, column.name)
+      return ownMember(event.person?.properties ?? {}, column.name)
     case 'display_name':
       return displayNameOf(event)
     case 'coalesce':
@@ -124,7 +124,7 @@ export function isValue(value: unknown): boolean {
   return value !== null && value !== undefined
 }
 
-function own(properties: Readonly<Record<string, unknown>>, name: string): unknown {
+function ownMember(properties: Readonly<Record<string, unknown>>, name: string): unknown {
   return Object.hasOwn(properties, name) ? (properties[name] ?? null) : null
 }
 

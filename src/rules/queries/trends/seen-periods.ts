@@ -19,7 +19,7 @@ export function isFewPeriods(count: number): boolean {
 }
 
 /** Returns empty bits for actors with numbers up to `largest`. */
-export function noneSeen(periodCount: number, largest: number): SeenPeriods {
+export function emptyPeriods(periodCount: number, largest: number): SeenPeriods {
   const wordsEach = Math.max(1, Math.ceil(periodCount / 32))
   return { wordsEach, words: new Uint32Array((largest + 1) * wordsEach) }
 }

@@ -10,7 +10,7 @@ import { type IdBits, scanIdBits } from '../person-bits.ts'
 import type { QueryShard } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
 import { ActorCounts } from './actor-counts.ts'
-import { isFewPeriods, noneSeen, type SeenPeriods, takePeriods } from './seen-periods.ts'
+import { emptyPeriods, isFewPeriods, type SeenPeriods, takePeriods } from './seen-periods.ts'
 import { type CellValue, type Tally, TallyBuilder } from './tally.ts'
 import { reducerOf } from './trend-measures.ts'
 import { countPieces } from './trend-pieces.ts'
@@ -126,7 +126,7 @@ class RowCounter {
     const order = actorOf === null || isSeen ? chosen : rowsByActor(actorOf, count, chosen).rows
     const seen =
       actorOf !== null && isSeen
-        ? noneSeen(this.#span.periods?.count ?? 1, largestPerson(actorOf, count))
+        ? emptyPeriods(this.#span.periods?.count ?? 1, largestPerson(actorOf, count))
         : null
     if (cells === null) {
       const length = order?.length ?? count

@@ -85,7 +85,7 @@ export function breakdownColumn(
   clean: CleanPath,
 ): ValueColumn {
   const { show } = BREAKDOWNS[name]
-  return shown(columns, (value) => breakdownText(value) ?? undefined, show, clean)
+  return shownColumn(columns, (value) => breakdownText(value) ?? undefined, show, clean)
 }
 
 /**
@@ -99,7 +99,7 @@ export function sessionColumn(
   const { of, keys, show }: Breakdown = BREAKDOWNS[name]
   if (of === 'event') return null
   const columns = keys.map((key) => events.properties.column(key))
-  return shown(columns, (value) => value as string | undefined, show, clean)
+  return shownColumn(columns, (value) => value as string | undefined, show, clean)
 }
 
 /**
@@ -138,7 +138,7 @@ function session(show: Show, ...keys: readonly string[]): Breakdown {
   return { of: 'session', keys, show }
 }
 
-function shown(
+function shownColumn(
   columns: readonly ValueColumn[],
   textOf: (value: unknown) => string | undefined,
   show: Show,

@@ -17,7 +17,7 @@ import { breakdownText } from '../query-breakdown.ts'
 import { type QueryShard, scanShard } from '../query-kind.ts'
 import { type CleanPath, pathCleaner } from './path-cleaning.ts'
 import { rowsOf, type WebRows } from './rows.ts'
-import { SessionProperties } from './session-properties.ts'
+import { SessionProperties } from './session-property-columns.ts'
 import { sessionsWithin } from './sessions.ts'
 import { rangeOf, type WebFilter, type WebPlan } from './web-plan.ts'
 

@@ -6,7 +6,7 @@
 import { ALWAYS } from '../../analytics/date-range.ts'
 import { SESSION_VALUES_MAX } from '../limits.ts'
 import type { QueryShard } from '../query-kind.ts'
-import { SessionProperties } from './session-properties.ts'
+import { SessionProperties } from './session-property-columns.ts'
 import { sessionsWithin } from './sessions.ts'
 import { compareValues } from './stats-rows.ts'
 

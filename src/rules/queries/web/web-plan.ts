@@ -11,7 +11,7 @@ import { readFilter, readGlobalFilter } from '../query-filters.ts'
 import type { QueryContext } from '../query-kind.ts'
 import { comparedRange, type QueryRange, readRange } from '../query-range.ts'
 import { actionSeries } from '../query-series.ts'
-import { isSessionProperty } from './session-properties.ts'
+import { isSessionProperty } from './session-property-columns.ts'
 import { namedSeries } from './sessions.ts'
 
 const CLEANED = 'is_cleaned_path_exact'

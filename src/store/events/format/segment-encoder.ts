@@ -36,7 +36,7 @@ import {
   writeNumbers,
   writePresence,
 } from './segment-values.ts'
-import { sessionStretches } from './session-stretches.ts'
+import { sessionStarts } from './session-starts.ts'
 
 /** A group is closed after this many bytes, which reading one of its columns has to decode. */
 const GROUP_BYTES = 64 * 1024
@@ -161,7 +161,7 @@ export class SegmentEncoder {
     }
     if (builder.rest.count > 0) columns.push(this.#writeColumn(builder.rest, ROLE_REST, rows))
     const fixed = { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails }
-    const sessions = sessionStretches(builder)
+    const sessions = sessionStarts(builder)
     return { ...fixed, names: counts, columns, facts: this.#writeFacts(builder), sessions }
   }
 

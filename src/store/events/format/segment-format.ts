@@ -98,7 +98,7 @@ export interface Directory {
   readonly columns: readonly ColumnEntry[]
   /** The facts about all names (segment-names.ts). An empty part if the segment does not carry them. */
   readonly facts: Part
-  /** The start ranges of the sessions of the events, judged by their ids (session-stretches.ts). Null: unknown. */
+  /** The start ranges of the sessions of the events, judged by their ids (session-starts.ts). Null: unknown. */
   readonly sessions: readonly number[] | null
 }
 

@@ -99,7 +99,7 @@ export class SegmentTables {
  * Returns the index of the first segment that contains an event after a sequence number, or the number of segments if
  * there is none.
  */
-export function placeBehind(summaries: readonly SegmentSummary[], sequence: number): number {
+export function segmentIndexAfter(summaries: readonly SegmentSummary[], sequence: number): number {
   let [low, high] = [0, summaries.length]
   while (low < high) {
     const middle = (low + high) >>> 1

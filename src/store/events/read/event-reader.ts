@@ -60,7 +60,7 @@ import { loadAllCounters, loadCounters, type ProjectCounters } from '../format/e
 import { SegmentReader } from '../format/segment-reader.ts'
 import { SegmentTables } from '../format/segment-tables.ts'
 import type { SegmentView } from '../format/segment-view.ts'
-import { STRETCH_ROWS_MAX } from '../limits.ts'
+import { DECODED_ROWS_MAX } from '../limits.ts'
 import { NameReader } from '../names/name-reader.ts'
 import type { ProjectNames } from '../names/project-names.ts'
 import { ScanStore } from '../scan/event-scan.ts'
@@ -180,9 +180,9 @@ export class EventReader implements Warehouse {
     // The page is created in ranges of rows, each about as long as the remaining room. The rows of a range are read in
     // the order of their segments.
     for (let rows = 1; start < page.length; ) {
-      const stretch = page.slice(start, start + rows)
-      const views = this.#viewsOf(query.projectId, stretch, check)
-      for (const event of stretch) {
+      const chunk = page.slice(start, start + rows)
+      const views = this.#viewsOf(query.projectId, chunk, check)
+      for (const event of chunk) {
         const view = views.get(event)
         if (view !== undefined && !writer.add(view)) {
           return { ...writer.finish(), nextCursor: cursorOf(page[start - 1] ?? event) }
@@ -190,7 +190,7 @@ export class EventReader implements Warehouse {
         start++
       }
       const fitting = Math.floor(writer.room / Math.max(1, writer.bytes / start))
-      rows = Math.max(1, Math.min(fitting, STRETCH_ROWS_MAX))
+      rows = Math.max(1, Math.min(fitting, DECODED_ROWS_MAX))
     }
     return { ...writer.finish(), nextCursor: nextCursor(found, query.limit) }
   }

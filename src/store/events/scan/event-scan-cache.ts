@@ -5,7 +5,7 @@
  */
 import type { BlockShare } from '../../../base/shared-blocks.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
-import { placeBehind, type SegmentTables } from '../format/segment-tables.ts'
+import { type SegmentTables, segmentIndexAfter } from '../format/segment-tables.ts'
 import type { ColumnMemory } from './column-memory.ts'
 import { ScanSegment } from './event-scan-segment.ts'
 
@@ -63,7 +63,7 @@ export class ScanCache {
     for (const [name, { summary, bytes }] of this.#segments) {
       if (summary.projectId !== projectId) continue
       const { firstSequence, rows } = summary
-      const now = summaries[placeBehind(summaries, firstSequence - 1)]
+      const now = summaries[segmentIndexAfter(summaries, firstSequence - 1)]
       if (now?.firstSequence === firstSequence && now.rows === rows) continue
       this.#segments.delete(name)
       this.#bytes -= bytes

@@ -17,7 +17,9 @@ import type { ProjectFacts } from './event-scan-facts.ts'
 import { type Candidates, keepMarked, newCandidates, type RowFilter } from './event-scan-filter.ts'
 import { NamePicker } from './event-scan-names.ts'
 import { countPassing, type PassingValues, rowsOf, valueCounts } from './event-scan-pairs.ts'
+import { addPassing, addRange, hasBit, type SegmentRange } from './event-scan-range.ts'
 import {
+  clippedRange,
   filterOf,
   firstDistinctId,
   isInRange,
@@ -25,12 +27,10 @@ import {
   isWhollyIn,
   wantedIds,
   wantedPersons,
-  within,
 } from './event-scan-request.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
 import { ScanSeries } from './event-scan-series.ts'
-import { addPassing, addStretch, hasBit, type Stretch } from './event-scan-stretch.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
 import type { NameCounts } from './segment-counts.ts'
 import { type SessionPart, sessionPart } from './session-parts.ts'
@@ -63,7 +63,7 @@ export class Scan {
   /** A bit for each distinct ID number of these persons. Null: distinct ID numbers do not decide. */
   readonly #wantedIds: Uint32Array | null
   /** The start ranges of the requested sessions. Null: any session. */
-  readonly #stretches: ReadonlySet<number> | null
+  readonly #startRanges: ReadonlySet<number> | null
   /** The requested part of all sessions, or null if the request has no such part. */
   readonly #sessions: SessionPart | null
   /** The smallest distinct ID number of a requested person. */
@@ -112,14 +112,14 @@ export class Scan {
     this.#wantedIds = wantedIds(owners.words, this.#wanted, this.#keepsOwnerless)
     this.#firstDistinctId = firstDistinctId(owners.words, this.#wanted)
     const { sessions } = request
-    this.#stretches = sessions === undefined ? null : facts.sessions.stretchesOf(sessions)
+    this.#startRanges = sessions === undefined ? null : facts.sessions.startRangesOf(sessions)
     this.#looksAt = request.isPersonsOnly === true ? 'persons' : 'all'
     const isWhole = this.#sessions === null
-    const isInStretches =
+    const mayHoldSessions =
       isWhole && !isPickedInOrder && !this.#keepsOwnerless && !this.#series.haveFilters
     const [reader] = this.#readers
-    this.#isPlain = isInStretches && this.#readers.length === 0
-    const isSplit = isInStretches && this.#readers.length === 1 && this.#filter === null
+    this.#isPlain = mayHoldSessions && this.#readers.length === 0
+    const isSplit = mayHoldSessions && this.#readers.length === 1 && this.#filter === null
     this.#split = isSplit && reader?.columnOf !== undefined ? reader : null
     this.#needsOwners =
       this.#wanted !== null ||
@@ -156,7 +156,7 @@ export class Scan {
       this.#isPlain && this.#filter === null && !this.#needsOwners && this.#owners.since.size === 0
     if (!isByNames || soon.length > 0 || !names.isWhole) return false
     if (!isInRange(summary, this.#request) || !isWhollyIn(summary, part)) return false
-    if (looksAt?.(within(summary, this.#request)) !== 'count') return false
+    if (looksAt?.(clippedRange(summary, this.#request)) !== 'count') return false
     this.#looksAt = 'count'
     this.#hasWeights = false
     this.#rows.count += count
@@ -168,11 +168,11 @@ export class Scan {
   add(segment: ScanSegment): void {
     // A distinct ID number is assigned with its first event, so older segments do not contain it.
     if (this.#wanted !== null && segment.lastDistinctId < this.#firstDistinctId) return
-    if (this.#stretches !== null && !segment.mayHoldSessions(this.#stretches)) return
+    if (this.#startRanges !== null && !segment.mayHoldSessions(this.#startRanges)) return
     if (this.#sessions?.mayHold(segment) === false) return
     const nameMasks = this.#series.masksOf(segment.nameRows)
     const { looksAt } = this.#request
-    if (looksAt !== undefined) this.#looksAt = looksAt(within(segment.summary, this.#request))
+    if (looksAt !== undefined) this.#looksAt = looksAt(clippedRange(segment.summary, this.#request))
     this.#hasWeights = false
     const isWhole = isWhollyIn(segment.summary, this.#request.part)
     const isDone =
@@ -227,16 +227,16 @@ export class Scan {
       this.#rows.count += countPassing(segment.nameRows, pairs, passing, nameMasks)
       return true
     }
-    const stretch = this.#stretchOf(segment)
+    const range = this.#rangeIn(segment)
     for (let id = 0; id < nameMasks.length; id++) {
       const mask = nameMasks[id] ?? 0
       if (mask === 0) continue
       const start = this.#rows.count
       const [first, end] = [starts[id] ?? 0, starts[id + 1] ?? 0]
-      if (passing !== null) addPassing(stretch, passing, first, end, this.#rows)
-      else if (stretch.isTaken && this.#shown !== null) {
-        this.#shown.push(stretch.distinctIds.subarray(first, end))
-      } else addStretch(stretch, first, end, this.#rows)
+      if (passing !== null) addPassing(range, passing, first, end, this.#rows)
+      else if (range.isTaken && this.#shown !== null) {
+        this.#shown.push(range.distinctIds.subarray(first, end))
+      } else addRange(range, first, end, this.#rows)
       if (this.#looksAt !== 'all') continue
       this.#rows.masks.fill(mask, start, this.#rows.count)
     }
@@ -286,7 +286,7 @@ export class Scan {
     return isOfNobody && this.#owners.since.size === 0 && this.#wanted === null
   }
 
-  #stretchOf(segment: ScanSegment): Stretch {
+  #rangeIn(segment: ScanSegment): SegmentRange {
     const { fromMs, toMs } = this.#request
     const { firstSequence, rows } = segment.summary
     const isWithin = isInRange(segment.summary, this.#request)

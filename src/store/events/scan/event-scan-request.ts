@@ -141,7 +141,7 @@ export function isTouched(
 }
 
 /** Returns the part of a range that the times of a segment cover. */
-export function within(
+export function clippedRange(
   { firstTimestampMs, lastTimestampMs }: SegmentSummary,
   { fromMs, toMs }: DateRange,
 ): DateRange {

@@ -65,7 +65,7 @@ export interface StoredTexts extends StoredColumn {
 
 /** One segment of a scan. All getters throw `DamagedRecordError`. Columns are valid until the query ends. */
 export class ScanSegment {
-  readonly #sessionStretches: readonly number[] | null
+  readonly #sessionStarts: readonly number[] | null
   /** True if some rows were erased. */
   readonly hasDeletedRows: boolean
   /** The estimated bytes of the segment that belong to the thread. */
@@ -104,20 +104,20 @@ export class ScanSegment {
     this.#sealed = sealed
     this.#view = null
     const { names, sessions } = this.#open().directory
-    this.#sessionStretches = sessions
+    this.#sessionStarts = sessions
     const named = names.reduce((sum, [name, count]) => sum + (name === ERASED_NAME ? 0 : count), 0)
     this.hasDeletedRows = named < summary.rows
     this.bytes = SEGMENT_BYTES + sealed.length
   }
 
-  /** Returns whether any session in the segment may begin in one of these ranges (session-stretches.ts). */
-  mayHoldSessions(stretches: ReadonlySet<number>): boolean {
-    return this.#sessionStretches?.some((stretch) => stretches.has(stretch)) ?? true
+  /** Returns whether any session in the segment may begin in one of these ranges (session-starts.ts). */
+  mayHoldSessions(starts: ReadonlySet<number>): boolean {
+    return this.#sessionStarts?.some((range) => starts.has(range)) ?? true
   }
 
   /** The start ranges of the sessions in the segment, or null if they are unknown. */
-  get sessionStretches(): readonly number[] | null {
-    return this.#sessionStretches
+  get sessionStarts(): readonly number[] | null {
+    return this.#sessionStarts
   }
 
   get summary(): SegmentSummary {

@@ -8,7 +8,7 @@ import { formatUuid, parseUuid } from '../../../base/ids.ts'
 import { getOrAdd } from '../../../base/maps.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import { isSessionId, SESSION_ID } from '../../../rules/analytics/session-id.ts'
-import { stretchAt, stretchOf } from '../format/session-stretches.ts'
+import { startRangeAt, startRangeOf } from '../format/session-starts.ts'
 import type { ScanSegment, TextOf } from './event-scan-segment.ts'
 
 const ID_BYTES = 16
@@ -66,21 +66,21 @@ export class SessionNumbers {
     return this.#texts
   }
 
-  /** Returns the start ranges of the marked sessions (session-stretches.ts). The cost is linear. */
-  stretchesOf(marks: Uint8Array): ReadonlySet<number> {
+  /** Returns the start ranges of the marked sessions (session-starts.ts). The cost is linear. */
+  startRangesOf(marks: Uint8Array): ReadonlySet<number> {
     const bytes = new Uint8Array(this.#words.buffer)
-    const stretches = new Set<number>()
+    const starts = new Set<number>()
     let last = -1
     for (let number = 1; number <= this.#count; number++) {
       if (marks[number] !== 1) continue
-      const stretch = stretchAt(bytes, number * ID_BYTES)
-      if (stretch !== last) stretches.add(stretch)
-      last = stretch
+      const range = startRangeAt(bytes, number * ID_BYTES)
+      if (range !== last) starts.add(range)
+      last = range
     }
     for (const [text, number] of this.#byText) {
-      if (marks[number] === 1) stretches.add(stretchOf(text))
+      if (marks[number] === 1) starts.add(startRangeOf(text))
     }
-    return stretches
+    return starts
   }
 
   /** Returns the time at the beginning of the id of each number, in milliseconds since 1970, or 0 for no session. */

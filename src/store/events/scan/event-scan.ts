@@ -25,16 +25,17 @@ import type { EventTables } from '../../lmdb/keys.ts'
 import { emptyCounters, loadCounters } from '../format/event-projects.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentReader } from '../format/segment-reader.ts'
-import { placeBehind } from '../format/segment-tables.ts'
+import { segmentIndexAfter } from '../format/segment-tables.ts'
 import { SCAN_ROWS_MAX } from '../limits.ts'
 import { ColumnMemory } from './column-memory.ts'
 import { ScanCache } from './event-scan-cache.ts'
 import { FactCache, type ProjectFacts } from './event-scan-facts.ts'
+import { type Candidates, newCandidates } from './event-scan-filter.ts'
 import { Scan } from './event-scan-pass.ts'
-import { readAt } from './event-scan-places.ts'
-import { isInPart, isTouched, needsPersons, within } from './event-scan-request.ts'
+import { clippedRange, isInPart, isTouched, needsPersons } from './event-scan-request.ts'
 import { RowPool } from './event-scan-rows.ts'
-import { valueReader } from './event-scan-values.ts'
+import type { ScanSegment } from './event-scan-segment.ts'
+import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
 import { KnownProjects } from './known-events.ts'
 import { SegmentCounts } from './segment-counts.ts'
 import { sessionBounds } from './session-parts.ts'
@@ -134,7 +135,7 @@ class SegmentScanner implements EventScanner {
     }
     const scan = this.#begin(request, true)
     this.#run(scan, request, (summary) => {
-      scan.showPieces((piece) => visit(piece, within(summary, request)))
+      scan.showPieces((piece) => visit(piece, clippedRange(summary, request)))
     })
   }
 
@@ -302,7 +303,7 @@ class SegmentScanner implements EventScanner {
     const { segments, cache, counts } = this.#store
     const summaries = segments.allSummaries(projectId)
     cache.beginScan(projectId, summaries)
-    const first = placeBehind(summaries, part?.sequences?.after ?? 0)
+    const first = segmentIndexAfter(summaries, part?.sequences?.after ?? 0)
     for (let index = first; index < summaries.length; index++) {
       const summary = summaries[index]
       if (summary === undefined || !scan.mayMatch(summary) || !isInPart(summary, part)) continue
@@ -325,4 +326,44 @@ class SegmentScanner implements EventScanner {
       throw new ServiceError('query_timeout', detail)
     }
   }
+}
+
+/**
+ * Returns the values at ascending sequence numbers, one column for each reader. `use` opens a segment and passes it on.
+ * The cost is linear in the number of sequence numbers, and in the rows of the segments that contain them.
+ */
+function readAt(
+  sequences: Uint32Array,
+  readers: readonly ValueReader[],
+  summaries: readonly SegmentSummary[],
+  use: (summary: SegmentSummary, read: (segment: ScanSegment) => void) => void,
+): readonly ValueColumn[] {
+  const { length } = sequences
+  const columns = readers.map((reader) => ({ reader, ids: new Uint32Array(length) }))
+  let candidates: Candidates | null = null
+  let next = 0
+  for (const summary of summaries) {
+    const start = next
+    const end = summary.firstSequence + summary.rows
+    while (next < length && (sequences[next] ?? 0) < end) next++
+    if (next === start) continue
+    use(summary, (segment) => {
+      candidates ??= newCandidates(segment)
+      candidates.segment = segment
+      makeCandidates(candidates, sequences.subarray(start, next))
+      for (const { reader, ids } of columns) reader.read(candidates, ids, start)
+    })
+  }
+  return columns.map(({ reader, ids }) => valueColumn(ids, length, reader))
+}
+
+/** Makes the rows with these sequence numbers the candidates of the segment. */
+function makeCandidates(candidates: Candidates, sequences: Uint32Array): void {
+  const { segment, places } = candidates
+  const placeOfRow = segment.places
+  const { firstSequence } = segment.summary
+  for (let index = 0; index < sequences.length; index++) {
+    places[index] = placeOfRow[(sequences[index] ?? 0) - firstSequence] ?? 0
+  }
+  candidates.count = sequences.length
 }

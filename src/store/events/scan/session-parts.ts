@@ -5,7 +5,7 @@
  */
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
-import { STRETCH_MS } from '../format/session-stretches.ts'
+import { START_RANGE_MS } from '../format/session-starts.ts'
 import { type Candidates, keepMarked, type ScanFacts } from './event-scan-filter.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
 
@@ -43,13 +43,13 @@ export class SessionPart {
 
   /** Returns whether a segment may contain events of the part. */
   mayHold(segment: ScanSegment): boolean {
-    const { sessionStretches } = segment
+    const { sessionStarts } = segment
     return (
-      sessionStretches === null ||
+      sessionStarts === null ||
       this.#isHome(segment) ||
-      sessionStretches.some((stretch) => {
-        const startMs = stretch * STRETCH_MS
-        return startMs < this.#untilMs && startMs + STRETCH_MS > this.#fromMs
+      sessionStarts.some((range) => {
+        const startMs = range * START_RANGE_MS
+        return startMs < this.#untilMs && startMs + START_RANGE_MS > this.#fromMs
       })
     )
   }
@@ -72,12 +72,12 @@ export class SessionPart {
 
   /** Returns whether all events of a segment are in the part. */
   #holdsAll(segment: ScanSegment): boolean {
-    const { sessionStretches } = segment
+    const { sessionStarts } = segment
     return (
       this.#isHome(segment) &&
-      sessionStretches?.every((stretch) => {
-        const startMs = stretch * STRETCH_MS
-        return this.#has(startMs) && this.#has(startMs + STRETCH_MS - 1)
+      sessionStarts?.every((range) => {
+        const startMs = range * START_RANGE_MS
+        return this.#has(startMs) && this.#has(startMs + START_RANGE_MS - 1)
       }) === true
     )
   }

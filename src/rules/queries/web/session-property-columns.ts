@@ -5,6 +5,7 @@
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ValueColumn, ValueRequest } from '../../analytics/event-columns.ts'
 import { ascendingOrder } from '../../analytics/number-order.ts'
+import { CLICK_IDS } from '../../events/session-property-names.ts'
 import type { PropertyFilter } from '../../filters/filter-group.ts'
 import { propertyText } from '../../filters/property-text.ts'
 import { type ChannelRule, channelTypeOf } from '../../web/channel-type.ts'
@@ -21,27 +22,6 @@ import {
 import { hostOf, pathOf } from './urls.ts'
 
 const UTM_NAMES = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content']
-/** What an address holds when an advertisement has led to it. */
-const CLICK_IDS = [
-  'gclid',
-  'gad_source',
-  'fbclid',
-  'gclsrc',
-  'dclid',
-  'gbraid',
-  'wbraid',
-  'msclkid',
-  'twclid',
-  'li_fat_id',
-  'mc_cid',
-  'igshid',
-  'ttclid',
-  'epik',
-  'qclid',
-  'sccid',
-  '_kx',
-  'irclid',
-]
 /** What channels are told by: properties of sessions, and of which property of events each is. */
 const CHANNEL_KEYS: readonly (readonly [name: string, key: string])[] = [
   ['$entry_referring_domain', '$referring_domain'],

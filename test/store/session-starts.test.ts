@@ -33,7 +33,7 @@ function seen(session: unknown, atMs: number, others: object = {}): SentEvent {
 }
 
 /** The ranges in the header of each segment, oldest first. */
-async function namedStretches(dataDir: string): Promise<readonly (readonly number[] | null)[]> {
+async function namedStarts(dataDir: string): Promise<readonly (readonly number[] | null)[]> {
   const environment = new Environment({ dataDir, name: 'events', tables: EVENTS_TABLES })
   const tables = new SegmentTables(environment.tables)
   const summaries = [...tables.summaries(1, 1, 1)]
@@ -101,5 +101,5 @@ t.test('a header holds the start times of the sessions of its events, if possibl
   const far = Array.from({ length: 65 }, (_, at) => seen(uuidV7(at * 2 ** 25), START_MS))
   log.send(1, far)
   log.process(true)
-  t.strictSame(await namedStretches(log.dataDir), [[0x018d0a, 0x018e0a], [], null])
+  t.strictSame(await namedStarts(log.dataDir), [[0x018d0a, 0x018e0a], [], null])
 })

@@ -3,10 +3,10 @@
  * lookup of one number reads the whole record, so it is cached for the next lookup as long as the snapshot stays the
  * same.
  */
-import { STRETCHES_KEPT_MAX } from './limits.ts'
+import { RANGES_CACHED_MAX } from './limits.ts'
 
 /** The cached ranges of one table. */
-export class Stretches {
+export class CachedRanges {
   readonly #load: (projectId: number, number: number) => Buffer | null
   readonly #known = new Map<number, Buffer | null>()
 
@@ -21,7 +21,7 @@ export class Stretches {
     const known = this.#known.get(place)
     if (known !== undefined) return known
     const loaded = this.#load(projectId, number)
-    if (this.#known.size >= STRETCHES_KEPT_MAX) this.#known.clear()
+    if (this.#known.size >= RANGES_CACHED_MAX) this.#known.clear()
     this.#known.set(place, loaded)
     return loaded
   }

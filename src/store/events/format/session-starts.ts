@@ -5,23 +5,23 @@
  * hours long.
  */
 import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
-import { SEGMENT_SESSION_STRETCHES_MAX } from '../limits.ts'
+import { SEGMENT_SESSION_STARTS_MAX } from '../limits.ts'
 import type { SegmentBuilder } from './segment-builder.ts'
 
 const ID_UNITS = 36
 const VERSION_AT = 14
 const VERSION_7 = 0x37
-const STRETCH_DIGITS = 6
+const START_RANGE_DIGITS = 6
 /** The length of a range in milliseconds: the values of the other three bytes of a time. */
-export const STRETCH_MS = 2 ** 24
+export const START_RANGE_MS = 2 ** 24
 
 /** Returns the range of an id in text form. */
-export function stretchOf(id: string): number {
-  return Number.parseInt(id.slice(0, STRETCH_DIGITS), 16)
+export function startRangeOf(id: string): number {
+  return Number.parseInt(id.slice(0, START_RANGE_DIGITS), 16)
 }
 
 /** Returns the range of an id of 16 bytes. */
-export function stretchAt(bytes: Uint8Array, start: number): number {
+export function startRangeAt(bytes: Uint8Array, start: number): number {
   return ((bytes[start] ?? 0) << 16) | ((bytes[start + 1] ?? 0) << 8) | (bytes[start + 2] ?? 0)
 }
 
@@ -29,7 +29,7 @@ export function stretchAt(bytes: Uint8Array, start: number): number {
  * Returns the ranges of all sessions of a segment, ascending. Returns null if there are too many, or if they cannot be
  * determined cheaply.
  */
-export function sessionStretches({ columns, rest }: SegmentBuilder): readonly number[] | null {
+export function sessionStarts({ columns, rest }: SegmentBuilder): readonly number[] | null {
   const column = columns.get(SESSION_ID)
   if (rest.count > 0 || column?.isMirror === true) return null
   const texts = new Set<string>()
@@ -40,9 +40,9 @@ export function sessionStretches({ columns, rest }: SegmentBuilder): readonly nu
       typeof value === 'string' &&
       value.length === ID_UNITS &&
       value.charCodeAt(VERSION_AT) === VERSION_7
-    if (isId) texts.add(value.slice(0, STRETCH_DIGITS).toLowerCase())
-    if (texts.size > SEGMENT_SESSION_STRETCHES_MAX) return null
+    if (isId) texts.add(value.slice(0, START_RANGE_DIGITS).toLowerCase())
+    if (texts.size > SEGMENT_SESSION_STARTS_MAX) return null
   }
-  const stretches = Array.from(texts, stretchOf).filter((stretch) => !Number.isNaN(stretch))
-  return stretches.sort((a, b) => a - b)
+  const starts = Array.from(texts, startRangeOf).filter((start) => !Number.isNaN(start))
+  return starts.sort((a, b) => a - b)
 }

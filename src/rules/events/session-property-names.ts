@@ -5,7 +5,7 @@
 import type { PropertyFacts, PropertyType } from './event-definitions.ts'
 
 /** The parameters of an address that advertisements add. */
-const CLICK_IDS = [
+export const CLICK_IDS: readonly string[] = [
   'gclid',
   'gad_source',
   'fbclid',

@@ -15,7 +15,7 @@ const PLACES = new Uint16Array(SEGMENT_ROWS_MAX)
 const NO_TIMES: SegmentTimes = { base: 0, offsets: new Uint32Array(0) }
 
 /** A range of positions of a segment, with everything that decides about them. */
-export interface Stretch {
+export interface SegmentRange {
   /** The distinct ID number and the row at each position. */
   readonly distinctIds: Uint32Array
   readonly rows: Uint16Array
@@ -51,21 +51,21 @@ export interface Stretch {
  * Adds the persons, times and sequence numbers of the rows that pass, from position `start` up to, but not including,
  * `end`. `target` must have room for all of them.
  */
-export function addStretch(stretch: Stretch, start: number, end: number, target: ScanRows): void {
-  if (stretch.areTimesAlone && stretch.times !== null) {
-    target.count = addTimes(stretch, stretch.times, start, end, target)
+export function addRange(range: SegmentRange, start: number, end: number, target: ScanRows): void {
+  if (range.areTimesAlone && range.times !== null) {
+    target.count = addTimes(range, range.times, start, end, target)
     return
   }
-  if (stretch.areAll && !stretch.hasSequences && stretch.times !== null) {
-    addTimedIds(stretch, stretch.times, start, end, target)
+  if (range.areAll && !range.hasSequences && range.times !== null) {
+    addTimedIds(range, range.times, start, end, target)
     return
   }
-  if (stretch.wantedIds !== null) {
-    addWanted(stretch, wantedPlaces(stretch.distinctIds, stretch.wantedIds, start, end), target)
+  if (range.wantedIds !== null) {
+    addWanted(range, wantedPlaces(range.distinctIds, range.wantedIds, start, end), target)
     return
   }
-  const { distinctIds, isWithin, fromMs, toMs, times, wanted, areIds } = stretch
-  const { words } = stretch.owners
+  const { distinctIds, isWithin, fromMs, toMs, times, wanted, areIds } = range
+  const { words } = range.owners
   const { timesMs, persons, sequences } = target
   const base = times?.base ?? 0
   const offsets = times?.offsets ?? null
@@ -73,15 +73,15 @@ export function addStretch(stretch: Stretch, start: number, end: number, target:
   for (let place = start; place < end; place++) {
     const distinctId = distinctIds[place] ?? 0
     let owner = words[distinctId] ?? 0
-    if (owner >= OWNER_HAS_SINCE) owner = ownerSince(stretch, place)
+    if (owner >= OWNER_HAS_SINCE) owner = ownerSince(range, place)
     if (wanted !== null && wanted[owner] !== 1) continue
     if (offsets !== null) {
       const timeMs = base + (offsets[place] ?? 0)
       if (!isWithin && (timeMs < fromMs || timeMs > toMs)) continue
       timesMs[count] = timeMs
     }
-    if (stretch.hasSequences) {
-      sequences[count] = stretch.firstSequence + (stretch.rows[place] ?? 0)
+    if (range.hasSequences) {
+      sequences[count] = range.firstSequence + (range.rows[place] ?? 0)
     }
     persons[count] = areIds ? distinctId : owner
     // Erased rows have no distinct ID number, and therefore no owner.
@@ -113,25 +113,25 @@ function wantedPlaces(
 }
 
 /** Adds the first `found` rows of `PLACES`, whose distinct ID numbers belong to requested persons. */
-function addWanted(stretch: Stretch, found: number, target: ScanRows): void {
-  const { distinctIds, isWithin, fromMs, toMs, areIds, hasSequences, rows } = stretch
-  const { words } = stretch.owners
+function addWanted(range: SegmentRange, found: number, target: ScanRows): void {
+  const { distinctIds, isWithin, fromMs, toMs, areIds, hasSequences, rows } = range
+  const { words } = range.owners
   const { timesMs, persons, sequences } = target
-  const { base, offsets } = stretch.times ?? NO_TIMES
-  const hasTimes = stretch.times !== null
+  const { base, offsets } = range.times ?? NO_TIMES
+  const hasTimes = range.times !== null
   let { count } = target
   for (let index = 0; index < found; index++) {
     const place = PLACES[index] ?? 0
     const distinctId = distinctIds[place] ?? 0
     let owner = words[distinctId] ?? 0
-    if (owner >= OWNER_HAS_SINCE) owner = ownerSince(stretch, place)
+    if (owner >= OWNER_HAS_SINCE) owner = ownerSince(range, place)
     if (hasTimes) {
       const timeMs = base + (offsets[place] ?? 0)
       timesMs[count] = timeMs
       if (!isWithin && (timeMs < fromMs || timeMs > toMs)) continue
     }
     persons[count] = areIds ? distinctId : owner
-    if (hasSequences) sequences[count] = stretch.firstSequence + (rows[place] ?? 0)
+    if (hasSequences) sequences[count] = range.firstSequence + (rows[place] ?? 0)
     // Events from before the deletion of their person have no owner.
     count += owner === 0 ? 0 : 1
   }
@@ -140,7 +140,7 @@ function addWanted(stretch: Stretch, found: number, target: ScanRows): void {
 
 /** Adds the distinct ID numbers of rows that were not erased, with their times. */
 function addTimedIds(
-  { distinctIds, fromMs, toMs }: Stretch,
+  { distinctIds, fromMs, toMs }: SegmentRange,
   { base, offsets }: SegmentTimes,
   start: number,
   end: number,
@@ -160,7 +160,7 @@ function addTimedIds(
 
 /** Adds only times, if no row was erased. */
 function addTimes(
-  { fromMs, toMs, isWithin }: Stretch,
+  { fromMs, toMs, isWithin }: SegmentRange,
   { base, offsets }: SegmentTimes,
   start: number,
   end: number,
@@ -180,13 +180,13 @@ function addTimes(
  * for all of them. Call it only if owners do not decide.
  */
 export function addPassing(
-  stretch: Stretch,
+  range: SegmentRange,
   passing: PassingValues,
   start: number,
   end: number,
   target: ScanRows,
 ): void {
-  const { distinctIds, fromMs, toMs, times, areTimesAlone } = stretch
+  const { distinctIds, fromMs, toMs, times, areTimesAlone } = range
   const { timesMs, persons } = target
   const found = placesOf(passing, start, end)
   let { count } = target
@@ -224,7 +224,10 @@ function placesOf(
 }
 
 /** Returns the owner of a distinct ID number whose earlier events have no owner. */
-function ownerSince({ owners, distinctIds, rows, firstSequence }: Stretch, place: number): number {
+function ownerSince(
+  { owners, distinctIds, rows, firstSequence }: SegmentRange,
+  place: number,
+): number {
   const distinctId = distinctIds[place] ?? 0
   const sequence = firstSequence + (rows[place] ?? 0)
   if (sequence <= (owners.since.get(distinctId) ?? 0)) return 0
