@@ -1,11 +1,12 @@
 /**
  * What a result needs to know of an experiment: the flag, its variants, who counts as exposed, when it ran, and how its
  * metrics are computed. The metrics keep the shapes of the wire. Plain data that may cross threads. Source:
- * docs/compatibility/experiments.md.
+ * docs/compatibility/queries.md,
+ * "ExperimentQuery".
  *
- * `readExperiment` (read-experiment.ts) makes a definition of an experiment on the wire, and throws 400 for a faulty one.
- * A query names its experiment by `experiment_id`, and `QueryContext.experiment(id)` returns the definition, or null if
- * the project has no such experiment.
+ * `readExperiment` (rules/queries/experiments/read-experiment.ts) makes a definition of an experiment on the wire, and
+ * throws 400 for a faulty one. A query names its experiment by `experiment_id`, and `QueryContext.experiment(id)`
+ * returns the definition, or null if the project has no such experiment.
  */
 
 /** A time in milliseconds since 1970. */

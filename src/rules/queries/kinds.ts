@@ -3,6 +3,7 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
+import { EXPERIMENT_EXPOSURE_QUERY, EXPERIMENT_QUERY } from './experiments/experiment-query.ts'
 import { FUNNELS_QUERY } from './funnels/funnels-query.ts'
 import { LIFECYCLE_QUERY } from './lifecycle-query.ts'
 import { QUERY_SHAPE_UNITS_MAX } from './limits.ts'
@@ -23,6 +24,8 @@ import { WEB_TRENDS } from './web/web-trends.ts'
 const KINDS: Readonly<Record<string, AnyQueryKind>> = {
   ActorsQuery: actorsQuery(kindOf),
   EventsQuery: EVENTS_QUERY,
+  ExperimentExposureQuery: EXPERIMENT_EXPOSURE_QUERY,
+  ExperimentQuery: EXPERIMENT_QUERY,
   FunnelsQuery: FUNNELS_QUERY,
   LifecycleQuery: LIFECYCLE_QUERY,
   PathsQuery: PATHS_QUERY,

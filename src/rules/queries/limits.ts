@@ -104,6 +104,12 @@ export const QUERY_COLUMN_DEPTH_MAX = 5
  * @user Queries
  */
 export const EVENT_ROWS_COMPARED_MAX = 50_000
+/**
+ * The largest number of metrics of an experiment in one query. More are answered 400 `invalid_query`, and can be asked
+ * for one by one.
+ * @user Queries
+ */
+export const EXPERIMENT_METRICS_MAX = 40
 /** The number of columns in a retention table if the query has no `totalIntervals`. */
 export const RETENTION_COLUMNS = 8
 /**

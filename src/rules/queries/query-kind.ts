@@ -14,6 +14,7 @@ import type {
   PieceVisitor,
 } from '../analytics/event-columns.ts'
 import type { EventView } from '../events/event-queries.ts'
+import type { ExperimentDefinition } from '../experiments/experiment-definition.ts'
 import type { ActorSource } from './actor-source.ts'
 import type { QueryLimits } from './paced-limits.ts'
 import type { QueryFields } from './query-fields.ts'
@@ -35,6 +36,8 @@ export interface QueryContext {
   action(id: number): NamedAction | null
   /** Returns the name of a cohort, or null if it does not exist. */
   cohortName(id: number): string | null
+  /** Returns an experiment, or null if it does not exist. If it is absent, there are none. */
+  experiment?(id: number): ExperimentDefinition | null
   /**
    * Returns the timestamp of the project's first event at or after `sinceMs`, in milliseconds, or null if there is
    * none.

@@ -1,0 +1,433 @@
+/**
+ * Reads the queries about an experiment: who counts as exposed, and what each metric counts. Source:
+ * docs/compatibility/queries.md, "ExperimentQuery".
+ */
+import { isObject } from '../../../base/json.ts'
+import { endMomentOf, endOfDay, wallOf } from '../../../base/time-zone.ts'
+import type { DateRange } from '../../analytics/date-range.ts'
+import type { SeriesMatch } from '../../analytics/event-columns.ts'
+import type {
+  ExperimentDefinition,
+  ExperimentEvent,
+  ExperimentMath,
+  ExperimentTimeUnit,
+  ExperimentVariant,
+} from '../../experiments/experiment-definition.ts'
+import { allOf, type FilterGroup, type PropertyFilter } from '../../filters/filter-group.ts'
+import { readStoredFilters } from '../../filters/filter-tree.ts'
+import { EXPERIMENT_METRICS_MAX, QUERY_SERIES_MAX } from '../limits.ts'
+import { QueryFields } from '../query-fields.ts'
+import type { QueryContext } from '../query-kind.ts'
+import type { QueryRange } from '../query-range.ts'
+import { readSeriesNode } from '../query-series.ts'
+import { experimentOf, metricFields } from './read-experiment.ts'
+
+const SECOND_MS = 1000
+const DAY_MS = 86_400 * SECOND_MS
+/** A month of a window has 30 days, as in PostHog's experiments. */
+const UNIT_MS: Readonly<Record<ExperimentTimeUnit, number>> = {
+  second: SECOND_MS,
+  minute: 60 * SECOND_MS,
+  hour: 3600 * SECOND_MS,
+  day: DAY_MS,
+  week: 7 * DAY_MS,
+  month: 30 * DAY_MS,
+}
+const UNITS = ['day', 'second', 'minute', 'hour', 'week', 'month'] as const
+const MATHS = ['total', 'sum', 'avg', 'min', 'max', 'unique_session', 'dau'] as const
+const NUMBER_MATHS: readonly ExperimentMath[] = ['sum', 'avg', 'min', 'max']
+/** The longest window: a hundred years. */
+const WINDOW_MS_MAX = 36_525 * DAY_MS
+const FLAG_CALLED = '$feature_flag_called'
+
+/** Who is exposed to an experiment, and to which variant. */
+export interface ExposurePlan {
+  readonly match: SeriesMatch
+  /** The event property whose value is the key of the variant. */
+  readonly variantKey: string
+  /** The keys of the variants, that of the baseline first, and the variant of a holdout at the end. */
+  readonly variants: readonly string[]
+  /** The test accounts. Null means no restriction. It holds for exposures and for the events of metrics. */
+  readonly filter: FilterGroup | null
+  /** From the start to the end of the experiment or, while it runs, of this day. */
+  readonly range: QueryRange
+}
+
+/** The events of a source, and what is added up of them. */
+export interface CountedSource {
+  readonly match: SeriesMatch
+  readonly math: ExperimentMath
+  /** The property of a number, or null. */
+  readonly key: string | null
+}
+
+/** What a metric counts for each exposed person. Windows are in milliseconds; null means until the end. */
+export type CountedMetric =
+  | {
+      readonly of: 'steps'
+      readonly steps: readonly SeriesMatch[]
+      readonly isOrdered: boolean
+      readonly windowMs: number | null
+      readonly lookbackMs: number | null
+    }
+  | {
+      readonly of: 'values'
+      /** One for a mean; for a ratio the numerator and the denominator. */
+      readonly sources: readonly CountedSource[]
+      readonly windowMs: number | null
+      readonly lookbackMs: number | null
+    }
+  | {
+      readonly of: 'returns'
+      readonly start: SeriesMatch
+      readonly completion: SeriesMatch
+      readonly isLastStart: boolean
+      readonly unit: ExperimentTimeUnit
+      /** The window after the start, in units, both inclusive. */
+      readonly from: number
+      readonly to: number
+      readonly windowMs: number | null
+    }
+
+/** The shares of the values at which a value is cut off. Null: it is not. */
+export interface OutlierPlan {
+  readonly low: number | null
+  readonly high: number | null
+  readonly ignoresZeros: boolean
+}
+
+/** A metric of a query. */
+export interface MetricPlan {
+  readonly uuid: string | null
+  readonly name: string
+  readonly type: 'funnel' | 'mean' | 'ratio' | 'retention'
+  readonly goal: 'increase' | 'decrease'
+  /** The metric as it was sent, for the answer. */
+  readonly metric: unknown
+  readonly counted: CountedMetric
+  /** For each source of values. */
+  readonly outliers: readonly OutlierPlan[]
+  /** For a mean: a person counts as 1 from this value on, and as 0 below it. */
+  readonly threshold: number | null
+}
+
+/** An `ExperimentQuery` that can be computed. */
+export interface ExperimentPlan {
+  readonly exposure: ExposurePlan
+  readonly facts: ExperimentFacts
+  readonly metrics: readonly MetricPlan[]
+  /** The number of primary metrics, which are the first ones. */
+  readonly primaryCount: number
+  /** True if the query contains the one metric that it asks for. */
+  readonly isSingle: boolean
+}
+
+/** The members of a definition that only the answer needs. */
+export interface ExperimentFacts {
+  readonly variants: readonly ExperimentVariant[]
+  readonly holdout: ExperimentDefinition['holdout']
+  readonly isFirstSeen: boolean
+  readonly startMs: number
+  readonly endMs: number | null
+  readonly stats: ExperimentDefinition['stats']
+}
+
+/** An `ExperimentExposureQuery` that can be computed. Null exposures: the experiment has not started. */
+export interface ExposureQueryPlan {
+  readonly exposure: ExposurePlan | null
+  readonly facts: ExperimentFacts | null
+  readonly variants: readonly string[]
+}
+
+/**
+ * Reads an `ExperimentQuery`. Without `metric`, all metrics of the experiment are asked for. Throws 400
+ * `invalid_query`, also for an experiment that has not started or has no metrics.
+ */
+export function planExperiment(query: QueryFields, context: QueryContext): ExperimentPlan {
+  const experiment = experimentOf(query, context)
+  const { metrics, secondaryMetrics } = experiment
+  const facts = factsOf(experiment)
+  if (facts === null) {
+    const what = 'is missing. The experiment has not started, so there is no result'
+    throw query.fault('experiment.start_date', what)
+  }
+  const isSingle = query.value('metric') !== undefined
+  const nodes = isSingle
+    ? [query.within('metric')]
+    : [
+        ...metrics.map((metric, index) => metricFields(metric, `experiment.metrics.${index}`)),
+        ...secondaryMetrics.map((metric, index) =>
+          metricFields(metric, `experiment.metrics_secondary.${index}`),
+        ),
+      ]
+  if (nodes.length === 0) {
+    throw query.fault('metric', 'is missing, and the experiment has no metrics. Send a metric')
+  }
+  if (nodes.length > EXPERIMENT_METRICS_MAX) {
+    throw query.fault(
+      'experiment.metrics',
+      `must have at most ${EXPERIMENT_METRICS_MAX} metrics together with \`metrics_secondary\`. Ask for each \`metric\` by itself`,
+    )
+  }
+  return {
+    exposure: readExposurePlan(experiment, facts.startMs, context),
+    facts,
+    metrics: nodes.map((node) => readMetric(node, experiment, context)),
+    primaryCount: isSingle ? 1 : metrics.length,
+    isSingle,
+  }
+}
+
+/** Reads an `ExperimentExposureQuery`. Throws 400 `invalid_query`. */
+export function planExposures(query: QueryFields, context: QueryContext): ExposureQueryPlan {
+  const experiment = experimentOf(query, context)
+  const facts = factsOf(experiment)
+  const exposure = facts === null ? null : readExposurePlan(experiment, facts.startMs, context)
+  return { exposure, facts, variants: variantKeys(experiment) }
+}
+
+/** Returns the range in which events of a query may lie: before the exposures with CUPED, and after them. */
+export function rangeOfPlan({ exposure, metrics }: ExperimentPlan): DateRange {
+  const { fromMs, toMs } = exposure.range
+  const lookbacks = metrics.map(({ counted }) => ('lookbackMs' in counted ? counted.lookbackMs : 0))
+  return {
+    fromMs: fromMs - Math.max(0, ...lookbacks.map((lookbackMs) => lookbackMs ?? 0)),
+    toMs: toMs + Math.max(0, ...metrics.map(({ counted }) => tailMs(counted))),
+  }
+}
+
+/** Returns how long after the end of an experiment events still count, in milliseconds. */
+export function tailMs(counted: CountedMetric): number {
+  const windowMs = counted.windowMs ?? 0
+  return counted.of === 'returns' ? windowMs + (counted.to + 1) * unitMs(counted.unit) : windowMs
+}
+
+/** Returns the length of a unit in milliseconds. */
+export function unitMs(unit: ExperimentTimeUnit): number {
+  return UNIT_MS[unit]
+}
+
+function factsOf(experiment: ExperimentDefinition): ExperimentFacts | null {
+  const { variants, holdout, exposure, startMs, endMs, stats } = experiment
+  if (startMs === null) return null
+  const isFirstSeen = exposure.multipleVariantHandling === 'first_seen'
+  return { variants, holdout, isFirstSeen, startMs, endMs, stats }
+}
+
+function variantKeys({ variants, holdout }: ExperimentDefinition): readonly string[] {
+  const keys = variants.map(({ key }) => key)
+  return holdout === null || keys.includes(holdout.variant) ? keys : [...keys, holdout.variant]
+}
+
+function readExposurePlan(
+  experiment: ExperimentDefinition,
+  startMs: number,
+  context: QueryContext,
+): ExposurePlan {
+  const { flagKey, exposure, endMs } = experiment
+  const { timezone, nowMs } = context
+  const variants = variantKeys(experiment)
+  const { event } = exposure
+  const isCall = event === null || (event.kind === 'EventsNode' && event.event === FLAG_CALLED)
+  const variantKey = isCall ? '$feature_flag_response' : `$feature/${flagKey}`
+  const match = matchOf(
+    eventFields(event ?? { kind: 'EventsNode', event: FLAG_CALLED }, 'exposure_criteria'),
+    context,
+  )
+  const isVariant = isOneOf(variantKey, variants)
+  const own = isCall ? [isOneOf('$feature_flag', [flagKey]), isVariant] : [isVariant]
+  const filter = allOf([match.filter, { type: 'AND', values: own }])
+  const tests = exposure.filterTestAccounts
+    ? readStoredFilters(context.testAccountFilters, 'test_account_filters')
+    : null
+  // The end of the day, so that the plan is the same all day, and its results can be cached.
+  const toMs = endMs ?? endMomentOf(endOfDay(wallOf(nowMs, timezone)), timezone)
+  return {
+    match: { ...match, filter },
+    variantKey,
+    variants,
+    filter: tests,
+    range: {
+      fromMs: startMs,
+      toMs,
+      interval: 'day',
+      timezone,
+      isExplicit: true,
+      start: 'absolute',
+      isWeekAligned: false,
+    },
+  }
+}
+
+function isOneOf(key: string, value: readonly string[]): PropertyFilter {
+  return { key, type: 'event', operator: 'exact', value: [...value] }
+}
+
+function readMetric(
+  node: QueryFields,
+  { stats }: ExperimentDefinition,
+  context: QueryContext,
+): MetricPlan {
+  node.refuse('breakdownFilter')
+  const kind = node.text('kind')
+  if (kind !== null && kind !== 'ExperimentMetric') {
+    throw node.fault('kind', 'must be ExperimentMetric')
+  }
+  if (node.value('metric_type') === undefined) {
+    throw node.fault('metric_type', 'is missing. Send funnel, mean, ratio or retention')
+  }
+  const type = node.choice('metric_type', ['funnel', 'mean', 'ratio', 'retention'])
+  const lookbackMs = stats.lookbackDays === null ? null : stats.lookbackDays * DAY_MS
+  const { outliers, threshold } = readOutliers(node, type)
+  return {
+    uuid: node.text('uuid'),
+    name: node.text('name') ?? '',
+    type,
+    goal: node.choice('goal', ['increase', 'decrease']),
+    metric: node.json,
+    counted: readCounted(node, type, lookbackMs, context),
+    outliers,
+    threshold,
+  }
+}
+
+function readCounted(
+  node: QueryFields,
+  type: MetricPlan['type'],
+  lookbackMs: number | null,
+  context: QueryContext,
+): CountedMetric {
+  const windowMs = readWindow(node)
+  switch (type) {
+    case 'funnel': {
+      const order = node.choice('funnel_order_type', ['ordered', 'unordered', 'strict'])
+      if (order === 'strict') {
+        const what = 'must be ordered or unordered, because exposures break a strict funnel'
+        throw node.fault('funnel_order_type', what)
+      }
+      const steps = node.objects('series')
+      if (steps.length === 0 || steps.length > QUERY_SERIES_MAX) {
+        throw node.fault('series', `must be a list of 1 to ${QUERY_SERIES_MAX} events or actions`)
+      }
+      const isOrdered = order === 'ordered'
+      return {
+        of: 'steps',
+        steps: steps.map((step) => matchOf(step, context)),
+        isOrdered,
+        windowMs,
+        lookbackMs: isOrdered ? lookbackMs : null,
+      }
+    }
+    case 'mean': {
+      const sources = [readSource(node, 'source', context)]
+      return { of: 'values', sources, windowMs, lookbackMs }
+    }
+    case 'ratio': {
+      const sources = [
+        readSource(node, 'numerator', context),
+        readSource(node, 'denominator', context),
+      ]
+      return { of: 'values', sources, windowMs, lookbackMs: null }
+    }
+    case 'retention': {
+      const unit = node.choice('retention_window_unit', UNITS)
+      const longest = Math.floor(WINDOW_MS_MAX / unitMs(unit))
+      const from = node.whole('retention_window_start', 0, longest)
+      const to = node.whole('retention_window_end', 0, longest)
+      if (from === null || to === null || to < from) {
+        throw node.fault('retention_window_end', 'must be at least `retention_window_start`')
+      }
+      return {
+        of: 'returns',
+        start: matchOf(sourceFields(node, 'start_event'), context),
+        completion: matchOf(sourceFields(node, 'completion_event'), context),
+        isLastStart: node.choice('start_handling', ['first_seen', 'last_seen']) === 'last_seen',
+        unit,
+        from,
+        to,
+        windowMs,
+      }
+    }
+  }
+}
+
+/** Null, and 0, mean that events count until the end of the experiment. */
+function readWindow(node: QueryFields): number | null {
+  const unit = node.choice('conversion_window_unit', UNITS)
+  const longest = Math.floor(WINDOW_MS_MAX / unitMs(unit))
+  const count = node.whole('conversion_window', 0, longest) ?? 0
+  return count === 0 ? null : count * unitMs(unit)
+}
+
+function sourceFields(node: QueryFields, name: string): QueryFields {
+  if (isObject(node.value(name))) return node.within(name)
+  throw node.fault(name, 'is missing. Send an event or an action')
+}
+
+function readSource(node: QueryFields, name: string, context: QueryContext): CountedSource {
+  const source = sourceFields(node, name)
+  source.refuse('math_hogql', 'math_multiplier', 'math_property_revenue_currency')
+  const math = source.choice('math', MATHS)
+  source.choice('math_property_type', ['event_properties'])
+  const isNumber = NUMBER_MATHS.includes(math)
+  const key = isNumber ? (source.text('math_property') ?? '') : null
+  if (key === '') {
+    const what = `is missing. Send the property that \`${math}\` is computed from`
+    throw source.fault('math_property', what)
+  }
+  return { match: matchOf(source, context), math, key }
+}
+
+/** An event or an action with its filters. An event without a name is a mistake, unless it is null: every event. */
+function matchOf(node: QueryFields, context: QueryContext): SeriesMatch {
+  const series = readSeriesNode(node, 0, context)
+  if (!series.exists) {
+    throw node.fault(
+      'id',
+      'refers to an action that does not exist. Take its number from the list of actions',
+    )
+  }
+  const isEvery = Object.hasOwn(node.json, 'event') && node.json['event'] === null
+  if (series.type === 'events' && !isEvery && (series.id ?? '') === '') {
+    throw node.fault('event', 'is missing. Send the name of an event, or null for all events')
+  }
+  return series.match
+}
+
+function eventFields({ kind, event, id, properties }: ExperimentEvent, path: string): QueryFields {
+  const own = kind === 'EventsNode' ? { kind, event } : { kind, id }
+  return new QueryFields({ ...own, properties }, `${path}.exposure_config`)
+}
+
+function readOutliers(
+  node: QueryFields,
+  type: MetricPlan['type'],
+): Pick<MetricPlan, 'outliers' | 'threshold'> {
+  if (type === 'ratio') {
+    const numerator = readOutlier(node.within('numerator_outlier_handling'))
+    const denominator = readOutlier(node.within('denominator_outlier_handling'))
+    return { outliers: [numerator, denominator], threshold: null }
+  }
+  if (type !== 'mean') return { outliers: [], threshold: null }
+  const outlier = readOutlier(node)
+  const threshold = node.number('threshold')
+  if (threshold !== null && (outlier.low ?? outlier.high) !== null) {
+    throw node.fault('threshold', 'must be left out if extreme values are cut off')
+  }
+  return { outliers: [outlier], threshold }
+}
+
+function readOutlier(node: QueryFields): OutlierPlan {
+  const low = readShare(node, 'lower_bound_percentile')
+  const high = readShare(node, 'upper_bound_percentile')
+  if (low !== null && high !== null && low >= high) {
+    throw node.fault('upper_bound_percentile', 'must be greater than `lower_bound_percentile`')
+  }
+  return { low, high, ignoresZeros: node.boolean('ignore_zeros') }
+}
+
+function readShare(node: QueryFields, name: string): number | null {
+  const share = node.number(name)
+  if (share === null || (share >= 0 && share <= 1)) return share
+  throw node.fault(name, 'must be a number from 0 to 1, such as 0.99')
+}

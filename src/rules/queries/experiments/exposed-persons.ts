@@ -1,0 +1,136 @@
+/**
+ * Finds the persons who are exposed to an experiment: when each was exposed first, to which variant, and whether the
+ * person saw several variants. Persons are numbered without gaps in the order in which they are found; this number is
+ * called their row. Source: docs/EXPERIMENTS.md, "Who counts".
+ */
+import {
+  type EventColumns,
+  type EventPart,
+  markedPersons,
+  type PersonSet,
+} from '../../analytics/event-columns.ts'
+import { withRoom } from '../../analytics/growing-arrays.ts'
+import { propertyText } from '../../filters/property-text.ts'
+import { type QueryShard, scanShardPieces } from '../query-kind.ts'
+import type { ExposurePlan } from './experiment-plan.ts'
+import { ValueNumbers } from './value-numbers.ts'
+
+/**
+ * The variant of a person in one byte: the number of the variant of the first exposure, from 1, and this bit if a
+ * later exposure was to another variant.
+ */
+export const SEVERAL_VARIANTS = 0x80
+
+const ROWS_START = 1024
+const WHOLE = { index: 0, count: 1 }
+
+/** The exposed persons of a part, in parallel lists by row. */
+export class ExposedPersons {
+  /** The number of persons. Lists are longer than that. */
+  count = 0
+  persons = new Uint32Array(ROWS_START)
+  /** The time of the first exposure, in milliseconds. */
+  firstMs = new Float64Array(ROWS_START)
+  /** See `SEVERAL_VARIANTS`. */
+  variants = new Uint8Array(ROWS_START)
+  readonly #part: { readonly index: number; readonly count: number }
+  readonly #personEnd: number
+  /** For each person of the part the row plus one. 0: not exposed. */
+  readonly #rows: Uint32Array
+  #sequences = new Uint32Array(ROWS_START)
+
+  /** `personEnd` is one more than the largest person number. */
+  constructor(personEnd: number, part: EventPart | null) {
+    this.#part = part?.by === 'persons' ? part : WHOLE
+    this.#personEnd = personEnd
+    this.#rows = new Uint32Array(Math.ceil(personEnd / this.#part.count) + 1)
+  }
+
+  /** Returns the row of a person, or -1 for a person who is not exposed. */
+  rowOf(person: number): number {
+    return (this.#rows[this.#slotOf(person)] ?? 0) - 1
+  }
+
+  /** Returns the set of the persons of some rows. */
+  personSet(isTaken: (row: number) => boolean = () => true): PersonSet {
+    const marks = new Uint8Array(this.#personEnd)
+    for (let row = 0; row < this.count; row++) {
+      if (isTaken(row)) marks[this.persons[row] ?? 0] = 1
+    }
+    return markedPersons(marks)
+  }
+
+  /** Adds the exposures of a piece. `variantOf` has the number of the variant of each value, or 0. */
+  add(
+    { count, persons, timesMs, sequences, values: [column] }: EventColumns,
+    variantOf: Uint8Array,
+  ) {
+    if (column === undefined) return
+    for (let index = 0; index < count; index++) {
+      const variant = variantOf[column.ids[index] ?? 0] ?? 0
+      if (variant === 0) continue
+      const person = persons[index] ?? 0
+      const slot = this.#slotOf(person)
+      const row = (this.#rows[slot] ?? 0) - 1
+      const timeMs = timesMs[index] ?? 0
+      const sequence = sequences[index] ?? 0
+      if (row < 0) {
+        this.#rows[slot] = this.#append(person, variant, timeMs, sequence)
+        continue
+      }
+      const known = this.variants[row] ?? 0
+      const several =
+        (known & ~SEVERAL_VARIANTS) === variant ? known & SEVERAL_VARIANTS : SEVERAL_VARIANTS
+      const firstMs = this.firstMs[row] ?? 0
+      const isEarlier =
+        timeMs < firstMs || (timeMs === firstMs && sequence < (this.#sequences[row] ?? 0))
+      if (isEarlier) {
+        this.firstMs[row] = timeMs
+        this.#sequences[row] = sequence
+      }
+      this.variants[row] = (isEarlier ? variant : known & ~SEVERAL_VARIANTS) | several
+    }
+  }
+
+  /** Returns the row plus one. */
+  #append(person: number, variant: number, timeMs: number, sequence: number): number {
+    const row = this.count++
+    this.persons = withRoom(this.persons, row)
+    this.firstMs = withRoom(this.firstMs, row)
+    this.variants = withRoom(this.variants, row)
+    this.#sequences = withRoom(this.#sequences, row)
+    this.persons[row] = person
+    this.firstMs[row] = timeMs
+    this.variants[row] = variant
+    this.#sequences[row] = sequence
+    return row + 1
+  }
+
+  #slotOf(person: number): number {
+    const { index, count } = this.#part
+    return count === 1 ? person : Math.floor((person - index) / count)
+  }
+}
+
+/** Finds the exposed persons of a part of the events. Throws as `EventScanner.scan`. */
+export function exposedPersons(
+  { match, variantKey, variants, filter, range }: ExposurePlan,
+  shard: QueryShard,
+): ExposedPersons {
+  const { scanner, context, part } = shard
+  const personEnd = scanner.extent(context.projectId).lastPerson + 1
+  const exposed = new ExposedPersons(personEnd, part)
+  const { fromMs, toMs } = range
+  if (fromMs > toMs) return exposed
+  const numbers = new ValueNumbers(new Uint8Array(ROWS_START), (value) => {
+    return variants.indexOf(propertyText(value)) + 1
+  })
+  const values = [{ kind: 'event_property', key: variantKey }] as const
+  scanShardPieces(
+    shard,
+    { fromMs, toMs, filter, series: [match], values, order: 'unsorted' },
+    (piece) => exposed.add(piece, numbers.of(piece.values[0]?.values ?? [])),
+  )
+  scanner.giveBack()
+  return exposed
+}

@@ -1,0 +1,250 @@
+/**
+ * Finds out how many steps of a funnel each exposed person did, and who came back. The exposure is the beginning, so
+ * the earliest event of each step is enough, and the events may come in any order. Source: docs/EXPERIMENTS.md, "What
+ * counts".
+ */
+import type { SeriesMatch } from '../../analytics/event-columns.ts'
+import type { Periods } from '../../analytics/periods.ts'
+import { bucketsOf } from '../query-buckets.ts'
+import { type QueryShard, scanShardPieces } from '../query-kind.ts'
+import { type CountedMetric, type ExposurePlan, tailMs, unitMs } from './experiment-plan.ts'
+import type { ExposedPersons } from './exposed-persons.ts'
+import { metricValues } from './metric-values.ts'
+
+type CountedSteps = Extract<CountedMetric, { of: 'steps' }>
+type CountedReturns = Extract<CountedMetric, { of: 'returns' }>
+
+/** The steps of each person, by row. */
+export interface MetricSteps {
+  /** The number of steps that the person did. */
+  readonly reached: Uint8Array
+  /** 1 if the person did the last step before the exposure. Null if the period before is not counted. */
+  readonly before: Uint8Array | null
+}
+
+/** What a person did who is asked to come back. */
+export const NOT_STARTED = 0
+export const STARTED = 1
+export const RETURNED = 2
+
+/** A moment of each person: a time, and the place in the order of arrival among events at that time. */
+interface Moments {
+  readonly timesMs: Float64Array
+  readonly sequences: Float64Array
+}
+
+/** Finds the steps of a funnel. Throws as `EventScanner.scan`. */
+export function metricSteps(
+  { steps, isOrdered, windowMs, lookbackMs }: CountedSteps,
+  exposure: ExposurePlan,
+  exposed: ExposedPersons,
+  shard: QueryShard,
+): MetricSteps {
+  const reached = isOrdered
+    ? orderedSteps(steps, windowMs, exposure, exposed, shard)
+    : unorderedSteps(steps, windowMs, exposure, exposed, shard)
+  const last = steps.at(-1)
+  if (lookbackMs === null || last === undefined) return { reached, before: null }
+  const source = { match: last, math: 'dau', key: null } as const
+  const window = { windowMs: null, lookbackMs }
+  const { before } = metricValues(source, window, exposure, exposed, shard)
+  return { reached, before: before === null ? null : Uint8Array.from(before) }
+}
+
+/** Step by step: the earliest event after that of the step before. */
+function orderedSteps(
+  steps: readonly SeriesMatch[],
+  windowMs: number | null,
+  exposure: ExposurePlan,
+  exposed: ExposedPersons,
+  shard: QueryShard,
+): Uint8Array {
+  const { count, firstMs } = exposed
+  const reached = new Uint8Array(count)
+  // Events at the moment of the exposure count, whichever of both arrived first.
+  let before: Moments = { timesMs: firstMs, sequences: new Float64Array(count).fill(-1) }
+  for (const [step, match] of steps.entries()) {
+    const isHere = (row: number): boolean => reached[row] === step
+    if (!reached.includes(step)) break
+    const next = edgeMoments(match, isHere, before, false, windowMs, exposure, exposed, shard)
+    for (let row = 0; row < count; row++) {
+      if (reached[row] === step && next.timesMs[row] !== Number.POSITIVE_INFINITY) {
+        reached[row] = step + 1
+      }
+    }
+    before = next
+  }
+  return reached
+}
+
+/**
+ * Returns the earliest event of each taken person after a moment and within the window, or the latest one. Persons
+ * without one have infinite times.
+ */
+function edgeMoments(
+  match: SeriesMatch,
+  isTaken: (row: number) => boolean,
+  after: Moments,
+  isLatest: boolean,
+  windowMs: number | null,
+  exposure: ExposurePlan,
+  exposed: ExposedPersons,
+  shard: QueryShard,
+): Moments {
+  const { count, firstMs } = exposed
+  const timesMs = new Float64Array(count).fill(Number.POSITIVE_INFINITY)
+  const sequences = new Float64Array(count)
+  const isWithin = windowTest(windowMs, exposure)
+  const persons = exposed.personSet(isTaken)
+  const { filter, range } = exposure
+  const toMs = range.toMs + (windowMs ?? 0)
+  scanShardPieces(
+    shard,
+    { fromMs: range.fromMs, toMs, filter, series: [match], persons, order: 'unsorted' },
+    (piece) => {
+      for (let index = 0; index < piece.count; index++) {
+        const row = exposed.rowOf(piece.persons[index] ?? 0)
+        if (row < 0) continue
+        const timeMs = piece.timesMs[index] ?? 0
+        if (!isWithin(timeMs, firstMs[row] ?? 0)) continue
+        const sequence = piece.sequences[index] ?? 0
+        if (!isLater(timeMs, sequence, after, row)) continue
+        const known = timesMs[row] ?? 0
+        const isFirst = known === Number.POSITIVE_INFINITY
+        const isBehind = timeMs > known || (timeMs === known && sequence > (sequences[row] ?? 0))
+        if (!isFirst && isBehind !== isLatest) continue
+        timesMs[row] = timeMs
+        sequences[row] = sequence
+      }
+    },
+  )
+  shard.scanner.giveBack()
+  return { timesMs, sequences }
+}
+
+function isLater(timeMs: number, sequence: number, after: Moments, row: number): boolean {
+  const afterMs = after.timesMs[row] ?? 0
+  return timeMs > afterMs || (timeMs === afterMs && sequence > (after.sequences[row] ?? 0))
+}
+
+/** Returns the test whether an event of a person is within the window after the first exposure. */
+function windowTest(
+  windowMs: number | null,
+  { range }: ExposurePlan,
+): (timeMs: number, firstMs: number) => boolean {
+  return windowMs === null
+    ? (timeMs, firstMs) => timeMs >= firstMs && timeMs <= range.toMs
+    : (timeMs, firstMs) => timeMs >= firstMs && timeMs - firstMs < windowMs
+}
+
+/** In any order: an event may be several steps. */
+function unorderedSteps(
+  steps: readonly SeriesMatch[],
+  windowMs: number | null,
+  exposure: ExposurePlan,
+  exposed: ExposedPersons,
+  shard: QueryShard,
+): Uint8Array {
+  const { count, firstMs } = exposed
+  const masks = new Uint32Array(count)
+  const { filter, range } = exposure
+  if (count > 0) {
+    const isWithin = windowTest(windowMs, exposure)
+    const persons = exposed.personSet()
+    const toMs = range.toMs + (windowMs ?? 0)
+    scanShardPieces(
+      shard,
+      { fromMs: range.fromMs, toMs, filter, series: steps, persons, order: 'any' },
+      (piece) => {
+        for (let index = 0; index < piece.count; index++) {
+          const row = exposed.rowOf(piece.persons[index] ?? 0)
+          if (row < 0 || !isWithin(piece.timesMs[index] ?? 0, firstMs[row] ?? 0)) continue
+          masks[row] = (masks[row] ?? 0) | (piece.seriesMasks[index] ?? 0)
+        }
+      },
+    )
+    shard.scanner.giveBack()
+  }
+  return Uint8Array.from(masks, bitCount)
+}
+
+function bitCount(mask: number): number {
+  let count = 0
+  for (let left = mask; left !== 0; left &= left - 1) count++
+  return count
+}
+
+/** Finds out who came back: `NOT_STARTED`, `STARTED` or `RETURNED` for each row. Throws as `EventScanner.scan`. */
+export function metricReturns(
+  counted: CountedReturns,
+  exposure: ExposurePlan,
+  exposed: ExposedPersons,
+  shard: QueryShard,
+): Uint8Array {
+  const { count, firstMs } = exposed
+  const states = new Uint8Array(count)
+  if (count === 0) return states
+  const { start, completion, isLastStart, windowMs } = counted
+  const after = { timesMs: firstMs, sequences: new Float64Array(count).fill(-1) }
+  const starts = edgeMoments(
+    start,
+    () => true,
+    after,
+    isLastStart,
+    windowMs,
+    exposure,
+    exposed,
+    shard,
+  )
+  const isStarted = (row: number): boolean => starts.timesMs[row] !== Number.POSITIVE_INFINITY
+  const distance = distanceTest(counted, exposure, starts.timesMs)
+  const { filter, range } = exposure
+  const toMs = range.toMs + tailMs(counted)
+  const persons = exposed.personSet(isStarted)
+  for (let row = 0; row < count; row++) states[row] = isStarted(row) ? STARTED : NOT_STARTED
+  scanShardPieces(
+    shard,
+    { fromMs: range.fromMs, toMs, filter, series: [completion], persons, order: 'unsorted' },
+    (piece) => {
+      for (let index = 0; index < piece.count; index++) {
+        const row = exposed.rowOf(piece.persons[index] ?? 0)
+        if (row < 0 || states[row] !== STARTED) continue
+        const timeMs = piece.timesMs[index] ?? 0
+        // The start itself is no return.
+        if (!isLater(timeMs, piece.sequences[index] ?? 0, starts, row)) continue
+        if (distance(timeMs, row)) states[row] = RETURNED
+      }
+    },
+  )
+  shard.scanner.giveBack()
+  return states
+}
+
+/**
+ * Returns the test whether a moment is in the window after the start of a row. Days and hours are those of the project,
+ * so that "day 7" is any time on the seventh day after that of the start. Other units are counted from the start.
+ */
+function distanceTest(
+  counted: CountedReturns,
+  { range }: ExposurePlan,
+  startsMs: Float64Array,
+): (timeMs: number, row: number) => boolean {
+  const { unit, from, to } = counted
+  if (unit !== 'day' && unit !== 'hour') {
+    const length = unitMs(unit)
+    return (timeMs, row) => {
+      const sinceMs = timeMs - (startsMs[row] ?? 0)
+      return sinceMs >= from * length && sinceMs <= to * length
+    }
+  }
+  const periods: Periods = bucketsOf({
+    ...range,
+    toMs: range.toMs + tailMs(counted),
+    interval: unit,
+  })
+  const startPeriods = Int32Array.from(startsMs, (startMs) => periods.indexOf(startMs))
+  return (timeMs, row) => {
+    const distance = periods.indexOf(timeMs) - (startPeriods[row] ?? 0)
+    return distance >= from && distance <= to
+  }
+}

@@ -1,0 +1,89 @@
+/** The part of a query about an experiment: numbers of each exposed person, in parallel lists. */
+import { inOwnMemory } from '../../analytics/growing-arrays.ts'
+import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
+
+/** Numbers of one kind. */
+export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
+
+/** The exposed persons, one row each. Plain data. */
+export interface PersonRows {
+  readonly persons: Uint32Array
+  /** See `SEVERAL_VARIANTS` of exposed-persons.ts. */
+  readonly variants: Uint8Array
+  /** The columns of the query, such as the values of a metric. */
+  readonly columns: readonly Numbers[]
+  /** The time of the latest first exposure, in milliseconds. 0 if nobody is exposed. */
+  readonly latestMs: number
+}
+
+/** Returns the same whole numbers in as few bytes as possible, or the list itself. */
+export function compacted(numbers: Float64Array): Numbers {
+  let largest = 0
+  for (const number of numbers) {
+    if (!(number >= 0 && number <= 0xffff_ffff && Number.isInteger(number))) return numbers
+    if (number > largest) largest = number
+  }
+  if (largest <= 0xff) return Uint8Array.from(numbers)
+  return largest <= 0xffff ? Uint16Array.from(numbers) : Uint32Array.from(numbers)
+}
+
+/** Marks all lists of a part, so that they are handed over to other threads without a copy. */
+export function inOwnRows({ persons, variants, columns, latestMs }: PersonRows): PersonRows {
+  return {
+    persons: inOwnMemory(persons),
+    variants: inOwnMemory(variants),
+    columns: columns.map((column) => inOwnMemory(column)),
+    latestMs,
+  }
+}
+
+/** Returns the rows of all parts. Throws as `EventScanner.checkLimits`. */
+export function mergedRows(parts: readonly PersonRows[], limits: QueryLimits): PersonRows {
+  const [first] = parts
+  if (first !== undefined && parts.length === 1) return first
+  const pace = new PacedLimits(limits)
+  for (const { persons } of parts) pace.count(persons.length)
+  const columnsOf = (column: number): Numbers => joined(parts.map((part) => part.columns[column]))
+  return {
+    persons: joined(parts.map(({ persons }) => persons)) as Uint32Array,
+    variants: joined(parts.map(({ variants }) => variants)) as Uint8Array,
+    columns: (first?.columns ?? []).map((_, column) => columnsOf(column)),
+    latestMs: Math.max(0, ...parts.map(({ latestMs }) => latestMs)),
+  }
+}
+
+/** Returns the rows without some persons, which are 1 at their numbers. Throws as `EventScanner.checkLimits`. */
+export function rowsWithout(
+  { persons, variants, columns, latestMs }: PersonRows,
+  marks: Uint8Array,
+  limits: QueryLimits,
+): PersonRows {
+  new PacedLimits(limits).count(persons.length)
+  const kept = (_: number, row: number): boolean => marks[persons[row] ?? 0] !== 1
+  return {
+    persons: persons.filter(kept),
+    variants: variants.filter(kept),
+    columns: columns.map((column) => column.filter(kept)),
+    latestMs,
+  }
+}
+
+/** One list in the widest of their kinds. */
+function joined(lists: readonly (Numbers | undefined)[]): Numbers {
+  const given = lists.filter((list) => list !== undefined)
+  const length = given.reduce((sum, list) => sum + list.length, 0)
+  const width = Math.max(1, ...given.map((list) => list.BYTES_PER_ELEMENT))
+  const all = emptyOf(width, length)
+  let place = 0
+  for (const list of given) {
+    all.set(list, place)
+    place += list.length
+  }
+  return inOwnMemory(all)
+}
+
+function emptyOf(width: number, length: number): Numbers {
+  if (width === 1) return new Uint8Array(length)
+  if (width === 2) return new Uint16Array(length)
+  return width === 4 ? new Uint32Array(length) : new Float64Array(length)
+}
