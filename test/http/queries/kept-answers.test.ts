@@ -9,13 +9,30 @@ import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
 const TIMES = 4
+const EXPERIMENT: Json = {
+  feature_flag_key: 'checkout',
+  parameters: {
+    feature_flag_variants: [
+      { key: 'control', rollout_percentage: 50 },
+      { key: 'test', rollout_percentage: 50 },
+    ],
+  },
+  start_date: '2020-01-01T00:00:00Z',
+  exposure_criteria: {
+    exposure_config: { kind: 'ExperimentEventExposureConfig', event: 'view', properties: [] },
+  },
+  metrics: [
+    { metric_type: 'mean', source: { kind: 'EventsNode', event: 'view' } },
+    { metric_type: 'funnel', series: [{ kind: 'EventsNode', event: 'view' }] },
+  ],
+}
 
 t.test('every change appears in the next answer', async (t) => {
   const daemon = await shareDecisions()
   const view = (distinct_id: string, properties: Json = {}) => ({
     event: 'view',
     distinct_id,
-    properties,
+    properties: { '$feature/checkout': distinct_id === 'bob' ? 'test' : 'control', ...properties },
   })
   const step = (event: string) => ({ name: 'a', steps: [{ event }] })
   const { body: action } = await daemon.api('POST', 'actions/', 1, step('view'))
@@ -40,6 +57,8 @@ t.test('every change appears in the next answer', async (t) => {
     { kind: 'FunnelsQuery', series: [dau, { kind: 'EventsNode', event: 'buy' }] },
     { kind: 'WebOverviewQuery', properties: [] },
     { kind: 'EventsQuery', select: ['event', 'distinct_id'], orderBy: ['timestamp ASC'] },
+    { kind: 'ExperimentQuery', experiment: EXPERIMENT },
+    { kind: 'ExperimentExposureQuery', experiment: EXPERIMENT },
   ]
   /** Returns an answer without the time at which it was made. */
   const ask = async (query: Json): Promise<string> => {
