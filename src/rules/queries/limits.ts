@@ -110,6 +110,16 @@ export const EVENT_ROWS_COMPARED_MAX = 50_000
  * @user Queries
  */
 export const EXPERIMENT_METRICS_MAX = 40
+/**
+ * The largest number of days in a window of a metric of an experiment. A longer window is answered 400 `invalid_query`.
+ * @user Queries
+ */
+export const EXPERIMENT_WINDOW_DAYS_MAX = 36_525
+/**
+ * The largest number of days before an exposure that CUPED uses. A longer period is answered 400 `invalid_query`.
+ * @user Queries
+ */
+export const EXPERIMENT_LOOKBACK_DAYS_MAX = 30
 /** The number of columns in a retention table if the query has no `totalIntervals`. */
 export const RETENTION_COLUMNS = 8
 /**

@@ -15,7 +15,7 @@ import type {
 } from '../../experiments/experiment-definition.ts'
 import { allOf, type FilterGroup, type PropertyFilter } from '../../filters/filter-group.ts'
 import { readStoredFilters } from '../../filters/filter-tree.ts'
-import { EXPERIMENT_METRICS_MAX, QUERY_SERIES_MAX } from '../limits.ts'
+import { EXPERIMENT_METRICS_MAX, EXPERIMENT_WINDOW_DAYS_MAX, QUERY_SERIES_MAX } from '../limits.ts'
 import { QueryFields } from '../query-fields.ts'
 import type { QueryContext } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
@@ -36,8 +36,6 @@ const UNIT_MS: Readonly<Record<ExperimentTimeUnit, number>> = {
 const UNITS = ['day', 'second', 'minute', 'hour', 'week', 'month'] as const
 const MATHS = ['total', 'sum', 'avg', 'min', 'max', 'unique_session', 'dau'] as const
 const NUMBER_MATHS: readonly ExperimentMath[] = ['sum', 'avg', 'min', 'max']
-/** The longest window: a hundred years. */
-const WINDOW_MS_MAX = 36_525 * DAY_MS
 const FLAG_CALLED = '$feature_flag_called'
 
 /** Who is exposed to an experiment, and to which variant. */
@@ -331,7 +329,7 @@ function readCounted(
     }
     case 'retention': {
       const unit = node.choice('retention_window_unit', UNITS)
-      const longest = Math.floor(WINDOW_MS_MAX / unitMs(unit))
+      const longest = Math.floor((EXPERIMENT_WINDOW_DAYS_MAX * DAY_MS) / unitMs(unit))
       const from = node.whole('retention_window_start', 0, longest)
       const to = node.whole('retention_window_end', 0, longest)
       if (from === null || to === null || to < from) {
@@ -354,7 +352,7 @@ function readCounted(
 /** Null, and 0, mean that events count until the end of the experiment. */
 function readWindow(node: QueryFields): number | null {
   const unit = node.choice('conversion_window_unit', UNITS)
-  const longest = Math.floor(WINDOW_MS_MAX / unitMs(unit))
+  const longest = Math.floor((EXPERIMENT_WINDOW_DAYS_MAX * DAY_MS) / unitMs(unit))
   const count = node.whole('conversion_window', 0, longest) ?? 0
   return count === 0 ? null : count * unitMs(unit)
 }

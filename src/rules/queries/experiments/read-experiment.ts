@@ -14,6 +14,7 @@ import type {
 } from '../../experiments/experiment-definition.ts'
 import { EXPERIMENT_VARIANTS_MAX } from '../../experiments/limits.ts'
 import { readHoldout } from '../../flags/holdout.ts'
+import { EXPERIMENT_LOOKBACK_DAYS_MAX } from '../limits.ts'
 import { QueryFields } from '../query-fields.ts'
 import type { QueryContext } from '../query-kind.ts'
 import { readDate } from '../query-range.ts'
@@ -22,7 +23,6 @@ import { readDate } from '../query-range.ts'
 const CONTROL = 'control'
 const ALPHA = 0.05
 const LOOKBACK_DAYS = 14
-const LOOKBACK_DAYS_MAX = 30
 
 type TimeContext = Pick<QueryContext, 'timezone' | 'nowMs'>
 
@@ -169,7 +169,8 @@ function readStats(fields: QueryFields): ExperimentStats {
     throw config.fault('frequentist.alpha', 'must be a number between 0 and 1')
   }
   const isCuped = cuped.boolean('enabled')
-  const lookbackDays = cuped.whole('lookback_days', 1, LOOKBACK_DAYS_MAX) ?? LOOKBACK_DAYS
+  const lookbackDays =
+    cuped.whole('lookback_days', 1, EXPERIMENT_LOOKBACK_DAYS_MAX) ?? LOOKBACK_DAYS
   const effect =
     calculation.number('minimum_detectable_effect') ??
     parameters.number('minimum_detectable_effect')
