@@ -315,7 +315,7 @@ function compareSums(
     const near = (member: string, wanted: number): void =>
       differences.ok(
         isNear(own[member], wanted),
-        () => `${name} ${member}: ${own[member]} for ${wanted}`,
+        () => `${name} ${member}: ${String(own[member])} for ${wanted}`,
       )
     const { values, seconds } = variant
     const products = values.map((value, at) => value * (seconds[at] ?? 0))

@@ -86,7 +86,7 @@ export function experimentPage(
 }
 
 /** Returns the number of columns that a metric has in the rows of a part. */
-export function columnCount({ counted }: MetricPlan): number {
+function columnCount({ counted }: MetricPlan): number {
   if (counted.of === 'returns') return 1
   const before = counted.lookbackMs === null ? 0 : 1
   return before + (counted.of === 'values' ? counted.sources.length : 1)

@@ -22,9 +22,10 @@ export interface MetricSteps {
   readonly before: Uint8Array | null
 }
 
-/** What a person did who is asked to come back. */
+/** The state of a person without a start event. */
 export const NOT_STARTED = 0
-export const STARTED = 1
+const STARTED = 1
+/** The state of a person with a completion event in the window after the start event. */
 export const RETURNED = 2
 
 /** A moment of each person: a time, and the place in the order of arrival among events at that time. */

@@ -1,0 +1,94 @@
+/**
+ * The definition of an experiment on the wire: defaults, the baseline, the holdout and the plan.
+ *
+ * @lane quick
+ */
+import t from 'tap'
+import { readExperiment } from '../../../src/rules/queries/experiments/read-experiment.ts'
+import { QueryFields } from '../../../src/rules/queries/query-fields.ts'
+import type { Json } from '../../fixtures/queries/query-cases.ts'
+
+const CONTEXT = { timezone: 'Europe/Berlin', nowMs: Date.UTC(2024, 5, 1) }
+const read = (json: Json) => readExperiment(new QueryFields(json), CONTEXT)
+const VARIANTS = [
+  { key: 'a', rollout_percentage: 30 },
+  { key: 'control', split_percent: 70 },
+]
+const LEAST: Json = {
+  feature_flag_key: 'checkout',
+  parameters: { feature_flag_variants: VARIANTS },
+}
+
+t.test('an experiment needs a flag and variants', async (t) => {
+  t.strictSame(read(LEAST), {
+    id: null,
+    name: '',
+    flagKey: 'checkout',
+    variants: [
+      { key: 'control', rolloutPercentage: 70 },
+      { key: 'a', rolloutPercentage: 30 },
+    ],
+    holdout: null,
+    exposure: { event: null, multipleVariantHandling: 'exclude', filterTestAccounts: true },
+    startMs: null,
+    endMs: null,
+    stats: {
+      method: 'bayesian',
+      alpha: 0.05,
+      horizonPersons: null,
+      lookbackDays: null,
+      minimumDetectableEffect: null,
+    },
+    metrics: [],
+    secondaryMetrics: [],
+  })
+})
+
+t.test('times are moments, or those of the project', async (t) => {
+  const dates = { start_date: '2024-03-31', end_date: '2024-04-01T10:00:00Z' }
+  const { startMs, endMs } = read({ ...LEAST, ...dates })
+  t.equal(startMs, Date.UTC(2024, 2, 30, 23), 'midnight in Berlin')
+  t.equal(endMs, Date.UTC(2024, 3, 1, 10))
+})
+
+t.test('a holdout is that of the experiment, or that of its flag', async (t) => {
+  const filters = { holdout: { id: 4, exclusion_percentage: 5 } }
+  const flag = { ...LEAST, feature_flag: { key: 'checkout', filters } }
+  t.strictSame(read(flag).holdout, { variant: 'holdout-4', percentage: 5 })
+  const own = { id: 9, filters: [{ properties: [], rollout_percentage: 12 }] }
+  t.strictSame(read({ ...flag, holdout: own }).holdout, { variant: 'holdout-9', percentage: 12 })
+  t.throws(() => read({ ...LEAST, holdout: { id: 9 } }), { code: 'invalid_query' })
+})
+
+t.test('the plan of an experiment', async (t) => {
+  const planned = {
+    ...LEAST,
+    stats_config: {
+      method: 'frequentist',
+      bayesian: { ci_level: 0.9 },
+      cuped: { enabled: true },
+    },
+    parameters: { feature_flag_variants: VARIANTS, minimum_detectable_effect: 30 },
+    running_time_calculation: { minimum_detectable_effect: 20, recommended_sample_size: 5000 },
+  }
+  const { stats } = read(planned)
+  t.match(stats, {
+    method: 'frequentist',
+    horizonPersons: 5000,
+    lookbackDays: 14,
+    minimumDetectableEffect: 0.2,
+  })
+  t.ok(Math.abs(stats.alpha - 0.1) < 1e-12)
+})
+
+t.test('exposures by an event or an action', async (t) => {
+  const withConfig = (exposure_config: Json) =>
+    read({ ...LEAST, exposure_criteria: { exposure_config, filterTestAccounts: false } }).exposure
+  t.strictSame(withConfig({ kind: 'ExperimentEventExposureConfig', event: 'seen' }), {
+    event: { kind: 'EventsNode', event: 'seen', properties: [] },
+    multipleVariantHandling: 'exclude',
+    filterTestAccounts: false,
+  })
+  t.match(withConfig({ kind: 'ActionsNode', id: 3 }), { event: { kind: 'ActionsNode', id: 3 } })
+  t.throws(() => withConfig({ event: '' }), { code: 'invalid_query' })
+})
