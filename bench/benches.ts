@@ -9,6 +9,7 @@ import { CLUSTER_FAULTS } from './cluster/cluster-faults.ts'
 import { WAREHOUSE_COPY } from './cluster/warehouse-copy.ts'
 import { CONSOLE } from './console/console.ts'
 import { DECIDE } from './decide/decide.ts'
+import { EXPERIMENT_RESULTS } from './experiments/experiment-results.ts'
 import { EXPERIMENTS } from './experiments/experiments.ts'
 import type { Bench } from './harness.ts'
 import { HTTP_SERVERS } from './ingest/http-servers.ts'
@@ -58,6 +59,7 @@ export const BENCHES: readonly Bench[] = [
   CLUSTER_FAULTS,
   CONSOLE,
   EXPERIMENTS,
+  EXPERIMENT_RESULTS,
   PEERS,
   SOAK,
 ]

@@ -20,6 +20,11 @@ const MAINTAIN_MS = 1000
 /** All events arrived on the day after the last event. */
 const ARRIVED_AT_MS = WORKLOAD_START_MS + (WORKLOAD_DAYS + 1) * 86_400_000
 
+/** What is stored of an event. */
+export type StoredEvent = Pick<WorkloadEvent, 'name' | 'timeSeconds' | 'uuidBytes'> & {
+  readonly properties: object
+}
+
 /** Writes events. No other process may write or serve the folder meanwhile. */
 export class AnalyticStore {
   readonly #writer: ProcessingWriter
@@ -44,7 +49,7 @@ export class AnalyticStore {
   }
 
   /** Throws if the event is not stored. About 10 us. */
-  add({ name, timeSeconds, uuidBytes, properties }: WorkloadEvent, distinctId: string): void {
+  add({ name, timeSeconds, uuidBytes, properties }: StoredEvent, distinctId: string): void {
     const timestamp = new Date(timeSeconds * 1000).toISOString()
     const given = { event: name, distinct_id: distinctId, timestamp, properties: { ...properties } }
     const outcome = normaliseEvent(given, this.#context, EVENT_BYTES)
