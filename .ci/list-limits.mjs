@@ -53,6 +53,7 @@ const SUBJECTS = [
   'Events',
   'Persons and groups',
   'Flags',
+  'Experiments',
   'Cohorts, actions and filters',
   'Queries',
   'Insights, dashboards and annotations',

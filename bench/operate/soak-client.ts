@@ -32,6 +32,8 @@ const INSIGHT = {
   query: { kind: 'TrendsQuery', series: [{ kind: 'EventsNode', event: '$pageview' }] },
 }
 const ANNOTATION = { content: 'soak', date_marker: '2026-01-01T00:00:00Z' }
+const EXPERIMENT = { name: 'soak', feature_flag_key: 'soak-experiment' }
+const HOLDOUT = { name: 'soak', filters: [{ properties: [], rollout_percentage: 1 }] }
 const PLAN = { key: 'plan', value: 'pro', type: 'person' }
 const TREE = { type: 'AND', values: [{ type: 'AND', values: [PLAN] }] }
 const COHORT = { name: 'soak', is_static: false, filters: { properties: TREE } }
@@ -82,6 +84,8 @@ export class SoakClient {
     await made('insight', `${PROJECT}/insights/`, INSIGHT)
     await made('dashboard', `${PROJECT}/dashboards/`, { name: 'soak' })
     await made('annotation', `${PROJECT}/annotations/`, ANNOTATION)
+    await made('experiment', `${PROJECT}/experiments/`, EXPERIMENT)
+    await made('holdout', `${PROJECT}/experiment_holdouts/`, HOLDOUT)
     const sharing = this.#path('dashboards/{dashboard}/sharing/')
     const shared = await this.#ask('PATCH', sharing, { enabled: true })
     this.#names.set('share', String(shared['access_token']))

@@ -8,6 +8,7 @@ const SHAPES: Readonly<Record<string, string>> = {
   persons: 'M12 12a4 4 0 100-8 4 4 0 000 8zM4 21c0-5 4-7 8-7s8 2 8 7',
   groups: 'M8 11a3 3 0 100-6 3 3 0 000 6zM17 12a2.5 2.5 0 100-5M2 20c0-4 3-6 6-6s6 2 6 6M16 14c3 0 5 2 5 5',
   flags: 'M5 21V4h13l-3 4 3 4H5',
+  experiments: 'M9 3h6M10 3v6L4 19a2 2 0 002 2h12a2 2 0 002-2L14 9V3M7 15h10',
   cohorts: 'M9 15a6 6 0 100-12 6 6 0 000 12zM15 21a6 6 0 100-12',
   access: 'M8 15a4 4 0 110-8 4 4 0 010 8zM12 11h9v4M17 11v3',
   audit: 'M6 3h9l4 4v14H6zM9 11h7M9 15h7',

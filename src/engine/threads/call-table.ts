@@ -40,7 +40,7 @@ import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
 /** Calls that change flags, and their activity log. */
 export const FLAG_CALLS = {
-  /** Changes a flag durably and returns its number. */
+  /** Changes a flag or an experiment durably and returns its number. */
   changeFlag: short(({ flags }, task: FlagCommandTask) => flags.change(task)),
   /**
    * Returns the activity log of a flag, or of all flags if `flagId` is null. Returns null if the flag does not exist.

@@ -33,7 +33,9 @@ export class FlagTasks {
     this.#dataDir = dataDir
   }
 
-  /** Changes a flag durably and returns its number. Throws the errors of `FlagStore`, and 400. */
+  /**
+   * Changes a flag or an experiment durably and returns its number. Throws the errors of `FlagStore`, and 400.
+   */
   change({ projectId, actor, nowMs, command, audit }: FlagCommandTask): { readonly id: number } {
     const store = this.#openStore()
     const cohorts = this.#openDefinitions().cohorts(projectId)
@@ -48,6 +50,8 @@ export class FlagTasks {
       }
       case 'add_dashboard':
         return idOf(store.addDashboard(context, command.id))
+      case 'experiment':
+        return idOf(store.changeExperiment(context, command.change))
     }
   }
 
@@ -132,7 +136,7 @@ export class FlagTasks {
   }
 }
 
-function idOf({ id }: Flag): { readonly id: number } {
+function idOf({ id }: Pick<Flag, 'id'>): { readonly id: number } {
   return { id }
 }
 

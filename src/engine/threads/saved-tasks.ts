@@ -1,4 +1,5 @@
 /** Operations on saved objects, in addition to those on the organization. */
+import type { ExperimentFilter } from '../../rules/experiments/edit/experiment-list.ts'
 import type {
   AnnotationFilter,
   DashboardFilter,
@@ -27,6 +28,7 @@ import type { OrganizationStore } from '../../store/catalog/organization-store.t
 type Store = Pick<OrganizationStore, 'saved'>
 /** Shown texts also contain users and the time zone of the project. */
 type ShowingStore = Pick<OrganizationStore, 'saved' | 'users' | 'projects'>
+type ExperimentsOf = Pick<OrganizationStore, 'experiments'>
 type AnnotationRequest = SavedRequest<AnnotationFields>
 
 /** A request to show the object that a token opens. */
@@ -75,6 +77,12 @@ export const SAVED_HANDLERS = {
     saved.createAnnotation(request),
   changeAnnotation: ({ saved }: Store, request: AnnotationRequest & SavedPlace) =>
     saved.changeAnnotation(request),
+  listExperiments: ({ experiments }: ExperimentsOf, list: ListRequest<ExperimentFilter>) =>
+    experiments.list(list),
+  getExperiment: ({ experiments }: ExperimentsOf, place: SavedPlace) => experiments.get(place),
+  listHoldouts: ({ experiments }: ExperimentsOf, { projectId }: Pick<SavedPlace, 'projectId'>) =>
+    experiments.holdouts(projectId),
+  getHoldout: ({ experiments }: ExperimentsOf, place: SavedPlace) => experiments.holdout(place),
   changeSharing: ({ saved }: Store, request: SharedPlace & SharingChanges) =>
     saved.changeSharing(request),
   refreshSharing: ({ saved }: Store, place: SharedPlace) => saved.refreshSharing(place),

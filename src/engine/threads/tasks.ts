@@ -17,6 +17,7 @@ import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import type { DropReason } from '../../rules/capture/drop-reasons.ts'
 import type { DeadLetterCounts } from '../../rules/events/dead-letter.ts'
 import type { LiveFound, LiveWatch } from '../../rules/events/live-events.ts'
+import type { ExperimentCommand } from '../../rules/experiments/edit/experiment-changes.ts'
 import type { CommandResult } from '../../rules/persons/commands.ts'
 import type { MaintenanceStep, Shortage } from '../../store/faults.ts'
 
@@ -304,6 +305,7 @@ export type FlagCommand =
       readonly isKeyRequired: boolean
     }
   | { readonly kind: 'add_dashboard'; readonly id: number }
+  | { readonly kind: 'experiment'; readonly change: ExperimentCommand }
 
 /** A request to change a flag durably. */
 export interface FlagCommandTask {

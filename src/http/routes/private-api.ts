@@ -8,6 +8,9 @@ import type { ExportServices } from './event-export.ts'
 import type { FateServices } from './event-fates.ts'
 import type { StreamServices } from './event-stream.ts'
 import { type DroppedServices, EVENT_RESOURCE, type EventServices } from './events.ts'
+import type { ExperimentServices } from './experiments/experiment-access.ts'
+import { EXPERIMENT_RESOURCE } from './experiments/experiments.ts'
+import { HOLDOUT_RESOURCE } from './experiments/holdouts.ts'
 import type { FlagServices } from './flags/flag-access.ts'
 import { FLAG_RESOURCE } from './flags/flags.ts'
 import { USER_RESOURCE } from './organization/caller.ts'
@@ -38,6 +41,7 @@ export type PrivateServices = EventServices &
   StreamServices &
   FateServices &
   FlagServices &
+  ExperimentServices &
   ErasureServices &
   DefinitionServices &
   PersonServices &
@@ -63,6 +67,8 @@ export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   SHARING_RESOURCE,
   SHARED_RESOURCE,
   FLAG_RESOURCE,
+  EXPERIMENT_RESOURCE,
+  HOLDOUT_RESOURCE,
   ROLE_ACCESS_RESOURCE,
   ROLE_RESOURCE,
   ORGANIZATION_RESOURCE,

@@ -3,9 +3,13 @@
  * serialised text. Source: docs/compatibility/queries.md, "Requests".
  */
 import { ServiceError } from '../../base/errors.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import type { QueryAnswers } from '../../engine/threads/call-table.ts'
+import type { OrganizationPort } from '../../engine/threads/organization-tasks.ts'
 import type { QueryTask } from '../../engine/threads/queries/query-tasks.ts'
+import { definitionOf } from '../../rules/experiments/edit/definition-of.ts'
+import type { ExperimentDefinition } from '../../rules/experiments/experiment-definition.ts'
+import type { Flag } from '../../rules/flags/types.ts'
 import { required } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import {
@@ -18,6 +22,7 @@ import {
   routesOf,
 } from '../server/route.ts'
 import * as is from '../server/schema.ts'
+import { EXPERIMENT_ANSWER_MEMBERS } from './experiments/experiment-results.ts'
 import { answerRow, inputOf } from './formats.ts'
 import type { PersonDirectory } from './persons/person-services.ts'
 import type { ComputeInsight } from './saved/saved-services.ts'
@@ -26,6 +31,12 @@ import type { ComputeInsight } from './saved/saved-services.ts'
 export interface QueryServices extends RouteServices {
   readonly directory: PersonDirectory
   readonly numbers: QueryAnswers
+  /** Reads the experiments that queries name. */
+  readonly queries: OrganizationPort
+  readonly flags: {
+    /** Returns a flag of a project, even if it is deleted, or null. */
+    flagById(projectId: number, id: number): Flag | null
+  }
 }
 
 const ANSWER = is.namedObject(
@@ -57,27 +68,7 @@ const ANSWER = is.namedObject(
     dateTo: is.TEXT,
     samplingRate: is.JSON_OBJECT,
     usedPreAggregatedTables: is.BOOLEAN,
-    // Experiments.
-    kind: is.TEXT,
-    metric: is.ANY,
-    baseline: is.JSON_OBJECT,
-    variant_results: is.list(is.JSON_OBJECT),
-    stats_method: is.TEXT,
-    outlier_bounds: is.list(is.ANY),
-    cuped: is.JSON_OBJECT,
-    primary_metrics: is.list(is.JSON_OBJECT),
-    secondary_metrics: is.list(is.JSON_OBJECT),
-    exposed_persons: is.JSON_OBJECT,
-    persons_set_aside: is.WHOLE,
-    persons_in_several_variants: is.WHOLE,
-    sample_ratio_mismatch: is.JSON_OBJECT,
-    sample_ratio: is.JSON_OBJECT,
-    alpha: is.NUMBER,
-    start_date: is.TIME,
-    end_date: is.nullable(is.TIME),
-    timeseries: is.list(is.JSON_OBJECT),
-    total_exposures: is.JSON_OBJECT,
-    date_range: is.JSON_OBJECT,
+    ...EXPERIMENT_ANSWER_MEMBERS,
   },
 )
 
@@ -148,7 +139,7 @@ async function answer(call: Call<QueryServices, is.Schema<object>, typeof BODY>)
   const { query, filters_override } = call.body()
   if (query === undefined || query === null) throw required('query')
   refuseOverride(filters_override)
-  const task = taskOf(services, projectId, query, format)
+  const task = await taskOf(services, projectId, query, format)
   return answerRow(format, await services.numbers.answer(task, (cancel) => request.onLeave(cancel)))
 }
 
@@ -170,20 +161,27 @@ function refuseOverride(override: unknown): void {
 
 /** Returns the function that runs the queries of insights, in the same threads as the route. */
 export function insightAnswers(
-  services: Pick<QueryServices, 'numbers' | 'directory' | 'clock'>,
+  services: Pick<QueryServices, 'numbers' | TaskServices>,
 ): ComputeInsight {
-  return (projectId, question, format) => {
+  return async (projectId, question, format) => {
     const query: unknown = JSON.parse(question)
-    return services.numbers.answer(taskOf(services, projectId, query, format), () => undefined)
+    const task = await taskOf(services, projectId, query, format)
+    return services.numbers.answer(task, () => undefined)
   }
 }
 
-function taskOf(
-  { directory, clock }: Pick<QueryServices, 'directory' | 'clock'>,
+type TaskServices = 'directory' | 'clock' | 'queries' | 'flags'
+
+async function taskOf(
+  services: Pick<QueryServices, TaskServices>,
   projectId: number,
   query: unknown,
   format: QueryTask['format'],
-): QueryTask {
+): Promise<QueryTask> {
+  const { directory, clock } = services
+  // A query that names no experiment is sent to the threads at once.
+  const isAboutStored = isObject(query) && namesExperiment(query)
+  const experiment = isAboutStored ? await storedExperiment(services, projectId, query) : undefined
   const project = directory.projectById(projectId)
   return {
     projectId,
@@ -194,5 +192,28 @@ function taskOf(
     testAccountFilters: project?.testAccountFilters ?? [],
     pathCleaningFilters: project?.pathCleaningFilters ?? [],
     channelTypeRules: project?.customChannelTypeRules ?? [],
+    ...(experiment === undefined ? {} : { experiment }),
   }
+}
+
+/** Returns whether a query is about a stored experiment, and not about one that it contains. */
+function namesExperiment({ kind, experiment, feature_flag: flag }: JsonObject): boolean {
+  const isKind = kind === 'ExperimentQuery' || kind === 'ExperimentExposureQuery'
+  return isKind && experiment === undefined && flag === undefined
+}
+
+/**
+ * Returns the definition of the experiment that a query names, or undefined if there is none. Throws 400 if its flag
+ * can no longer have an experiment.
+ */
+async function storedExperiment(
+  { queries, flags }: Pick<QueryServices, TaskServices>,
+  projectId: number,
+  { experiment_id: id }: JsonObject,
+): Promise<ExperimentDefinition | undefined> {
+  if (typeof id !== 'number') return undefined
+  const view = await queries.organization('getExperiment', { projectId, id })
+  if (view === null || view.experiment.isDeleted) return undefined
+  const flag = flags.flagById(projectId, view.experiment.fields.flag_id)
+  return flag === null ? undefined : definitionOf(view, flag)
 }

@@ -3,6 +3,7 @@
  * answers, and then reused. A decision therefore allocates nothing, and an answer copies the bytes of each flag.
  */
 import { isObject } from '../../base/json.ts'
+import { hasExperiment } from './edit/flag-body.ts'
 import type { DecisionReason, Flag, FlagDecision, OutcomeBytes } from './types.ts'
 
 /** The reasons why no condition applied. */
@@ -183,7 +184,7 @@ function bytesOf(decision: Omit<FlagDecision, 'bytes' | 'count'>): OutcomeBytes 
       version: flag.version,
       description: null,
       payload,
-      has_experiment: false,
+      has_experiment: hasExperiment(flag),
     },
   }
   const value = isEnabled && variant !== null ? JSON.stringify(variant) : String(isEnabled)

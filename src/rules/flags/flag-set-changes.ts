@@ -41,7 +41,7 @@ export function changesOfFlags(
   return changes
 }
 
-/** Returns whether two records are the same. Every change raises the version, so equal versions are equal flags. */
+/** Returns whether two records are the same. Every change of a client raises the version. */
 export function isSameRecord(before: Flag, now: Flag): boolean {
   if (before === now) return true
   return (
@@ -50,6 +50,12 @@ export function isSameRecord(before: Flag, now: Flag): boolean {
     before.updatedAtMs === now.updatedAtMs &&
     before.key === now.key &&
     before.active === now.active &&
-    before.deleted === now.deleted
+    before.deleted === now.deleted &&
+    isSameList(before.experiments, now.experiments)
   )
+}
+
+/** Linking an experiment to a flag does not raise its version. */
+function isSameList(before: Flag['experiments'] = [], now: Flag['experiments'] = []): boolean {
+  return before.length === now.length && before.every((id, index) => id === now[index])
 }

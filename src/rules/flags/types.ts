@@ -36,6 +36,8 @@ export interface Flag {
   readonly evaluationContexts: readonly string[]
   readonly isRemoteConfiguration: boolean
   readonly hasEncryptedPayloads: boolean
+  /** The numbers of the experiments that use the flag and are not deleted. Absent: none. */
+  readonly experiments?: readonly number[]
 }
 
 /** The fields of a cohort that flags need. */

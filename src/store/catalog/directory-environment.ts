@@ -194,7 +194,13 @@ export class DirectoryEnvironment {
  * The names under which saved objects are numbered. Dashboards of flags share their numbers with other dashboards
  * (flag-records.ts).
  */
-export type SavedNumber = 'insight' | 'flag_dashboard_id' | 'annotation' | 'tile'
+export type SavedNumber =
+  | 'insight'
+  | 'flag_dashboard_id'
+  | 'annotation'
+  | 'tile'
+  | 'experiment'
+  | 'holdout'
 
 type RecordNumber = 'role' | 'role_access' | 'invite' | 'console_session' | SavedNumber
 

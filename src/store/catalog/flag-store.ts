@@ -10,6 +10,7 @@ import { refusal } from '../../base/refusals.ts'
 import { timeText } from '../../base/time.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Actor } from '../../rules/access/user.ts'
+import type { ExperimentCommand } from '../../rules/experiments/edit/experiment-changes.ts'
 import { activityJson, type FlagActivity } from '../../rules/flags/edit/flag-activity.ts'
 import {
   changeFlag,
@@ -33,10 +34,12 @@ import { putRecord, raiseCount, removeRange } from '../lmdb/records.ts'
 import { putAuditEntries } from './audit-log.ts'
 import { demand } from './checks.ts'
 import type { SavedNumber } from './directory-environment.ts'
+import { ExperimentWriter, type FlagWrites } from './experiment-store.ts'
 import { FlagCache, type ProjectFlags } from './flag-cache.ts'
 import { loadCounters, type ProjectCounters, storeFlag } from './flag-records.ts'
 import { FLAG_FILTERS_UNITS_MAX, FLAGS_MAX } from './limits.ts'
 import { SavedStore } from './saved-store.ts'
+import type { SavedEnvironment } from './saved-table.ts'
 
 /** The tables of dashboards to which a flag may refer. */
 const DASHBOARDS = ['flag_dashboards', 'dashboards'] as const
@@ -83,29 +86,9 @@ export class FlagStore {
    * permanently. Throws 400, and 503 after a failed write.
    */
   create(context: FlagChangeContext, body: JsonObject): Flag {
-    const { projectId, actor, nowMs } = context
     return this.#write(context, () => {
-      const flags = this.#cache.project(projectId)
-      const draft = draftFlag(body, this.#world(context, flags))
-      const change = new ProjectChange(this.#environment, projectId)
-      for (const { flag, change: number } of flags.deletedWithKey(draft.key)) {
-        change.removeFlag(flag, number)
-      }
-      const left = flags.size - flags.deletedWithKey(draft.key).length
-      const detail = `A project may have at most ${FLAGS_MAX} flags. Reuse the key of a deleted flag.`
-      demand(left < FLAGS_MAX, 'invalid_input', detail)
-      const flag: Flag = {
-        ...draft,
-        id: this.#nextNumber('flag_id'),
-        projectId,
-        version: 1,
-        createdById: authorOf(actor),
-        lastModifiedById: authorOf(actor),
-        updatedAtMs: nowMs,
-      }
-      requireRoom(flags, null, flag)
-      change.putFlag(flag, null)
-      change.log(entryOf('created', flag, [], noteOfChange(body), context))
+      const change = this.#begin(context)
+      const flag = this.#create(change, context, body)
       change.store()
       return flag
     })
@@ -116,30 +99,39 @@ export class FlagStore {
    * `not_found`, 400, 409 `conflict`, and 503 after a failed write.
    */
   update(context: FlagChangeContext, id: number, body: JsonObject, isKeyRequired: boolean): Flag {
-    const { projectId, nowMs, actor } = context
     return this.#write(context, () => {
-      const flags = this.#cache.project(projectId)
-      const stored = flags.stored(id)
-      demand(stored !== null, 'not_found', UNKNOWN_FLAG)
-      const before = stored.flag
-      const draft: FlagDraft = changeFlag(before, body, isKeyRequired, this.#world(context, flags))
-      const flag: Flag = {
-        ...before,
-        ...draft,
-        version: before.version + 1,
-        lastModifiedById: authorOf(actor),
-        updatedAtMs: nowMs,
-      }
-      requireRoom(flags, before, flag)
-      const change = new ProjectChange(this.#environment, projectId)
-      change.putFlag(flag, stored.change)
-      const note = noteOfChange(body)
-      const changes = changesBetween(before, flag)
-      if (changes.length > 0) {
-        change.log(entryOf(activityOf(before, flag), flag, changes, note, context))
-      }
+      const change = this.#begin(context)
+      const flag = this.#update(change, context, { id, body, isKeyRequired, causeId: null })
       change.store()
       return flag
+    })
+  }
+
+  /**
+   * Changes an experiment or a holdout, and the flags that depend on it, in one transaction. Returns the number of the
+   * experiment or the holdout. Throws 404 `not_found`, 400, and 503 after a failed write.
+   */
+  changeExperiment(
+    context: FlagChangeContext,
+    command: ExperimentCommand,
+  ): { readonly id: number } {
+    return this.#write(context, () => {
+      const change = this.#begin(context)
+      const flags: FlagWrites = {
+        flagById: (id) => change.stored(id)?.flag ?? null,
+        flagByKey: (key) => change.byKey(key),
+        create: (body) => this.#create(change, context, body),
+        update: (id, body, causeId) =>
+          this.#update(change, context, { id, body, isKeyRequired: false, causeId }),
+        link(id, experiments) {
+          const stored = change.stored(id)
+          demand(stored !== null, 'not_found', UNKNOWN_FLAG)
+          change.putFlag({ ...stored.flag, experiments })
+        },
+      }
+      const changed = this.#experiments(context).run(command, flags)
+      change.store()
+      return changed
     })
   }
 
@@ -180,8 +172,8 @@ export class FlagStore {
         tiles: [],
       })
       const flag: Flag = { ...stored.flag, usageDashboard: dashboard.id }
-      const change = new ProjectChange(this.#environment, projectId)
-      change.putFlag(flag, stored.change)
+      const change = this.#begin(context)
+      change.putFlag(flag)
       change.store()
       return flag
     })
@@ -215,6 +207,65 @@ export class FlagStore {
     return this.#environment.close()
   }
 
+  #begin({ projectId }: FlagChangeContext): ProjectChange {
+    return new ProjectChange(this.#environment, projectId, this.#cache.project(projectId))
+  }
+
+  #create(change: ProjectChange, context: FlagChangeContext, body: JsonObject): Flag {
+    const { projectId, actor, nowMs } = context
+    const { flags } = change
+    const draft = draftFlag(body, this.#world(context, flags))
+    const removed = flags.deletedWithKey(draft.key)
+    for (const { flag } of removed) {
+      requireUnused(flag)
+      change.removeFlag(flag)
+    }
+    const left = flags.size - removed.length
+    const detail = `A project may have at most ${FLAGS_MAX} flags. Reuse the key of a deleted flag.`
+    demand(left < FLAGS_MAX, 'invalid_input', detail)
+    const flag: Flag = {
+      ...draft,
+      id: this.#nextNumber('flag_id'),
+      projectId,
+      version: 1,
+      createdById: authorOf(actor),
+      lastModifiedById: authorOf(actor),
+      updatedAtMs: nowMs,
+    }
+    requireRoom(flags, null, flag)
+    change.putFlag(flag)
+    change.log(entryOf('created', flag, [], noteOfChange(body), context))
+    return flag
+  }
+
+  #update(
+    change: ProjectChange,
+    context: FlagChangeContext,
+    { id, body, isKeyRequired, causeId }: FlagUpdate,
+  ): Flag {
+    const { nowMs, actor } = context
+    const { flags } = change
+    const before = change.stored(id)?.flag
+    demand(before !== undefined, 'not_found', UNKNOWN_FLAG)
+    const draft: FlagDraft = changeFlag(before, body, isKeyRequired, this.#world(context, flags))
+    const flag: Flag = {
+      ...before,
+      ...draft,
+      version: before.version + 1,
+      lastModifiedById: authorOf(actor),
+      updatedAtMs: nowMs,
+    }
+    requireRoom(flags, before, flag)
+    this.#experiments(context).flagChanges(before, flag, causeId)
+    change.putFlag(flag)
+    const note = noteOfChange(body)
+    const changes = changesBetween(before, flag)
+    if (changes.length > 0) {
+      change.log(entryOf(activityOf(before, flag), flag, changes, note, context))
+    }
+    return flag
+  }
+
   #world({ projectId, cohort, nowMs }: FlagPlanContext, flags: ProjectFlags): FlagWorld {
     return {
       flags: flags.flags,
@@ -234,20 +285,23 @@ export class FlagStore {
    * Runs a change, stores its audit entry and raises the version of the environment. A refused change leaves everything
    * as it was.
    */
-  #write({ audit }: FlagChangeContext, action: () => Flag): Flag {
+  #write<Changed extends { readonly id: number }>(
+    { audit }: FlagChangeContext,
+    action: () => Changed,
+  ): Changed {
     if (this.#hasFailed) throw refusal('flags_write_failed')
     let isComplete = false
     try {
       return this.#environment.write(() => {
         this.#cache.refresh()
-        const flag = action()
+        const changed = action()
         if (audit !== undefined) {
-          const entry = { ...audit, objectId: audit.objectId ?? String(flag.id) }
+          const entry = { ...audit, objectId: audit.objectId ?? String(changed.id) }
           putAuditEntries(this.#table('audit_log'), [entry])
         }
         raiseCount(this.#table('state'), 'version')
         isComplete = true
-        return flag
+        return changed
       })
     } catch (error) {
       // The state after a failed commit is unknown, so nothing may be written afterwards.
@@ -262,12 +316,22 @@ export class FlagStore {
 
   /** Returns the store of saved objects, for use within the transaction of a change. */
   #saved(nowMs: number): SavedStore {
-    return new SavedStore({
+    return new SavedStore(this.#savedEnvironment(nowMs))
+  }
+
+  /** Returns the writer of experiments, for use within the transaction of a change. */
+  #experiments({ projectId, actor, nowMs }: FlagChangeContext): ExperimentWriter {
+    const userId = authorOf(actor)
+    return new ExperimentWriter(this.#savedEnvironment(nowMs), { projectId, userId, nowMs })
+  }
+
+  #savedEnvironment(nowMs: number): SavedEnvironment {
+    return {
       clock: { now: () => nowMs },
       table: (name) => this.#table(name),
       nextNumber: (name) => this.#nextNumber(name),
       save: (action) => action(),
-    })
+    }
   }
 
   #table(name: FlagsTable): Table {
@@ -325,25 +389,50 @@ export class FlagDirectory {
   }
 }
 
+/** A change of one flag. `causeId` is the number of the experiment that makes the change, or null. */
+interface FlagUpdate {
+  readonly id: number
+  readonly body: JsonObject
+  readonly isKeyRequired: boolean
+  readonly causeId: number | null
+}
+
 /** The records of one change of a project's flags. `store` writes its counters. */
 class ProjectChange {
+  /** The flags before the change. */
+  readonly flags: ProjectFlags
   readonly #environment: Environment
   readonly #projectId: number
+  /** The flags that the change has written, with the numbers of these writes. */
+  readonly #written = new Map<number, { readonly flag: Flag; readonly change: number }>()
   #counters: ProjectCounters
 
-  constructor(environment: Environment, projectId: number) {
+  constructor(environment: Environment, projectId: number, flags: ProjectFlags) {
+    this.flags = flags
     this.#environment = environment
     this.#projectId = projectId
     this.#counters = loadCounters(environment.table('flag_projects'), projectId)
   }
 
-  /** `lastChange` is the number of the flag's previous change, or null for a new flag. */
-  putFlag(flag: Flag, lastChange: number | null): void {
-    storeFlag(this.#environment.table('flags'), flag, this.#count(flag.id, lastChange))
+  /** Returns a flag as the change has left it so far. */
+  stored(id: number): { readonly flag: Flag; readonly change: number } | null {
+    return this.#written.get(id) ?? this.flags.stored(id)
   }
 
-  removeFlag(flag: Flag, lastChange: number): void {
-    this.#count(flag.id, lastChange)
+  /** Returns the flag with a key, if it is not deleted. */
+  byKey(key: string): Flag | null {
+    const written = [...this.#written.values()].find(({ flag }) => flag.key === key)
+    return written?.flag ?? this.flags.byKey(key)
+  }
+
+  putFlag(flag: Flag): void {
+    const change = this.#count(flag.id)
+    storeFlag(this.#environment.table('flags'), flag, change)
+    this.#written.set(flag.id, { flag, change })
+  }
+
+  removeFlag(flag: Flag): void {
+    this.#count(flag.id)
     this.#environment.table('flags').removeSync(pairKey(this.#projectId, flag.id))
     // Access rights to a removed flag have no meaning; see role-store.ts.
     const access = this.#environment.table('role_access')
@@ -363,10 +452,11 @@ class ProjectChange {
     putRecord(this.#environment.table('flag_projects'), numberKey(this.#projectId), this.#counters)
   }
 
-  #count(flagId: number, lastChange: number | null): number {
+  #count(flagId: number): number {
     const changes = this.#environment.table('flag_changes')
     const change = this.#counters.change + 1
-    if (lastChange !== null) changes.removeSync(pairKey(this.#projectId, lastChange))
+    const last = this.stored(flagId)
+    if (last !== null) changes.removeSync(pairKey(this.#projectId, last.change))
     putRecord(changes, pairKey(this.#projectId, change), flagId)
     this.#counters = { ...this.#counters, change }
     return change
@@ -410,6 +500,13 @@ function entryOf(
 
 function authorOf({ userId }: Actor): number | null {
   return userId === 0 ? null : userId
+}
+
+/** Throws 400 `unique` if the results of experiments still need a deleted flag. */
+function requireUnused({ id, key, experiments = [] }: Flag): void {
+  const [experiment] = experiments
+  const detail = `The key \`${key}\` belongs to the deleted flag ${id}, which experiment ${experiment} uses. Choose another key, or delete the experiment.`
+  demand(experiment === undefined, 'unique', detail, 'key')
 }
 
 function requireRoom(flags: ProjectFlags, before: Flag | null, after: Flag): void {

@@ -25,6 +25,12 @@ export const FLAGS_MAX = 10_000
  */
 export const FLAG_FILTERS_UNITS_MAX = 32 * 1024 * 1024
 /**
+ * The approximate number of UTF-16 units of JSON on one page of experiments. The page ends there, but not before its
+ * first row, and `next` leads to the rest.
+ * @user Experiments
+ */
+export const PAGE_EXPERIMENTS_UNITS_MAX = 256 * 1024
+/**
  * The largest number of scopes of a key. More are answered 400 `invalid_input`.
  * @user Projects, users and keys
  */

@@ -42,6 +42,7 @@ import {
 import { ConsoleStore } from './console-store.ts'
 import { DefinitionStore } from './definition-store.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
+import { ExperimentStore } from './experiment-store.ts'
 import { InviteStore } from './invite-store.ts'
 import { hashKey } from './key-store.ts'
 import { PasswordStore } from './password-store.ts'
@@ -77,6 +78,7 @@ export class OrganizationStore {
   readonly audit: AuditLog
   readonly console: ConsoleStore
   readonly definitions: DefinitionStore
+  readonly experiments: ExperimentStore
   readonly invites: InviteStore
   readonly passwords: PasswordStore
   readonly projects: ProjectStore
@@ -93,6 +95,7 @@ export class OrganizationStore {
     this.passwords = new PasswordStore(this.#environment)
     this.console = new ConsoleStore(this.#environment, this.passwords)
     this.definitions = new DefinitionStore(this.#environment)
+    this.experiments = new ExperimentStore(this.#environment)
     this.projects = new ProjectStore(dataDir, clock, this.#environment)
     this.roles = new RoleStore(this.#environment)
     this.saved = new SavedStore(this.#environment)

@@ -8,6 +8,8 @@
  * | insight_queries | project u32, insight u32    | the query, JSON                                         |
  * | dashboards      | project u32, dashboard u32  | `Dashboard`, JSON                                       |
  * | annotations     | project u32, annotation u32 | `Annotation`, JSON; those of the organization under 0   |
+ * | experiments     | project u32, experiment u32 | `Experiment`, JSON                                      |
+ * | holdouts        | project u32, holdout u32    | `Holdout`, JSON                                         |
  */
 import type { Clock } from '../../base/clock.ts'
 import type { Changes, Saved } from '../../rules/saved/saved.ts'
@@ -29,7 +31,7 @@ export interface SavedEnvironment {
 
 /** The differences between the kinds. */
 export interface SavedLayout<Fields> {
-  readonly table: 'insights' | 'dashboards' | 'annotations'
+  readonly table: 'insights' | 'dashboards' | 'annotations' | 'experiments' | 'holdouts'
   /** The name under which their numbers are counted. */
   readonly number: SavedNumber
   /** The maximum number of objects of a project, including deleted ones. */

@@ -102,6 +102,8 @@ export const FLAGS_TABLES = [
   'dashboard_tiles',
   'insight_tiles',
   'annotations',
+  'experiments',
+  'holdouts',
   'share_tokens',
   'deleted_definitions',
   'console_sessions',

@@ -181,6 +181,7 @@ t.test('definitions for local evaluation are returned', async (t) => {
     active: true,
     ensure_experience_continuity: false,
     has_encrypted_payloads: false,
+    has_experiment: false,
     version: 1,
     evaluation_runtime: 'all',
     bucketing_identifier: null,

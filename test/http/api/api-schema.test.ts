@@ -340,6 +340,24 @@ async function fill(daemon: OrganizationDaemon, checker: Checker): Promise<Recor
   const dashboard = await write('createDashboard', { name: 'd', tiles })
   made['dashboard'] = String(dashboard['id'])
   made['annotation'] = String((await write('createAnnotation', { content: 'a' }))['id'])
+  const share = [{ properties: [], rollout_percentage: 5 }]
+  const holdout = await write('createExperimentHoldout', { name: 'h', filters: share })
+  made['holdout'] = String(holdout['id'])
+  const metric = { metric_type: 'funnel', series: [{ kind: 'EventsNode', event: 'signed_up' }] }
+  const experiment = await write('createExperiment', {
+    name: 'e',
+    feature_flag_key: 'of-an-experiment',
+    holdout_id: holdout['id'],
+    metrics: [metric],
+  })
+  made['experiment'] = String(experiment['id'])
+  made['id'] = made['experiment']
+  await write('launchExperiment')
+  await write('pauseExperiment')
+  await write('resumeExperiment')
+  await write('endExperiment', { conclusion: 'won' })
+  await write('shipExperimentVariant', { variant_key: 'test' })
+  await write('duplicateExperiment', { name: 'f' })
   made['id'] = String(insight['id'])
   made['insight'] = made['id']
   await write('patchInsight', { saved: true })
@@ -370,6 +388,8 @@ function idFor(path: string, made: Readonly<Record<string, string>>): string {
   if (path.includes('/insights/')) return made['insight'] ?? ''
   if (path.includes('/dashboards/')) return made['dashboard'] ?? ''
   if (path.includes('/annotations/')) return made['annotation'] ?? ''
+  if (path.includes('/experiments/')) return made['experiment'] ?? ''
+  if (path.includes('/experiment_holdouts/')) return made['holdout'] ?? ''
   return '1'
 }
 

@@ -240,10 +240,10 @@ export class DividedQueries {
 
 /** Returns the identity of a query, or '' if it is too long to be cached. */
 function nameOf(task: QueryTask): string {
-  const { projectId, query, format, timezone } = task
+  const { projectId, query, format, timezone, experiment = null } = task
   const { testAccountFilters, pathCleaningFilters, channelTypeRules } = task
   const rules = [testAccountFilters, pathCleaningFilters, channelTypeRules]
-  const text = JSON.stringify([projectId, query, format, timezone, rules])
+  const text = JSON.stringify([projectId, query, format, timezone, rules, experiment])
   return text.length > REMEMBERED_QUERY_UNITS_MAX ? '' : text
 }
 

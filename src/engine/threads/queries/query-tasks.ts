@@ -4,6 +4,7 @@
  */
 import { ALWAYS } from '../../../rules/analytics/date-range.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
+import type { ExperimentDefinition } from '../../../rules/experiments/experiment-definition.ts'
 import { actionSteps } from '../../../rules/filters/actions.ts'
 import { isPersonUuid } from '../../../rules/persons/person-uuid.ts'
 import { type AnswerFormat, answerText } from '../../../rules/queries/answer-formats.ts'
@@ -35,6 +36,8 @@ type ProjectRules = 'testAccountFilters' | 'pathCleaningFilters' | 'channelTypeR
 type QueryFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs' | ProjectRules> & {
   /** The part of the time of the query that other threads have already used. */
   readonly spentMs?: number
+  /** The stored experiment that the query names. Absent: it names none, or there is none. */
+  readonly experiment?: ExperimentDefinition | undefined
 }
 
 /** A query about a project, as it crosses threads. */
@@ -209,7 +212,7 @@ function open(
 ): { readonly shard: QueryShard; readonly parts: PartTools } {
   const { stores } = tools
   const { projectId, timezone, nowMs, testAccountFilters } = facts
-  const { pathCleaningFilters = [], channelTypeRules = [] } = facts
+  const { pathCleaningFilters = [], channelTypeRules = [], experiment } = facts
   const memory = new WorkingMemory(stores.questionBytesMax, () => stores.cachedBytes)
   const scanner = stores.warehouse.scanner(queryLimits(tools, facts.spentMs, memory))
   const { persons } = stores.reader.answers()
@@ -225,6 +228,7 @@ function open(
       return action === null ? null : { name: action.name, steps: actionSteps(action.steps) }
     },
     cohortName: (id) => persons.cohortName(projectId, id),
+    experiment: (id) => (experiment?.id === id ? experiment : null),
     firstEventMs: (sinceMs) => scanner.firstEventMs(projectId, sinceMs),
   }
   const rows: EventRowSource = {

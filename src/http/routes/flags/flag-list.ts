@@ -3,7 +3,7 @@
  * docs/compatibility/flags.md, "List of feature flags".
  */
 import { isObject, objectsOf } from '../../../base/json.ts'
-import { statusOf } from '../../../rules/flags/edit/flag-body.ts'
+import { hasExperiment, statusOf } from '../../../rules/flags/edit/flag-body.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
 import { countedUrls, lenientPage } from '../../server/pages.ts'
 import type { Answer } from '../../server/respond.ts'
@@ -69,7 +69,7 @@ function searchTest(text: string | null): FlagTest | null {
 
 function typeTest(type: string | null): FlagTest | null {
   if (!TYPES.includes(type)) return null
-  if (type === 'experiment') return () => false
+  if (type === 'experiment') return hasExperiment
   if (type === 'remote_config') return ({ isRemoteConfiguration }) => isRemoteConfiguration
   return (flag) => hasVariants(flag) === (type === 'multivariant')
 }

@@ -66,7 +66,7 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
           'true for active flags, STALE for stale ones, anything else for inactive ones.',
         ),
         search: is.about(is.TEXT, 'Part of the key or name.'),
-        type: is.about(is.TEXT, 'Boolean, multivariant or remote_config, in lower case.'),
+        type: is.about(is.TEXT, 'boolean, multivariant, experiment or remote_config.'),
         created_by_id: is.about(is.WHOLE, 'Number of the user who created the flags.'),
         tags: is.about(NAMES, 'Any of these tags.'),
         excluded_properties: is.about(NAMES, 'Flag keys to leave out.'),

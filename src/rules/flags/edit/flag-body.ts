@@ -52,7 +52,7 @@ export function flagBody(flag: Flag, context: FlagBodyContext): JsonObject {
     last_modified_by: lastModifiedBy,
     is_simple_flag: simple !== null,
     rollout_percentage: simple?.['rollout_percentage'] ?? null,
-    experiment_set: [],
+    experiment_set: flag.experiments ?? [],
     surveys: [],
     features: {},
     can_edit: canEdit,
@@ -111,12 +111,18 @@ export function minimalFlagBody(flag: Flag, filters: JsonObject = flag.filters):
     // SDKs that declare a boolean reject null.
     ensure_experience_continuity: flag.ensureExperienceContinuity === true,
     has_encrypted_payloads: flag.hasEncryptedPayloads,
+    has_experiment: hasExperiment(flag),
     version: flag.version,
     evaluation_runtime: flag.evaluationRuntime,
     bucketing_identifier: flag.bucketingIdentifier,
     evaluation_tags: flag.evaluationContexts,
     evaluation_contexts: flag.evaluationContexts,
   }
+}
+
+/** Returns whether an experiment uses a flag. SDKs send it with `$feature_flag_called`. */
+export function hasExperiment({ experiments = [] }: Flag): boolean {
+  return experiments.length > 0
 }
 
 /** Returns the status of a flag. It is stale if it has been on for everyone for more than thirty days. */

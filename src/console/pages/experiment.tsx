@@ -1,0 +1,412 @@
+/** An experiment: who is ahead, by how much, how sure that is, what to do, and what is wrong. */
+import {
+  Ask,
+  ago,
+  askQueryWhole,
+  Card,
+  Chart,
+  Empty,
+  eventLabel,
+  exact,
+  Got,
+  may,
+  Page,
+  pageId,
+  pageOf,
+  patch,
+  percent,
+  Shown,
+  say,
+  Table,
+  time,
+  useEventSuggestions,
+  useLoaded,
+} from '../kit.ts'
+import { StateBadge } from './experiment/badge.tsx'
+import { Interval, scaleOf } from './experiment/interval.tsx'
+import { metricFields } from './experiment/metric-fields.ts'
+import { Steps } from './experiment/steps.tsx'
+import {
+  type Answer,
+  CONCLUSIONS,
+  chanceText,
+  type Experiment,
+  endText,
+  findingsOf,
+  guardOf,
+  type Metric,
+  type MetricResult,
+  metricName,
+  metricOf,
+  stateOf,
+  type VariantResult,
+  type Verdict,
+  valueText,
+  verdictOf,
+} from './experiment/words.ts'
+
+const EVERY_MS = 60_000
+const SIGNS = { good: '✓', bad: '✕', open: '–' } as const
+const LISTS = [
+  ['metrics', 'Primary: it decides'],
+  ['metrics_secondary', 'Secondary: good to know'],
+  ['metrics_guard', 'Guard: it must not become worse'],
+] as const
+
+type ListName = (typeof LISTS)[number][0]
+
+/** The page "Experiment". */
+export default function ExperimentPage() {
+  return (
+    <Got route="project/experiments/{id}/" values={{ id: Number(pageId.value) }}>
+      {(experiment) => <ExperimentView experiment={experiment} />}
+    </Got>
+  )
+}
+
+/** The results of an experiment. They are computed again every minute. */
+function useResults(experiment: Experiment) {
+  const { id, metrics, metrics_secondary: secondary, metrics_guard: guards, updated_at: version } = experiment
+  const isStarted = experiment.start_date !== null
+  const options = { everyMs: isStarted && experiment.end_date === null ? EVERY_MS : 0 }
+  const query = { kind: 'ExperimentQuery', experiment_id: id }
+  const results = useLoaded<Answer | null>(
+    `result ${id} ${version}`,
+    async (signal) => (isStarted && metrics.length + secondary.length > 0 ? askQueryWhole(query, signal) : null),
+    options,
+  )
+  const exposures = useLoaded<Answer | null>(
+    `exposures ${id} ${version}`,
+    async (signal) => (isStarted ? askQueryWhole({ ...query, kind: 'ExperimentExposureQuery' }, signal) : null),
+    options,
+  )
+  const guarded = useLoaded<readonly MetricResult[]>(
+    `guards ${id} ${version}`,
+    async (signal) => {
+      if (!isStarted) return []
+      const answers = guards.map((metric) => askQueryWhole({ ...query, metric }, signal))
+      // The answer for a single metric has the members of its result.
+      return (await Promise.all(answers)) as unknown as readonly MetricResult[]
+    },
+    options,
+  )
+  return { results, exposures, guarded }
+}
+
+function ExperimentView({ experiment }: { experiment: Experiment }) {
+  const { results, exposures, guarded } = useResults(experiment)
+  const { primary_metrics: primary = [], secondary_metrics: secondary = [], alpha = 0.05 } = results.data ?? {}
+  const all = [...primary, ...secondary]
+  const findings = findingsOf(experiment, exposures.data ?? undefined, all, (at) => time(at, 'day'))
+  const isStarted = experiment.start_date !== null
+  return (
+    <Page title={experiment.name} aside={<Steps experiment={experiment} />}>
+      <About experiment={experiment} />
+      {!isStarted && <Draft experiment={experiment} />}
+      {isStarted && (
+        <Shown of={results}>{() => <Answers experiment={experiment} results={primary} alpha={alpha} />}</Shown>
+      )}
+      <div class="split even">
+        <div>
+          <Card title="Check list">
+            <ul class="findings">
+              {findings.map(({ mood, words }) => (
+                <li key={words} class={mood}>
+                  <span aria-hidden="true">{SIGNS[mood]}</span> {words}
+                </li>
+              ))}
+            </ul>
+          </Card>
+          <Plan experiment={experiment} />
+        </div>
+        <div>
+          {isStarted && (
+            <Card title="Persons in the experiment">
+              <Shown of={exposures}>
+                {(answer) => answer && <Exposures answer={answer} experiment={experiment} />}
+              </Shown>
+            </Card>
+          )}
+        </div>
+      </div>
+      <Metrics experiment={experiment} results={all} guards={guarded.data ?? []} />
+    </Page>
+  )
+}
+
+function About({ experiment }: { experiment: Experiment }) {
+  const { description, feature_flag_key: key, feature_flag: flag, start_date: start, end_date: end } = experiment
+  const { conclusion, conclusion_comment: comment, created_by: author, created_at: at } = experiment
+  const judged = CONCLUSIONS.find(([one]) => one === conclusion)?.[1]
+  const since = start === null ? `Created ${ago(at)}` : `Started ${time(start, 'day')}`
+  return (
+    <>
+      <p class="about row">
+        <StateBadge experiment={experiment} />
+        {experiment.archived && <span class="badge off">Archived</span>}
+        {judged && <span class="badge">{judged}</span>}
+        <span>Flag {flag === null ? key : <a href={pageOf(`/flags/${flag.id}`)}>{key}</a>}</span>
+        <span class="quiet">
+          {since}
+          {end !== null && `, ended ${time(end, 'day')}`}
+          {author !== null && `, by ${author.first_name || author.email}`}
+        </span>
+      </p>
+      {description && <p class="about">{description}</p>}
+      {comment && <p class="about quiet">{comment}</p>}
+    </>
+  )
+}
+
+/** Says what is left to do before the launch. */
+function Draft({ experiment: { feature_flag_key: key } }: { experiment: Experiment }) {
+  return (
+    <div class="notice empty">
+      <h3>This is a draft. Nobody gets a variant yet.</h3>
+      <ol>
+        <li>
+          Let your code ask for the flag <code>{key}</code>, and show each person the variant that it gets.
+        </li>
+        <li>Choose the metric that decides, below.</li>
+        <li>Launch the experiment.</li>
+      </ol>
+    </div>
+  )
+}
+
+interface AnswersProps {
+  readonly experiment: Experiment
+  readonly results: readonly MetricResult[]
+  readonly alpha: number
+}
+
+/** The verdict on each primary metric. */
+function Answers({ experiment, results, alpha }: AnswersProps) {
+  const state = stateOf(experiment)
+  return results.map((result, at) => {
+    const name = metricName(result.metric, eventLabel)
+    const verdict = verdictOf(result, alpha, state === 'Ended')
+    return (
+      <Card key={`${at} ${name}`} title={name}>
+        <Said verdict={verdict} />
+        <Variants result={result} label={name} />
+        <p class="quiet">{endText(result.variant_results, state, verdict.mood !== 'open')}</p>
+      </Card>
+    )
+  })
+}
+
+function Said({ verdict: { mood, headline, howMuch, howSure, whatToDo } }: { verdict: Verdict }) {
+  return (
+    <div class="verdict">
+      <h3 class={{ good: 'better', bad: 'worse', open: '' }[mood]}>{headline}</h3>
+      <p>{howMuch}</p>
+      <p>{howSure}</p>
+      <p>
+        <b>What to do:</b> {whatToDo}
+      </p>
+    </div>
+  )
+}
+
+interface Row {
+  readonly key: string
+  readonly persons: number
+  readonly mean: number | null
+  readonly result: VariantResult | null
+}
+
+/** The variants of a metric with the pictures of their intervals. */
+function Variants({ result, label }: { result: MetricResult; label: string }) {
+  const { metric, baseline, variant_results: variants } = result
+  const scale = scaleOf(variants)
+  const isLessBetter = metric['goal'] === 'decrease'
+  const rows: readonly Row[] = [
+    { key: baseline.key, persons: baseline.number_of_samples, mean: baseline.mean, result: null },
+    ...variants.map((one) => ({ key: one.key, persons: one.number_of_samples, mean: one.mean, result: one })),
+  ]
+  return (
+    <Table
+      label={label}
+      keyOf={({ key }) => key}
+      rows={rows}
+      columns={[
+        ['Variant', 'key'],
+        ['Persons', ({ persons }) => exact(persons), 'number'],
+        ['Value', ({ mean }) => valueText(metric, mean), 'number'],
+        [
+          'Change',
+          ({ result: one }) =>
+            one === null ? (
+              <span class="quiet">the others are compared with it</span>
+            ) : (
+              <Interval variant={one} scale={scale} isLessBetter={isLessBetter} />
+            ),
+        ],
+        ['Chance to be better', ({ result: one }) => chanceText(one?.chance_to_be_better), 'minor number'],
+      ]}
+    />
+  )
+}
+
+/** The persons of each variant over time. */
+function Exposures({ answer, experiment }: { answer: Answer; experiment: Experiment }) {
+  const { timeseries = [], exposed_persons: persons = {} } = answer
+  const shown = timeseries.filter(({ variant }) => variant in persons)
+  const days = shown[0]?.days ?? []
+  const total = Object.values(persons).reduce((sum, count) => sum + count, 0)
+  if (total === 0) {
+    return <Empty title="Nobody is counted yet.">Persons appear here when code asks for the flag.</Empty>
+  }
+  return (
+    <>
+      <p>
+        <b>{exact(total)}</b> persons:{' '}
+        {Object.entries(persons)
+          .map(([key, count]) => `${key} ${exact(count)} (${percent(count / total, 0)})`)
+          .join(', ')}
+        .
+      </p>
+      <Chart
+        label="Persons in the experiment"
+        labels={days.map((day) => time(`${day}T12:00:00Z`, 'day').replace(/ \d{4}$/, ''))}
+        days={days}
+        lines={shown.map(({ variant, exposure_counts: counts }) => ({ label: variant, data: counts }))}
+        isOpen={experiment.end_date === null}
+      />
+    </>
+  )
+}
+
+/** What was planned: the variants, their shares, and the size. */
+function Plan({ experiment }: { experiment: Experiment }) {
+  const { feature_flag_variants: variants = [], minimum_detectable_effect: effect } = experiment.parameters
+  const isChangeable = may('experiment:write') && stateOf(experiment) !== 'Ended'
+  const planned = effect == null ? 'not set' : `${exact(effect)} %`
+  return (
+    <Card title="Plan" aside={isChangeable && <ChangePlan experiment={experiment} />}>
+      <p>Variants: {variants.map(({ key, rollout_percentage: share }) => `${key} ${exact(share)} %`).join(', ')}.</p>
+      <p>Smallest change that matters: {planned}.</p>
+      {experiment.holdout && <p>Kept out by the holdout “{experiment.holdout.name}”.</p>}
+    </Card>
+  )
+}
+
+function ChangePlan({ experiment }: { experiment: Experiment }) {
+  const { id, name, description, parameters } = experiment
+  const { feature_flag_variants: _, minimum_detectable_effect: effect, ...others } = parameters
+  return (
+    <Ask
+      label="Change"
+      title="Change the experiment"
+      action="Save"
+      fields={{
+        name: { label: 'Name', value: name, isRequired: true },
+        description: { label: 'Description', value: description ?? '', type: 'area' },
+        effect: {
+          label: 'Smallest change that matters, in %',
+          type: 'number',
+          value: effect == null ? '' : String(effect),
+        },
+      }}
+      submit={async ({ effect: chosen, ...words }) => {
+        const planned = chosen === '' ? {} : { minimum_detectable_effect: Number(chosen) }
+        await patch('project/experiments/{id}/', { id }, { ...words, parameters: { ...others, ...planned } })
+        say('The experiment is saved.')
+      }}
+    />
+  )
+}
+
+interface MetricsProps {
+  readonly experiment: Experiment
+  readonly results: readonly MetricResult[]
+  readonly guards: readonly MetricResult[]
+}
+
+/** All metrics by list: what they compare, and the results of those that have no card of their own. */
+function Metrics({ experiment, results, guards }: MetricsProps) {
+  const ofUuid = (found: readonly MetricResult[], metric: Metric) =>
+    found.find((one) => one.metric['uuid'] === metric['uuid'])
+  const isEditor = may('experiment:write')
+  return (
+    <Card title="Metrics" aside={isEditor && <AddMetric experiment={experiment} />}>
+      {LISTS.every(([list]) => experiment[list].length === 0) && (
+        <p class="none">No metrics yet. Add the event that shows success.</p>
+      )}
+      {LISTS.filter(([list]) => experiment[list].length > 0).map(([list, heading]) => (
+        <section key={list} class="metrics" aria-label={heading}>
+          <h3 class="quiet">{heading}</h3>
+          {experiment[list].map((metric) => {
+            const name = metricName(metric, eventLabel)
+            const secondary = list === 'metrics_secondary' ? ofUuid(results, metric) : undefined
+            const guard = list === 'metrics_guard' ? ofUuid(guards, metric) : undefined
+            return (
+              <div key={String(metric['uuid'])} class="below">
+                <p class="row">
+                  <b>{name}</b>
+                  {isEditor && <RemoveMetric experiment={experiment} list={list} metric={metric} name={name} />}
+                </p>
+                {guard && <Said verdict={guardOf(guard)} />}
+                {secondary && <Variants result={secondary} label={name} />}
+              </div>
+            )
+          })}
+        </section>
+      ))}
+    </Card>
+  )
+}
+
+function saveMetrics({ id }: Experiment, list: ListName, metrics: readonly Metric[]) {
+  return patch('project/experiments/{id}/', { id }, { [list]: metrics } as never)
+}
+
+function AddMetric({ experiment }: { experiment: Experiment }) {
+  const events = useEventSuggestions()
+  const { event, ...others } = metricFields(events)
+  return (
+    <Ask
+      label="Add a metric"
+      title="Add a metric"
+      action="Add metric"
+      fields={{
+        list: { kind: 'choice', label: 'Role', options: LISTS, value: 'metrics' },
+        event: { ...event, isRequired: true, hint: undefined },
+        ...others,
+        tolerance: {
+          label: 'Accepted change for the worse, in %',
+          type: 'number',
+          value: '0',
+          isShown: ({ list }: { readonly list: string }) => list === 'metrics_guard',
+        },
+      }}
+      submit={async ({ list, tolerance, ...metric }) => {
+        const name = list as ListName
+        const added = metricOf(name === 'metrics_guard' ? { ...metric, tolerance } : metric)
+        await saveMetrics(experiment, name, [...experiment[name], added])
+        say('The metric is added.')
+      }}
+    >
+      {stateOf(experiment) === 'Running' && (
+        <p class="quiet">The experiment runs. Metrics that are chosen after a look at the results prove less.</p>
+      )}
+    </Ask>
+  )
+}
+
+interface RemoveProps {
+  readonly experiment: Experiment
+  readonly list: ListName
+  readonly metric: Metric
+  readonly name: string
+}
+
+function RemoveMetric({ experiment, list, metric, name }: RemoveProps) {
+  const rest = experiment[list].filter((one) => one['uuid'] !== metric['uuid'])
+  return (
+    <Ask label="Remove" title={`Remove “${name}”?`} submit={() => saveMetrics(experiment, list, rest)}>
+      The events stay. You can add the metric again.
+    </Ask>
+  )
+}

@@ -1,0 +1,103 @@
+/** The common part of the routes of experiments and holdouts: rights, changes, and how they are shown. */
+import { invalidInput } from '../../../base/errors.ts'
+import { experimentBody, holdoutBody } from '../../../rules/experiments/edit/experiment-body.ts'
+import type { ExperimentCommand } from '../../../rules/experiments/edit/experiment-changes.ts'
+import type { ExperimentView, Holdout } from '../../../rules/experiments/edit/stored-experiment.ts'
+import type { SavedPlace } from '../../../rules/saved/saved.ts'
+import type { Call } from '../../server/route.ts'
+import { existing } from '../collection.ts'
+import { type FlagServices, requireEdit } from '../flags/flag-access.ts'
+import { ask, type OrganizationServices } from '../organization/organization-services.ts'
+
+/** The services that these routes need. */
+export interface ExperimentServices extends FlagServices, OrganizationServices {
+  readonly directory: FlagServices['directory'] & OrganizationServices['directory']
+  readonly queries: FlagServices['queries'] & OrganizationServices['queries']
+  readonly flags: FlagServices['flags']
+}
+
+/** A request about experiments. */
+export type ExperimentCall = Call<ExperimentServices>
+
+const UNKNOWN = 'The project has no such experiment.'
+
+/** Returns the project and the number in the path. A text that is not a number becomes 0, which no experiment has. */
+export function placeInPath(call: ExperimentCall): SavedPlace {
+  return { projectId: call.projectId, id: call.number('id') ?? 0 }
+}
+
+/** Returns the experiment in the path, even a deleted one. Throws 404 `not_found`. */
+export async function experimentInPath(call: ExperimentCall): Promise<ExperimentView> {
+  return existing(await ask(call, 'getExperiment', placeInPath(call)), UNKNOWN)
+}
+
+/** Returns the experiment in the path if it is not deleted. Throws 404 `not_found`. */
+export async function visibleExperiment(call: ExperimentCall): Promise<ExperimentView> {
+  const view = await experimentInPath(call)
+  return existing(view.experiment.isDeleted ? null : view, UNKNOWN)
+}
+
+/** Throws 403 `permission_denied` if the caller may not change the flag of an experiment. */
+export function requireFlagEdit(call: ExperimentCall, { experiment }: ExperimentView): void {
+  const flag = call.services.flags.flagById(call.projectId, experiment.fields.flag_id)
+  if (flag !== null) requireEdit(call, flag)
+}
+
+/** Throws 403 `permission_denied` if a flag with this key exists and the caller may not change it. */
+export function requireKeyEdit(call: ExperimentCall, key: string): void {
+  const flag = call.services.flags.flagByKey(call.projectId, key)
+  if (flag !== null) requireEdit(call, flag)
+}
+
+/** Refuses metrics that are shared by experiments. Throws 400 `invalid_input`. */
+export function refuseSavedMetrics(found: unknown): void {
+  const isEmpty = found === undefined || found === null || (Array.isArray(found) && !found.length)
+  if (isEmpty) return
+  throw invalidInput('saved_metrics_ids', 'is not supported. Send the metrics themselves')
+}
+
+/**
+ * Makes a change together with its audit entry. It is durable, and every later decision uses it, when the promise
+ * resolves with the number of the experiment or the holdout. Throws 400, 404 `not_found`, and 503 if nothing can be
+ * written.
+ */
+export async function changeExperiment(
+  { request, services, projectId, nowMs, actor }: ExperimentCall,
+  change: ExperimentCommand,
+): Promise<number> {
+  const refusal = services.refusal()
+  if (refusal !== null) throw refusal
+  const command = { kind: 'experiment', change } as const
+  const { id } = await request.noting((audit) =>
+    services.queries.changeFlag({ projectId, actor, nowMs, command, audit }),
+  )
+  services.refresh()
+  return id
+}
+
+/** Makes a change of an experiment and returns the experiment as it is then. */
+export async function changedExperiment(
+  call: ExperimentCall,
+  change: ExperimentCommand,
+): Promise<ExperimentView> {
+  const id = await changeExperiment(call, change)
+  return existing(await ask(call, 'getExperiment', { projectId: call.projectId, id }), UNKNOWN)
+}
+
+/** Returns the JSON of an experiment. */
+export function presentExperiment(call: ExperimentCall, view: ExperimentView) {
+  return experimentBody(showingOf(call), view)
+}
+
+/** Returns the JSON of a holdout. */
+export function presentHoldout(call: ExperimentCall, holdout: Holdout) {
+  return holdoutBody(showingOf(call), holdout)
+}
+
+function showingOf({ services, projectId }: ExperimentCall) {
+  const { flags, directory } = services
+  return {
+    flagById: (id: number) => flags.flagById(projectId, id),
+    userById: (id: number) => directory.userById(id),
+  }
+}

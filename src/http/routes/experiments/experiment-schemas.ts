@@ -1,0 +1,230 @@
+/** The schemas of experiments and holdouts. Source: docs/compatibility/experiments.md, "Fields". */
+import {
+  EXPERIMENT_DESCRIPTION_CHARACTERS_MAX,
+  EXPERIMENT_NAME_CHARACTERS_MAX,
+} from '../../../rules/experiments/edit/limits.ts'
+import { METRIC_SCHEMAS } from '../../../rules/experiments/edit/metric-fields.ts'
+import {
+  CONCLUSIONS,
+  EXPERIMENT_STATUSES,
+  RUNNING_CHANGES,
+} from '../../../rules/experiments/edit/stored-experiment.ts'
+import type { Schema } from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
+import { SUMMARY } from '../flags/flag-schemas.ts'
+import { USER_SUMMARY } from '../organization/organization-services.ts'
+
+const NAME = is.name(EXPERIMENT_NAME_CHARACTERS_MAX)
+const DESCRIPTION = is.nullable(is.text(EXPERIMENT_DESCRIPTION_CHARACTERS_MAX))
+const AUTHOR = is.nullable(USER_SUMMARY)
+const TYPE = is.choice('product', 'web')
+const FLAG_KEY = is.about(
+  is.TEXT,
+  'The key of the flag. A flag that exists must have variants, one of them with the key control. If no flag has the key, a flag is created.',
+)
+const START = is.about(
+  is.nullable(is.TIME),
+  'Null for a draft. A start of a draft launches the experiment.',
+)
+const END = is.about(is.nullable(is.TIME), 'An end of a running experiment ends it.')
+const CONCLUSION = is.nullable(is.choice(...CONCLUSIONS))
+const [FUNNEL, MEAN, RATIO, RETENTION] = Object.entries(METRIC_SCHEMAS).map(([type, schema]) =>
+  is.named(`${type[0]?.toUpperCase()}${type.slice(1)}Metric`, schema as Schema<is.JsonObject>),
+)
+const METRIC: Schema<is.JsonObject> = is.named('ExperimentMetric', {
+  anyOf: [FUNNEL, MEAN, RATIO, RETENTION],
+})
+const METRICS = {
+  metrics: is.about(is.list(METRIC), 'The primary metrics, which decide about the experiment.'),
+  metrics_secondary: is.about(is.list(METRIC), 'Further metrics.'),
+  metrics_guard: is.about(
+    is.list(METRIC),
+    'Metrics that must not become worse than their `tolerance`. Only Tenrec has them.',
+  ),
+}
+const VARIANTS = is.list(
+  is.openObject(
+    { key: is.TEXT },
+    {
+      name: is.nullable(is.TEXT),
+      rollout_percentage: is.NUMBER,
+      split_percent: is.about(is.NUMBER, 'Another name of `rollout_percentage`, for bodies.'),
+    },
+  ),
+)
+const PARAMETERS = is.named(
+  'ExperimentParameters',
+  is.openObject(
+    {},
+    {
+      feature_flag_variants: is.about(
+        VARIANTS,
+        'The variants. From the launch on, those at the launch, which may not change.',
+      ),
+      rollout_percentage: is.about(
+        is.nullable(is.NUMBER),
+        'The share of the users who take part. It is set in the first condition of the flag.',
+      ),
+      minimum_detectable_effect: is.about(
+        is.nullable(is.NUMBER),
+        'The smallest relative change that matters, in percent.',
+      ),
+      recommended_sample_size: is.about(
+        is.nullable(is.NUMBER),
+        'The planned number of persons in all variants together.',
+      ),
+      recommended_running_time: is.about(is.nullable(is.NUMBER), 'The planned number of days.'),
+    },
+  ),
+)
+const EXPOSURE = is.named(
+  'ExposureCriteria',
+  is.openObject(
+    {},
+    {
+      filterTestAccounts: is.BOOLEAN,
+      exposure_config: is.about(
+        is.nullable(is.JSON_OBJECT),
+        'The event or action that counts as exposure. Without it, $feature_flag_called counts.',
+      ),
+      multiple_variant_handling: is.about(
+        is.choice('exclude', 'first_seen'),
+        'What becomes of persons who had several variants.',
+      ),
+    },
+  ),
+)
+const STATS = is.about(
+  is.JSON_OBJECT,
+  'method (bayesian or frequentist), bayesian.ci_level, frequentist.alpha, baseline_variant_key, horizon_persons, and cuped.enabled with cuped.lookback_days.',
+)
+
+/** A holdout. */
+export const HOLDOUT = is.namedObject('ExperimentHoldout', {
+  id: is.WHOLE,
+  name: is.TEXT,
+  description: is.nullable(is.TEXT),
+  filters: is.list(
+    is.object({
+      properties: is.list(is.ANY),
+      rollout_percentage: is.NUMBER,
+      variant: is.about(is.TEXT, 'The value that flags have for the persons of the holdout.'),
+    }),
+  ),
+  created_by: AUTHOR,
+  created_at: is.TIME,
+  updated_at: is.TIME,
+})
+const HOLDOUT_FILTERS = is.about(
+  is.list(is.openObject({ rollout_percentage: is.NUMBER }, { properties: is.list(is.ANY) })),
+  'One entry with the percentage of all persons.',
+)
+/** A new holdout in a body. */
+export const HOLDOUT_DRAFT = is.named(
+  'ExperimentHoldoutDraft',
+  is.openObject({ name: NAME, filters: HOLDOUT_FILTERS }, { description: DESCRIPTION }),
+)
+/** The changes of a holdout in a body. */
+export const HOLDOUT_CHANGES = is.named(
+  'ExperimentHoldoutChanges',
+  is.openObject({}, { name: NAME, filters: HOLDOUT_FILTERS, description: DESCRIPTION }),
+)
+
+/** An experiment. */
+export const EXPERIMENT = is.namedObject('Experiment', {
+  id: is.WHOLE,
+  name: is.TEXT,
+  description: is.nullable(is.TEXT),
+  type: TYPE,
+  feature_flag_key: is.TEXT,
+  feature_flag: is.about(is.nullable(SUMMARY), 'Null if the flag was removed permanently.'),
+  holdout_id: is.nullable(is.WHOLE),
+  holdout: is.nullable(HOLDOUT),
+  exposure_cohort: is.about(is.NOTHING, 'Always null, because experiments make no cohorts.'),
+  exposure_criteria: is.nullable(EXPOSURE),
+  parameters: PARAMETERS,
+  ...METRICS,
+  saved_metrics: is.about(is.list(is.ANY), 'Always empty, because there are no saved metrics.'),
+  secondary_metrics: is.about(is.list(is.ANY), 'Always empty. An older form of metrics.'),
+  filters: is.about(is.JSON_OBJECT, 'Always empty. An older form of metrics.'),
+  stats_config: is.nullable(STATS),
+  start_date: START,
+  end_date: END,
+  archived: is.BOOLEAN,
+  deleted: is.BOOLEAN,
+  conclusion: CONCLUSION,
+  conclusion_comment: is.nullable(is.TEXT),
+  status: is.about(
+    is.choice(...EXPERIMENT_STATUSES),
+    'A running experiment whose flag is off is paused. Its status is running.',
+  ),
+  changed_while_running: is.about(
+    is.list(is.object({ at: is.TIME, change: is.choice(...RUNNING_CHANGES), by: AUTHOR })),
+    'Changes of the flag or the experiment that can spoil its result, oldest first. Only Tenrec has them.',
+  ),
+  created_at: is.TIME,
+  created_by: AUTHOR,
+  updated_at: is.TIME,
+  user_access_level: is.TEXT,
+})
+
+const METRICS_SENT = is.nullable(is.list(is.unchecked(METRIC)))
+const CHANGED = {
+  description: DESCRIPTION,
+  type: TYPE,
+  holdout_id: is.nullable(is.WHOLE),
+  exposure_criteria: is.nullable(is.unchecked(EXPOSURE)),
+  parameters: is.about(
+    is.nullable(is.unchecked(PARAMETERS)),
+    'Replaces all parameters. Variants that are left out stay as they are.',
+  ),
+  metrics: is.about(METRICS_SENT, 'Replaces the primary metrics.'),
+  metrics_secondary: METRICS_SENT,
+  metrics_guard: METRICS_SENT,
+  saved_metrics_ids: is.about(is.ANY, 'Not supported. A value is refused with 400.'),
+  stats_config: is.nullable(STATS),
+  start_date: is.nullable(is.TEXT),
+  end_date: is.nullable(is.TEXT),
+  archived: is.BOOLEAN,
+  deleted: is.about(is.BOOLEAN, 'True deletes it, false restores it.'),
+  conclusion: CONCLUSION,
+  conclusion_comment: DESCRIPTION,
+}
+/** A new experiment in a body. */
+export const EXPERIMENT_DRAFT = is.named(
+  'ExperimentDraft',
+  is.openObject({ name: NAME, feature_flag_key: FLAG_KEY }, CHANGED),
+)
+/** The changes of an experiment in a body. */
+export const EXPERIMENT_CHANGES = is.named(
+  'ExperimentChanges',
+  is.openObject({}, { name: NAME, feature_flag_key: is.TEXT, ...CHANGED }),
+)
+const ENDING = { conclusion: CONCLUSION, conclusion_comment: DESCRIPTION }
+/** The judgement that ends an experiment. */
+export const ENDED = is.named('ExperimentEnding', is.openObject({}, ENDING))
+/** The variant that is served to everybody. */
+export const SHIPPED = is.named(
+  'ShippedVariant',
+  is.openObject(
+    { variant_key: is.TEXT },
+    {
+      release_to_everyone: is.about(
+        is.BOOLEAN,
+        'True, the default, adds a condition for everybody. False leaves the conditions of the flag as they are.',
+      ),
+      ...ENDING,
+    },
+  ),
+)
+/** The key and the name of a copy. */
+export const COPIED = is.named(
+  'ExperimentCopy',
+  is.openObject(
+    {},
+    {
+      feature_flag_key: is.about(is.TEXT, 'The default is the flag of the experiment itself.'),
+      name: NAME,
+    },
+  ),
+)

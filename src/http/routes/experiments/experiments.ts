@@ -1,0 +1,210 @@
+/** The routes of experiments. Source: docs/compatibility/experiments.md, "Fields". */
+import { given } from '../../../base/json.ts'
+import type { ExperimentStep } from '../../../rules/experiments/edit/experiment-changes.ts'
+import {
+  EXPERIMENT_ORDERS,
+  type ExperimentFilter,
+  LISTED_STATUSES,
+} from '../../../rules/experiments/edit/experiment-list.ts'
+import {
+  type AnyRoute,
+  type Call,
+  done,
+  inProject,
+  type Resource,
+  routesOf,
+} from '../../server/route.ts'
+import * as is from '../../server/schema.ts'
+import { collectionOf } from '../collection.ts'
+import { ask } from '../organization/organization-services.ts'
+import {
+  changedExperiment,
+  type ExperimentCall,
+  type ExperimentServices,
+  experimentInPath,
+  placeInPath,
+  presentExperiment,
+  refuseSavedMetrics,
+  requireFlagEdit,
+  requireKeyEdit,
+  visibleExperiment,
+} from './experiment-access.ts'
+import {
+  COPIED,
+  ENDED,
+  EXPERIMENT,
+  EXPERIMENT_CHANGES,
+  EXPERIMENT_DRAFT,
+  SHIPPED,
+} from './experiment-schemas.ts'
+
+const BASE = '/api/projects/:project_id/experiments/'
+const READER = inProject('experiment:read')
+const WRITER = inProject('experiment:write')
+const ORDERS = EXPERIMENT_ORDERS.flatMap((name) => [name, `-${name}`] as const)
+
+const collection = collectionOf<ExperimentServices>(BASE, READER, WRITER)
+const route = routesOf<ExperimentServices>(BASE, READER, WRITER)
+
+/** The experiments of a project. */
+export const EXPERIMENT_RESOURCE: Resource<ExperimentServices> = {
+  name: 'Experiments',
+  sentence: 'Comparisons of the variants of a flag.',
+  segments: { id: is.about(is.WHOLE, 'Number of the experiment.') },
+  routes: [
+    ...collection({
+      name: 'Experiment',
+      noun: 'an experiment',
+      one: ':id/',
+      schema: EXPERIMENT,
+      list: {
+        says: 'Lists experiments, newest first.',
+        query: {
+          search: is.about(is.TEXT, 'Part of the name.'),
+          status: is.about(
+            is.choice(...LISTED_STATUSES),
+            'A paused experiment is a running one whose flag is off. complete means stopped.',
+          ),
+          archived: is.about(is.BOOLEAN, 'If true, return only archived experiments.'),
+          created_by_id: is.about(is.WHOLE, 'Number of the user who created the experiments.'),
+          feature_flag_id: is.about(is.WHOLE, 'Number of the flag.'),
+          order: is.about(
+            is.choice(...ORDERS),
+            'The member to sort by. A leading - means descending.',
+          ),
+        },
+        items: (call, page) =>
+          ask(call, 'listExperiments', {
+            projectId: call.projectId,
+            filter: filterOf(call, call.query()),
+            page,
+          }),
+        show: presentExperiment,
+      },
+      find: experimentInPath,
+      show: presentExperiment,
+      get: {
+        read: async (call) => presentExperiment(call, await visibleExperiment(call)),
+      },
+      create: {
+        says: 'Creates an experiment as a draft, and its flag if there is none. With a start, it is launched.',
+        body: EXPERIMENT_DRAFT,
+        errors: ['does_not_exist'],
+        async make(call) {
+          const { saved_metrics_ids, ...input } = call.body()
+          refuseSavedMetrics(saved_metrics_ids)
+          requireKeyEdit(call, input.feature_flag_key)
+          return changedExperiment(call, { action: 'create', input })
+        },
+      },
+      patch: {
+        body: EXPERIMENT_CHANGES,
+        errors: ['does_not_exist'],
+        async change(call, view) {
+          const { saved_metrics_ids, ...input } = call.body()
+          refuseSavedMetrics(saved_metrics_ids)
+          requireFlagEdit(call, view)
+          const { id } = view.experiment
+          return changedExperiment(call, { action: 'change', id, input })
+        },
+      },
+      removeInstead: 'An experiment cannot be deleted this way. Send PATCH with {"deleted": true}.',
+    }),
+    step('launch', 'Launches a draft: switches its flag on and starts to count.'),
+    step('pause', 'Switches the flag of a running experiment off. Nobody gets a variant any more.'),
+    step('resume', 'Switches the flag of a paused experiment on. Everybody gets the same variant.'),
+    step('reset', 'Makes an experiment a draft again. Its flag stays as it is.'),
+    step('archive', 'Hides an experiment that has ended from the list.'),
+    step('unarchive', 'Shows an archived experiment in the list again.'),
+    route('POST', ':id/end/', 'endExperiment', 'Ends a running experiment. Its flag stays on.', {
+      body: ENDED,
+      answers: { 200: done(EXPERIMENT) },
+      handle: (call) => taken(call, () => ({ step: 'end', ...call.body() })),
+    }),
+    route(
+      'POST',
+      ':id/ship_variant/',
+      'shipExperimentVariant',
+      'Serves one variant to everybody. It ends the experiment if it is running.',
+      {
+        body: SHIPPED,
+        answers: { 200: done(EXPERIMENT) },
+        handle: (call) =>
+          taken(call, () => {
+            const { variant_key: variant, release_to_everyone: all = true, ...ending } = call.body()
+            return { step: 'ship', variant, toEveryone: all, ...ending }
+          }),
+      },
+    ),
+    route('POST', ':id/duplicate/', 'duplicateExperiment', 'Copies an experiment as a draft.', {
+      body: COPIED,
+      answers: { 201: done(EXPERIMENT) },
+      async handle(call) {
+        const view = await visibleExperiment(call)
+        const { feature_flag_key: key, name } = call.body()
+        requireFlagEdit(call, view)
+        if (key !== undefined) requireKeyEdit(call, key)
+        const { id } = view.experiment
+        const copy = { action: 'duplicate', id, feature_flag_key: key, name } as const
+        return presentExperiment(call, await changedExperiment(call, copy))
+      },
+    }),
+  ],
+}
+
+/** Returns the route of a step without a body. */
+function step(
+  name: Exclude<ExperimentStep['step'], 'end' | 'ship'>,
+  summary: string,
+): AnyRoute<ExperimentServices> {
+  return route('POST', `:id/${name}/`, `${name}Experiment`, summary, {
+    answers: { 200: done(EXPERIMENT) },
+    handle: (call) => taken(call, () => ({ step: name })),
+  })
+}
+
+/** Takes a step with the experiment in the path and returns its JSON. */
+async function taken(call: ExperimentCall, wanted: () => ExperimentStep) {
+  const view = await visibleExperiment(call)
+  const step = wanted()
+  requireFlagEdit(call, view)
+  const { id } = placeInPath(call)
+  return presentExperiment(call, await changedExperiment(call, { action: 'step', id, step }))
+}
+
+type ListQuery = {
+  readonly search?: string
+  readonly status?: (typeof LISTED_STATUSES)[number]
+  readonly archived?: boolean
+  readonly created_by_id?: number
+  readonly feature_flag_id?: number
+  readonly order?: (typeof ORDERS)[number]
+}
+
+function filterOf(
+  {
+    services,
+    projectId,
+    nowMs,
+  }: Pick<Call<ExperimentServices>, 'services' | 'projectId' | 'nowMs'>,
+  { search, status, archived, created_by_id, feature_flag_id, order }: ListQuery,
+): ExperimentFilter {
+  const isOff = status === 'running' || status === 'paused'
+  const flags = isOff ? services.flags.flagsOf(projectId) : []
+  const name = order?.replace('-', '') as (typeof EXPERIMENT_ORDERS)[number] | undefined
+  return {
+    ...given({
+      search,
+      status,
+      isArchived: archived,
+      createdById: created_by_id,
+      flagId: feature_flag_id,
+      order:
+        name === undefined
+          ? undefined
+          : { by: name, isDescending: order?.startsWith('-') === true },
+    }),
+    flagsOff: flags.filter(({ active, experiments }) => !active && experiments).map(({ id }) => id),
+    nowMs,
+  }
+}

@@ -1,0 +1,72 @@
+/** Experiments and holdouts as clients see them. Source: docs/compatibility/experiments.md, "Fields". */
+import type { JsonObject } from '../../../base/json.ts'
+import { timeText } from '../../../base/time.ts'
+import type { UserFacts, UserSummary } from '../../access/user.ts'
+import { minimalFlagBody } from '../../flags/edit/flag-body.ts'
+import type { Flag } from '../../flags/types.ts'
+import { authorOf } from '../../saved/saved-bodies.ts'
+import { type ExperimentView, type Holdout, holdoutVariant, statusOf } from './stored-experiment.ts'
+
+/** The lookups that bodies need in addition to the stored experiment. */
+export interface ExperimentShowing {
+  /** Returns a flag, even a deleted one, or null if it was removed. */
+  readonly flagById: (id: number) => Flag | null
+  readonly userById: (id: number) => UserFacts | null
+}
+
+/** Returns the JSON of an experiment. */
+export function experimentBody(
+  showing: ExperimentShowing,
+  { experiment, holdout }: ExperimentView,
+): JsonObject {
+  const { id, fields, isDeleted, createdById, createdAtMs, updatedAtMs } = experiment
+  const { flag_id, variants, parameters, running_changes: changes, ...others } = fields
+  const flag = showing.flagById(flag_id)
+  return {
+    id,
+    ...others,
+    feature_flag_key: flag?.key ?? '',
+    feature_flag: flag === null ? null : minimalFlagBody(flag),
+    holdout: holdout === null ? null : holdoutBody(showing, holdout),
+    exposure_cohort: null,
+    parameters: { ...parameters, feature_flag_variants: variants ?? variantsShown(flag) },
+    saved_metrics: [],
+    secondary_metrics: [],
+    filters: {},
+    deleted: isDeleted,
+    status: statusOf(fields),
+    changed_while_running: changes.map(({ at, userId, change }) => ({
+      at,
+      change,
+      by: authorOf(showing, userId),
+    })),
+    created_at: timeText(createdAtMs),
+    created_by: authorOf(showing, createdById),
+    updated_at: timeText(updatedAtMs),
+    user_access_level: 'editor',
+  }
+}
+
+/** Returns the JSON of a holdout. */
+export function holdoutBody(
+  showing: Pick<ExperimentShowing, 'userById'>,
+  { id, fields, createdById, createdAtMs, updatedAtMs }: Holdout,
+) {
+  const { name, description, percentage } = fields
+  const createdBy: UserSummary | null = authorOf(showing, createdById)
+  return {
+    id,
+    name,
+    description,
+    filters: [{ properties: [], rollout_percentage: percentage, variant: holdoutVariant(id) }],
+    created_by: createdBy,
+    created_at: timeText(createdAtMs),
+    updated_at: timeText(updatedAtMs),
+  }
+}
+
+/** Returns the variants of a flag as it stores them. */
+function variantsShown(flag: Flag | null): unknown {
+  const multivariate = flag?.filters['multivariate'] as { readonly variants?: unknown } | undefined
+  return multivariate?.variants ?? []
+}

@@ -1,0 +1,538 @@
+/**
+ * What a request makes of an experiment: a new one, a changed one, or a step of its life (launch, pause, resume, end,
+ * ship, reset, archive). The functions are pure; the store carries a change out, together with that of the flag. Source:
+ * docs/compatibility/experiments.md, "Changing experiments".
+ */
+import { fieldText, invalidInput, ServiceError } from '../../../base/errors.ts'
+import { given, isObject, isSameJson, type JsonObject } from '../../../base/json.ts'
+import { timeText } from '../../../base/time.ts'
+import { parseTimestamp } from '../../capture/timestamp.ts'
+import type { Flag } from '../../flags/types.ts'
+import {
+  draftFilters,
+  requireSameVariants,
+  shippedFilters,
+  variantsOfFlag,
+} from './flag-of-experiment.ts'
+import {
+  EXPERIMENT_AHEAD_MS_MAX,
+  EXPERIMENT_MEMBER_UNITS_MAX,
+  RUNNING_CHANGES_MAX,
+} from './limits.ts'
+import { checkMetrics, METRIC_LISTS } from './metric-fields.ts'
+import {
+  type Experiment,
+  type ExperimentFields,
+  type Holdout,
+  type HoldoutFields,
+  type RunningChange,
+  statusOf,
+} from './stored-experiment.ts'
+
+/** The members of a body. Absent members stay as they are, or get their defaults. */
+export interface ExperimentInput {
+  readonly name?: string | undefined
+  readonly description?: string | null | undefined
+  readonly type?: ExperimentFields['type'] | undefined
+  readonly feature_flag_key?: string | undefined
+  readonly holdout_id?: number | null | undefined
+  readonly exposure_criteria?: JsonObject | null | undefined
+  readonly parameters?: JsonObject | null | undefined
+  readonly metrics?: readonly unknown[] | null | undefined
+  readonly metrics_secondary?: readonly unknown[] | null | undefined
+  readonly metrics_guard?: readonly unknown[] | null | undefined
+  readonly stats_config?: JsonObject | null | undefined
+  readonly start_date?: string | null | undefined
+  readonly end_date?: string | null | undefined
+  readonly archived?: boolean | undefined
+  readonly deleted?: boolean | undefined
+  readonly conclusion?: ExperimentFields['conclusion'] | undefined
+  readonly conclusion_comment?: string | null | undefined
+}
+
+/** The members of a body that creates an experiment. */
+export interface ExperimentDraft extends ExperimentInput {
+  readonly name: string
+  readonly feature_flag_key: string
+}
+
+/** The judgement that ends an experiment. */
+export type Ending = Pick<ExperimentInput, 'conclusion' | 'conclusion_comment'>
+
+/** A step in the life of an experiment. */
+export type ExperimentStep =
+  | { readonly step: 'launch' | 'pause' | 'resume' | 'reset' | 'archive' | 'unarchive' }
+  | ({ readonly step: 'end' } & Ending)
+  | ({
+      readonly step: 'ship'
+      readonly variant: string
+      /** True: everybody gets the variant. False: the conditions of the flag stay as they are. */
+      readonly toEveryone: boolean
+    } & Ending)
+
+/** A change of an experiment or a holdout. Its result is the number of the experiment or the holdout. */
+export type ExperimentCommand =
+  | {
+      readonly action: 'create'
+      readonly input: ExperimentDraft
+    }
+  | { readonly action: 'change'; readonly id: number; readonly input: ExperimentInput }
+  | { readonly action: 'step'; readonly id: number; readonly step: ExperimentStep }
+  | {
+      readonly action: 'duplicate'
+      readonly id: number
+      readonly feature_flag_key?: string | undefined
+      readonly name?: string | undefined
+    }
+  | { readonly action: 'create_holdout'; readonly fields: HoldoutFields }
+  | {
+      readonly action: 'change_holdout'
+      readonly id: number
+      readonly fields: Partial<HoldoutFields>
+    }
+  | { readonly action: 'delete_holdout'; readonly id: number }
+
+/** The facts that a change depends on. */
+export interface ChangeContext {
+  /** The flag of the experiment. */
+  readonly flag: Flag
+  /** The holdout that the body names. Undefined: it names none, and null takes the holdout away. */
+  readonly holdout?: Holdout | null | undefined
+  readonly userId: number | null
+  readonly nowMs: number
+  /** Returns a new UUID. */
+  readonly uuid: () => string
+}
+
+/** What a request makes of an experiment and its flag. */
+export interface ExperimentChange {
+  readonly fields: Partial<ExperimentFields>
+  readonly isDeleted?: boolean | undefined
+  /** The body of the change of the flag, with the reason for its activity log. Null: the flag stays as it is. */
+  readonly flag: JsonObject | null
+}
+
+/** Returns the fields of a new experiment. `flagId` is the number of its flag. Throws 400. */
+export function newExperiment(
+  name: string,
+  input: ExperimentInput,
+  context: Omit<ChangeContext, 'holdout'>,
+): ExperimentFields {
+  const empty: ExperimentFields = {
+    name,
+    description: null,
+    type: 'product',
+    flag_id: context.flag.id,
+    holdout_id: null,
+    exposure_criteria: { filterTestAccounts: true },
+    parameters: {},
+    variants: null,
+    metrics: [],
+    metrics_secondary: [],
+    metrics_guard: [],
+    stats_config: null,
+    start_date: null,
+    end_date: null,
+    archived: false,
+    conclusion: null,
+    conclusion_comment: null,
+    running_changes: [],
+  }
+  const fields = { ...empty, ...readFields(input, empty, context) }
+  requireDates(fields, context.nowMs)
+  requireArchivable(fields)
+  const variants = variantsOfFlag(context.flag)
+  requireBaseline(
+    fields.stats_config,
+    variants.map(({ key }) => key),
+  )
+  return { ...fields, variants: fields.start_date === null ? null : variants }
+}
+
+/** Returns the change of a PATCH. A start of a draft launches it, and an end stops it. Throws 400. */
+export function changedExperiment(
+  before: Experiment,
+  input: ExperimentInput,
+  context: ChangeContext,
+): ExperimentChange {
+  const { flag, holdout, nowMs } = context
+  const { feature_flag_key: key, parameters, deleted: isDeleted } = input
+  if (key !== undefined && key !== flag.key) {
+    throw invalidInput(
+      'feature_flag_key',
+      'may not change. Duplicate the experiment to use another flag',
+    )
+  }
+  const old = before.fields
+  const fields: Partial<ExperimentFields> = readFields(input, old, context)
+  const after: ExperimentFields = { ...old, ...fields }
+  const wasDraft = statusOf(old) === 'draft'
+  if (!wasDraft && after.start_date === null) {
+    throw invalidInput('start_date', 'may not be removed. Reset the experiment with `reset/`')
+  }
+  if (!wasDraft && after.holdout_id !== old.holdout_id) {
+    throw invalidInput('holdout_id', 'may not change after the launch. Reset the experiment first')
+  }
+  requireDates(after, nowMs)
+  if (after.archived !== old.archived) requireArchivable(after)
+  if (before.isDeleted && isDeleted === false && flag.deleted) {
+    const detail = `The flag \`${flag.key}\` is deleted. Restore it before its experiment.`
+    throw new ServiceError('invalid_input', detail, { attr: 'deleted' })
+  }
+  const known = old.variants ?? variantsOfFlag(flag)
+  if (!wasDraft && isObject(parameters)) requireSameVariants(parameters, known)
+  const filters = wasDraft ? draftFilters(flag, parameters ?? undefined, holdout) : null
+  const next = filters === null ? flag : { ...flag, filters }
+  const variants = wasDraft ? variantsOfFlag(next) : known
+  requireBaseline(
+    after.stats_config,
+    variants.map(({ key: name }) => name),
+  )
+  const isLaunching = wasDraft && after.start_date !== null
+  if (isLaunching) requireFlag(flag)
+  const spoiled = statusOf(old) === 'running' ? spoilingChanges(old, after) : []
+  return {
+    fields: {
+      ...fields,
+      ...(isLaunching ? { variants } : {}),
+      ...(spoiled.length === 0 ? {} : { running_changes: withChanges(old, spoiled, context) }),
+    },
+    isDeleted,
+    flag:
+      filters === null && !isLaunching
+        ? null
+        : given({
+            filters: filters ?? undefined,
+            active: isLaunching ? true : undefined,
+            note: `${isLaunching ? 'Launch' : 'Change'} of ${named(before)}.`,
+          }),
+  }
+}
+
+/** Returns the change of a step. Throws 400 if the experiment is not in the state that the step needs. */
+export function stepOf(
+  before: Experiment,
+  wanted: ExperimentStep,
+  context: ChangeContext,
+): ExperimentChange {
+  const { fields } = before
+  const { flag, nowMs } = context
+  switch (wanted.step) {
+    case 'launch': {
+      if (fields.start_date !== null) throw refused('The experiment was already launched.')
+      requireFlag(flag)
+      const variants = variantsOfFlag(flag)
+      return {
+        fields: { start_date: timeText(nowMs), variants },
+        flag: { active: true, note: `Launch of ${named(before)}.` },
+      }
+    }
+    case 'pause':
+    case 'resume':
+      return pausedOrResumed(before, wanted.step === 'pause', context)
+    case 'end':
+      requireRunning(fields)
+      return { fields: { end_date: timeText(nowMs), ...endingOf(wanted) }, flag: null }
+    case 'ship': {
+      if (fields.start_date === null) throw refused('The experiment was not launched yet.')
+      requireFlag(flag)
+      const filters = shippedFilters(flag, wanted.variant, wanted.toEveryone)
+      const end = fields.end_date === null ? { end_date: timeText(nowMs) } : {}
+      return {
+        fields: { ...end, ...endingOf(wanted) },
+        flag: {
+          filters,
+          active: true,
+          note: `Variant ${wanted.variant} of ${named(before)} for all.`,
+        },
+      }
+    }
+    case 'reset':
+      if (fields.start_date === null) throw refused('The experiment is a draft already.')
+      return {
+        fields: {
+          start_date: null,
+          end_date: null,
+          archived: false,
+          conclusion: null,
+          conclusion_comment: null,
+          variants: null,
+          running_changes: [],
+        },
+        flag: null,
+      }
+    case 'archive':
+      if (fields.archived) throw refused('The experiment is archived already.')
+      requireArchivable({ ...fields, archived: true })
+      return { fields: { archived: true }, flag: null }
+    case 'unarchive':
+      if (!fields.archived) throw refused('The experiment is not archived.')
+      return { fields: { archived: false }, flag: null }
+  }
+}
+
+/** Returns the body that creates a copy of an experiment as a draft. */
+export function duplicateOf(
+  { fields }: Experiment,
+  flagKey: string,
+  name: string,
+): ExperimentDraft {
+  const { description, type, holdout_id, exposure_criteria, parameters, stats_config } = fields
+  const { metrics, metrics_secondary, metrics_guard, variants } = fields
+  const copy = (list: readonly JsonObject[]) => list.map(({ uuid: _, ...others }) => others)
+  return {
+    name,
+    feature_flag_key: flagKey,
+    description,
+    type,
+    holdout_id,
+    exposure_criteria,
+    parameters: variants === null ? parameters : { ...parameters, feature_flag_variants: variants },
+    metrics: copy(metrics),
+    metrics_secondary: copy(metrics_secondary),
+    metrics_guard: copy(metrics_guard),
+    stats_config,
+  }
+}
+
+/** Returns the changes of a running experiment, at most `RUNNING_CHANGES_MAX`, with further ones. */
+export function withChanges(
+  { running_changes: before }: Pick<ExperimentFields, 'running_changes'>,
+  changes: readonly RunningChange['change'][],
+  { userId, nowMs }: Pick<ChangeContext, 'userId' | 'nowMs'>,
+): readonly RunningChange[] {
+  const at = timeText(nowMs)
+  const added = changes.map((change) => ({ at, userId, change }))
+  return [...before, ...added].slice(-RUNNING_CHANGES_MAX)
+}
+
+/** Reads the members of a body. Members that are absent in the body are absent in the result. Throws 400. */
+function readFields(
+  input: ExperimentInput,
+  before: ExperimentFields,
+  context: Pick<ChangeContext, 'uuid'>,
+): Partial<ExperimentFields> {
+  const { name, description, type, holdout_id, exposure_criteria, parameters } = input
+  const { stats_config, start_date, end_date, archived, conclusion, conclusion_comment } = input
+  for (const attr of ['exposure_criteria', 'parameters', 'stats_config'] as const) {
+    const units = JSON.stringify(input[attr] ?? null).length
+    if (units <= EXPERIMENT_MEMBER_UNITS_MAX) continue
+    throw invalidInput(attr, `may have at most ${EXPERIMENT_MEMBER_UNITS_MAX} characters of JSON`)
+  }
+  if (exposure_criteria !== undefined) checkExposure(exposure_criteria)
+  if (stats_config !== undefined) checkStats(stats_config)
+  return given({
+    name,
+    description,
+    type,
+    holdout_id,
+    exposure_criteria,
+    parameters: parameters === undefined ? undefined : parametersOf(parameters ?? {}),
+    ...metricsOf(input, before, context),
+    stats_config,
+    start_date: momentOf('start_date', start_date),
+    end_date: momentOf('end_date', end_date),
+    archived,
+    conclusion,
+    conclusion_comment,
+  })
+}
+
+/** Returns the parameters without the variants, which are stored in the flag and, from the launch on, beside them. */
+function parametersOf({ feature_flag_variants: _, ...others }: JsonObject): JsonObject {
+  for (const name of [
+    'minimum_detectable_effect',
+    'recommended_sample_size',
+    'recommended_running_time',
+  ]) {
+    const value = others[name] ?? null
+    const isFine = value === null || (typeof value === 'number' && value >= 0)
+    if (!isFine) throw invalidInput('parameters', `needs a number, at least 0, as \`${name}\``)
+  }
+  return others
+}
+
+/** Reads the metrics of a body, and gives each of them a UUID that no other metric of the experiment has. */
+function metricsOf(
+  input: ExperimentInput,
+  before: ExperimentFields,
+  { uuid }: Pick<ChangeContext, 'uuid'>,
+): Partial<Pick<ExperimentFields, (typeof METRIC_LISTS)[number]>> {
+  const taken = new Set<unknown>()
+  for (const list of METRIC_LISTS) {
+    if (input[list] === undefined) for (const metric of before[list]) taken.add(metric['uuid'])
+  }
+  const read: { [List in (typeof METRIC_LISTS)[number]]?: readonly JsonObject[] } = {}
+  for (const list of METRIC_LISTS) {
+    const found = input[list]
+    if (found === undefined) continue
+    checkMetrics(found ?? [], list)
+    // `checkMetrics` has accepted the metrics, so they are objects.
+    read[list] = (found ?? []).map((one) => {
+      const metric = one as JsonObject
+      const own = metric['uuid']
+      const isOwn = typeof own === 'string' && own !== '' && !taken.has(own)
+      const id = isOwn ? own : uuid()
+      taken.add(id)
+      return { kind: 'ExperimentMetric', ...metric, uuid: id }
+    })
+  }
+  return read
+}
+
+function checkExposure(criteria: JsonObject | null): void {
+  if (criteria === null) return
+  const { filterTestAccounts: isFiltered = true, exposure_config: config = null } = criteria
+  const { multiple_variant_handling: handling = 'exclude' } = criteria
+  if (typeof isFiltered !== 'boolean')
+    throw exposureFault('needs true or false as `filterTestAccounts`')
+  if (!['exclude', 'first_seen'].includes(String(handling))) {
+    throw exposureFault('needs exclude or first_seen as `multiple_variant_handling`')
+  }
+  if (config === null) return
+  if (!isObject(config)) throw exposureFault('needs an object, or null, as `exposure_config`')
+  const { kind = 'ExperimentEventExposureConfig', event, id, properties = [] } = config
+  const isAction = kind === 'ActionsNode'
+  if (!isAction && kind !== 'ExperimentEventExposureConfig') {
+    throw exposureFault(
+      'needs ExperimentEventExposureConfig or ActionsNode as `exposure_config.kind`',
+    )
+  }
+  if (isAction ? !Number.isInteger(id) : typeof event !== 'string' || event === '') {
+    const what = isAction
+      ? 'the number of an action as `exposure_config.id`'
+      : 'the name of an event as `exposure_config.event`'
+    throw exposureFault(`needs ${what}`)
+  }
+  if (properties !== null && !Array.isArray(properties)) {
+    throw exposureFault('needs a list as `exposure_config.properties`')
+  }
+}
+
+function exposureFault(what: string): ServiceError {
+  return invalidInput('exposure_criteria', what)
+}
+
+function checkStats(config: JsonObject | null): void {
+  if (config === null) return
+  const { method = 'bayesian', bayesian, frequentist, cuped } = config
+  if (!['bayesian', 'frequentist'].includes(String(method))) {
+    throw invalidInput('stats_config', 'needs bayesian or frequentist as `method`')
+  }
+  const level = isObject(bayesian) ? bayesian['ci_level'] : undefined
+  const alpha = isObject(frequentist) ? frequentist['alpha'] : undefined
+  for (const [name, value] of [
+    ['bayesian.ci_level', level],
+    ['frequentist.alpha', alpha],
+  ] as const) {
+    const isShare = typeof value === 'number' && value > 0 && value < 1
+    if (value === undefined || value === null || isShare) continue
+    throw invalidInput('stats_config', `needs a number between 0 and 1 as \`${name}\``)
+  }
+  const horizon = config['horizon_persons'] ?? null
+  if (horizon !== null && !(typeof horizon === 'number' && horizon >= 1)) {
+    throw invalidInput('stats_config', 'needs a number, at least 1, as `horizon_persons`')
+  }
+  const days = isObject(cuped) ? (cuped['lookback_days'] ?? null) : null
+  if (
+    days !== null &&
+    !(Number.isInteger(days) && Number(days) >= 1 && Number(days) <= LOOKBACK_DAYS)
+  ) {
+    throw invalidInput(
+      'stats_config',
+      `needs a whole number from 1 to ${LOOKBACK_DAYS} as \`cuped.lookback_days\``,
+    )
+  }
+}
+
+/** The longest period before the exposure that a result reads. */
+const LOOKBACK_DAYS = 30
+
+function requireBaseline(config: JsonObject | null, keys: readonly string[]): void {
+  const baseline = config?.['baseline_variant_key'] ?? null
+  if (baseline === null || keys.includes(String(baseline))) return
+  throw invalidInput('stats_config', `needs one of ${keys.join(', ')} as \`baseline_variant_key\``)
+}
+
+function momentOf(attr: string, text: string | null | undefined): string | null | undefined {
+  if (typeof text !== 'string') return text
+  const timeMs = parseTimestamp(text)
+  if (timeMs !== null) return timeText(timeMs)
+  throw invalidInput(attr, 'must be a time such as 2024-05-01T12:00:00Z')
+}
+
+function requireDates({ start_date: start, end_date: end }: ExperimentFields, nowMs: number): void {
+  for (const [attr, text] of [
+    ['start_date', start],
+    ['end_date', end],
+  ] as const) {
+    if (text === null || Date.parse(text) <= nowMs + EXPERIMENT_AHEAD_MS_MAX) continue
+    throw invalidInput(attr, 'must not be in the future')
+  }
+  if (end === null) return
+  if (start === null) throw invalidInput('end_date', 'needs a `start_date`')
+  if (Date.parse(end) > Date.parse(start)) return
+  throw new ServiceError('invalid_input', fieldText('end_date', 'must be after `start_date`'), {
+    attr: 'end_date',
+  })
+}
+
+function requireArchivable(fields: ExperimentFields): void {
+  if (!fields.archived || statusOf(fields) === 'stopped') return
+  throw new ServiceError('invalid_input', 'End the experiment before you archive it.', {
+    attr: 'archived',
+  })
+}
+
+function requireFlag({ key, deleted: isDeleted }: Flag): void {
+  if (!isDeleted) return
+  throw refused(`The flag \`${key}\` is deleted. Restore it first, or duplicate the experiment.`)
+}
+
+function requireRunning(fields: ExperimentFields): void {
+  if (fields.start_date === null) throw refused('The experiment was not launched yet.')
+  if (fields.end_date !== null) throw refused('The experiment has already ended.')
+}
+
+function pausedOrResumed(
+  before: Experiment,
+  isPause: boolean,
+  context: ChangeContext,
+): ExperimentChange {
+  const { flag } = context
+  requireRunning(before.fields)
+  requireFlag(flag)
+  if (flag.active !== isPause) {
+    throw refused(isPause ? 'The experiment is paused already.' : 'The experiment is not paused.')
+  }
+  const change = isPause ? 'paused' : 'resumed'
+  return {
+    fields: { running_changes: withChanges(before.fields, [change], context) },
+    flag: { active: !isPause, note: `The experiment was ${change}: ${named(before)}.` },
+  }
+}
+
+function endingOf({ conclusion, conclusion_comment }: Ending): Partial<ExperimentFields> {
+  return given({ conclusion, conclusion_comment })
+}
+
+function spoilingChanges(
+  before: ExperimentFields,
+  after: ExperimentFields,
+): RunningChange['change'][] {
+  const isOther = (name: keyof ExperimentFields) => !isSameJson(before[name], after[name])
+  const changes: RunningChange['change'][] = []
+  if (METRIC_LISTS.some(isOther)) changes.push('metrics')
+  for (const name of ['exposure_criteria', 'stats_config', 'start_date'] as const) {
+    if (isOther(name)) changes.push(name)
+  }
+  return changes
+}
+
+function named({ id, fields }: Experiment): string {
+  return `experiment ${id} "${fields.name}"`
+}
+
+function refused(detail: string): ServiceError {
+  return new ServiceError('invalid_input', detail)
+}

@@ -1,0 +1,259 @@
+/**
+ * The flag of an experiment: which flags can have one, the flag that a new experiment needs, and what the experiment
+ * changes in its flag. Changes are bodies of the routes of flags, so the rules of flags apply to them. Source:
+ * docs/compatibility/experiments.md, "The flag".
+ */
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
+import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/json.ts'
+import type { Flag } from '../../flags/types.ts'
+import { STORED_VARIANTS_MAX } from './limits.ts'
+import {
+  type Experiment,
+  type FlagVariant,
+  type Holdout,
+  type RunningChange,
+  statusOf,
+} from './stored-experiment.ts'
+
+/** The variant that the others are compared with. */
+export const CONTROL = 'control'
+
+const DEFAULT_VARIANTS: readonly FlagVariant[] = [
+  { key: CONTROL, rollout_percentage: 50 },
+  { key: 'test', rollout_percentage: 50 },
+]
+const EVERYBODY = 100
+
+/**
+ * Returns the variants in `parameters`, or null if there are none. `split_percent` is another name of
+ * `rollout_percentage`. Throws 400 with `parameters` as `attr`.
+ */
+export function variantsIn(parameters: JsonObject): readonly FlagVariant[] | null {
+  const { feature_flag_variants: found = null } = parameters
+  if (found === null) return null
+  if (!Array.isArray(found)) throw invalid('needs a list as `feature_flag_variants`')
+  const variants = found.map((one: unknown, index) => variantOf(one, index))
+  requireComparable(variants, 'parameters')
+  const sum = variants.reduce((total, { rollout_percentage }) => total + rollout_percentage, 0)
+  if (Math.abs(sum - EVERYBODY) > 1e-9) {
+    throw invalid(`needs variants whose \`rollout_percentage\` adds up to 100, not ${sum}`)
+  }
+  return variants
+}
+
+/** Returns the variants of a flag that can have an experiment. Throws 400 with `feature_flag_key` as `attr`. */
+export function variantsOfFlag({ key, filters }: Flag): readonly FlagVariant[] {
+  const { multivariate, aggregation_group_type_index: common = null } = filters
+  const attr = 'feature_flag_key'
+  const found = isObject(multivariate) ? objectsOf(multivariate['variants']) : []
+  if (found.length === 0) {
+    const detail = `The flag \`${key}\` has no variants. Add the variant \`${CONTROL}\` and at least one more, or choose a key that no flag has.`
+    throw new ServiceError('invalid_input', detail, { attr })
+  }
+  const conditions = objectsOf(filters['groups'])
+  const isByGroup = [{ aggregation_group_type_index: common }, ...conditions].some(
+    (one) => (one['aggregation_group_type_index'] ?? null) !== null,
+  )
+  if (isByGroup) {
+    const detail = `The flag \`${key}\` has a value for each group, but experiments count persons. Choose a flag without a group type.`
+    throw new ServiceError('invalid_input', detail, { attr })
+  }
+  // The rules of flags guarantee that every variant has a key.
+  const variants = found.map(({ key: name, name: title, rollout_percentage: share }) => ({
+    key: String(name),
+    ...(typeof title === 'string' ? { name: title } : {}),
+    rollout_percentage: typeof share === 'number' ? share : 0,
+  }))
+  requireComparable(variants, attr)
+  return variants
+}
+
+/** Returns the body that creates the flag of a new experiment. */
+export function flagBodyOf(
+  experiment: { readonly name: string; readonly key: string; readonly isLaunched: boolean },
+  parameters: JsonObject,
+  holdout: Holdout | null,
+): JsonObject {
+  const { rollout_percentage: rollout, feature_flag_payloads: payloads } = parameters
+  const { aggregation_group_type_index: group = null, ensure_experience_continuity: continuity } =
+    parameters
+  if (group !== null) {
+    throw invalid(
+      'may not have an `aggregation_group_type_index`, because experiments count persons',
+    )
+  }
+  const variants = variantsIn(parameters) ?? DEFAULT_VARIANTS
+  return {
+    key: experiment.key,
+    name: `Variants of the experiment "${experiment.name}"`.slice(0, NAME_UNITS),
+    active: experiment.isLaunched,
+    ensure_experience_continuity: continuity === true,
+    filters: {
+      groups: [{ properties: [], rollout_percentage: rolloutIn(rollout) ?? EVERYBODY }],
+      multivariate: { variants },
+      ...(isObject(payloads) ? { payloads } : {}),
+      ...holdoutFilters(holdout),
+    },
+  }
+}
+
+/** The length to which the description of a new flag is cut. It is below the limit of flags. */
+const NAME_UNITS = 400
+
+/** Returns the member of a flag's filters that keeps the persons of a holdout out. */
+export function holdoutFilters(holdout: Holdout | null): JsonObject {
+  if (holdout === null) return { holdout: null }
+  const { id, fields } = holdout
+  return { holdout: { id, exclusion_percentage: fields.percentage } }
+}
+
+/** Returns the filters of a flag that serves one variant to everybody. Throws 400 for an unknown variant. */
+export function shippedFilters(flag: Flag, variant: string, toEveryone: boolean): JsonObject {
+  const variants = variantsOfFlag(flag)
+  if (!variants.some(({ key }) => key === variant)) {
+    const known = variants.map(({ key }) => key).join(', ')
+    const detail = `The flag \`${flag.key}\` has no variant ${JSON.stringify(variant)}. Choose one of ${known}.`
+    throw new ServiceError('invalid_input', detail, { attr: 'variant_key' })
+  }
+  const { groups, multivariate, ...others } = flag.filters
+  const shipped = isObject(multivariate) ? objectsOf(multivariate['variants']) : []
+  const everybody = {
+    properties: [],
+    rollout_percentage: EVERYBODY,
+    description: `Serves ${variant} to everybody since the end of the experiment.`,
+  }
+  return {
+    ...others,
+    groups: toEveryone ? [everybody, ...objectsOf(groups)] : objectsOf(groups),
+    multivariate: {
+      variants: shipped.map((one) => ({
+        ...one,
+        rollout_percentage: one['key'] === variant ? EVERYBODY : 0,
+      })),
+    },
+    ...(toEveryone && others['holdout'] !== undefined ? { holdout: null } : {}),
+    ...(toEveryone && others['holdout_groups'] !== undefined ? { holdout_groups: null } : {}),
+  }
+}
+
+/**
+ * Returns the filters of the flag of a draft after a change of its parameters or its holdout, or null if they stay the
+ * same. Throws 400.
+ */
+export function draftFilters(
+  flag: Flag,
+  parameters: JsonObject | undefined,
+  holdout: Holdout | null | undefined,
+): JsonObject | null {
+  const variants = parameters === undefined ? null : variantsIn(parameters)
+  const rollout = parameters === undefined ? null : rolloutIn(parameters['rollout_percentage'])
+  const [first, ...others] = objectsOf(flag.filters['groups'])
+  const filters = {
+    ...flag.filters,
+    ...(variants === null ? {} : { multivariate: { variants } }),
+    ...(rollout === null || first === undefined
+      ? {}
+      : { groups: [{ ...first, rollout_percentage: rollout }, ...others] }),
+    ...(holdout === undefined ? {} : holdoutFilters(holdout)),
+  }
+  return isSameJson(filters, flag.filters) ? null : filters
+}
+
+/** Throws 400 if `parameters` of an experiment that was launched have other variants than it has. */
+export function requireSameVariants(
+  parameters: JsonObject,
+  variants: readonly FlagVariant[],
+): void {
+  const wanted = variantsIn(parameters)
+  if (wanted === null || isSameJson(shares(wanted), shares(variants))) return
+  throw invalid(
+    'may not change `feature_flag_variants` after the launch, because persons would change their variant. Reset or duplicate the experiment',
+  )
+}
+
+/** Returns the kinds of changes of a flag that can spoil the result of its running experiments. */
+export function runningChangesOfFlag(before: Flag, after: Flag): RunningChange['change'][] {
+  const differs = (...names: readonly string[]) =>
+    names.some((name) => !isSameJson(before.filters[name] ?? null, after.filters[name] ?? null))
+  const changes: RunningChange['change'][] = []
+  if (differs('multivariate')) changes.push('variants')
+  if (differs('groups', 'super_groups', 'aggregation_group_type_index')) changes.push('conditions')
+  if (differs('holdout', 'holdout_groups')) changes.push('holdout')
+  if (before.active !== after.active) changes.push(after.active ? 'resumed' : 'paused')
+  const isOther =
+    before.bucketingIdentifier !== after.bucketingIdentifier ||
+    before.ensureExperienceContinuity !== after.ensureExperienceContinuity ||
+    before.evaluationRuntime !== after.evaluationRuntime
+  if (isOther) changes.push('flag')
+  return changes
+}
+
+/**
+ * Throws 400 if a change would take the flag away from its experiments: a running experiment needs its flag, and the
+ * results of every launched one are counted under the key of the flag.
+ */
+export function requireFlagOfExperiments(
+  before: Flag,
+  after: Flag,
+  experiments: readonly Experiment[],
+): void {
+  const isDeleting = after.deleted && !before.deleted
+  const isRenaming = after.key !== before.key
+  if (!isDeleting && !isRenaming) return
+  const found = experiments.find(({ fields }) =>
+    isDeleting ? statusOf(fields) === 'running' : fields.start_date !== null,
+  )
+  if (found === undefined) return
+  const named = `experiment ${found.id} (${JSON.stringify(found.fields.name)})`
+  const detail = isDeleting
+    ? `Cannot delete the flag \`${before.key}\`, because ${named} is running. End the experiment first.`
+    : `Cannot rename the flag \`${before.key}\`, because the result of ${named} is counted under this key. Reset or delete the experiment first.`
+  throw new ServiceError('invalid_input', detail, { attr: isDeleting ? 'deleted' : 'key' })
+}
+
+function variantOf(found: unknown, index: number): FlagVariant {
+  const place = `\`feature_flag_variants.${index}\``
+  if (!isObject(found)) throw invalid(`needs an object as ${place}`)
+  const { key, name, rollout_percentage: rollout, split_percent: split = rollout } = found
+  if (typeof key !== 'string' || key === '') {
+    throw invalid(`needs a text that is not empty as \`key\` of ${place}`)
+  }
+  const isShare = typeof split === 'number' && split >= 0 && split <= EVERYBODY
+  if (!isShare) throw invalid(`needs a number from 0 to 100 as \`rollout_percentage\` of ${place}`)
+  const title = typeof name === 'string' && name !== '' ? { name } : {}
+  return { key, ...title, rollout_percentage: split }
+}
+
+/** Throws 400 unless there is a control and at least one variant to compare it with. */
+function requireComparable(variants: readonly FlagVariant[], attr: string): void {
+  const keys = variants.map(({ key }) => key)
+  const fault = comparableFault(keys)
+  if (fault !== null) throw invalidInput(attr, fault, 'The experiment')
+}
+
+function comparableFault(keys: readonly string[]): string | null {
+  if (keys.length === 0) return `needs the variant \`${CONTROL}\` and at least one more`
+  if (!keys.includes(CONTROL)) {
+    return `needs a variant with the key \`${CONTROL}\`, which the others are compared with. Its variants are ${keys.join(', ')}`
+  }
+  if (keys.length < 2) return `needs at least one variant besides \`${CONTROL}\``
+  if (keys.length > STORED_VARIANTS_MAX) {
+    return `may have at most ${STORED_VARIANTS_MAX} variants`
+  }
+  const twice = keys.find((key, index) => keys.indexOf(key) !== index)
+  return twice === undefined ? null : `names the variant ${JSON.stringify(twice)} twice`
+}
+
+function rolloutIn(rollout: unknown): number | null {
+  if (rollout === undefined || rollout === null) return null
+  if (typeof rollout === 'number' && rollout >= 0 && rollout <= EVERYBODY) return rollout
+  throw invalid('needs a number from 0 to 100 as `rollout_percentage`')
+}
+
+function shares(variants: readonly FlagVariant[]): JsonObject {
+  return Object.fromEntries(variants.map(({ key, rollout_percentage: share }) => [key, share]))
+}
+
+function invalid(what: string): ServiceError {
+  return invalidInput('parameters', what)
+}

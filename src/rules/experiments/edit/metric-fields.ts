@@ -1,0 +1,221 @@
+/**
+ * The metrics of experiments in request bodies. The schema of a metric is both its rule and its description in the API.
+ * Source: docs/compatibility/experiments.md, "Metrics".
+ */
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
+import { faultWords, type OwnRefusal, ownRefusal } from '../../../base/input-faults.ts'
+import { isObject, type JsonObject } from '../../../base/json.ts'
+import { compileInput, type InputFault } from '../../../base/validator.ts'
+import { EXPERIMENT_MEMBER_UNITS_MAX, METRIC_STEPS_MAX, METRICS_OF_LIST_MAX } from './limits.ts'
+
+/** The members of an experiment that are lists of metrics. */
+export const METRIC_LISTS = ['metrics', 'metrics_secondary', 'metrics_guard'] as const
+
+/** One of `METRIC_LISTS`. */
+export type MetricList = (typeof METRIC_LISTS)[number]
+
+const TEXT = { type: 'string' }
+const NUMBER = { type: 'number' }
+const SHARE = { type: 'number', minimum: 0, maximum: 1 }
+const LENGTH = { type: 'integer', minimum: 1 }
+const UNIT = { enum: ['second', 'minute', 'hour', 'day', 'week', 'month'] }
+const PROPERTIES = { type: ['array', 'null'] }
+/** An event or an action. */
+const EVENT = {
+  type: 'object',
+  required: ['kind'],
+  properties: {
+    kind: { enum: ['EventsNode', 'ActionsNode'] },
+    event: { type: ['string', 'null'] },
+    id: { type: 'integer' },
+    properties: PROPERTIES,
+  },
+}
+/** An event or an action, with the value that is taken from it. */
+const SOURCE = {
+  ...EVENT,
+  properties: {
+    ...EVENT.properties,
+    math: { enum: ['total', 'sum', 'avg', 'min', 'max', 'unique_session', 'dau'] },
+    math_property: { type: ['string', 'null'] },
+  },
+}
+const OUTLIERS = {
+  lower_bound_percentile: { ...SHARE, type: ['number', 'null'] },
+  upper_bound_percentile: { ...SHARE, type: ['number', 'null'] },
+  ignore_zeros: { type: 'boolean' },
+}
+const COMMON = {
+  kind: { enum: ['ExperimentMetric'] },
+  uuid: TEXT,
+  name: { type: ['string', 'null'] },
+  goal: { enum: ['increase', 'decrease'] },
+  conversion_window: { ...LENGTH, type: ['integer', 'null'] },
+  conversion_window_unit: UNIT,
+  tolerance: {
+    ...SHARE,
+    description:
+      'For guard metrics: the relative change for the worse that is accepted. 0.02 is 2 %. The default is 0.',
+  },
+}
+const NO_STEP: OwnRefusal = [
+  'invalid_input',
+  'A funnel metric needs at least one event in `series`. The exposure is its first step by itself.',
+  'minItems',
+]
+
+/** The schema of each type of metric. */
+export const METRIC_SCHEMAS = {
+  funnel: metric('funnel', ['series'], {
+    series: {
+      type: 'array',
+      items: EVENT,
+      minItems: 1,
+      maxItems: METRIC_STEPS_MAX,
+      refusals: [NO_STEP],
+    },
+    funnel_order_type: { enum: ['ordered', 'strict', 'unordered'] },
+  }),
+  mean: metric('mean', ['source'], { source: SOURCE, ...OUTLIERS, threshold: NUMBER }),
+  ratio: metric('ratio', ['numerator', 'denominator'], {
+    numerator: SOURCE,
+    denominator: SOURCE,
+    numerator_outlier_handling: { type: 'object', properties: OUTLIERS },
+    denominator_outlier_handling: { type: 'object', properties: OUTLIERS },
+  }),
+  retention: metric(
+    'retention',
+    [
+      'start_event',
+      'completion_event',
+      'retention_window_start',
+      'retention_window_end',
+      'retention_window_unit',
+      'start_handling',
+    ],
+    {
+      start_event: EVENT,
+      completion_event: EVENT,
+      retention_window_start: { type: 'integer', minimum: 0 },
+      retention_window_end: { type: 'integer', minimum: 0 },
+      retention_window_unit: UNIT,
+      start_handling: { enum: ['first_seen', 'last_seen'] },
+    },
+  ),
+} as const
+
+type MetricType = keyof typeof METRIC_SCHEMAS
+
+const TYPES = Object.keys(METRIC_SCHEMAS)
+const checks = new Map<MetricType, ReturnType<typeof compileInput>>()
+
+/** Throws 400 with `attr` if a list in a body is not a list of metrics. The text names the place of the first fault. */
+export function checkMetrics(list: readonly unknown[], attr: MetricList): void {
+  if (list.length > METRICS_OF_LIST_MAX) {
+    throw invalidInput(attr, `may have at most ${METRICS_OF_LIST_MAX} metrics`)
+  }
+  if (JSON.stringify(list).length > EXPERIMENT_MEMBER_UNITS_MAX) {
+    throw invalidInput(attr, `may have at most ${EXPERIMENT_MEMBER_UNITS_MAX} characters of JSON`)
+  }
+  for (const [index, one] of list.entries()) checkMetric(one, attr, `${attr}.${index}`)
+}
+
+function checkMetric(found: unknown, attr: MetricList, place: string): void {
+  if (!isObject(found)) throw fault(attr, `\`${place}\` must be an object.`)
+  const { kind = 'ExperimentMetric', metric_type: type } = found
+  if (kind === 'ExperimentTrendsQuery' || kind === 'ExperimentFunnelsQuery') {
+    const detail = `\`${place}\` is a metric of the older kind ${kind}. Send a metric with \`kind\` ExperimentMetric.`
+    throw fault(attr, detail)
+  }
+  if (!isMetricType(type)) {
+    const detail = `\`${place}.metric_type\` must be one of ${TYPES.join(', ')}.`
+    throw new ServiceError('invalid_choice', detail, { attr })
+  }
+  let check = checks.get(type)
+  if (check === undefined) {
+    check = compileInput(METRIC_SCHEMAS[type])
+    checks.set(type, check)
+  }
+  const wrong = check(found)
+  if (wrong !== null) throw refusalOf(wrong, attr, place)
+  for (const [name, source] of sourcesOf(found)) checkSource(source, attr, `${place}.${name}`)
+  checkWindows(found, attr, place)
+}
+
+function refusalOf(wrong: InputFault, attr: MetricList, place: string): ServiceError {
+  const own = ownRefusal(wrong, attr)
+  if (own !== null) return own
+  const path = [place, ...wrong.path].join('.')
+  if (wrong.keyword === 'required') {
+    return fault(attr, `\`${path}.${String(wrong.params['missingProperty'])}\` is missing.`)
+  }
+  if (wrong.keyword === 'minimum' || wrong.keyword === 'maximum') {
+    return fault(attr, `\`${path}\` ${wrong.message}.`)
+  }
+  const [code, what, given = ''] = faultWords(wrong)
+  return new ServiceError(code, `${given}\`${path}\` ${what}.`, { attr })
+}
+
+/** Checks what depends on several members of an event or an action. */
+function checkSource(source: JsonObject, attr: MetricList, place: string): void {
+  const { kind, event, id, math, math_property: property } = source
+  if (kind === 'ActionsNode' && id === undefined) {
+    throw fault(attr, `\`${place}.id\` is missing. Send the number of an action.`)
+  }
+  if (kind === 'EventsNode' && (event === undefined || event === '')) {
+    const detail = `\`${place}.event\` is missing. Send the name of an event, or null for any event.`
+    throw fault(attr, detail)
+  }
+  const needsProperty = ['sum', 'avg', 'min', 'max'].includes(String(math))
+  if (needsProperty && (typeof property !== 'string' || property === '')) {
+    const detail = `\`${place}.math_property\` is missing. Send the property whose ${String(math)} is computed.`
+    throw fault(attr, detail)
+  }
+}
+
+function checkWindows(found: JsonObject, attr: MetricList, place: string): void {
+  const { conversion_window: length = null, conversion_window_unit: unit } = found
+  if (length !== null && unit === undefined) {
+    const detail = `\`${place}.conversion_window_unit\` is missing. Send a unit such as day.`
+    throw fault(attr, detail)
+  }
+  const { retention_window_start: start = 0, retention_window_end: end = 0 } = found
+  if (Number(end) < Number(start)) {
+    const detail = `\`${place}.retention_window_end\` must not be before \`retention_window_start\`.`
+    throw fault(attr, detail)
+  }
+  const { lower_bound_percentile: low = null, upper_bound_percentile: high = null } = found
+  if (low !== null && high !== null && Number(low) >= Number(high)) {
+    const detail = `\`${place}.lower_bound_percentile\` must be less than \`upper_bound_percentile\`.`
+    throw fault(attr, detail)
+  }
+}
+
+/** Returns the events and actions of a metric that meets its schema, with their paths in it. */
+function sourcesOf(found: JsonObject): readonly (readonly [path: string, source: JsonObject])[] {
+  const names = ['source', 'numerator', 'denominator', 'start_event', 'completion_event']
+  const single = names.map((name) => [name, found[name]] as const)
+  const steps = Array.isArray(found['series']) ? found['series'] : []
+  const listed = steps.map((step: unknown, index) => [`series.${index}`, step] as const)
+  const all: (readonly [string, JsonObject])[] = []
+  for (const [name, source] of [...single, ...listed])
+    if (isObject(source)) all.push([name, source])
+  return all
+}
+
+function metric(type: string, required: readonly string[], members: JsonObject) {
+  return {
+    type: 'object',
+    required: ['metric_type', ...required],
+    properties: { ...COMMON, metric_type: { enum: [type] }, ...members },
+    additionalProperties: true,
+  }
+}
+
+function isMetricType(type: unknown): type is MetricType {
+  return typeof type === 'string' && TYPES.includes(type)
+}
+
+function fault(attr: MetricList, detail: string): ServiceError {
+  return new ServiceError('invalid_input', detail, { attr })
+}

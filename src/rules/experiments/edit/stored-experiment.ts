@@ -1,0 +1,111 @@
+/**
+ * Experiments and holdouts as they are stored. Their fields have the names that clients use. Source:
+ * docs/compatibility/experiments.md, "Fields".
+ */
+import type { JsonObject } from '../../../base/json.ts'
+import type { Saved } from '../../saved/saved.ts'
+
+/** The possible judgements of an experiment that has ended. */
+export const CONCLUSIONS = ['won', 'lost', 'inconclusive', 'stopped_early', 'invalid'] as const
+
+/** The states of an experiment. A running experiment whose flag is off is paused, and its state is `running`. */
+export const EXPERIMENT_STATUSES = ['draft', 'running', 'stopped'] as const
+
+/** One of `EXPERIMENT_STATUSES`. */
+export type ExperimentStatus = (typeof EXPERIMENT_STATUSES)[number]
+
+/** The kinds of changes that can spoil the result of a running experiment. */
+export const RUNNING_CHANGES = [
+  'variants',
+  'conditions',
+  'holdout',
+  'flag',
+  'paused',
+  'resumed',
+  'metrics',
+  'exposure_criteria',
+  'stats_config',
+  'start_date',
+] as const
+
+/** A change that was made while the experiment was running. */
+export interface RunningChange {
+  /** In ISO 8601 with `Z`. */
+  readonly at: string
+  /** The user, or null for a command. */
+  readonly userId: number | null
+  readonly change: (typeof RUNNING_CHANGES)[number]
+}
+
+/** A variant of the flag, as flags store it. */
+export interface FlagVariant {
+  readonly key: string
+  readonly name?: string | null
+  /** A percentage from 0 to 100. */
+  readonly rollout_percentage: number
+}
+
+/** The fields of an experiment. Times are texts in ISO 8601 with `Z`. */
+export interface ExperimentFields {
+  readonly name: string
+  readonly description: string | null
+  readonly type: 'product' | 'web'
+  /** The number of the flag. */
+  readonly flag_id: number
+  readonly holdout_id: number | null
+  readonly exposure_criteria: JsonObject | null
+  /** The members of `parameters` besides the variants. */
+  readonly parameters: JsonObject
+  /** The variants at the launch. Null for a draft, which has the variants of its flag. */
+  readonly variants: readonly FlagVariant[] | null
+  readonly metrics: readonly JsonObject[]
+  readonly metrics_secondary: readonly JsonObject[]
+  readonly metrics_guard: readonly JsonObject[]
+  readonly stats_config: JsonObject | null
+  readonly start_date: string | null
+  readonly end_date: string | null
+  readonly archived: boolean
+  readonly conclusion: (typeof CONCLUSIONS)[number] | null
+  readonly conclusion_comment: string | null
+  /** Oldest first. */
+  readonly running_changes: readonly RunningChange[]
+}
+
+/** The fields of a holdout. */
+export interface HoldoutFields {
+  readonly name: string
+  readonly description: string | null
+  /** The share of all persons who get none of the variants, as a percentage from 0 to 100. */
+  readonly percentage: number
+}
+
+/** An experiment. */
+export type Experiment = Saved<ExperimentFields>
+
+/** A share of all persons who are kept out of the experiments that use it. */
+export type Holdout = Saved<HoldoutFields>
+
+/** An experiment with its holdout. */
+export interface ExperimentView {
+  readonly experiment: Experiment
+  readonly holdout: Holdout | null
+}
+
+/** Returns the state of an experiment. */
+export function statusOf({
+  start_date,
+  end_date,
+}: Pick<ExperimentFields, 'start_date' | 'end_date'>): ExperimentStatus {
+  if (start_date === null) return 'draft'
+  return end_date === null ? 'running' : 'stopped'
+}
+
+/** Returns whether changes of the flag or of the experiment can spoil its result. */
+export function isRunning({ fields, isDeleted }: Experiment): boolean {
+  return !isDeleted && statusOf(fields) === 'running'
+}
+
+/** Returns the value that a flag has for the persons of a holdout. */
+export function holdoutVariant(holdoutId: number): string {
+  return `holdout-${holdoutId}`
+}

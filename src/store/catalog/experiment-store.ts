@@ -1,0 +1,347 @@
+/**
+ * Experiments and holdouts. `ExperimentStore` reads them. `ExperimentWriter` changes them within the transaction of a
+ * change of flags, because an experiment and its flag change together or not at all. The records are `Experiment` and
+ * `Holdout` as JSON; see saved-table.ts for the keys. The numbers of the experiments of a flag are in the record of the
+ * flag (flag-records.ts).
+ */
+import { randomUUID } from 'node:crypto'
+import { invalidInput } from '../../base/errors.ts'
+import type { JsonObject } from '../../base/json.ts'
+import type { Page } from '../../base/pages.ts'
+import {
+  changedExperiment,
+  duplicateOf,
+  type ExperimentChange,
+  type ExperimentCommand,
+  type ExperimentDraft,
+  newExperiment,
+  stepOf,
+  withChanges,
+} from '../../rules/experiments/edit/experiment-changes.ts'
+import {
+  type ExperimentFilter,
+  listedExperiments,
+} from '../../rules/experiments/edit/experiment-list.ts'
+import {
+  draftFilters,
+  flagBodyOf,
+  holdoutFilters,
+  requireFlagOfExperiments,
+  runningChangesOfFlag,
+  variantsIn,
+  variantsOfFlag,
+} from '../../rules/experiments/edit/flag-of-experiment.ts'
+import { EXPERIMENTS_MAX, HOLDOUTS_MAX } from '../../rules/experiments/edit/limits.ts'
+import {
+  type Experiment,
+  type ExperimentFields,
+  type ExperimentView,
+  type Holdout,
+  type HoldoutFields,
+  isRunning,
+} from '../../rules/experiments/edit/stored-experiment.ts'
+import type { Flag } from '../../rules/flags/types.ts'
+import type { ListRequest } from '../../rules/saved/lists.ts'
+import type { SavedPlace } from '../../rules/saved/saved.ts'
+import { demand } from './checks.ts'
+import { PAGE_EXPERIMENTS_UNITS_MAX } from './limits.ts'
+import { type SavedEnvironment, SavedTable } from './saved-table.ts'
+
+const UNKNOWN = 'The project has no such experiment.'
+const UNKNOWN_HOLDOUT = 'The project has no such holdout.'
+
+/** Reads experiments and holdouts. A deleted experiment has a view, too; a missing one has none. */
+export class ExperimentStore {
+  readonly #tables: ExperimentTables
+
+  constructor(environment: SavedEnvironment) {
+    this.#tables = new ExperimentTables(environment)
+  }
+
+  /** Returns a page of experiments, limited by its UTF-16 units. Costs a read of every experiment of the project. */
+  list({ projectId, filter, page }: ListRequest<ExperimentFilter>): Page<ExperimentView> {
+    const found = listedExperiments(this.#tables.experiments.all(projectId), filter)
+    const results: ExperimentView[] = []
+    let units = 0
+    for (const experiment of found.slice(page.offset, page.offset + page.limit)) {
+      units += JSON.stringify(experiment).length
+      if (units > PAGE_EXPERIMENTS_UNITS_MAX && results.length > 0) break
+      results.push(this.#tables.viewOf(experiment))
+    }
+    return { count: found.length, results }
+  }
+
+  get({ projectId, id }: SavedPlace): ExperimentView | null {
+    const experiment = this.#tables.experiments.get(projectId, id)
+    return experiment && this.#tables.viewOf(experiment)
+  }
+
+  /** Returns all holdouts of a project, newest first. */
+  holdouts(projectId: number): readonly Holdout[] {
+    return this.#tables.holdouts.all(projectId).reverse()
+  }
+
+  holdout({ projectId, id }: SavedPlace): Holdout | null {
+    return this.#tables.holdouts.get(projectId, id)
+  }
+}
+
+/** The flags of the running transaction. */
+export interface FlagWrites {
+  flagById(id: number): Flag | null
+  flagByKey(key: string): Flag | null
+  /** Creates the flag that a body describes. Throws 400. */
+  create(body: JsonObject): Flag
+  /**
+   * Changes a flag as a body describes. Running experiments note the change, except for the experiment `causeId`, which
+   * makes it. Throws 400.
+   */
+  update(id: number, body: JsonObject, causeId: number | null): Flag
+  /** Stores the numbers of the experiments of a flag. */
+  link(id: number, experiments: readonly number[]): void
+}
+
+/** The author and the time of a change. */
+interface WriteContext {
+  readonly projectId: number
+  readonly userId: number | null
+  readonly nowMs: number
+}
+
+/** Changes experiments and holdouts within a transaction. */
+export class ExperimentWriter {
+  readonly #tables: ExperimentTables
+  readonly #context: WriteContext
+
+  constructor(environment: SavedEnvironment, context: WriteContext) {
+    this.#tables = new ExperimentTables(environment)
+    this.#context = context
+  }
+
+  /** Carries out a command. Throws 400 and 404 `not_found`. */
+  run(command: ExperimentCommand, flags: FlagWrites): { readonly id: number } {
+    switch (command.action) {
+      case 'create':
+        return this.#create(command.input, flags)
+      case 'change': {
+        const { input } = command
+        const before = this.#experiment(command.id)
+        const holdout = input.holdout_id === undefined ? undefined : this.#named(input.holdout_id)
+        const facts = this.#facts(flagOf(before, flags))
+        const change = changedExperiment(before, input, { ...facts, holdout })
+        return this.#apply(before, change, flags)
+      }
+      case 'step': {
+        const before = this.#experiment(command.id)
+        demand(!before.isDeleted, 'not_found', UNKNOWN)
+        const change = stepOf(before, command.step, this.#facts(flagOf(before, flags)))
+        return this.#apply(before, change, flags)
+      }
+      case 'duplicate':
+        return this.#duplicate(command, flags)
+      case 'create_holdout':
+        return this.#tables.holdouts.add(
+          this.#context.projectId,
+          this.#context.userId,
+          command.fields,
+        )
+      case 'change_holdout':
+        return this.#changeHoldout(command.id, command.fields, flags)
+      case 'delete_holdout':
+        return this.#deleteHoldout(command.id, flags)
+    }
+  }
+
+  /** Checks a change of a flag against its experiments, and notes it in those that are running. Throws 400. */
+  flagChanges(before: Flag, after: Flag, causeId: number | null): void {
+    const { projectId } = this.#context
+    const found = (before.experiments ?? [])
+      .map((id) => this.#tables.experiments.get(projectId, id))
+      .filter((experiment) => experiment !== null)
+    requireFlagOfExperiments(before, after, found)
+    const changes = runningChangesOfFlag(before, after)
+    if (changes.length === 0) return
+    for (const experiment of found) {
+      if (experiment.id === causeId || !isRunning(experiment)) continue
+      const running_changes = withChanges(experiment.fields, changes, this.#context)
+      this.#tables.experiments.change(experiment, { fields: { running_changes } })
+    }
+  }
+
+  #create(input: ExperimentDraft, flags: FlagWrites): Experiment {
+    const { name, feature_flag_key: key, holdout_id: holdoutId = null } = input
+    const holdout = this.#named(holdoutId)
+    const isLaunched = (input.start_date ?? null) !== null
+    const parameters = input.parameters ?? {}
+    const known = flags.flagByKey(key)
+    const flag =
+      known === null
+        ? flags.create(flagBodyOf({ name, key, isLaunched }, parameters, holdout))
+        : this.#adopt(known, parameters, holdout, isLaunched, flags)
+    const fields = newExperiment(name, input, this.#facts(flag))
+    const { projectId, userId } = this.#context
+    const experiment = this.#tables.experiments.add(projectId, userId, fields)
+    flags.link(flag.id, [...(flag.experiments ?? []), experiment.id])
+    return experiment
+  }
+
+  /** Returns a flag that exists already, with the holdout of its new experiment. */
+  #adopt(
+    flag: Flag,
+    parameters: JsonObject,
+    holdout: Holdout | null,
+    isLaunched: boolean,
+    flags: FlagWrites,
+  ): Flag {
+    const variants = variantsOfFlag(flag)
+    const wanted = variantsIn(parameters)
+    const keys = (list: readonly { readonly key: string }[]) =>
+      list.map(({ key }) => key).join(', ')
+    if (wanted !== null && keys(wanted) !== keys(variants)) {
+      const what = `names other variants than the flag \`${flag.key}\` has, which are ${keys(variants)}. Leave \`feature_flag_variants\` out to use them, or choose a key that no flag has`
+      throw invalidInput('parameters', what)
+    }
+    const filters = draftFilters(flag, undefined, holdout ?? undefined)
+    if (filters === null && !(isLaunched && !flag.active)) return flag
+    const body = {
+      ...(filters === null ? {} : { filters }),
+      ...(isLaunched ? { active: true } : {}),
+    }
+    return flags.update(flag.id, body, null)
+  }
+
+  #duplicate(
+    { id, feature_flag_key, name }: Extract<ExperimentCommand, { action: 'duplicate' }>,
+    flags: FlagWrites,
+  ): Experiment {
+    const source = this.#experiment(id)
+    demand(!source.isDeleted, 'not_found', UNKNOWN)
+    const key = feature_flag_key ?? flagOf(source, flags).key
+    const copy = duplicateOf(source, key, name ?? this.#nameOfCopy(source.fields.name))
+    // A flag that exists keeps its variants.
+    const { feature_flag_variants: _, ...parameters } = copy.parameters ?? {}
+    const isKnown = flags.flagByKey(key) !== null
+    const variants = source.fields.variants ?? variantsOfFlag(flagOf(source, flags))
+    const own = isKnown ? parameters : { ...parameters, feature_flag_variants: variants }
+    return this.#create({ ...copy, parameters: own }, flags)
+  }
+
+  /** Returns a name that no other experiment has. */
+  #nameOfCopy(name: string): string {
+    const taken = new Set(
+      this.#tables.experiments
+        .all(this.#context.projectId)
+        .filter(({ isDeleted }) => !isDeleted)
+        .map(({ fields }) => fields.name),
+    )
+    for (let number = 1; ; number++) {
+      const copy = number === 1 ? `${name} (copy)` : `${name} (copy ${number})`
+      if (!taken.has(copy)) return copy
+    }
+  }
+
+  #apply(
+    before: Experiment,
+    { fields, isDeleted, flag: body }: ExperimentChange,
+    flags: FlagWrites,
+  ): Experiment {
+    const flag = flagOf(before, flags)
+    if (body !== null) flags.update(flag.id, body, before.id)
+    const after = this.#tables.experiments.change(before, { fields, isDeleted })
+    if (after.isDeleted !== before.isDeleted) {
+      const others = (flag.experiments ?? []).filter((id) => id !== after.id)
+      flags.link(flag.id, after.isDeleted ? others : [...others, after.id])
+    }
+    return after
+  }
+
+  #changeHoldout(id: number, fields: Partial<HoldoutFields>, flags: FlagWrites): Holdout {
+    const before = this.#holdout(id)
+    const after = this.#tables.holdouts.change(before, { fields })
+    if (after.fields.percentage !== before.fields.percentage) this.#spreadHoldout(id, after, flags)
+    return after
+  }
+
+  #deleteHoldout(id: number, flags: FlagWrites): Holdout {
+    const before = this.#holdout(id)
+    for (const experiment of this.#spreadHoldout(id, null, flags)) {
+      this.#tables.experiments.change(experiment, { fields: { holdout_id: null } })
+    }
+    this.#tables.holdouts.remove(before)
+    return before
+  }
+
+  /** Changes or removes a holdout in the flags of the experiments that use it. Returns these experiments. */
+  #spreadHoldout(id: number, holdout: Holdout | null, flags: FlagWrites): readonly Experiment[] {
+    const { projectId } = this.#context
+    const using = () =>
+      this.#tables.experiments.all(projectId).filter(({ fields }) => fields.holdout_id === id)
+    for (const experiment of using()) {
+      const flag = flags.flagById(experiment.fields.flag_id)
+      // An experiment that has ended shows its old result, and its flag may have been changed since then.
+      if (flag === null || flag.deleted || experiment.fields.end_date !== null) continue
+      const filters = { ...flag.filters, ...holdoutFilters(holdout) }
+      flags.update(flag.id, { filters, note: `Change of holdout ${id}.` }, null)
+    }
+    // The changes of the flags may have been noted in the experiments.
+    return using()
+  }
+
+  #facts(flag: Flag) {
+    const { userId, nowMs } = this.#context
+    return { flag, userId, nowMs, uuid: randomUUID }
+  }
+
+  #experiment(id: number): Experiment {
+    const found = this.#tables.experiments.get(this.#context.projectId, id)
+    demand(found !== null, 'not_found', UNKNOWN)
+    return found
+  }
+
+  #holdout(id: number): Holdout {
+    const found = this.#tables.holdouts.get(this.#context.projectId, id)
+    demand(found !== null, 'not_found', UNKNOWN_HOLDOUT)
+    return found
+  }
+
+  /** Returns the holdout that a body names. Throws 400 `does_not_exist`. */
+  #named(id: number | null): Holdout | null {
+    return id === null
+      ? null
+      : this.#tables.holdouts.named(this.#context.projectId, id, 'holdout_id')
+  }
+}
+
+/** The tables of experiments and holdouts. */
+class ExperimentTables {
+  readonly experiments: SavedTable<ExperimentFields>
+  readonly holdouts: SavedTable<HoldoutFields>
+
+  constructor(environment: SavedEnvironment) {
+    this.experiments = new SavedTable(environment, {
+      table: 'experiments',
+      number: 'experiment',
+      countMax: EXPERIMENTS_MAX,
+    })
+    this.holdouts = new SavedTable(environment, {
+      table: 'holdouts',
+      number: 'holdout',
+      countMax: HOLDOUTS_MAX,
+    })
+  }
+
+  viewOf(experiment: Experiment): ExperimentView {
+    const { projectId, fields } = experiment
+    const { holdout_id: id } = fields
+    return { experiment, holdout: id === null ? null : this.holdouts.get(projectId, id) }
+  }
+}
+
+/** Returns the flag of an experiment. Throws 400 if it was removed permanently, because its key was used again. */
+function flagOf({ fields }: Experiment, flags: FlagWrites): Flag {
+  const flag = flags.flagById(fields.flag_id)
+  const detail =
+    'The flag of the experiment was removed. Duplicate the experiment with another flag.'
+  demand(flag !== null, 'invalid_input', detail, 'feature_flag_key')
+  return flag
+}
