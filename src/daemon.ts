@@ -16,6 +16,7 @@ import { urlOf } from './config/base-url.ts'
 import type { Settings } from './config/settings.ts'
 import type { HttpServerName } from './config/settings-table.ts'
 import { Admission } from './engine/front/admission.ts'
+import { CohortSchedule } from './engine/front/cohort-schedule.ts'
 import { DamageCount, DamageReports } from './engine/front/damage-reports.ts'
 import { DiskReserve } from './engine/front/disk-reserve.ts'
 import { FlagService } from './engine/front/flag-service.ts'
@@ -110,6 +111,8 @@ export interface DaemonOptions {
   readonly onListening?: (port: number) => void
   /** The interval of retention, in milliseconds. */
   readonly retentionMs?: number
+  /** The time after which the members of cohorts with rules on behavior are calculated again. The default is an hour. */
+  readonly cohortsMs?: number
   /** True if another daemon of this process reports to the service manager. */
   readonly isBeside?: boolean
   /** The folder of the console's files. Default: the output folder of the build. */
@@ -136,7 +139,8 @@ export async function startDaemon(
   const dataDir =
     options.dataDir ?? (await DataDir.open(settings.dataDir, settings.isNetworkDiskAllowed))
   for (const note of dataDir.notes) log.warn(note)
-  const { onListening = () => {}, retentionMs, threads, consoleFolder, developmentKey } = options
+  const { onListening = () => {}, retentionMs, cohortsMs, threads } = options
+  const { consoleFolder, developmentKey } = options
   const running = new RunningDaemon({
     settings,
     clock,
@@ -145,6 +149,7 @@ export async function startDaemon(
     dataDir,
     onListening,
     retentionMs,
+    cohortsMs,
     threads,
     consoleFolder,
     developmentKey,
@@ -164,6 +169,7 @@ interface Parts extends Required<Pick<DaemonOptions, 'clock' | 'log' | 'dataDir'
   readonly settings: Settings
   readonly serviceManager: ServiceManager
   readonly retentionMs: number | undefined
+  readonly cohortsMs: number | undefined
   readonly threads: URL | undefined
   readonly consoleFolder: URL | undefined
   readonly developmentKey: string | undefined
@@ -193,6 +199,7 @@ class RunningDaemon implements Daemon {
   readonly #admission: Admission
   readonly #commands: LoggedPersonCommands
   readonly #retention: RetentionSchedule
+  readonly #cohorts: CohortSchedule
   readonly #flags: FlagService
   readonly #front: ReturnType<typeof createFront>
   readonly #timers: NodeJS.Timeout[] = []
@@ -293,6 +300,14 @@ class RunningDaemon implements Daemon {
     })
     const retained = { queries: this.#queries, commands: this.#commands, clock }
     this.#retention = new RetentionSchedule(retained, log, parts.retentionMs)
+    this.#cohorts = new CohortSchedule({
+      queries: this.#queries,
+      commands: this.#commands,
+      clock,
+      timezoneOf: (id) => this.#directory.projectById(id)?.timezone ?? null,
+      log,
+      periodMs: parts.cohortsMs,
+    })
     this.#flags = new FlagService({
       dataDir: settings.dataDir,
       clock,
@@ -342,7 +357,10 @@ class RunningDaemon implements Daemon {
     await this.#loop.caughtUp(CATCH_UP_MS_MAX)
     this.#parts.onListening(await this.#front.server.listen(settings.host, settings.port))
     this.#lag.start()
-    if (settings.partitions.length > 0) this.#retention.start()
+    if (settings.partitions.length > 0) {
+      this.#retention.start()
+      this.#cohorts.start()
+    }
     this.#every(DIRECTORY_REFRESH_MS, () => this.#flags.snapshots.refresh())
     this.#every(FLAGS_LOOK_MS, () => this.#loop.look())
     this.#every(SLABS_RELEASE_MS, () => {
@@ -386,6 +404,7 @@ class RunningDaemon implements Daemon {
     const { serviceManager, log, dataDir } = this.#parts
     this.#isStopping = true
     this.#retention.stop()
+    this.#cohorts.stop()
     serviceManager.stopping()
     serviceManager.status('stopping')
     this.#live.close()
@@ -597,6 +616,7 @@ class RunningDaemon implements Daemon {
     this.#cluster?.processed(result)
     this.#flags.processed(result.changedDefinitions)
     this.#commands.processed(result)
+    if (result.changedDefinitions.length > 0) this.#cohorts.changed()
     this.#live.stored(result.live ?? [])
   }
 

@@ -26,7 +26,6 @@ export const ERROR_CODES = {
   not_a_list: { status: 400, type: 'validation_error' },
   does_not_exist: { status: 400, type: 'validation_error' },
   cohort_does_not_exist: { status: 400, type: 'validation_error' },
-  behavioral_cohort_found: { status: 400, type: 'validation_error' },
   parse_error: { status: 400, type: 'invalid_request' },
   bad_request: { status: 400, type: 'invalid_request' },
   missing_api_key: { status: 401, type: 'authentication_error' },

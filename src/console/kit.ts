@@ -57,6 +57,8 @@ export {
   AddFilter,
   addFilter,
   FilterChips,
+  FilterFields,
+  FilterList,
   filtersOfAddress,
   sentenceOfFilter,
   useEventNames,

@@ -24,6 +24,12 @@ t.test('changes are sentences', (t) => {
     ['POST', '/api/organizations/:org_id/dead_letters/drop/', null, 'discarded failed events'],
     ['PUT', '/api/projects/:project_id/retention/', null, 'changed the data retention'],
     ['POST', '/api/projects/:project_id/persons/:id/split/', 'u', 'split the person u'],
+    [
+      'POST',
+      '/api/projects/:project_id/cohorts/:cohort_id/calculate/',
+      '4',
+      'counted the members of the cohort 4 again',
+    ],
   ] as const) {
     t.equal(change(method, route, id), sentence, `${method} ${route}`)
     t.match(change(method, route, id, 403), /^tried to .*, but was refused$/)

@@ -61,6 +61,7 @@ const VIEWS: readonly (readonly [path: string, shown?: string, press?: string])[
   [`/p/1/experiments/${experiment.id}`, 'main .verdict'],
   [`/p/1/experiments/${experiment.id}`, 'dialog form', 'Ship a variant'],
   ['/p/1/cohorts', 'main tbody tr'],
+  ['/p/1/cohorts', 'dialog form', 'New cohort'],
   [`/p/1/cohorts?id=${made.cohort}`, 'dialog form'],
   ['/access', 'main tbody tr'],
   ['/access', 'dialog form', 'New key'],

@@ -1,10 +1,17 @@
 /** Cohorts of persons, defined by a rule or by a list. */
+import { useEffect, useState } from 'preact/hooks'
 import {
   Ask,
+  act,
+  ago,
+  Button,
+  changed,
   counted,
   Dialog,
   Empty,
+  eventLabel,
   exact,
+  Fields,
   Form,
   get,
   List,
@@ -26,14 +33,23 @@ import {
   useGet,
   useLoaded,
 } from '../kit.ts'
+import { problemOf, type Rule, type RuleNames, ruleOf, sentenceOfRule, treeOf } from './cohort/rule.ts'
+import { type OtherCohorts, RuleEditor } from './cohort/rule-editor.tsx'
 
 type Cohort = Shapes['Cohort']
+
+/** The largest number of cohorts that the fields offer, and of flags that are searched. */
+const OFFERED_MAX = 1000
+/** The interval at which a cohort that is being counted is read again. */
+const COUNTING_MS = 1000
 
 /** The page "Cohorts". The parameter `id` in the URL opens a cohort. */
 export default function CohortsPage() {
   const id = query.value.get('id')
+  const cohorts = useCohorts()
+  const names = namesOf(cohorts)
   return (
-    <Page title="Cohorts" aside={may('cohort:write') && <NewCohort />}>
+    <Page title="Cohorts" aside={may('cohort:write') && <NewCohort cohorts={cohorts} />}>
       <List
         title="All cohorts"
         label="Cohorts"
@@ -47,113 +63,240 @@ export default function CohortsPage() {
         }
         columns={[
           ['Name', 'name'],
-          ['Rule', ruleOf, 'minor cut'],
+          ['Rule', (cohort) => wordsOf(cohort, names), 'minor cut'],
           ['People', (cohort) => <Size cohort={cohort} />, 'number'],
           ['Created', 'created_at', 'minor number ago'],
         ]}
       />
-      {id !== null && <CohortDrawer id={Number(id)} />}
+      {id !== null && <CohortDrawer id={Number(id)} cohorts={cohorts} />}
     </Page>
   )
+}
+
+/** Returns all cohorts with their names. The list is empty while it loads. */
+function useCohorts(): OtherCohorts {
+  const { data } = useGet('project/cohorts/', { limit: OFFERED_MAX })
+  return (data?.results ?? []).map(({ id, name }) => [id, name] as const)
+}
+
+function namesOf(cohorts: OtherCohorts): RuleNames {
+  const known = new Map(cohorts)
+  return {
+    event: eventLabel,
+    cohort: (id) => known.get(id) ?? `number ${id}`,
+    filter: (filter) => sentenceOfFilter(filter as unknown as PropertyFilter),
+  }
+}
+
+/** Reads the data of the page again from time to time, as long as a cohort is being counted. */
+function useCounting({ is_calculating: isCounting }: Cohort): void {
+  useEffect(() => {
+    if (!isCounting) return
+    const timer = setInterval(() => {
+      if (!document.hidden) changed()
+    }, COUNTING_MS)
+    return () => clearInterval(timer)
+  }, [isCounting])
 }
 
 /** Cohorts are counted one after the other, because each count reads all persons. */
 let lastCount: Promise<unknown> = Promise.resolve()
 
-/** Shows the number of members. Lists have it only for static cohorts; the others are counted when they are shown. */
-function Size({ cohort: { id, count, filters } }: { cohort: Cohort }) {
-  const { data, error } = useLoaded(`size ${project.value.id} ${id} ${JSON.stringify(filters)}`, async (signal) => {
-    if (count !== null) return count
+/**
+ * Shows the number of members. Lists have it for cohorts whose members are stored; the others are counted when they are
+ * shown.
+ */
+function Size({ cohort }: { cohort: Cohort }) {
+  const { id, count, filters, is_calculating: isCounting } = cohort
+  useCounting(cohort)
+  const name = `size ${project.value.id} ${id} ${count} ${isCounting} ${JSON.stringify(filters)}`
+  const { data, error } = useLoaded(name, async (signal) => {
+    if (count !== null || isCounting) return count
     const read = () => (signal.aborted ? null : get('project/cohorts/{cohort_id}/', { cohort_id: id }, signal))
     const found = lastCount.then(read, read)
     lastCount = found
     return (await found)?.count ?? null
   })
   if (error !== null) return <span title={error.message}>not counted</span>
-  return data === undefined ? <span class="quiet">counting …</span> : exact(data)
+  if (data === null && cohort.last_error_message !== null) {
+    return <span title={cohort.last_error_message}>not counted</span>
+  }
+  return data === undefined || data === null ? <span class="quiet">counting …</span> : exact(data)
 }
 
 /** Returns the rule of a cohort as a sentence. */
-function ruleOf({ is_static: isStatic, filters }: Cohort): string {
-  if (isStatic) return 'static list'
-  return sentenceOf(filters.properties)
-}
-
-/** Returns a filter tree as a sentence. Nested groups are put in brackets. */
-function sentenceOf(tree: unknown): string {
-  const { type, values } = (tree ?? {}) as { type?: string; values?: readonly unknown[] }
-  if (values === undefined) return filtersOf(tree).map(sentenceOfFilter).join(' and ')
-  const bracketed = (one: unknown) =>
-    values.length > 1 && filtersOf(one).length > 1 ? `(${sentenceOf(one)})` : sentenceOf(one)
-  return values.map(bracketed).join(type === 'OR' ? ' or ' : ' and ')
-}
-
-/** Returns all filters of a tree, without its structure. */
-function filtersOf(tree: unknown): readonly PropertyFilter[] {
-  if (Array.isArray(tree)) return tree.flatMap(filtersOf)
-  if (typeof tree !== 'object' || tree === null) return []
-  return 'values' in tree ? filtersOf(tree.values) : 'key' in tree ? [tree as PropertyFilter] : []
-}
-
-/**
- * Returns true for rules that are a plain list of conditions that must all match. Only these can be edited in the
- * fields.
- */
-function isPlain(tree: unknown): boolean {
-  const { type, values } = (tree ?? {}) as { type?: string; values?: readonly unknown[] }
-  if (values === undefined) return true
-  return (type === 'AND' || values.length === 1) && values.every((one) => 'key' in (one as object) || isPlain(one))
-}
-
-function ruleFrom(filters: readonly PropertyFilter[]) {
-  return { properties: { type: 'AND', values: [{ type: 'AND', values: filters }] } }
+function wordsOf({ is_static: isStatic, filters }: Cohort, names: RuleNames): string {
+  return isStatic ? 'static list' : sentenceOfRule(ruleOf(filters.properties), names)
 }
 
 const ONE_A_LINE = 'One ID per line, or separated by commas, such as a column of a CSV file.'
-const ofList = ({ isList }: { isList: boolean }) => isList
-const ofRule = ({ isList }: { isList: boolean }) => !isList
+const NEW_RULE = ruleOf({
+  type: 'AND',
+  values: [
+    {
+      type: 'behavioral',
+      key: '',
+      event_type: 'events',
+      value: 'performed_event',
+      time_value: 30,
+      time_interval: 'day',
+    },
+  ],
+})
 
-function NewCohort() {
+function NewCohort({ cohorts }: { cohorts: OtherCohorts }) {
+  const [isOpen, setOpen] = useState(false)
   return (
-    <Ask
-      label="New cohort"
-      title="New cohort"
-      action="Create cohort"
-      fields={{
-        name: { label: 'Name', isRequired: true },
-        isList: { kind: 'check', label: 'Use a fixed list of people, not a rule' },
-        ids: { label: 'Distinct IDs', type: 'area', hint: ONE_A_LINE, isShown: ofList },
-        filters: { kind: 'filters', isShown: ofRule },
-      }}
-      submit={async ({ name, isList, ids, filters }) => {
-        const members = isList ? { is_static: true, distinct_ids: listOf(ids) } : { filters: ruleFrom(filters) }
-        await post('project/cohorts/', {}, { name, ...members })
-        say(`Cohort “${name}” created.`)
-      }}
-    />
+    <>
+      <Button press={() => setOpen(true)}>New cohort</Button>
+      {isOpen && (
+        <Dialog title="New cohort" close={() => setOpen(false)} side>
+          <NewCohortForm cohorts={cohorts} close={() => setOpen(false)} />
+        </Dialog>
+      )}
+    </>
   )
 }
 
-function CohortDrawer({ id }: { id: number }) {
+function NewCohortForm({ cohorts, close }: { cohorts: OtherCohorts; close: () => void }) {
+  const [rule, setRule] = useState(NEW_RULE)
+  const [kind, setKind] = useState({ isList: false, ids: '' })
+  const { isList, ids } = kind
+  return (
+    <Form
+      action="Create cohort"
+      fields={{ name: { label: 'Name', isRequired: true } }}
+      submit={async ({ name }) => {
+        const problem = isList ? null : problemOf(rule)
+        if (problem !== null) return refuse(problem)
+        const members = isList ? { is_static: true, distinct_ids: listOf(ids) } : { filters: treeOf(rule) }
+        await post('project/cohorts/', {}, { name, ...members } as never)
+        say(`Cohort “${name}” created.`)
+        close()
+        return true
+      }}
+    >
+      <Fields
+        fields={{
+          isList: { kind: 'check', label: 'Use a fixed list of people, not a rule' },
+          ids: { label: 'Distinct IDs', type: 'area', hint: ONE_A_LINE, isShown: () => isList },
+        }}
+        values={kind}
+        set={(changes) => setKind({ ...kind, ...changes })}
+      />
+      {!isList && <RuleEditor rule={rule} change={setRule} cohorts={cohorts} names={namesOf(cohorts)} />}
+    </Form>
+  )
+}
+
+/** Says why a form is not sent. */
+function refuse(problem: string): false {
+  say(problem)
+  return false
+}
+
+function CohortDrawer({ id, cohorts }: { id: number; cohorts: OtherCohorts }) {
   const loaded = useGet('project/cohorts/{cohort_id}/', { cohort_id: id })
-  const members = JSON.stringify({ key: 'id', value: id, operator: 'in', type: 'cohort' })
+  const others = cohorts.filter(([one]) => one !== id)
   return (
     <Dialog title={loaded.data?.name ?? 'Cohort'} close={() => setQuery({ id: null })} side>
       <Shown of={loaded}>
         {(cohort) => (
           <>
-            <p class="row">
-              <a href={pageOf(`/persons?${new URLSearchParams({ filter: members })}`)}>
-                {counted(cohort.count ?? 0, 'person', 'people')}
-              </a>
-              {may('cohort:write') && <DeleteCohort cohort={cohort} />}
-            </p>
-            {may('cohort:write') ? <CohortForm cohort={cohort} /> : <p>{ruleOf(cohort)}</p>}
+            <CohortFacts cohort={cohort} />
+            {may('cohort:write') ? (
+              <CohortForm key={cohort.id} cohort={cohort} cohorts={others} />
+            ) : (
+              <p>{wordsOf(cohort, namesOf(cohorts))}</p>
+            )}
+            <UsedBy id={id} />
           </>
         )}
       </Shown>
     </Dialog>
   )
+}
+
+/** The size of a cohort, when it was counted, and what can be done with it. */
+function CohortFacts({ cohort }: { cohort: Cohort }) {
+  const { id, count, is_calculating: isCounting, last_error_message: fault } = cohort
+  useCounting(cohort)
+  const members = JSON.stringify({ key: 'id', value: id, operator: 'in', type: 'cohort' })
+  const isKept = isCounting || fault !== null || (!cohort.is_static && cohort.last_calculation !== null)
+  return (
+    <>
+      <p class="row">
+        <a href={pageOf(`/persons?${new URLSearchParams({ filter: members })}`)}>
+          {count === null ? 'People' : counted(count, 'person', 'people')}
+        </a>
+        {isKept && (
+          <span class="quiet" role="status">
+            {isCounting ? 'Counting …' : `Counted ${ago(cohort.last_calculation)}`}
+          </span>
+        )}
+        {isKept && may('cohort:write') && (
+          <Button
+            disabled={isCounting}
+            press={() => act(post('project/cohorts/{cohort_id}/calculate/', { cohort_id: id }), 'Counting again.')}
+          >
+            Count again
+          </Button>
+        )}
+        {may('cohort:write') && <DeleteCohort cohort={cohort} />}
+      </p>
+      {isKept && (
+        <p class="quiet">
+          A rule on events is counted when it changes, and then every hour. Between two counts, the same people belong
+          to the cohort.
+        </p>
+      )}
+      {fault !== null && <p class="notice bad">The last count failed: {fault}</p>}
+    </>
+  )
+}
+
+/** Lists the flags and the cohorts that refer to a cohort. */
+function UsedBy({ id }: { id: number }) {
+  const { data } = useLoaded(`used by ${project.value.id} ${id}`, async (signal) => {
+    const asked = { limit: OFFERED_MAX }
+    const [flags, cohorts] = await Promise.all([
+      may('feature_flag:read') ? get('project/feature_flags/', asked, signal) : { results: [] },
+      get('project/cohorts/', asked, signal),
+    ])
+    return {
+      flags: flags.results.filter(({ filters }) => refersTo(filters, id)),
+      cohorts: cohorts.results.filter(({ filters }) => refersTo(filters, id)),
+    }
+  })
+  if (data === undefined) return null
+  const { flags, cohorts } = data
+  if (flags.length + cohorts.length === 0) return <p class="quiet">No flag and no other cohort uses this cohort.</p>
+  return (
+    <section>
+      <h3>Used by</h3>
+      <ul>
+        {flags.map((flag) => (
+          <li key={flag.id}>
+            Flag <a href={pageOf(`/flags/${flag.id}`)}>{flag.key}</a>
+          </li>
+        ))}
+        {cohorts.map((cohort) => (
+          <li key={cohort.id}>
+            Cohort <a href={pageOf(`/cohorts?id=${cohort.id}`)}>{cohort.name}</a>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+/** Returns whether filters of any shape refer to a cohort. */
+function refersTo(value: unknown, id: number): boolean {
+  if (Array.isArray(value)) return value.some((one) => refersTo(one, id))
+  if (typeof value !== 'object' || value === null) return false
+  const { type, value: named } = value as { readonly type?: unknown; readonly value?: unknown }
+  if (type === 'cohort' && Number(Array.isArray(named) ? named[0] : named) === id) return true
+  return Object.values(value).some((one) => refersTo(one, id))
 }
 
 function DeleteCohort({ cohort: { id, name } }: { cohort: Cohort }) {
@@ -168,28 +311,28 @@ function DeleteCohort({ cohort: { id, name } }: { cohort: Cohort }) {
   )
 }
 
-function CohortForm({ cohort }: { cohort: Cohort }) {
-  const rule = filtersOf(cohort.filters.properties)
-  const canEditRule = !cohort.is_static && isPlain(cohort.filters.properties)
+function CohortForm({ cohort, cohorts }: { cohort: Cohort; cohorts: OtherCohorts }) {
+  const [rule, setRule] = useState<Rule>(() => ruleOf(cohort.filters.properties))
   return (
     <Form
       action="Save cohort"
       fields={{
         name: { label: 'Name', value: cohort.name, isRequired: true },
         description: { label: 'Description', value: cohort.description },
-        filters: { kind: 'filters', value: rule, isShown: () => canEditRule },
       }}
-      submit={async ({ filters, ...words }) => {
-        const body = { ...words, ...(canEditRule && { filters: ruleFrom(filters) }) }
-        await patch('project/cohorts/{cohort_id}/', { cohort_id: cohort.id }, body)
+      submit={async (words) => {
+        const problem = cohort.is_static ? null : problemOf(rule)
+        if (problem !== null) return refuse(problem)
+        const body = { ...words, ...(!cohort.is_static && { filters: treeOf(rule) }) }
+        await patch('project/cohorts/{cohort_id}/', { cohort_id: cohort.id }, body as never)
         say('Cohort saved.')
+        return true
       }}
     >
-      {cohort.is_static && (
+      {cohort.is_static ? (
         <p class="quiet">This is a static list. “Save as cohort” in the list of people behind a number creates one.</p>
-      )}
-      {!cohort.is_static && !canEditRule && (
-        <p class="quiet">This rule has alternatives (“or”), which only the API can change.</p>
+      ) : (
+        <RuleEditor rule={rule} change={setRule} cohorts={cohorts} names={namesOf(cohorts)} />
       )}
     </Form>
   )

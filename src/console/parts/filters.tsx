@@ -150,7 +150,7 @@ interface FilterProps {
 }
 
 /** The fields of one filter: property, operator and value. */
-function FilterFields({ filter, change, types }: FilterProps) {
+export function FilterFields({ filter, change, types }: FilterProps) {
   const { type, key, operator = 'exact', group_type_index: groupTypeIndex = 0 } = filter
   const value = Array.isArray(filter.value) ? filter.value.join(', ') : plain(filter.value ?? '')
   const [begun, setBegun] = useState('')
@@ -239,23 +239,37 @@ interface FilterListProps {
   readonly change: (filters: readonly PropertyFilter[]) => void
   readonly types: Types
   readonly none?: string
+  readonly title?: string
+  /** The name of one of the filters, on its buttons. */
+  readonly one?: string
 }
 
 /** Shows conditions that must all match, one below the other, with a button that adds one. */
-export function FilterList({ filters, change, types, none = 'Everybody.' }: FilterListProps) {
+export function FilterList({
+  filters,
+  change,
+  types,
+  none = 'Everybody.',
+  title = 'Match all',
+  one = 'condition',
+}: FilterListProps) {
   return (
     <fieldset class="filter-list">
-      <legend>Match all</legend>
+      <legend>{title}</legend>
       {filters.length === 0 && <p class="quiet">{none}</p>}
       {filters.map((filter, at) => (
         <div class="row" key={`${at} of ${filters.length}`}>
           <FilterFields filter={filter} types={types} change={(next) => change(filters.with(at, next))} />
-          <Button press={() => change(filters.toSpliced(at, 1))} aria-label={`Remove condition ${at + 1}`}>
+          <Button press={() => change(filters.toSpliced(at, 1))} aria-label={`Remove ${one} ${at + 1}`}>
             ✕
           </Button>
         </div>
       ))}
-      <Button press={() => change([...filters, firstFilter(types)])}>+ Condition</Button>
+      <Button press={() => change([...filters, firstFilter(types)])}>+ {capitalised(one)}</Button>
     </fieldset>
   )
+}
+
+function capitalised([first = '', ...rest]: string): string {
+  return first.toUpperCase() + rest.join('')
 }

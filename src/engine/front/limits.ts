@@ -33,6 +33,11 @@ export const COMMANDS_WAITING_MAX = 1000
  * @user Persons and groups
  */
 export const COMMAND_WAIT_MS_MAX = 30_000
+/**
+ * The largest number of changes of the members of a cohort in one command. More changes take several commands, so that
+ * events are processed between them.
+ */
+export const COHORT_CHANGES_MAX = 10_000
 /** The largest number of waiting events above which processing works without a pause, unless the front is busy. */
 export const GATHER_EVENTS_MAX = 16_384
 /** The time for which processing waits for a busy front, measured from the oldest waiting event. */

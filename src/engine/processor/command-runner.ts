@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { formatUuid } from '../../base/ids.ts'
-import type { JsonObject } from '../../base/json.ts'
+import { given, type JsonObject } from '../../base/json.ts'
 import { DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
 import { timeText } from '../../base/time.ts'
 import type { Actor } from '../../rules/access/user.ts'
@@ -13,9 +13,13 @@ import type { NormalisedEvent } from '../../rules/capture/types.ts'
 import { newJob } from '../../rules/events/erasure-job.ts'
 import { applyEvent } from '../../rules/persons/apply-event.ts'
 import {
+  areMembersStored,
   type CohortDraft,
   type CohortRecord,
+  calculationAfter,
+  calculationOfRule,
   cohortView,
+  isCalculated,
 } from '../../rules/persons/cohort-shapes.ts'
 import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
 import { identifyGroup } from '../../rules/persons/group-rules.ts'
@@ -88,6 +92,10 @@ export class CommandRunner {
         return createCohort(step, command)
       case 'update_cohort':
         return updateCohort(step, command)
+      case 'count_cohort':
+        return countCohort(step, command)
+      case 'set_cohort_members':
+        return setCohortMembers(step, command)
       case 'create_action':
       case 'update_action':
         return runActionCommand(step, command)
@@ -358,19 +366,21 @@ function createCohort(
   const { persons, actor, atMs } = step
   const members = namedPersons(step, draft)
   if (needsMembers && members.size === 0) return NO_MEMBERS
+  const filters = draft.isStatic ? null : draft.filters
   const cohort: CohortRecord = {
-    id: persons.nextCohort(draft.isStatic),
+    id: persons.nextCohort(),
     name: draft.name,
     description: draft.description,
     isStatic: draft.isStatic,
-    filters: draft.isStatic ? null : draft.filters,
+    filters,
     isDeleted: false,
     createdAt: timeText(atMs),
     createdBy: { id: actor.userId, first_name: actor.firstName, email: actor.email },
     changedAt: null,
     count: 0,
+    ...given({ calculation: calculationOfRule(filters) }),
   }
-  persons.cohorts.put(cohort)
+  putCohort(step, cohort)
   return changedCohort(step, cohort.id, draft, members)
 }
 
@@ -383,14 +393,54 @@ function updateCohort(
   if (cohort === null || cohort.isDeleted) return NOT_FOUND
   const members = namedPersons(step, changes)
   if (needsMembers && members.size === 0) return NO_MEMBERS
-  cohorts.put({
+  const filters = cohort.isStatic ? null : (changes.filters ?? cohort.filters)
+  const isSameRule = JSON.stringify(filters) === JSON.stringify(cohort.filters)
+  const calculation = isSameRule
+    ? cohort.calculation
+    : calculationOfRule(filters, cohort.calculation)
+  putCohort(step, {
     ...cohort,
     name: changes.name ?? cohort.name,
     description: changes.description ?? cohort.description,
-    filters: cohort.isStatic ? null : (changes.filters ?? cohort.filters),
+    filters,
     isDeleted: changes.deleted ?? false,
+    ...given({ calculation }),
   })
   return changedCohort(step, id, changes, members)
+}
+
+function putCohort({ persons }: Step, cohort: CohortRecord): void {
+  persons.cohorts.put(cohort)
+  if (areMembersStored(cohort)) persons.storeMembers(cohort.id)
+}
+
+function countCohort({ persons }: Step, { id }: Of<'count_cohort'>): CommandResult {
+  const { cohorts } = persons
+  const cohort = cohorts.cohort(id)
+  if (cohort === null || cohort.isDeleted) return NOT_FOUND
+  const { calculation } = cohort
+  if (calculation !== undefined && isCalculated(cohort)) {
+    // Counts as a change of definitions, which lets the schedule of calculations look.
+    const requests = calculation.requests + 1
+    cohorts.put({ ...cohort, calculation: { ...calculation, requests } })
+  }
+  return { kind: 'done', cohort: cohortView(cohorts.cohort(id) ?? cohort, null) }
+}
+
+/** A person that was deleted since the calculation has no distinct ID, and is left out. */
+function setCohortMembers({ persons }: Step, command: Of<'set_cohort_members'>): CommandResult {
+  const { id, revision, added, removed, end } = command
+  const { cohorts, owners } = persons
+  const cohort = cohorts.cohort(id)
+  const { calculation } = cohort ?? {}
+  if (cohort === null || cohort.isDeleted || calculation?.revision !== revision) return NOT_FOUND
+  for (const number of removed) cohorts.setMember(id, number, false)
+  for (const distinctId of added) {
+    const number = owners.ownerOf(distinctId)
+    if (number !== 0) cohorts.setMember(id, number, true)
+  }
+  if (end !== null) cohorts.setCalculation(id, calculationAfter(calculation, end))
+  return { kind: 'done' }
 }
 
 /** Returns the numbers of the persons that a change names. Persons that do not exist are left out. */

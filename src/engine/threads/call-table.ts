@@ -29,6 +29,7 @@ import { memoryOfPart } from './queries/packed-part.ts'
 import {
   mergeQuery,
   type QueryTask,
+  runCohortMembers,
   runQuery,
   runQueryPart,
   runSessionValues,
@@ -59,6 +60,16 @@ const CATALOGUE_CALLS = {
   wholeCatalogue: short(({ catalogue }) => catalogue.whole()),
 }
 
+/** Calls about cohorts whose members are calculated. */
+const COHORT_CALLS = {
+  /** Returns the cohorts of all projects whose members are calculated. */
+  calculatedCohorts: short(({ reader }) => reader.persons().calculatedCohorts()),
+  /** Calculates the members of a cohort. Returns how they differ from the stored ones, or null if there is no such cohort. */
+  cohortMembers: long(runCohortMembers, 'analytics', (changes) =>
+    changes === null ? [] : [changes.added.buffer, changes.removed.buffer],
+  ),
+}
+
 /** Counts of persons or groups. The pool requests one part after the other. */
 const COUNT_CALLS = {
   /** Counts the persons or groups that the condition in a body would match. */
@@ -84,6 +95,7 @@ export const QUERIES = {
   ...DEFINITION_CALLS,
   ...PERSON_CALLS,
   ...ACTION_CALLS,
+  ...COHORT_CALLS,
   ...FLAG_CALLS,
 }
 
@@ -122,7 +134,7 @@ export const CALLS = {
 export const STORE_CALLS: ReadonlySet<string> = new Set([
   ...Object.keys({ ...EVENT_CALLS, ...DROPPED_CALLS, ...FATE_CALLS, ...ERASURE_CALLS }),
   ...Object.keys({ ...DEFINITION_CALLS, ...PERSON_CALLS, ...ACTION_CALLS, ...TABLE_CALLS }),
-  ...Object.keys({ ...COUNT_CALLS, ...VALUE_CALLS }),
+  ...Object.keys({ ...COUNT_CALLS, ...VALUE_CALLS, ...COHORT_CALLS }),
   // The conditions of flags may refer to cohorts.
   'changeFlag',
   'analytics',
@@ -131,7 +143,11 @@ export const STORE_CALLS: ReadonlySet<string> = new Set([
 ])
 
 /** The calls in `STORE_CALLS` that concern all projects of a store. */
-const CALLS_OF_STORES: ReadonlySet<string> = new Set(['listLetters', 'retainedProjects'])
+const CALLS_OF_STORES: ReadonlySet<string> = new Set([
+  'listLetters',
+  'retainedProjects',
+  'calculatedCohorts',
+])
 
 /** Returns the project of a call in `STORE_CALLS`, or null for all projects of a store together. */
 export function projectOf(name: string, [first]: readonly unknown[]): number | null {
@@ -187,6 +203,8 @@ export type DefinitionQueries = CallerOf<typeof DEFINITION_CALLS> & {
 }
 /** Calls about persons, groups and cohorts. */
 export type PersonQueries = CallerOf<typeof PERSON_CALLS> & Pick<TableQueries, 'personTable'>
+/** Calls about cohorts whose members are calculated. */
+export type CohortQueries = CallerOf<typeof COHORT_CALLS>
 /** Calls about actions. */
 export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */

@@ -459,6 +459,8 @@ export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): 
       pool.run('organization', [{ name, request, audit }]) as never,
     analyse: (query, onLeave) => divided.during(() => pool.run('analytics', [query], { onLeave })),
     answer: (task, onLeave) => divided.answer(task, onLeave),
+    cohortMembers: (task) =>
+      pool.run('cohortMembers', [task], { weight: Number.POSITIVE_INFINITY }),
     eventValues: (query, onLeave) => pool.run('eventValues', [query], { onLeave }),
     sessionValues: (task, onLeave) =>
       divided.during(() => pool.run('sessionValues', [task], { onLeave })),

@@ -104,6 +104,12 @@ export function momentOfText(text: string, request: RangeRequest): number {
   return startOf({ ...request, dateFrom: text })
 }
 
+/** Returns whether a text is a date or a moment of the calendar in ISO 8601 form. */
+export function isMoment(text: string): boolean {
+  const match = MOMENT.exec(text)
+  return match !== null && readMoment(match, 'UTC') !== null
+}
+
 /**
  * Returns the time in ISO 8601 form with the offset of a zone. The last millisecond of a second is written as its last
  * microsecond.

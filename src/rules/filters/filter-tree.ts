@@ -11,9 +11,20 @@
 
 import { invalidInput } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
+import { isBehavior, readBehavior } from './behavior-filter.ts'
 import { ELEMENT_KEYS } from './element-filter.ts'
-import { type FilterGroup, isCohortFilterType, type PropertyFilter } from './filter-group.ts'
-import { TREE_COHORT_DEPTH_MAX, TREE_FILTERS_MAX, TREE_LIST_DEPTH_MAX } from './limits.ts'
+import {
+  type FilterGroup,
+  filtersOf,
+  isCohortFilterType,
+  type PropertyFilter,
+} from './filter-group.ts'
+import {
+  BEHAVIORS_MAX,
+  TREE_COHORT_DEPTH_MAX,
+  TREE_FILTERS_MAX,
+  TREE_LIST_DEPTH_MAX,
+} from './limits.ts'
 import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from './operator-names.ts'
 import { propertyTest } from './property-filter.ts'
 
@@ -42,6 +53,9 @@ export function readListFilters(value: unknown): FilterGroup | null {
 export function readCohortFilters(value: unknown): FilterGroup {
   const tree = readTree(value, TREE_COHORT_DEPTH_MAX, 'filters', takeForCohort)
   if (tree === null) throw invalidInput('filters', 'needs at least one filter on persons')
+  if (filtersOf(tree).filter(isBehavior).length > BEHAVIORS_MAX) {
+    throw invalidInput('filters', `may have at most ${BEHAVIORS_MAX} filters on behavior`)
+  }
   return tree
 }
 
@@ -175,13 +189,19 @@ function takeForElement(filter: PropertyFilter): PropertyFilter | string | null 
   return 'can compare `tag_name` and `selector` of elements only with the operators `exact` and `is_not`'
 }
 
+/** Returns a filter on the event of a behaviour, or null if it cannot be used. */
+function takeForBehavior(raw: unknown): PropertyFilter | null {
+  const taken = isObject(raw) ? takeForStored(raw) : null
+  return typeof taken === 'string' ? null : taken
+}
+
 function takeForCohort(raw: JsonObject): PropertyFilter | string {
+  if (raw['type'] === 'behavioral') return readBehavior(raw, takeForBehavior)
   const refusal = operatorRefusal(raw['operator'], LIST_OPERATORS)
   const filter = filterOf(raw, 'person')
   if (filter === null) return refusal ?? 'needs a text as `key` in every filter'
-  if (raw['type'] === 'behavioral') return 'cannot filter by behavior. Use properties of persons'
   if (filter.type !== 'person' && !isCohortFilterType(filter.type)) {
-    return 'may contain filters of the types person and cohort only'
+    return 'may contain filters of the types person, behavioral and cohort only'
   }
   // The operators of cohort filters are checked when a cohort is saved, because stored cohorts may have any.
   if (refusal !== null && filter.type === 'person') return refusal

@@ -45,6 +45,27 @@ export const TREE_COHORT_DEPTH_MAX = 2
  */
 export const PERSON_COHORT_DEPTH_MAX = 10
 /**
+ * The largest number of filters on behavior in one cohort. More are answered 400 `invalid_input`.
+ * @user Cohorts, actions and filters
+ */
+export const BEHAVIORS_MAX = 20
+/**
+ * The largest number of events with which a cohort can compare what a person did. A larger one is answered 400
+ * `invalid_input`.
+ * @user Cohorts, actions and filters
+ */
+export const BEHAVIOR_COUNT_MAX = 1_000_000
+/**
+ * The largest number of periods in a filter on regular behavior. More are answered 400 `invalid_input`.
+ * @user Cohorts, actions and filters
+ */
+export const BEHAVIOR_PERIODS_MAX = 100
+/**
+ * The largest number of years that a filter on behavior looks back. A longer time is answered 400 `invalid_input`.
+ * @user Cohorts, actions and filters
+ */
+export const BEHAVIOR_YEARS_MAX = 100
+/**
  * The largest number of nested containers whose keys are sorted when values are compared. The keys of deeper containers
  * keep their order.
  */

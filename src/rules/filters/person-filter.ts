@@ -2,6 +2,7 @@
  * Turns trees of filters on persons into pure tests, including the membership in cohorts. Source:
  * docs/compatibility/events.md, "Property filters" and docs/compatibility/persons.md, "Cohorts".
  */
+import { type BehaviorFilter, isBehavior } from './behavior-filter.ts'
 import {
   cohortIdOf,
   type FilterGroup,
@@ -25,7 +26,10 @@ export const NO_PERSON: PersonCandidate = { number: 0, property: () => undefined
 /** Returns whether a person passes. */
 export type PersonTest = (person: PersonCandidate) => boolean
 
-/** The definition of a cohort, as far as membership needs it. */
+/** Returns the test of a filter on behavior, which ignores `negation`. */
+export type BehaviorTests = (filter: BehaviorFilter) => PersonTest
+
+/** The definition of a cohort, as far as membership needs it. `static`: its members are stored. */
 export type CohortDefinition =
   | { readonly kind: 'static'; readonly hasMember: (personNumber: number) => boolean }
   | { readonly kind: 'dynamic'; readonly filters: FilterGroup }
@@ -38,10 +42,15 @@ export type CohortLookup = (id: number) => CohortDefinition | null
 
 /**
  * Returns the test of a tree. Each cohort is looked up now, and not when the test runs. A group without usable filters
- * passes everybody. A test costs as much as its filters, and evaluates each cohort at most once.
+ * passes everybody. A test costs as much as its filters, and evaluates each cohort at most once. Without `behavior`,
+ * filters on behavior are left out.
  */
-export function personTest(tree: FilterGroup, cohorts: CohortLookup): PersonTest {
-  const builder = new TestBuilder(cohorts)
+export function personTest(
+  tree: FilterGroup,
+  cohorts: CohortLookup,
+  behavior?: BehaviorTests,
+): PersonTest {
+  const builder = new TestBuilder(cohorts, behavior)
   return builder.counted(builder.group(tree))
 }
 
@@ -53,6 +62,7 @@ export function cohortTest(cohortId: number, cohorts: CohortLookup): PersonTest 
 
 class TestBuilder {
   readonly #cohorts: CohortLookup
+  readonly #behavior: BehaviorTests | undefined
   readonly #known = new Map<number, PersonTest>()
   /** The cohorts that lead to the cohort that is being built, from the outside inwards. */
   readonly #path: number[] = []
@@ -66,8 +76,9 @@ class TestBuilder {
     depthMax: Number.POSITIVE_INFINITY,
   }
 
-  constructor(cohorts: CohortLookup) {
+  constructor(cohorts: CohortLookup, behavior?: BehaviorTests) {
     this.#cohorts = cohorts
+    this.#behavior = behavior
   }
 
   /** Returns the outermost test. Each call of it tests another person. */
@@ -125,6 +136,10 @@ class TestBuilder {
     if (isCohortFilterType(filter.type)) {
       const id = cohortIdOf(filter)
       return membershipTest(filter, id === null ? () => false : this.cohort(id), true)
+    }
+    if (isBehavior(filter)) {
+      const did = this.#behavior?.(filter) ?? null
+      return did !== null && filter.negation === true ? (person) => !did(person) : did
     }
     const test = propertyTest(filter)
     return test === null ? null : (person) => test(person.property(filter.key))

@@ -26,6 +26,7 @@ const STEP_PATTERNS = [
  */
 export function cohortFaults(tree: unknown): readonly FilterFault[] {
   return cohortFilters(tree).flatMap((placed) => {
+    if (placed.filter['type'] === 'behavioral') return eventFaults(placed)
     const isCohort = isCohortFilterType(placed.filter['type'])
     const known = isCohort ? COHORT_OPERATORS : operatorsInRequests(placed.filter['type'])
     return faultsOf(placed, known, COHORT_DIALECTS)
@@ -56,6 +57,14 @@ export function actionFilters(steps: readonly ActionStep[]): readonly PlacedFilt
   })
 }
 
+/** Returns the faults of the filters on the event of a behaviour. */
+function eventFaults({ path, filter }: PlacedFilter): readonly FilterFault[] {
+  const places = placedFilters(filter['event_filters'], 'event', `${path}.event_filters`)
+  return places.flatMap((placed) =>
+    faultsOf(placed, operatorsInRequests(placed.filter['type']), ACTION_DIALECTS),
+  )
+}
+
 function cohortFilters(tree: unknown): readonly PlacedFilter[] {
   return placedFilters(tree, 'person', '')
 }
@@ -63,6 +72,7 @@ function cohortFilters(tree: unknown): readonly PlacedFilter[] {
 /** Returns filters in one canonical form, so that sent filters can be compared with stored ones. */
 function placedFilters(tree: unknown, defaultType: string, prefix: string) {
   return filterPlaces(tree).map(({ path, raw }): PlacedFilter => {
+    if (raw['type'] === 'behavioral') return { path: prefix + path, filter: raw }
     const { type, key, operator, value, negation } = raw
     const isCohort = isCohortFilterType(type)
     const filter = {

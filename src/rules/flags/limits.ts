@@ -55,8 +55,6 @@ export const FLAG_FILTERS_BYTES_MAX = 1024 * 1024
 export const FLAG_LISTED_VALUES_MAX = 1000
 /** The highest index of a group type in a flag. A higher one is answered 400 `invalid_input`. */
 export const FLAG_GROUP_INDEX_MAX = 4
-/** The largest number of cohorts that are read to check one flag. Further cohorts are not checked. */
-export const FLAG_COHORTS_VISITED_MAX = 1000
 /**
  * The largest number of filters that can never match that `status_details` of a flag shows. Further ones are left out.
  */

@@ -44,6 +44,7 @@ export interface Flag {
 export interface FlagCohort {
   readonly id: number
   readonly name: string
+  /** True if the members are stored: for a fixed list, and for a rule on behavior. `filters` are then empty. */
   readonly isStatic: boolean
   /** For a dynamic cohort, `{properties: tree}` as it is stored: the two-level tree of person filters and cohorts. */
   readonly filters: JsonObject

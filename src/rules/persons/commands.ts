@@ -6,7 +6,7 @@ import type { Actor } from '../access/user.ts'
 import type { DeadLetterOutcome } from '../events/dead-letters.ts'
 import type { ErasureCommand, ErasureReceipt } from '../events/erasure.ts'
 import type { ActionDraft, ActionView } from '../filters/actions.ts'
-import type { CohortDraft, CohortView } from './cohort-shapes.ts'
+import type { CalculationEnd, CohortDraft, CohortView } from './cohort-shapes.ts'
 import type { GroupTypeChange, GroupView } from './group-shapes.ts'
 import type { PersonReference, PersonView } from './person-queries.ts'
 
@@ -62,6 +62,22 @@ export type PersonCommand =
       readonly id: number
       readonly changes: Partial<CohortDraft> & { readonly deleted?: boolean }
       readonly needsMembers?: boolean
+    }
+  /** Requests that the members of a cohort are calculated. Nothing changes if they need not be. */
+  | { readonly kind: 'count_cohort'; readonly id: number }
+  /**
+   * Stores changes of the calculated members of a cohort, unless its rule has changed since `revision`. Many changes
+   * come in several commands, of which the last one has an `end`.
+   */
+  | {
+      readonly kind: 'set_cohort_members'
+      readonly id: number
+      readonly revision: number
+      /** The new members. Each is the owner of one of these distinct ID numbers, also after a merge. */
+      readonly added: readonly number[]
+      /** The person numbers of former members. */
+      readonly removed: readonly number[]
+      readonly end: CalculationEnd | null
     }
   | { readonly kind: 'create_action'; readonly action: ActionDraft }
   | {

@@ -1,7 +1,7 @@
 /** The port to the persons and groups of a query's project, on one snapshot. This file contains only shapes. */
 import type { JsonObject } from '../../base/json.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
-import type { PersonCandidate, PersonTest } from '../filters/person-filter.ts'
+import type { BehaviorTests, PersonCandidate, PersonTest } from '../filters/person-filter.ts'
 import type { GroupView } from '../persons/group-shapes.ts'
 
 /** An existing person. Members that are expensive to read are read on access. */
@@ -28,6 +28,9 @@ export interface ActorSource {
    * and uuid, or by uuid. Some persons may no longer exist.
    */
   numbers(order: 'created_at' | 'id', isDescending: boolean): Iterable<number>
-  /** Returns the test of a tree of filters on persons and cohorts. */
-  personTest(filter: FilterGroup): PersonTest
+  /**
+   * Returns the test of a tree of filters on persons and cohorts. `behavior` tests its filters on behavior. The default
+   * is to leave them out.
+   */
+  personTest(filter: FilterGroup, behavior?: BehaviorTests): PersonTest
 }

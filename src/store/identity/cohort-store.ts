@@ -1,15 +1,20 @@
 /**
- * Stores the cohorts of a project: fixed lists of persons, and trees of person filters that are evaluated for each
- * query. Tables, all sealed:
+ * Stores the cohorts of a project: fixed lists of persons, trees of person filters that are evaluated for each query,
+ * and trees with filters on behavior, whose members are calculated from time to time. Tables, all sealed:
  *
  *   cohorts          project, cohort         -> JSON of `CohortRecord`
- *   cohort_members   project, cohort, person -> nothing, for fixed lists
+ *   cohort_members   project, cohort, person -> nothing, for fixed lists and calculated members
  *
  * Deleted cohorts stay in the table and are marked.
  */
 import { getOrAdd } from '../../base/maps.ts'
 import type { CohortLookup } from '../../rules/filters/person-filter.ts'
-import type { CohortRecord } from '../../rules/persons/cohort-shapes.ts'
+import {
+  areMembersStored,
+  type CohortCalculation,
+  type CohortRecord,
+  isCalculated,
+} from '../../rules/persons/cohort-shapes.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { type EventTables, keysOf, numberInKey, tripleKey } from '../lmdb/keys.ts'
 import { loadNumbered, NumberedRecords } from '../lmdb/numbered-records.ts'
@@ -41,12 +46,18 @@ export class ProjectCohorts extends NumberedRecords<CohortRecord> {
     this.haveDefinitionsChanged = true
   }
 
+  /** Stores the state of a calculation, which no flag depends on. The cohort must exist. */
+  setCalculation(id: number, calculation: CohortCalculation): void {
+    const cohort = this.cohort(id)
+    if (cohort !== null) this.set(id, { ...cohort, calculation })
+  }
+
   isMember(id: number, number: number): boolean {
     const changed = this.#changes.get(id)?.get(number)
     return changed ?? isMember(this.#members, this.projectId, id, number)
   }
 
-  /** Adds or removes a member of a fixed list, and updates the number of members. */
+  /** Adds or removes a stored member, and updates the number of members. */
   setMember(id: number, number: number, isWanted: boolean): void {
     if (this.isMember(id, number) === isWanted) return
     getOrAdd(this.#changes, id, () => new Map<number, boolean>()).set(number, isWanted)
@@ -80,7 +91,7 @@ export function loadCohorts(table: Table, projectId: number): readonly CohortRec
   return cohorts.filter(({ isDeleted }) => !isDeleted)
 }
 
-/** Returns whether a person is on the fixed list of a cohort. */
+/** Returns whether a person is a stored member of a cohort. */
 export function isMember(table: Table, projectId: number, cohort: number, number: number): boolean {
   return table.doesExist(tripleKey(projectId, cohort, number))
 }
@@ -91,14 +102,32 @@ export function cohortLookup(tables: CohortTables, projectId: number): CohortLoo
   return (id) => {
     const cohort = loadCohort(tables.cohorts, projectId, id)
     if (cohort === null) return null
-    if (cohort.isStatic) {
+    if (areMembersStored(cohort)) {
       return { kind: 'static', hasMember: (number) => isMember(members, projectId, id, number) }
     }
     return { kind: 'dynamic', filters: cohort.filters ?? { type: 'OR', values: [] } }
   }
 }
 
-/** Returns the person numbers of all members of a fixed list, ascending. */
+/** A cohort whose members are calculated. */
+export interface CalculatedCohort {
+  readonly projectId: number
+  readonly id: number
+  readonly calculation: CohortCalculation
+}
+
+/** Returns the cohorts of all projects whose members are calculated. Throws `DamagedRecordError`. */
+export function calculatedCohorts(table: Table): readonly CalculatedCohort[] {
+  const found: CalculatedCohort[] = []
+  for (const { key, value } of jsonOf<CohortRecord>(table)) {
+    const { id, isDeleted, calculation } = value
+    if (isDeleted || calculation === undefined || !isCalculated(value)) continue
+    found.push({ projectId: numberInKey(key, 0), id, calculation })
+  }
+  return found
+}
+
+/** Returns the person numbers of all stored members of a cohort, ascending. */
 export function* memberNumbers(table: Table, projectId: number, cohort: number): Generator<number> {
   for (const key of table.getKeys(keysOf(projectId, cohort))) yield numberInKey(key, 8)
 }

@@ -15,6 +15,7 @@ import type { JsonObject } from '../../base/json.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'
 import { RecentValues } from '../../base/maps.ts'
 import type { FlagCohort } from '../../rules/flags/types.ts'
+import { areMembersStored } from '../../rules/persons/cohort-shapes.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { readStanding } from '../lmdb/event-state.ts'
 import {
@@ -195,7 +196,7 @@ export class DecisionSourceReader {
     return this.#use(found.properties)
   }
 
-  /** Returns whether the owner of a distinct_id is on the fixed list of a cohort. Throws `DamagedRecordError`. */
+  /** Returns whether the owner of a distinct_id is a stored member of a cohort. Throws `DamagedRecordError`. */
   isInStaticCohort(projectId: number, distinctId: string, cohortId: number): boolean {
     const { number } = this.person(projectId, distinctId)
     return number !== 0 && this.isMember(projectId, cohortId, number)
@@ -209,8 +210,10 @@ export class DecisionSourceReader {
   /** Returns the cohorts of a project that are not deleted, by id. Throws `DamagedRecordError`. */
   cohorts(projectId: number): ReadonlyMap<number, FlagCohort> {
     const cohorts = new Map<number, FlagCohort>()
-    for (const { id, name, isStatic, filters } of loadCohorts(this.#tables.cohorts, projectId)) {
-      const tree = filters === null ? NO_FILTERS : { properties: filters }
+    for (const cohort of loadCohorts(this.#tables.cohorts, projectId)) {
+      const { id, name, filters } = cohort
+      const isStatic = areMembersStored(cohort)
+      const tree = isStatic || filters === null ? NO_FILTERS : { properties: filters }
       cohorts.set(id, { id, name, isStatic, filters: tree })
     }
     return cohorts
@@ -259,7 +262,7 @@ export class DecisionSourceReader {
     return allGroups(this.#tables, projectId, typeIndex, after)
   }
 
-  /** Returns whether a person is on the fixed list of a cohort. */
+  /** Returns whether a person is a stored member of a cohort. */
   isMember(projectId: number, cohortId: number, number: number): boolean {
     return isMember(this.#tables.cohort_members, projectId, cohortId, number)
   }

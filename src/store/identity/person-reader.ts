@@ -11,9 +11,11 @@ import type { ActionView } from '../../rules/filters/actions.ts'
 import { cohortTest } from '../../rules/filters/person-filter.ts'
 import { valueText } from '../../rules/filters/property-text.ts'
 import {
+  areMembersStored,
   type CohortRecord,
   type CohortView,
   cohortView,
+  isCalculated,
 } from '../../rules/persons/cohort-shapes.ts'
 import type { GroupTypeView, GroupView } from '../../rules/persons/group-shapes.ts'
 import { emailOf, isAnonymousId, personName } from '../../rules/persons/person-name.ts'
@@ -34,7 +36,14 @@ import { listEntries } from '../lmdb/entry-log.ts'
 import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { findAction, listActions } from './action-store.ts'
 import { CachedRanges } from './cached-ranges.ts'
-import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
+import {
+  type CalculatedCohort,
+  calculatedCohorts,
+  cohortLookup,
+  loadCohort,
+  loadCohorts,
+  memberNumbers,
+} from './cohort-store.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
 import {
@@ -377,6 +386,22 @@ export class PersonReader {
     return cohort === null ? null : cohortView(cohort, this.#memberCount(projectId, cohort, check))
   }
 
+  /** Returns the cohorts of all projects whose members are calculated. */
+  calculatedCohorts(): readonly CalculatedCohort[] {
+    return calculatedCohorts(this.#tables.cohorts)
+  }
+
+  /** Returns a cohort whose members are calculated, or null. */
+  calculatedCohort(projectId: number, id: number): CohortRecord | null {
+    const cohort = loadCohort(this.#tables.cohorts, projectId, id)
+    return cohort !== null && isCalculated(cohort) ? cohort : null
+  }
+
+  /** Returns the person numbers of the stored members of a cohort, ascending. */
+  storedMembers(projectId: number, id: number): Iterable<number> {
+    return memberNumbers(this.#tables.cohort_members, projectId, id)
+  }
+
   /** Returns the name of a cohort that is not deleted, or null. */
   cohortName(projectId: number, id: number): string | null {
     return loadCohort(this.#tables.cohorts, projectId, id)?.name ?? null
@@ -408,7 +433,7 @@ export class PersonReader {
   }
 
   #memberCount(projectId: number, cohort: CohortRecord, check: () => void): number {
-    if (cohort.isStatic) return cohort.count
+    if (areMembersStored(cohort)) return cohort.count
     const test = cohortTest(cohort.id, cohortLookup(this.#tables, projectId))
     let count = 0
     for (const key of this.#tables.persons.getKeys(keysOf(projectId))) {

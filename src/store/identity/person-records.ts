@@ -77,7 +77,7 @@ export interface PersonCounters {
   jobs: number
   /** The number of deleted persons, without merged ones. */
   deletions: number
-  /** The cohorts with a fixed list of members. */
+  /** The cohorts that have, or had, stored members: fixed lists and calculated members. */
   staticCohorts: number[]
   owners: OwnerChanges
 }

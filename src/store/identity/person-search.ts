@@ -4,6 +4,7 @@
  */
 
 import { cohortTest, type PersonTest, personTest } from '../../rules/filters/person-filter.ts'
+import { areMembersStored } from '../../rules/persons/cohort-shapes.ts'
 import type { PersonListQuery, PersonReference } from '../../rules/persons/person-queries.ts'
 import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { cohortLookup, loadCohort, memberNumbers } from './cohort-store.ts'
@@ -100,7 +101,7 @@ export class PersonSearch {
     if (search !== undefined && search !== '') restrict(this.#bySearch(projectId, search))
     const { cohortId = 0 } = query
     const cohort = cohortId === 0 ? null : loadCohort(this.#tables.cohorts, projectId, cohortId)
-    if (cohort?.isStatic === true) {
+    if (cohort !== null && areMembersStored(cohort)) {
       restrict(memberNumbers(this.#tables.cohort_members, projectId, cohort.id))
     }
     return found

@@ -403,11 +403,17 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /** Returns the number of a new cohort. */
-  nextCohort(isStatic: boolean): number {
+  nextCohort(): number {
     this.#areCountersChanged = true
-    const id = ++this.counters.cohorts
-    if (isStatic) this.counters.staticCohorts.push(id)
-    return id
+    return ++this.counters.cohorts
+  }
+
+  /** Lets the members of a cohort be stored. Merges and deletions of persons change them from then on. */
+  storeMembers(cohort: number): void {
+    const { staticCohorts } = this.counters
+    if (staticCohorts.includes(cohort)) return
+    this.#areCountersChanged = true
+    staticCohorts.push(cohort)
   }
 
   /**

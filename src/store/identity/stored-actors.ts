@@ -1,7 +1,11 @@
 /** The persons and groups of a project for queries, in the snapshot of the reader. */
 import type { JsonObject } from '../../base/json.ts'
 import type { FilterGroup } from '../../rules/filters/filter-group.ts'
-import { type PersonTest, personTest } from '../../rules/filters/person-filter.ts'
+import {
+  type BehaviorTests,
+  type PersonTest,
+  personTest,
+} from '../../rules/filters/person-filter.ts'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import type { ActorSource, FoundPerson } from '../../rules/queries/actor-source.ts'
 import { type EventTables, keysOf } from '../lmdb/keys.ts'
@@ -69,7 +73,7 @@ export class StoredActors implements ActorSource {
     for (const { value } of entriesOf(table, range)) yield value.readUInt32LE()
   }
 
-  personTest(filter: FilterGroup): PersonTest {
-    return personTest(filter, cohortLookup(this.#tables, this.#projectId))
+  personTest(filter: FilterGroup, behavior?: BehaviorTests): PersonTest {
+    return personTest(filter, cohortLookup(this.#tables, this.#projectId), behavior)
   }
 }

@@ -195,16 +195,8 @@ const FILTER_ROWS: readonly (readonly [string, JsonObject, string | null])[] = [
   ['cohort unknown', on({ key: 'id', type: 'cohort', value: 99 }), 'cohort_does_not_exist'],
   ['cohort list', on({ key: 'id', type: 'cohort', value: [1] }), 'cohort_does_not_exist'],
   ['cohort no number', on({ key: 'id', type: 'cohort', value: 'x' }), 'cohort_does_not_exist'],
-  [
-    'cohort with event filters',
-    on({ key: 'id', type: 'cohort', value: 2 }),
-    'behavioral_cohort_found',
-  ],
-  [
-    'cohort of a cohort with event filters',
-    on({ key: 'id', type: 'cohort', value: 3 }),
-    'behavioral_cohort_found',
-  ],
+  ['cohort with event filters', on({ key: 'id', type: 'cohort', value: 2 }), null],
+  ['cohort of a cohort with event filters', on({ key: 'id', type: 'cohort', value: 3 }), null],
   ['cohort', on({ key: 'id', type: 'cohort', value: 1, operator: 'not_in' }), null],
   ['is_date_before', on(person({ operator: 'is_date_before', value: 'soon' })), 'invalid_date'],
   ['is_date_after', on(person({ operator: 'is_date_after', value: '2024-13-01' })), 'invalid_date'],

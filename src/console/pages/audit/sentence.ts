@@ -50,6 +50,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   'POST persons/:id/update_property/': 'set a property of the person *',
   'POST persons/:id/delete_property/': 'removed a property of the person *',
   'POST persons/bulk_delete/': 'deleted several persons',
+  'POST cohorts/:cohort_id/calculate/': 'counted the members of the cohort * again',
   'POST groups/update_property/': 'set a property of a group',
   'PATCH groups_types/update_metadata/': 'renamed group types',
   'POST erasures/': 'erased events',
@@ -77,6 +78,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
 const INFINITIVES: Readonly<Record<string, string>> = {
   accepted: 'accept',
   changed: 'change',
+  counted: 'count',
   created: 'create',
   deleted: 'delete',
   discarded: 'discard',

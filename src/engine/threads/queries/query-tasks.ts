@@ -6,8 +6,10 @@ import { ALWAYS } from '../../../rules/analytics/date-range.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import type { ExperimentDefinition } from '../../../rules/experiments/experiment-definition.ts'
 import { actionSteps } from '../../../rules/filters/actions.ts'
+import type { CohortCalculation } from '../../../rules/persons/cohort-shapes.ts'
 import { isPersonUuid } from '../../../rules/persons/person-uuid.ts'
 import { type AnswerFormat, answerText } from '../../../rules/queries/answer-formats.ts'
+import { type MemberChanges, memberChanges } from '../../../rules/queries/cohort-members.ts'
 import { divisionOf, type PlannedQuery, planQuery } from '../../../rules/queries/kinds.ts'
 import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/queries/query-kind.ts'
 import { sessionValues } from '../../../rules/queries/web/session-values.ts'
@@ -202,6 +204,32 @@ export interface SessionValueTask extends QueryFacts {
 /** Returns the suggested values. Throws the errors of `EventScanner.scan`. */
 export function runSessionValues(tools: LongTools, { key, contains, ...facts }: SessionValueTask) {
   return sessionValues(open(tools, facts, null).shard, key, contains)
+}
+
+/** Requests the calculation of the members of a cohort. */
+export interface CohortTask extends QueryFacts {
+  readonly id: number
+}
+
+/** The calculated changes of the members of a cohort, and the state of its calculation that they belong to. */
+export interface CohortChanges extends MemberChanges {
+  readonly calculation: CohortCalculation
+}
+
+/**
+ * Calculates the members of a cohort with a rule on behavior. Returns null if there is no such cohort. Throws the errors
+ * of `EventScanner.scan`.
+ */
+export function runCohortMembers(
+  tools: LongTools,
+  { id, ...facts }: CohortTask,
+): CohortChanges | null {
+  const { shard } = open(tools, facts, null)
+  const { persons } = tools.stores.reader.answers()
+  const cohort = persons.calculatedCohort(facts.projectId, id)
+  if (cohort === null || cohort.filters === null || cohort.calculation === undefined) return null
+  const changes = memberChanges(cohort.filters, shard, persons.storedMembers(facts.projectId, id))
+  return { ...changes, calculation: cohort.calculation }
 }
 
 /** Opens the snapshot for a query, and the facts of the project. */

@@ -2,6 +2,7 @@
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { given } from '../../../base/json.ts'
 import { cleanText } from '../../../rules/capture/json-text.ts'
+import { filtersWithin, isBehavior } from '../../../rules/filters/behavior-filter.ts'
 import {
   faultText,
   newFault,
@@ -20,9 +21,10 @@ import type { CohortView } from '../../../rules/persons/cohort-shapes.ts'
 import { withWireTimes } from '../../../rules/persons/person-answer.ts'
 import { PAGE_ROWS_MAX } from '../../server/limits.ts'
 import { required } from '../../server/parameters.ts'
-import { type Call, inProject, type Resource } from '../../server/route.ts'
+import { type Call, done, inProject, type Resource, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { collectionOf } from '../collection.ts'
+import { answerOne, inputOf } from '../formats.ts'
 import { MEMBERS_MAX } from '../limits.ts'
 import { readMemberTable, type TableMembers } from './member-table.ts'
 import { compileInTurns } from './pattern-turns.ts'
@@ -44,12 +46,25 @@ const COHORT = is.namedObject('Cohort', {
   groups: is.list(is.ANY),
   deleted: is.BOOLEAN,
   filters: is.openObject({}, { properties: FILTERS }),
-  is_calculating: is.BOOLEAN,
+  is_calculating: is.about(
+    is.BOOLEAN,
+    'True if the members of a rule on behavior are to be calculated. Until then the former members are kept.',
+  ),
   created_by: is.nullable(is.JSON_OBJECT),
   created_at: is.TIME,
-  last_calculation: is.nullable(is.TIME),
-  errors_calculating: is.WHOLE,
-  count: is.about(is.nullable(is.WHOLE), 'Number of members. It may be null in lists.'),
+  last_calculation: is.about(
+    is.nullable(is.TIME),
+    'The time as of which the members of a rule on behavior were calculated, or at which members were last added to a list.',
+  ),
+  errors_calculating: is.about(is.WHOLE, 'Number of failed calculations since the last good one.'),
+  last_error_message: is.about(
+    is.nullable(is.TEXT),
+    'Why the last calculation failed. Null if it did not.',
+  ),
+  count: is.about(
+    is.nullable(is.WHOLE),
+    'Number of members. It may be null in lists, and before the first calculation.',
+  ),
   is_static: is.BOOLEAN,
 })
 /** The schema of the cohorts that a person belongs to. */
@@ -85,45 +100,63 @@ const collection = collectionOf<PersonServices>(
   inProject('cohort:write'),
 )
 
+const route = routesOf<PersonServices>(COHORTS, inProject('cohort:read'), inProject('cohort:write'))
+
 /** The cohorts of a project. */
 export const COHORT_RESOURCE: Resource<PersonServices> = {
   name: 'Cohorts',
   sentence: 'Sets of persons, defined by a rule or as a list.',
   isTable: true,
-  routes: collection({
-    name: 'Cohort',
-    noun: 'a cohort',
-    one: ':cohort_id/',
-    schema: COHORT,
-    isTable: true,
-    list: {
-      says: 'Lists cohorts.',
-      rowsMax: PAGE_ROWS_MAX,
-      rows: ({ services, projectId }, { limit, offset }, wish) =>
-        services.queries.listCohorts(projectId, limit, offset, wish),
-    },
-    get: {
-      async row(call, _, wish) {
-        const id = idInPath(call, 'cohort')
-        return existing(await call.services.queries.getCohort(call.projectId, id, wish), 'cohort')
+  routes: [
+    ...collection({
+      name: 'Cohort',
+      noun: 'a cohort',
+      one: ':cohort_id/',
+      schema: COHORT,
+      isTable: true,
+      list: {
+        says: 'Lists cohorts.',
+        rowsMax: PAGE_ROWS_MAX,
+        rows: ({ services, projectId }, { limit, offset }, wish) =>
+          services.queries.listCohorts(projectId, limit, offset, wish),
       },
-    },
-    async find(call) {
-      const id = idInPath(call, 'cohort')
-      return existing((await knownCohorts(call)).get(id) ?? null, 'cohort')
-    },
-    show: (_, cohort: CohortView) => withWireTimes(cohort),
-    create: { body: DRAFT, bodyTypes: BODY_TYPES, make: createCohort },
-    patch: {
-      says: 'Updates a cohort or adds members.',
-      body: CHANGES,
-      bodyTypes: BODY_TYPES,
-      change: patchCohort,
-    },
-    put: { body: CHANGES, bodyTypes: BODY_TYPES, change: patchCohort },
-    removeInstead:
-      'A cohort cannot be deleted this way, because other cohorts and flags may refer to it. Send PATCH with {"deleted": true}.',
-  }),
+      get: {
+        async row(call, _, wish) {
+          const id = idInPath(call, 'cohort')
+          return existing(await call.services.queries.getCohort(call.projectId, id, wish), 'cohort')
+        },
+      },
+      async find(call) {
+        const id = idInPath(call, 'cohort')
+        return existing((await knownCohorts(call)).get(id) ?? null, 'cohort')
+      },
+      show: (_, cohort: CohortView) => withWireTimes(cohort),
+      create: { body: DRAFT, bodyTypes: BODY_TYPES, make: createCohort },
+      patch: {
+        says: 'Updates a cohort or adds members.',
+        body: CHANGES,
+        bodyTypes: BODY_TYPES,
+        change: patchCohort,
+      },
+      put: { body: CHANGES, bodyTypes: BODY_TYPES, change: patchCohort },
+      removeInstead:
+        'A cohort cannot be deleted this way, because other cohorts and flags may refer to it. Send PATCH with {"deleted": true}.',
+    }),
+    route(
+      'POST',
+      ':cohort_id/calculate/',
+      'calculateCohort',
+      'Calculates the members of a cohort with a rule on behavior again.',
+      {
+        answers: { 202: done(COHORT) },
+        async respond(call) {
+          const id = idInPath(call, 'cohort')
+          const cohort = await changed(call, { kind: 'count_cohort', id }, 'cohort')
+          return answerOne(inputOf(call).format, withWireTimes(cohort), 202)
+        },
+      },
+    ),
+  ],
 }
 
 async function createCohort(call: Draft): Promise<CohortView> {
@@ -175,6 +208,9 @@ async function knownCohorts({ services, projectId }: PersonCall): Promise<Map<nu
 /** Returns the filter tree of `{"properties": tree}`, the form in which cohorts are shown, or of a bare tree. */
 function treeIn(filters: unknown): unknown {
   if (typeof filters !== 'object' || filters === null || Array.isArray(filters)) return filters
+  if ('filterTestAccounts' in filters && filters.filterTestAccounts === true) {
+    throw invalidInput('filters', 'cannot leave out test accounts. Add a filter on persons instead')
+  }
   const tree = Object.getOwnPropertyDescriptor(filters, 'properties')
   if (tree !== undefined) return tree.value as unknown
   return Object.keys(filters).length === 0 ? null : filters
@@ -222,7 +258,7 @@ function readTable(body: Uint8Array): TableMembers {
 async function readTree(sent: unknown, before: CohortView | null): Promise<FilterGroup> {
   if (sent === undefined || sent === null) throw required('filters')
   const tree = readCohortFilters(sent)
-  const filters = filtersOf(tree)
+  const filters = filtersWithin(tree)
   const limit = patternLimitFault(filters)
   if (limit !== null) throw invalidInput('filters', limit)
   await compileInTurns(patternsOf(filters), COHORT_DIALECTS)
@@ -241,12 +277,13 @@ function requireNoMembers({ personUuids, distinctIds }: Partial<TableMembers>): 
   if (distinctIds !== undefined) throw invalidInput('distinct_ids', 'needs "is_static": true')
 }
 
-/** Refuses trees that refer to unknown cohorts, or lead back to the cohort that they belong to. */
+/** Refuses trees that refer to unknown actions or cohorts, or lead back to the cohort that they belong to. */
 async function checkReferences(
   call: PersonCall,
   tree: FilterGroup,
   ownId: number | null,
 ): Promise<void> {
+  await checkActions(call, tree)
   const seen = new Set<number>()
   const rest = cohortsIn(tree)
   if (rest.length === 0) return
@@ -260,6 +297,18 @@ async function checkReferences(
       throw invalidInput('filters', 'refers to a cohort that does not exist')
     const { properties } = cohort.filters
     if (properties !== undefined) rest.push(...cohortsIn(readCohortFilters(properties)))
+  }
+}
+
+/** Refuses behaviors whose action does not exist. */
+async function checkActions({ services, projectId }: PersonCall, tree: FilterGroup): Promise<void> {
+  for (const filter of filtersOf(tree).filter(isBehavior)) {
+    const { event_type: type, key, seq_event_type: nextType, seq_event: next = '' } = filter
+    const actions = [type === 'actions' ? key : null, nextType === 'actions' ? next : null]
+    for (const id of actions.filter((one) => one !== null)) {
+      const action = await services.queries.getAction(projectId, Number(id), 'json')
+      if (action === null) throw invalidInput('filters', 'refers to an action that does not exist')
+    }
   }
 }
 

@@ -58,6 +58,7 @@ const CHANGED_THINGS: Partial<Record<PersonCommand['kind'], Thing>> = {
   describe_group_types: 'group type',
   delete_group_type: 'group type',
   update_cohort: 'cohort',
+  count_cohort: 'cohort',
   update_action: 'action',
 }
 

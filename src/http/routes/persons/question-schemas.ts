@@ -2,7 +2,16 @@
 import * as is from '../../server/schema.ts'
 import { DESCRIPTION_UNITS_MAX, NAME_UNITS_MAX } from '../limits.ts'
 
-const TYPES = ['person', 'event', 'group', 'cohort', 'static-cohort', 'element', 'flag'] as const
+const TYPES = [
+  'person',
+  'event',
+  'group',
+  'cohort',
+  'static-cohort',
+  'element',
+  'flag',
+  'behavioral',
+] as const
 
 /** A test on one property. */
 export const PROPERTY_FILTER = is.named(

@@ -10,17 +10,11 @@ import {
   DATE_OPERATORS,
   PATTERN_OPERATORS,
 } from '../../filters/operator-names.ts'
-import { nodesOf } from '../../filters/tree-test.ts'
 import { flagFaults } from '../flag-faults.ts'
-import { cohortsOfTree, conditionsOf, propertiesOf, referenceOf } from '../flag-references.ts'
+import { conditionsOf, propertiesOf, referenceOf } from '../flag-references.ts'
 import { filterMoment } from '../flag-values.ts'
-import {
-  FLAG_COHORTS_VISITED_MAX,
-  FLAG_FILTERS_BYTES_MAX,
-  FLAG_GROUP_INDEX_MAX,
-  FLAG_LISTED_VALUES_MAX,
-} from '../limits.ts'
-import type { FlagCohort, FlagWorld } from '../types.ts'
+import { FLAG_FILTERS_BYTES_MAX, FLAG_GROUP_INDEX_MAX, FLAG_LISTED_VALUES_MAX } from '../limits.ts'
+import type { FlagWorld } from '../types.ts'
 import { checkDependencies } from './flag-dependencies.ts'
 
 const TEXT_OPERATORS: readonly unknown[] = [
@@ -288,24 +282,6 @@ function checkCohort(value: unknown, world: FlagWorld): void {
   if (cohort === null) {
     throw fault('cohort_does_not_exist', 'refers to a cohort that does not exist')
   }
-  if (isBehavioral(cohort, world)) {
-    const what = `refers to cohort ${cohort.id}, which is defined by behavior. Use a cohort defined by properties`
-    throw fault('behavioral_cohort_found', what)
-  }
-}
-
-/** Returns whether a cohort, or a cohort that it consists of, filters on events. */
-function isBehavioral(cohort: FlagCohort, world: FlagWorld): boolean {
-  const seen = new Map([[cohort.id, cohort]])
-  for (const { filters } of seen.values()) {
-    const tree = filters['properties']
-    if (nodesOf(tree).some(({ type }) => type === 'behavioral')) return true
-    for (const id of cohortsOfTree(tree)) {
-      const next = seen.has(id) || seen.size > FLAG_COHORTS_VISITED_MAX ? null : world.cohort(id)
-      if (next !== null) seen.set(id, next)
-    }
-  }
-  return false
 }
 
 /** Returns filters with payloads as JSON text. A null payload is removed. */

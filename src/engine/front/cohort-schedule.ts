@@ -1,0 +1,210 @@
+/**
+ * Calculates the members of cohorts with a rule on behavior: after a change of the rule, when somebody asks for it, and
+ * again after a while, because time passes and events arrive. A thread finds how the members differ from the stored
+ * ones. Commands then write the differences to the log, so that a replay and every replica store the same members. In a
+ * cluster, replicas of a project may calculate the same members at the same time, which does no harm. The schedule has
+ * no timer while there is no such cohort.
+ */
+import type { Clock } from '../../base/clock.ts'
+import { ServiceError } from '../../base/errors.ts'
+import type { Logger } from '../../base/log.ts'
+import { timeText } from '../../base/time.ts'
+import type { CalculationEnd, CohortCalculation } from '../../rules/persons/cohort-shapes.ts'
+import type { PersonCommands } from '../../rules/persons/commands.ts'
+import type { CohortQueries } from '../threads/call-table.ts'
+import type { CohortChanges } from '../threads/queries/query-tasks.ts'
+import { COHORT_CHANGES_MAX } from './limits.ts'
+import { DAEMON_ACTOR } from './retention-schedule.ts'
+
+/** The time after which members are calculated again. */
+const PERIOD_MS = 3_600_000
+/** The time of the first look after the start. */
+const FIRST_MS = 1000
+/** The pause before a look after a change of cohorts, so that several changes need one look. */
+const CHANGED_MS = 50
+/** The pause before the next try after the daemon was busy, or could not write. */
+const AGAIN_MS = 60_000
+/** The reasons for which a calculation is not tried again before its next turn. */
+const LASTING: readonly string[] = ['query_timeout', 'query_too_large']
+const UNFORESEEN = 'The members could not be calculated. The log of the daemon has the reason.'
+
+/** The dependencies of the schedule. */
+export interface CohortScheduleOptions {
+  readonly queries: CohortQueries
+  readonly commands: PersonCommands
+  readonly clock: Pick<Clock, 'now'>
+  /** Returns the time zone of a project, or null if there is no such project. */
+  readonly timezoneOf: (projectId: number) => string | null
+  readonly log: Pick<Logger, 'info' | 'warn'>
+  /** The time after which members are calculated again. The default is an hour. */
+  readonly periodMs?: number | undefined
+}
+
+/** A cohort whose turn it may be. */
+interface Candidate {
+  readonly projectId: number
+  readonly id: number
+  readonly calculation: CohortCalculation
+}
+
+/** Calculates the members of cohorts, one cohort at a time. */
+export class CohortSchedule {
+  readonly #options: CohortScheduleOptions
+  readonly #periodMs: number
+  #timer: NodeJS.Timeout | undefined
+  #isStarted = false
+  #isRunning = false
+  /** True if cohorts have changed since the look that is running began. */
+  #hasChanged = false
+  #isStopped = false
+
+  constructor(options: CohortScheduleOptions) {
+    this.#options = options
+    this.#periodMs = options.periodMs ?? PERIOD_MS
+  }
+
+  start(): void {
+    this.#isStarted = true
+    this.#lookIn(Math.min(FIRST_MS, this.#periodMs))
+  }
+
+  /** Call it after a commit that changed cohorts. Before `start` it does nothing. */
+  changed(): void {
+    if (this.#isRunning) this.#hasChanged = true
+    else if (this.#isStarted) this.#lookIn(CHANGED_MS)
+  }
+
+  /** Stops before the next command. */
+  stop(): void {
+    this.#isStopped = true
+    clearTimeout(this.#timer)
+  }
+
+  /** Replaces the next look. */
+  #lookIn(delayMs: number): void {
+    if (this.#isStopped) return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => void this.#look(), delayMs)
+  }
+
+  /** Calculates all cohorts whose turn it is, and plans the next look. */
+  async #look(): Promise<void> {
+    this.#isRunning = true
+    this.#hasChanged = false
+    let nextMs: number
+    try {
+      nextMs = await this.#calculateDue()
+    } catch (error) {
+      nextMs = AGAIN_MS
+      if (!this.#isStopped) {
+        this.#options.log.warn({ err: error }, 'Members of cohorts could not be calculated yet.')
+      }
+    }
+    this.#isRunning = false
+    if (this.#hasChanged) this.#lookIn(CHANGED_MS)
+    else if (Number.isFinite(nextMs)) this.#lookIn(nextMs)
+  }
+
+  /** Returns the time until the next look. It is infinite without such cohorts. */
+  async #calculateDue(): Promise<number> {
+    const { queries } = this.#options
+    // In the order of their numbers: a cohort mostly refers to earlier ones.
+    const cohorts = await queries.calculatedCohorts()
+    for (const cohort of cohorts) {
+      if (this.#isStopped) return Number.POSITIVE_INFINITY
+      if (isWanted(cohort) || this.#waitMs(cohort) <= 0) await this.#calculate(cohort)
+    }
+    const known = await queries.calculatedCohorts()
+    if (known.length === 0) return Number.POSITIVE_INFINITY
+    // A cohort that is still wanted was changed meanwhile, which `changed` reports, or its project is gone.
+    const waits = known.map((cohort) => (isWanted(cohort) ? AGAIN_MS : this.#waitMs(cohort)))
+    return Math.max(CHANGED_MS, Math.min(...waits))
+  }
+
+  #waitMs({ calculation: { triedAtMs } }: Candidate): number {
+    const { clock } = this.#options
+    return triedAtMs + this.#periodMs - clock.now()
+  }
+
+  async #calculate({ projectId, id, calculation }: Candidate): Promise<void> {
+    const { queries, clock, timezoneOf, log } = this.#options
+    const timezone = timezoneOf(projectId)
+    if (timezone === null) return
+    const nowMs = clock.now()
+    let changes: CohortChanges | null
+    try {
+      const facts = { projectId, id, timezone, nowMs, testAccountFilters: [] }
+      changes = await queries.cohortMembers(facts)
+    } catch (error) {
+      if (this.#isStopped) return
+      if (error instanceof ServiceError && !LASTING.includes(error.code)) throw error
+      const reason = error instanceof ServiceError ? error.message : UNFORESEEN
+      log.warn(
+        { err: error, project: projectId, cohort: id },
+        'Members of a cohort could not be calculated.',
+      )
+      const end = {
+        at: timeText(nowMs),
+        atMs: nowMs,
+        requests: calculation.requests,
+        error: reason,
+      }
+      await this.#write(projectId, id, calculation, [], [], end)
+      return
+    }
+    if (changes !== null) await this.#store(projectId, id, changes, nowMs)
+  }
+
+  /** Stores changes of members, a limited number with each command. */
+  async #store(
+    projectId: number,
+    id: number,
+    { added, removed, count, calculation }: CohortChanges,
+    nowMs: number,
+  ): Promise<void> {
+    const { requests } = calculation
+    const end = { at: timeText(nowMs), atMs: nowMs, requests, error: null }
+    const steps = Math.max(
+      1,
+      Math.ceil(Math.max(added.length, removed.length) / COHORT_CHANGES_MAX),
+    )
+    for (let step = 0; step < steps; step++) {
+      const [from, to] = [step * COHORT_CHANGES_MAX, (step + 1) * COHORT_CHANGES_MAX]
+      const isLast = step === steps - 1
+      const isCurrent = await this.#write(
+        projectId,
+        id,
+        calculation,
+        [...added.subarray(from, to)],
+        [...removed.subarray(from, to)],
+        isLast ? end : null,
+      )
+      if (!isCurrent) return
+    }
+    const figures = { project: projectId, cohort: id, persons: count }
+    const changes = { added: added.length, removed: removed.length }
+    if (added.length + removed.length > 0) {
+      this.#options.log.info({ ...figures, ...changes }, 'The members of a cohort were calculated.')
+    }
+  }
+
+  /** Resolves with false if the cohort is gone or its rule has changed meanwhile. */
+  async #write(
+    projectId: number,
+    id: number,
+    { revision }: CohortCalculation,
+    added: readonly number[],
+    removed: readonly number[],
+    end: CalculationEnd | null,
+  ): Promise<boolean> {
+    if (this.#isStopped) return false
+    const command = { kind: 'set_cohort_members', id, revision, added, removed, end } as const
+    const result = await this.#options.commands.run(projectId, DAEMON_ACTOR, command)
+    return result.kind === 'done'
+  }
+}
+
+/** Returns whether somebody waits for the members of a cohort. */
+function isWanted({ calculation: { requests, answered } }: Candidate): boolean {
+  return answered < requests
+}
