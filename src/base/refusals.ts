@@ -189,6 +189,11 @@ export const REFUSALS = {
     'Too many logins with this e-mail address have failed. Try again after {seconds} seconds, or log in with a login link or a personal key.',
     'http_rate_limited_total',
   ),
+  share_failures: throttled(
+    'given',
+    'Too many wrong passwords were sent for this shared page. Try again after {seconds} seconds.',
+    'http_rate_limited_total',
+  ),
   development_waits: throttled(
     1,
     '{limit} requests wait for events, which is the limit. Lower the number of parallel tests.',

@@ -38,6 +38,7 @@ const KEYS: readonly (readonly [keys: string, words: string])[] = [
   ['j, k', 'Next row, previous row; Enter opens it'],
   ['d e h w t m p y l a', 'On Web: a time range, such as today, yesterday or the last 24 hours'],
   ['←, →, x', 'On Web: the previous or next period; compare with the previous period'],
+  ['n', 'In a chart: annotate the day under the cursor'],
   ['Esc', 'Close the dialog or menu; on Web, clear the filters'],
   ['?', 'Show this list'],
 ]

@@ -15,7 +15,8 @@ export {
   send,
 } from './base/api.ts'
 export { bucketText, compareFilterOf, movedRange, RANGES, rangeOf } from './base/days.ts'
-export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
+export { ago, bytes, exact, parsed, percent, plain, seconds, time } from './base/format.ts'
+export { GOAL_TAG, useGoals } from './base/goals.ts'
 export {
   counted,
   countryFlag,
@@ -46,12 +47,11 @@ export {
   today,
 } from './base/range.ts'
 export { may, project, projects, readSession, type Session, session } from './base/session.ts'
-export { askProgress, type Tick } from './base/setup.ts'
+export { askProgress, loaderLine, type Tick } from './base/setup.ts'
 export { Chart } from './parts/chart.tsx'
 export type { Suggestion } from './parts/combobox.tsx'
 export { CopyButton, ExportMenu, FileButton } from './parts/copy.tsx'
 export { Dialog, DialogButton } from './parts/dialog.tsx'
-export { EventDrawer } from './parts/event.tsx'
 export { Button, Check, Choice, type Options, TextField } from './parts/fields.tsx'
 export {
   AddFilter,
@@ -69,10 +69,10 @@ export {
 export { AddressFields, Ask, type FieldRecord, Fields, Form, listOf, Once } from './parts/form.tsx'
 export { List } from './parts/list.tsx'
 export { Menu } from './parts/menu.tsx'
+export { type Note, notesOfPage, type OpenNotes } from './parts/notes.tsx'
 export { act, Command, Empty, Failure, Got, Loading, Shown } from './parts/notice.tsx'
 export { pageQuery } from './parts/pager.tsx'
 export type { Line } from './parts/plot.tsx'
-export { PropertyTable, parsed } from './parts/properties.tsx'
 export { RangePicker } from './parts/range-picker.tsx'
 export { Search } from './parts/search.tsx'
 export { Bar, type Column, Table } from './parts/table.tsx'

@@ -2,9 +2,23 @@
  * A shared dashboard or insight, for readers without a key. The page shows the answers of its tiles and nothing else: it
  * reads one file, which the daemon makes for the token in the URL, and has no session.
  */
-import { render } from 'preact'
+import { type ComponentChildren, render } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
 import type { DashboardFilters } from './base/query-address.ts'
-import { Empty, Failure, type Query, refusalOf, type Session, Shown, session, time, useLoaded } from './kit.ts'
+import {
+  Choice,
+  Empty,
+  Failure,
+  Form,
+  type Query,
+  RANGES,
+  refusalOf,
+  type Session,
+  Shown,
+  session,
+  time,
+  useLoaded,
+} from './kit.ts'
 import { Answer } from './parts/answers.tsx'
 import { inOrder, queryOfTile, TileCard, type TileInsight, type TileRecord, titleOf } from './parts/tile.tsx'
 
@@ -20,7 +34,14 @@ interface SharedContent {
   readonly noHeader?: boolean
   readonly whitelabel?: boolean
   readonly hideExtraDetails?: boolean
+  readonly rangeChangesAllowed?: boolean
 }
+
+/** The path of the page without a slash at its end. */
+const PLACE = location.pathname.replace(/\/$/, '')
+/** The name under which this tab keeps the proof that its reader knew the password. */
+const PROOF = `tenrec-share ${PLACE}`
+const UNAUTHORIZED = 401
 
 /** Shows the page. */
 export function showShared(): void {
@@ -34,13 +55,40 @@ function enterAsReader(timezone: string): void {
   session.value = { user: {}, scopes: [], projects: [project], expires_at: '' } as unknown as Session
 }
 
-/** Reads the content of the token in the URL. No cookie is sent. */
-async function readShared(signal: AbortSignal): Promise<SharedContent> {
-  const url = `${location.pathname.replace(/\/$/, '')}.json`
-  const response = await fetch(url, { signal, credentials: 'omit' })
+/** Returns the proof of this tab, or keeps another one. */
+function proofOfTab(next?: string): string {
+  try {
+    if (next) sessionStorage.setItem(PROOF, next)
+    return sessionStorage.getItem(PROOF) ?? ''
+  } catch {
+    // A frame of another site may have no storage. Its reader gives the password again after a reload.
+    return next ?? ''
+  }
+}
+
+/** Exchanges the password for a proof. Throws an `ApiError`. */
+async function askProof(password: string): Promise<string> {
+  const body = await answerOf(PLACE, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ password }),
+  })
+  return (body as { readonly shareToken: string }).shareToken
+}
+
+/** Returns the JSON of an answer. No cookie is sent. Throws an `ApiError`. */
+async function answerOf(url: string, options: RequestInit): Promise<unknown> {
+  const response = await fetch(url, { ...options, credentials: 'omit' })
   const body: unknown = await response.json()
   if (!response.ok) throw refusalOf(response.status, body)
-  const content = body as SharedContent
+  return body
+}
+
+/** Reads the content of the token in the URL. */
+async function readShared(range: string, proof: string, signal: AbortSignal): Promise<SharedContent> {
+  const query = range === '' ? '' : `?range=${encodeURIComponent(range)}`
+  const headers = proof === '' ? {} : { Authorization: `Bearer ${proof}` }
+  const content = (await answerOf(`${PLACE}.json${query}`, { signal, headers })) as SharedContent
   const [first] = content.insight ? [content.insight] : insightsOf(content)
   if (first?.timezone !== undefined) enterAsReader(first.timezone)
   return content
@@ -51,19 +99,66 @@ function insightsOf({ dashboard }: SharedContent): readonly TileInsight[] {
 }
 
 function SharedPage() {
-  const loaded = useLoaded(location.pathname, readShared)
+  const [proof, setProof] = useState(() => proofOfTab())
+  const [range, setRange] = useState(() => new URLSearchParams(location.search).get('range') ?? '')
+  const loaded = useLoaded(`${PLACE} ${range} ${proof}`, (signal) => readShared(range, proof, signal))
+  function choose(next: string) {
+    history.replaceState(null, '', next === '' ? PLACE : `${PLACE}?range=${next}`)
+    setRange(next)
+  }
+  if (loaded.error?.status === UNAUTHORIZED) return <Locked enter={(next) => setProof(proofOfTab(next))} />
   return (
     <main class="shared">
-      <Shown of={loaded}>{(content) => <Content content={content} />}</Shown>
+      <Shown of={loaded}>
+        {(content) => (
+          <Content content={content}>
+            {content.rangeChangesAllowed && (
+              <Choice<string>
+                label="Time range"
+                isQuiet
+                value={range}
+                options={[
+                  ['', content.dashboard ? 'Range: as in each chart' : 'Range: as in the chart'],
+                  ...RANGES.map((one) => [one.value, one.label] as const),
+                ]}
+                change={choose}
+              />
+            )}
+          </Content>
+        )}
+      </Shown>
     </main>
   )
 }
 
-function Content({ content }: { content: SharedContent }) {
+/** Asks for the password of the link. */
+function Locked({ enter }: { enter: (proof: string) => void }) {
+  return (
+    <main class="shared locked">
+      <header class="head">
+        <h1>This page needs a password</h1>
+      </header>
+      <Form
+        action="Open"
+        fields={{
+          password: { label: 'Password', type: 'password', complete: 'current-password', isRequired: true },
+        }}
+        submit={async ({ password }) => enter(await askProof(password))}
+      >
+        <p class="quiet">You get it from the person who sent you the link.</p>
+      </Form>
+    </main>
+  )
+}
+
+function Content({ content, children }: { content: SharedContent; children: ComponentChildren }) {
   const { dashboard, insight, noHeader = false, whitelabel = false, hideExtraDetails = false } = content
   const title = insight ? titleOf(insight) : dashboard?.name || 'Dashboard'
   const tiles = dashboard ? inOrder(dashboard.tiles) : insight ? [{ id: 0, layouts: { sm: { w: 12 } }, insight }] : []
   const filters = dashboard?.filters ?? {}
+  useEffect(() => {
+    document.title = title
+  }, [title])
   const times = tiles.flatMap((tile) => tile.insight?.last_refresh ?? []).toSorted()
   return (
     <>
@@ -72,9 +167,11 @@ function Content({ content }: { content: SharedContent }) {
           <h1>
             <bdi>{title}</bdi>
           </h1>
-          {dashboard?.description && <p class="quiet">{dashboard.description}</p>}
+          {children}
         </header>
       )}
+      {!noHeader && dashboard?.description && <p class="quiet">{dashboard.description}</p>}
+      {noHeader && children}
       {tiles.length === 0 && (
         <Empty title="This dashboard is empty.">Its owner can add insights and texts in the console.</Empty>
       )}

@@ -8,6 +8,7 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { AxeResults } from 'axe-core'
 import t from 'tap'
+import { startSite } from '../fixtures/browser.ts'
 import { openWindow, startConsole } from '../fixtures/console.ts'
 import { askApi, fillProject, STRANGE } from '../fixtures/console-data.ts'
 
@@ -137,6 +138,107 @@ if (browser !== null) {
     await page.getByRole('heading', { level: 1, name: 'Sales' }).waitFor()
     t.ok((await page.locator('table').count()) >= 4)
     await context.close()
+  })
+
+  t.test('a link with a password asks for it, once in a tab', async (t) => {
+    const owner = await openWindow(browser, { url: daemon.url })
+    await owner.open(`/p/1/dashboards/${board}`)
+    await owner.press('Share')
+    const dialog = owner.page.getByRole('dialog', { name: 'Share this dashboard' })
+    await dialog.getByLabel('Ask for a password').check()
+    await dialog.getByText('Nobody can open the link until you set a password.').waitFor()
+    await dialog.getByLabel('Password', { exact: true }).fill('correct horse')
+    await dialog.getByLabel('Note').fill(HOSTILE)
+    await dialog.getByRole('button', { name: 'Set password' }).click()
+    await dialog.getByRole('button', { name: `Remove ${HOSTILE}` }).waitFor()
+    await dialog.getByLabel('Let readers change the time range').check()
+    await owner.page.getByText('The sharing is changed.').first().waitFor()
+    t.ok(owner.excuse(/^400 .*\/query\/$|status of 400/) > 0)
+    owner.isSilent(t)
+
+    const stranger = await openWindow(browser, { url: daemon.url, key: null })
+    const { page } = stranger
+    await page.goto(daemon.url + PATH)
+    await page.getByRole('heading', { name: 'This page needs a password' }).waitFor()
+    t.equal(await page.title(), 'Shared page')
+    t.notMatch(await page.content(), /Sales|Goal for Q4/)
+    await page.getByLabel('Password').fill('battery staple')
+    await stranger.press('Open')
+    await page.getByText('The password is wrong.').waitFor()
+    await page.getByLabel('Password').fill('correct horse')
+    await stranger.press('Open')
+    await page.getByRole('heading', { level: 1, name: 'Sales' }).waitFor()
+    t.equal(await page.title(), 'Sales')
+    t.strictSame(await page.context().cookies(), [], 'no cookie')
+    const funnel = page.getByRole('region', { name: 'Path to a purchase' })
+    t.match(await funnel.innerText(), /Last 14 days/)
+    await page.getByLabel('Time range').selectOption('Last 7 days')
+    await stranger.shows(
+      t,
+      async () => /Last 7 days/.test(await funnel.innerText()),
+      true,
+      'the range of the chart',
+    )
+    await page.reload()
+    await page.getByRole('heading', { level: 1, name: 'Sales' }).waitFor()
+    t.match(await funnel.innerText(), /Last 7 days/, 'the address keeps the range')
+    t.equal(stranger.excuse(/401/), 4, 'two refusals, and what the browser says about them')
+    // A link has no user name that a password manager could store.
+    stranger.excuse(/Password forms should have/)
+    stranger.isSilent(t)
+    const other = await openWindow(browser, { url: daemon.url, key: null })
+    await other.page.goto(daemon.url + PATH)
+    await other.page.getByLabel('Password').waitFor()
+
+    await dialog.getByRole('button', { name: `Remove ${HOSTILE}` }).click()
+    await dialog.getByText('Nobody can open the link').waitFor()
+    await page.reload()
+    await page.getByLabel('Password').waitFor()
+    await dialog.getByLabel('Ask for a password').uncheck()
+    await owner.shows(t, () => dialog.getByLabel('Note').count(), 0, 'no password')
+  })
+
+  t.test('another site shows the page in a frame only if the link allows it', async (t) => {
+    const embedded = daemon.url + PATH.replace('shared', 'embedded')
+    const frame = `<!doctype html><title>Site</title><iframe src="${embedded}"></iframe>`
+    const site = await startSite(t, frame, '/none.js', new Uint8Array())
+    const stranger = await openWindow(browser, { url: daemon.url, key: null })
+    const inside = stranger.page.frameLocator('iframe').getByRole('heading', { name: 'Sales' })
+    await stranger.page.goto(site)
+    await stranger.shows(
+      t,
+      async () => stranger.complaints.some((one) => /frame-ancestors/.test(one)),
+      true,
+      'the browser refuses the frame',
+    )
+    t.equal(await inside.count(), 0)
+
+    const owner = await openWindow(browser, { url: daemon.url })
+    await owner.open(`/p/1/dashboards/${board}`)
+    await owner.press('Share')
+    const dialog = owner.page.getByRole('dialog', { name: 'Share this dashboard' })
+    await dialog.getByLabel('Let other sites embed the page').check()
+    const code = dialog.locator('pre code').filter({ hasText: '<iframe' })
+    t.match(await code.innerText(), `src="${embedded}"`)
+    await stranger.page.goto(site)
+    await inside.waitFor()
+    await dialog.getByLabel('Last day of the link').fill('2020-01-01')
+    await owner.page.keyboard.press('Tab')
+    await stranger.page.goto(daemon.url)
+    await stranger.shows(
+      t,
+      async () => (await stranger.page.request.get(embedded)).status(),
+      404,
+      'an expired link',
+    )
+    await dialog.getByLabel('Last day of the link').fill('')
+    await owner.page.keyboard.press('Tab')
+    await stranger.shows(
+      t,
+      async () => (await stranger.page.request.get(embedded)).status(),
+      200,
+      'without a last day',
+    )
   })
 
   t.test('replacing the link asks first, and the old link shows a page', async (t) => {

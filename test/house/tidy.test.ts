@@ -45,6 +45,8 @@ const CONSOLE_FLOORS: Readonly<Record<string, readonly string[]>> = {
     'base/query-address.ts',
     'parts/answers.tsx',
     'parts/behind.tsx',
+    'parts/event.tsx',
+    'parts/properties.tsx',
     'parts/tile.tsx',
   ],
   'routes.ts': ['base/', 'pages/'],

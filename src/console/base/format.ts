@@ -72,3 +72,12 @@ export function plain(value: unknown): string {
   if (value === undefined) return ''
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
+
+/** Returns the value of a field: parsed JSON if the text is JSON, otherwise the text. */
+export function parsed(words: string): unknown {
+  try {
+    return JSON.parse(words)
+  } catch {
+    return words
+  }
+}

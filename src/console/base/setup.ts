@@ -1,4 +1,4 @@
-/** The progress of the setup, as the daemon reports it. */
+/** The progress of the setup, as the daemon reports it, and the line that sites load. */
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, get } from './api.ts'
 import { hasEvent } from './queries.ts'
@@ -108,6 +108,11 @@ async function isAddressSeen(signal: AbortSignal): Promise<boolean> {
   if (isOfThisMachine(location.hostname)) return true
   const { results } = await get('console/sessions/', {}, signal)
   return !results.some((one) => one.is_current && isOfThisMachine(one.address))
+}
+
+/** Returns the script line for the head of a page. */
+export function loaderLine(origin: string, key: string): string {
+  return `<script src="${origin}/static/loader.js" data-project-token="${key}" data-api-host="${origin}"></script>`
 }
 
 function isOfThisMachine(host: string): boolean {

@@ -12,11 +12,8 @@ import {
   ago,
   askQuery,
   Button,
-  Check,
   Choice,
-  Command,
   Dialog,
-  DialogButton,
   Empty,
   FilterChips,
   Form,
@@ -29,7 +26,6 @@ import {
   pageId,
   pageOf,
   patch,
-  post,
   project,
   query,
   RANGES,
@@ -49,6 +45,8 @@ import {
   titleOf,
   widthOf,
 } from '../parts/tile.tsx'
+import { ShareButton } from './dashboard/share.tsx'
+import { Notes } from './notes/notes.tsx'
 
 const REFRESHES = [
   ['0', 'Refresh: never'],
@@ -82,6 +80,7 @@ export default function DashboardPage() {
               {dashboard.description !== '' && <p class="quiet">{dashboard.description}</p>}
               <FilterBar filters={dashboard.filters} />
               <Tiles dashboard={dashboard} />
+              <Notes dashboard={own().id} />
             </Page>
           </>
         )
@@ -112,11 +111,7 @@ function Controls({ dashboard: { name, description, tiles } }: { dashboard: Dash
             }}
             submit={change}
           />
-          {may('sharing_configuration:write') && (
-            <DialogButton label="Share" title="Share this dashboard">
-              <Sharing />
-            </DialogButton>
-          )}
+          {may('sharing_configuration:write') && <ShareButton kind="dashboards" {...own()} />}
           <Ask label="Delete" title={`Delete “${name}”?`} submit={remove}>
             Its insights stay. People who have its shared link see nothing any more.
           </Ask>
@@ -356,41 +351,5 @@ function Asked({ asked }: { asked: Parameters<typeof askQuery>[0] }) {
         </>
       )}
     </Shown>
-  )
-}
-
-function Sharing() {
-  async function renew() {
-    await post('project/dashboards/{id}/sharing/refresh/', own())
-    say('The dashboard has a new link. The old link opens nothing any more.')
-  }
-  const set = (enabled: boolean) => {
-    const words = enabled ? 'Everyone who has the link sees the numbers.' : 'The link opens nothing any more.'
-    return act(patch('project/dashboards/{id}/sharing/', own(), { enabled }), words)
-  }
-  return (
-    <Got route="project/dashboards/{id}/sharing/" values={own()}>
-      {(shared) => {
-        const { enabled = false, access_token: token } = shared as { enabled?: boolean; access_token?: string | null }
-        const url = `${location.origin}/shared/${token}`
-        return (
-          <>
-            <Check isSwitch label="Everyone who has the link sees the numbers" value={enabled} change={set} />
-            {enabled && token && (
-              <>
-                <p class="below-tabs">
-                  The link shows the charts of this dashboard without a login. It leads to no persons and to no other
-                  page. <a href={url}>Open the shared page</a>
-                </p>
-                <Command text={url} />
-                <Ask label="Replace the link" title="Replace the link?" isDangerous submit={renew}>
-                  The current link stops working at once, for everyone who has it. The dashboard gets a new link.
-                </Ask>
-              </>
-            )}
-          </>
-        )
-      }}
-    </Got>
   )
 }

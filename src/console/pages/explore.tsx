@@ -30,9 +30,11 @@ import {
   useLoaded,
 } from '../kit.ts'
 import { Answer } from '../parts/answers.tsx'
+import { ShareButton } from './dashboard/share.tsx'
 import { Builder } from './explore/builder.tsx'
 import { isWhole, longQuery, question, SAVED, WAYS, way } from './explore/question.ts'
 import { Totals } from './explore/totals.tsx'
+import { Notes } from './notes/notes.tsx'
 
 type Insight = Shapes['InsightItem']
 
@@ -102,6 +104,7 @@ function Explorer({ insight }: { insight: Insight | null }) {
           <Builder />
           <Card title={words} aside={may('insight:write') && <SaveControls insight={insight} />}>
             <Shown of={loaded}>{(data) => <Totals key={data.query.kind} {...data} view={Answer} />}</Shown>
+            <Notes insight={insight?.id} />
           </Card>
         </div>
       </Page>
@@ -157,6 +160,7 @@ function SaveControls({ insight }: { insight: Insight | null }) {
         }}
         submit={(fields) => patch('project/insights/{id}/', { id }, fields)}
       />
+      {may('sharing_configuration:write') && <ShareButton kind="insights" id={id} />}
       <Ask label="Delete" title={`Delete “${nameOf(insight)}”?`} submit={remove}>
         {insight.dashboards.length === 0
           ? 'The insight is on no dashboard.'

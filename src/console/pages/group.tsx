@@ -4,7 +4,6 @@ import {
   askQuery,
   Card,
   Empty,
-  EventDrawer,
   eventLabel,
   exact,
   get,
@@ -12,7 +11,6 @@ import {
   inProjectPath,
   may,
   Page,
-  PropertyTable,
   pageId,
   pageOf,
   plain,
@@ -29,6 +27,8 @@ import {
   useGet,
   useLoaded,
 } from '../kit.ts'
+import { EventDrawer } from '../parts/event.tsx'
+import { PropertyTable } from '../parts/properties.tsx'
 
 type Group = Shapes['Group']
 type Event = Shapes['Event']

@@ -20,7 +20,6 @@ import {
   List,
   may,
   Page,
-  PropertyTable,
   pageId,
   pageOf,
   plain,
@@ -35,6 +34,7 @@ import {
   useGet,
   useLoaded,
 } from '../kit.ts'
+import { PropertyTable } from '../parts/properties.tsx'
 import { Timeline } from './person/timeline.tsx'
 
 type Person = Shapes['Person']

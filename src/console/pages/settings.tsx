@@ -1,4 +1,4 @@
-/** The settings of the project, the retention of its events, and erasures. */
+/** The settings of the project, its goals, the retention of its events, and erasures. */
 import { useState } from 'preact/hooks'
 import {
   Ask,
@@ -20,6 +20,7 @@ import {
   type Shapes,
   say,
 } from '../kit.ts'
+import { Goals } from './settings/goals.tsx'
 
 type Project = Shapes['Project']
 
@@ -49,6 +50,7 @@ export default function SettingsPage() {
               {(project) => <Today {...project} />}
             </Got>
           </Card>
+          {may('action:read') && <Goals />}
           <Card title="Data retention">
             <Got route="project/retention/">{(kept) => <Retention kept={kept} />}</Got>
           </Card>

@@ -6,6 +6,7 @@ import {
   Card,
   Command,
   hasEvent,
+  may,
   Page,
   pageOf,
   project,
@@ -13,8 +14,10 @@ import {
   Tabs,
   type Tick,
   tabOf,
+  useGoals,
   useLoaded,
 } from '../kit.ts'
+import { FirstGoals } from './setup/first-goals.tsx'
 import { SNIPPETS } from './setup/snippets.ts'
 
 /**
@@ -70,11 +73,23 @@ function Checklist() {
               Let your proxy send the header <code>X-Forwarded-For</code>, and list the proxy in the setting{' '}
               <code>trusted_proxies</code>.
             </Item>
+            {may('action:read') && isThere && <GoalItem />}
           </ul>
         )}
       </Shown>
       {error && <p class="notice bad">{error.message}</p>}
     </Card>
+  )
+}
+
+/** The last step. It is optional, so the setup is also done without it. */
+function GoalItem() {
+  const goals = useGoals()
+  const offer = goals && <FirstGoals goals={goals} />
+  return (
+    <Item tick={goals && goals.length > 0} words="What is a success on your site?" then={offer}>
+      Choose the events that you want more of. {offer}
+    </Item>
   )
 }
 

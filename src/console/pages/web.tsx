@@ -17,7 +17,9 @@ import {
   filtersOfAddress,
   hasEvent,
   isCompared,
+  loaderLine,
   Menu,
+  may,
   movedRange,
   Page,
   pageOf,
@@ -32,9 +34,10 @@ import {
   today,
   useLoaded,
 } from '../kit.ts'
-import { loaderLine } from './setup/snippets.ts'
-import type { Asked } from './web/asked.ts'
+import { Notes } from './notes/notes.tsx'
+import type { Asked, Goal } from './web/asked.ts'
 import { Details } from './web/details.tsx'
+import { chosenGoal, GoalChoice } from './web/goal-choice.tsx'
 import { ReportBox } from './web/report-card.tsx'
 import { CARDS } from './web/reports.ts'
 import { FigureTiles, type OverviewItem } from './web/tiles.tsx'
@@ -50,28 +53,35 @@ const REPORTS = CARDS.flatMap(({ reports, more }) => [...reports, ...(more?.repo
 export default function WebPage() {
   const hidesBots = address.value.get('bots') === 'hide'
   const properties = [...filtersOfAddress(), ...(hidesBots ? [NO_BOTS] : [])]
+  const goalId = chosenGoal()
+  const goal: Goal | null = goalId === null ? null : { conversionGoal: { actionId: goalId } }
   const asked: Asked = { dateRange: dateRangeSoFar.value, properties }
   // The tiles always have a change. Without a chosen comparison it is the one since the previous period.
   const compared = compareFilterOf(rangeOf(rangeValue.value), isCompared.value ? comparison.value : 'previous')
   const before = comparison.value === 'year' ? 'Year ago' : 'Previous period'
   const query = { kind: 'WebOverviewQuery', ...asked, ...(compared && { compareFilter: compared }) }
-  const overview = useLoaded(`web ${project.value.id} ${JSON.stringify(query)}`, (signal) =>
-    askQuery<readonly OverviewItem[]>(query, signal),
+  const ask = (more: Goal | null, signal: AbortSignal) =>
+    askQuery<readonly OverviewItem[]>({ ...query, ...more }, signal)
+  // The visitors of a goal also include those who reach it without a view, so they come after the others.
+  const overview = useLoaded(`web ${project.value.id} ${JSON.stringify([query, goal])}`, async (signal) =>
+    (await Promise.all([ask(null, signal), ...(goal ? [ask(goal, signal)] : [])])).flat(),
   )
   const { data: items, isStale } = overview
   // The tiles have their place before their numbers arrive.
   const isFirst = items === undefined && overview.isLoading
   const visitors = isStale ? null : (items?.[0]?.value ?? null)
-  const shared = { asked, compareFilter: compareFilter.value, visitors }
+  const shared = { asked: { ...asked, ...goal }, compareFilter: compareFilter.value, visitors }
   const detailed = REPORTS.find(({ by }) => by === address.value.get('details'))
   useKeys()
   const controls = (
     <>
       <Online />
       <AddFilter />
+      {may('action:read') && <GoalChoice />}
       <RangePicker compares="year" />
       <Menu label="Options of the page">
         <Check label="Hide bots" value={hidesBots} change={(is) => setQuery({ bots: is ? 'hide' : null })} />
+        <a href={pageOf('/settings')}>Edit goals</a>
       </Menu>
     </>
   )
@@ -84,7 +94,8 @@ export default function WebPage() {
         <Shown of={{ ...overview, data: items ?? [], isStale: isStale || isFirst }}>
           {() => <FigureTiles items={items} before={before} />}
         </Shown>
-        <WebChart asked={asked} compareFilter={compared} before={before} />
+        <WebChart asked={asked} goal={goal} compareFilter={compared} before={before} />
+        <Notes />
       </section>
       <div class="grid">
         {CARDS.map((card) => (

@@ -90,6 +90,7 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
         query={query}
         label={query.kind.replace('Query', '')}
         days={isOverTime ? first?.days : undefined}
+        step={isOverTime ? step : undefined}
         labelsBefore={before && labelsOf(before, step)}
         isFilled={kind === 'lines' && current.length === 1}
         hint={open && 'Click to see who is behind a number'}

@@ -8,6 +8,7 @@ import { exact } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
 import { ExportMenu } from './copy.tsx'
 import { Button } from './fields.tsx'
+import { type Note, notesOfChart } from './notes.tsx'
 import { colourOf, dashOf, type Line, Plot, type PlotKind, type ValueFormat } from './plot.tsx'
 import { COLOURS } from './series-look.ts'
 import { type Column, Table } from './table.tsx'
@@ -28,6 +29,8 @@ interface ChartProps {
   readonly format?: ValueFormat
   /** The names of the periods in a file. The default is the labels. */
   readonly days?: readonly string[] | undefined
+  /** The length of the periods in `days`, for the annotations of the page. */
+  readonly step?: string | undefined
   /** The labels of the periods of the comparison. */
   readonly labelsBefore?: readonly string[] | undefined
   /** Says what a click does. */
@@ -43,7 +46,8 @@ interface ChartProps {
 /** Draws a chart of lines or stacked bars. */
 export function Chart(props: ChartProps) {
   const { label, labels, lines, kind = 'lines', isOpen = false, isFilled = false, format = exact } = props
-  const { days = labels, query, open, select } = props
+  const { days = labels, step, query, open, select } = props
+  const notes = notesOfChart(days, labels, step)
   const [isTable, setTable] = useState(false)
   const [cursor, setAt] = useState<number | null>(null)
   const id = useId()
@@ -54,6 +58,7 @@ export function Chart(props: ChartProps) {
     const next = { ArrowLeft: (at ?? last + 1) - 1, ArrowRight: (at ?? -1) + 1, Home: 0, End: last }[event.key]
     if (next !== undefined) setAt(Math.max(0, Math.min(last, next)))
     else if (event.key === 'Enter' && at !== null) open?.(0, at)
+    else if (event.key === 'n' && at !== null && notes) notes.open(at)
     else return
     event.preventDefault()
   }
@@ -93,8 +98,10 @@ export function Chart(props: ChartProps) {
             setAt={setAt}
             open={open}
             select={select}
+            marks={notes?.at}
+            mark={notes?.open}
           >
-            {at !== null && <Tip {...props} at={at} isPreliminary={isPreliminary(at)} />}
+            {at !== null && <Tip {...props} at={at} isPreliminary={isPreliminary(at)} notes={notes?.at.get(at)} />}
           </Plot>
         </div>
       )}
@@ -102,6 +109,7 @@ export function Chart(props: ChartProps) {
         <Button press={() => setTable(!isTable)} aria-pressed={isTable}>
           {isTable ? 'Chart' : 'Table'}
         </Button>
+        {notes && <Button press={() => notes.open(null)}>Annotations</Button>}
         <output id={id} class="unseen" aria-live="polite">
           {at !== null && `${labels[at]}${isPreliminary(at) ? ' so far' : ''}: ${said.join(', ')}`}
         </output>
@@ -121,9 +129,15 @@ function Swatch({ line, place, kind }: { line: Line; place: number; kind: PlotKi
   )
 }
 
+interface TipProps {
+  readonly at: number
+  readonly isPreliminary: boolean
+  readonly notes: readonly Note[] | undefined
+}
+
 /** The card beside the cursor: the period, and the values of the lines with the largest ones first. */
-function Tip(props: ChartProps & { at: number; isPreliminary: boolean }): ComponentChildren {
-  const { labels, labelsBefore, lines, kind = 'lines', format = exact, hint, at, isPreliminary } = props
+function Tip(props: ChartProps & TipProps): ComponentChildren {
+  const { labels, labelsBefore, lines, kind = 'lines', format = exact, hint, at, isPreliminary, notes = [] } = props
   const all = lines.map((line, place) => ({ line, place, value: line.data[at] ?? 0 }))
   const shown = lines.length <= 2 ? all : all.toSorted((a, b) => Math.abs(b.value) - Math.abs(a.value))
   const [current, before] = [lines.find((line) => !line.isBefore), lines.find((line) => line.isBefore)]
@@ -142,6 +156,11 @@ function Tip(props: ChartProps & { at: number; isPreliminary: boolean }): Compon
       ))}
       {lines.length > TIP_LINES_MAX && <div class="quiet">and {lines.length - TIP_LINES_MAX} more</div>}
       {change !== null && <div>{change}</div>}
+      {notes.map(({ id, content }) => (
+        <div key={id} class="tip-note">
+          <bdi>{content}</bdi>
+        </div>
+      ))}
       {hint && <div class="quiet">{hint}</div>}
     </>
   )

@@ -1,5 +1,5 @@
 /** Shows paths through a site as a Sankey diagram, laid out by d3-sankey, and as a list. */
-import { sankey, sankeyLeft, sankeyLinkHorizontal } from 'd3-sankey'
+import { type SankeyLink, type SankeyNode, sankey, sankeyLeft } from 'd3-sankey'
 import { seconds } from '../base/format.ts'
 import { counted } from '../base/labels.ts'
 import type { Query } from '../base/queries.ts'
@@ -78,11 +78,21 @@ function layOut(edges: readonly Edge[], names: readonly string[], height: number
   return lay.nodeWidth(8).nodePadding(14).extent(area)({ nodes, links })
 }
 
+type Link = SankeyLink<{ name: string }, { edge: Edge }>
+
+/** Returns the curve of a link, from the right side of its source to the left side of its target. */
+function curveOf({ source, target, y0 = 0, y1 = 0 }: Link): string {
+  // After the layout, both ends of a link are nodes.
+  const { x1: from = 0 } = source as SankeyNode<{ name: string }, { edge: Edge }>
+  const { x0: to = 0 } = target as SankeyNode<{ name: string }, { edge: Edge }>
+  const middle = (from + to) / 2
+  return `M${from},${y0}C${middle},${y0},${middle},${y1},${to},${y1}`
+}
+
 function River({ edges, open }: Omit<PathsProps, 'query'>) {
   const names = [...new Set(edges.flatMap(({ source, target }) => [source, target]))]
   const height = Math.max(200, Math.min(900, names.length * COLUMN_HEIGHT))
   const { nodes, links } = layOut(edges, names, height)
-  const path = sankeyLinkHorizontal()
   const label = `Paths: ${counted(edges.length, 'connection')}. The table below lists all of them.`
   return (
     <section class="sankey" aria-label="Picture" tabIndex={0}>
@@ -91,7 +101,7 @@ function River({ edges, open }: Omit<PathsProps, 'query'>) {
           <path
             key={`${link.edge.source} ${link.edge.target}`}
             class="sankey-link"
-            d={path(link as never) ?? ''}
+            d={curveOf(link)}
             stroke-width={Math.max(1, link.width ?? 1)}
             onClick={() => open?.(link.edge)}
           >

@@ -23,6 +23,8 @@ const ONGOING_DASH = '2 4'
 const HEIGHT = 260
 /** The margins: numbers at the left, times below, and half of the last time label at the right. */
 const [TOP, RIGHT, BOTTOM, LEFT] = [8, 26, 26, 56]
+/** The position of the time axis, and the height of the marks of annotations on it. */
+const [AXIS, MARK_PX] = [HEIGHT - BOTTOM, 13]
 const LABEL_WIDTH = 90
 const LABEL_STEPS = [1, 2, 5, 7, 10, 14, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000]
 const TICKS = 5
@@ -57,13 +59,17 @@ interface PlotProps {
   readonly open?: ((line: number, index: number) => void) | undefined
   /** Called with the first and last label of a drag. */
   readonly select?: ((from: number, to: number) => void) | undefined
+  /** The positions with an annotation. */
+  readonly marks: ReadonlyMap<number, unknown> | undefined
+  /** Called with the position of a click on the time axis. */
+  readonly mark: ((index: number) => void) | undefined
   /** The card beside the cursor. */
   readonly children?: ComponentChildren
 }
 
 /** Draws the chart. A click opens the nearest line, and a drag selects several labels. */
 export function Plot(props: PlotProps) {
-  const { labels, lines, kind, isOpen, isFilled, format, at, setAt, open, select, children } = props
+  const { labels, lines, kind, isOpen, isFilled, format, at, setAt, open, select, marks, mark, children } = props
   /** The label at which a drag began. */
   const [start, setStart] = useState<number | null>(null)
   const wasDrag = useRef(false)
@@ -106,7 +112,9 @@ export function Plot(props: PlotProps) {
     if (wasDrag.current) return
     const { top } = (event.currentTarget as Element).getBoundingClientRect()
     const index = indexAt(event)
-    open?.(nearestLine(lines, kind, scale, index, event.clientY - top), index)
+    const y = event.clientY - top
+    if (mark && y > AXIS - MARK_PX) mark(index)
+    else open?.(nearestLine(lines, kind, scale, index, y), index)
   }
   return (
     <div ref={box} class={open ? 'plot-box opens' : 'plot-box'} style={{ height: `${HEIGHT}px` }}>
@@ -127,6 +135,10 @@ export function Plot(props: PlotProps) {
           {/* The whole area reacts to the pointer, also where nothing is drawn. */}
           <rect width={width} height={HEIGHT} fill="none" pointer-events="all" />
           {picture}
+          {mark && <rect class="axis" x={LEFT} y={AXIS - MARK_PX} width={width - LEFT} height={HEIGHT} />}
+          {[...(marks?.keys() ?? [])].map((index) => (
+            <path key={index} class="note-mark" d={`M${scale.x(index).toFixed(1)} ${AXIS}v-13h9l-2 4 2 4h-7`} />
+          ))}
           {at !== null && start !== null && <Selected scale={scale} from={start} to={at} />}
           {at !== null && <Cursor lines={lines} kind={kind} scale={scale} at={at} />}
         </svg>

@@ -1,5 +1,5 @@
 /** Shows the properties of a person, a group or an event as a table, and changes single properties. */
-import { plain } from '../base/format.ts'
+import { parsed, plain } from '../base/format.ts'
 import { propertyLabel, valueLabel } from '../base/labels.ts'
 import { Ask } from './form.tsx'
 import { type Column, Table } from './table.tsx'
@@ -85,13 +85,4 @@ function SetProperty({ label, title, value, set }: { label: string; title: strin
       submit={({ key = '', words }: { key?: string; words: string }) => set(key, parsed(words))}
     />
   )
-}
-
-/** Returns the value of a field: parsed JSON if the text is JSON, otherwise the text. */
-export function parsed(words: string): unknown {
-  try {
-    return JSON.parse(words)
-  } catch {
-    return words
-  }
 }

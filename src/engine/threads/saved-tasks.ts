@@ -13,9 +13,12 @@ import type {
   SavedPlace,
   SavedRequest,
   SharedPlace,
+  SharePassword,
+  SharingAccess,
   SharingChanges,
 } from '../../rules/saved/saved.ts'
 import type { Showing } from '../../rules/saved/saved-bodies.ts'
+import { accessOf, inRange, isUnlocked } from '../../rules/saved/shared-access.ts'
 import {
   type ShownFormat,
   type ShownText,
@@ -36,7 +39,22 @@ export interface SharedRequest {
   readonly token: string
   readonly format: ShownFormat
   readonly type: 'scene' | 'embed'
+  /** The text that proves that the reader knew the password of the link (rules/saved/shared-access.ts), or ''. */
+  readonly proof: string
+  /** The name of the range that the reader chose. Null means the range of the object. */
+  readonly range: string | null
 }
+
+/** The answer to such a request. */
+export interface SharedAnswer {
+  /** True if pages of other origins may show the object in a frame. */
+  readonly isEmbeddable: boolean
+  /** The text of the object. Null if the reader has to give the password first. */
+  readonly shown: ShownText | null
+}
+
+/** The lock of a link: whether it needs a password, and which ones it has. */
+export type ShareLock = Pick<SharingAccess, 'isPasswordRequired' | 'passwords'>
 
 /**
  * The operations on saved objects by name. A refusal is a `ServiceError`. The view of a missing object is null, but a
@@ -86,19 +104,38 @@ export const SAVED_HANDLERS = {
   changeSharing: ({ saved }: Store, request: SharedPlace & SharingChanges) =>
     saved.changeSharing(request),
   refreshSharing: ({ saved }: Store, place: SharedPlace) => saved.refreshSharing(place),
+  addSharePassword: (
+    { saved }: Store,
+    request: SharedPlace & Pick<SharePassword, 'hash' | 'note' | 'createdById'>,
+  ) => saved.addSharePassword(request),
+  removeSharePassword: ({ saved }: Store, request: SharedPlace & { readonly passwordId: number }) =>
+    saved.removeSharePassword(request),
+  /** Returns the lock of the link that a token opens, or null if the token opens nothing. */
+  shareLock({ saved }: Store, token: string): ShareLock | null {
+    const view = saved.findShared(token)
+    return view === null ? null : accessOf(view.sharing)
+  },
   /**
    * Shows the object that a token opens to anybody, without names of users. Returns null if the token opens nothing.
+   * Throws the errors of `inRange`.
    */
-  showShared(store: ShowingStore, { token, ...request }: SharedRequest): ShownText | null {
-    const view = store.saved.findShared(token)
+  showShared(store: ShowingStore, request: SharedRequest): SharedAnswer | null {
+    const view = store.saved.findShared(request.token)
+    if (view === null) return null
+    const { isEmbeddable } = accessOf(view.sharing)
+    if (!isUnlocked(view.sharing, request.proof, store.saved.nowMs())) {
+      return { isEmbeddable, shown: null }
+    }
     const showing = { ...showingOf(store), userById: () => null }
-    return view === null ? null : shownShared(showing, view, request)
+    return { isEmbeddable, shown: shownShared(showing, inRange(view, request.range), request) }
   },
 }
 
 /** Returns the memory of a shown text, which is transferred; none for any other result. */
 export function memoryOfSaved(result: unknown): readonly ArrayBuffer[] {
-  if (typeof result !== 'object' || result === null || !('questionEnds' in result)) return []
+  if (typeof result !== 'object' || result === null) return []
+  if ('shown' in result) return memoryOfSaved(result.shown)
+  if (!('questionEnds' in result)) return []
   const { text, questions } = result as ShownText
   return [text.buffer, questions.buffer]
 }

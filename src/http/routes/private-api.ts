@@ -1,5 +1,6 @@
 /** All resources for personal keys in one table, in the order of the API description. */
 import type { SharedRequest } from '../../engine/threads/saved-tasks.ts'
+import { Passwords } from '../console/passwords.ts'
 import { bindAll, type Resource } from '../server/route.ts'
 import type { Route } from '../server/router.ts'
 import { ERASURE_RESOURCE, type ErasureServices } from './erasures.ts'
@@ -82,7 +83,7 @@ const ENVIRONMENT_PATH = '/api/environments/:project_id/'
 
 /** Returns the routes under `/api/` for personal keys, and the routes of shared pages. */
 export function privateRoutes(
-  services: Omit<PrivateServices, 'computeInsight' | 'computeShared' | 'showShared'>,
+  services: Omit<PrivateServices, 'computeInsight' | 'computeShared' | 'showShared' | 'passwords'>,
 ): readonly Route[] {
   const computeInsight = insightAnswers(services)
   const computeShared = keptResults(computeInsight, services.clock)
@@ -92,7 +93,9 @@ export function privateRoutes(
   const showShared = sharedRuns((request: SharedRequest) =>
     queries.organization('showShared', request),
   )
-  const routes = bindAll(resources, { ...services, computeInsight, computeShared, showShared })
+  const passwords = services.sessions?.passwords ?? new Passwords()
+  const own = { computeInsight, computeShared, showShared, passwords }
+  const routes = bindAll(resources, { ...services, ...own })
   return [...routes, ...underEnvironments(routes)]
 }
 

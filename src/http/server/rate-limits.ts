@@ -190,18 +190,20 @@ export class RateLimits {
 
   /**
    * Runs `open`, which checks a secret that a client sent. If it returns null or refuses the request, a failure of the address is
-   * counted, and one of the `account` whose password it checks. Throws 429 `throttled` if either has failed too often.
+   * counted, and one of the `account` whose password it checks. Throws 429 `throttled` if either has failed too often;
+   * `accountReason` is the reason in the second case.
    */
   async attempt<T>(
     address: string,
     open: () => Promise<T | null>,
     account: string | null = null,
+    accountReason: 'account_failures' | 'share_failures' = 'account_failures',
   ): Promise<T | null> {
     const network = networkOf(address)
     const tooMany = this.#refusal(this.#failures.take(network, 1), 'login_failures', 'logins')
     if (tooMany !== null) throw tooMany
     const accountWait = account === null ? 0 : this.#accountFailures.take(account, 1)
-    const tooManyOfAccount = this.#refusal(accountWait, 'account_failures', 'logins')
+    const tooManyOfAccount = this.#refusal(accountWait, accountReason, 'logins')
     if (tooManyOfAccount !== null) throw tooManyOfAccount
     const refund = () => {
       this.#failures.spend(network, -1)

@@ -88,6 +88,21 @@ export const ANNOTATION_CHARACTERS_MAX = 8192
  */
 export const PAGE_SAVED_UNITS_MAX = 256 * 1024
 /**
+ * The largest number of passwords of a shared link. A further one is answered 400 `invalid_input`.
+ * @user Insights, dashboards and annotations
+ */
+export const SHARE_PASSWORDS_MAX = 5
+/**
+ * The largest number of characters in the note of such a password. A longer note is answered 400 `max_length`.
+ * @user Insights, dashboards and annotations
+ */
+export const SHARE_NOTE_CHARACTERS_MAX = 100
+/**
+ * The time for which a reader who gave the password of a shared link can read it. Then the password is needed again.
+ * @user Insights, dashboards and annotations
+ */
+export const SHARE_PROOF_MS_MAX = 12 * 3_600_000
+/**
  * The largest number of rows in a table on a shared page. Further rows are left out, and the page says so.
  * @user Insights, dashboards and annotations
  */

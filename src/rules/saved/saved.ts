@@ -40,12 +40,48 @@ export interface Sharing {
   readonly settings: SharingSettings
   /** The time at which it was first shared. */
   readonly createdAtMs: number
+  /** The restrictions of the link. Absent in records of links that never had any. */
+  readonly access?: SharingAccess
+}
+
+/** Who may open a link, and what they may do. */
+export interface SharingAccess {
+  /** If true, the link shows nothing without one of its passwords. */
+  readonly isPasswordRequired: boolean
+  readonly passwords: readonly SharePassword[]
+  /** The time from which the link opens nothing. Null means that it does not expire. */
+  readonly expiresAtMs: number | null
+  /** If true, readers may choose one of the ranges of `SHARED_RANGES`. */
+  readonly isRangeChangeable: boolean
+  /** If true, pages of other origins may show the page in a frame. */
+  readonly isEmbeddable: boolean
+}
+
+/** A password of a link. */
+export interface SharePassword {
+  /** Unique among the passwords of the link. */
+  readonly id: number
+  /** The text of `passwordHashText` in rules/access/password.ts. The password itself is not stored. */
+  readonly hash: string
+  readonly note: string
+  readonly createdAtMs: number
+  readonly createdById: number | null
+}
+
+/** The restrictions of a new link. */
+export const NEW_ACCESS: SharingAccess = {
+  isPasswordRequired: false,
+  passwords: [],
+  expiresAtMs: null,
+  isRangeChangeable: false,
+  isEmbeddable: false,
 }
 
 /** Changes of the sharing. Members that are absent stay as they are. */
 export interface SharingChanges {
   readonly enabled?: boolean | undefined
   readonly settings?: SharingSettings | undefined
+  readonly access?: Partial<Omit<SharingAccess, 'passwords'>>
 }
 
 /** The fields of an insight. */

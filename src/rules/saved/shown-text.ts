@@ -13,6 +13,7 @@ import { bytesOf } from '../../base/rows-writer.ts'
 import { questionOf } from './insight-question.ts'
 import type { DashboardView, InsightView, SharedView, TileView } from './saved.ts'
 import { dashboardMembers, insightMembers, type Showing, tileMembers } from './saved-bodies.ts'
+import { accessOf } from './shared-access.ts'
 import { type ShownPart, sharedPageParts, sharedTitle } from './shared-page.ts'
 
 /**
@@ -58,10 +59,12 @@ export function shownShared(
   if (format === 'title') return joined(projectId, format, within, [escaped(sharedTitle(view))])
   if (format === 'html') return joined(projectId, format, within, sharedPageParts(view))
   const settings = Object.entries(sharing.settings).filter(([, isSet]) => isSet)
+  const { isRangeChangeable } = accessOf(sharing)
   const body = {
     type,
     accessToken: sharing.token,
     themes: [],
+    ...(isRangeChangeable && { rangeChangesAllowed: true }),
     ...Object.fromEntries(settings),
   }
   const [name, parts] =

@@ -16,6 +16,7 @@ import {
   DASHBOARDS_MAX,
   INSIGHTS_MAX,
   PAGE_SAVED_UNITS_MAX,
+  SHARE_PASSWORDS_MAX,
 } from '../../rules/saved/limits.ts'
 import {
   type AnnotationFilter,
@@ -45,12 +46,14 @@ import {
   type SavedRequest,
   type SharedPlace,
   type SharedView,
+  type SharePassword,
   type Sharing,
   type SharingChanges,
   type Tile,
   type TileChange,
   type TileView,
 } from '../../rules/saved/saved.ts'
+import { accessOf, isOpenAt } from '../../rules/saved/shared-access.ts'
 import { getJson, putJson } from '../lmdb/records.ts'
 import { demand } from './checks.ts'
 import { DashboardTiles } from './dashboard-tiles.ts'
@@ -209,16 +212,60 @@ export class SavedStore {
   /**
    * Starts, stops or changes the sharing of an object. Nothing is stored before an object is shared for the first time.
    */
-  changeSharing({ enabled, settings, ...place }: SharedPlace & SharingChanges): Sharing | null {
+  changeSharing({
+    enabled,
+    settings,
+    access,
+    ...place
+  }: SharedPlace & SharingChanges): Sharing | null {
     return this.#share(place, (before) => {
       if (before === null && enabled !== true) return null
       return {
         token: before?.token ?? newToken(),
         isEnabled: enabled ?? before?.isEnabled === true,
         settings: settings ?? before?.settings ?? {},
-        createdAtMs: before?.createdAtMs ?? this.#environment.clock.now(),
+        createdAtMs: before?.createdAtMs ?? this.nowMs(),
+        access: { ...accessOf(before), ...access },
       }
     })
+  }
+
+  /** Adds a password, as the last one, to a link that needs one. Throws 400 `invalid_input` if it needs none or has too many. */
+  addSharePassword({
+    hash,
+    note,
+    createdById,
+    ...place
+  }: SharedPlace & Pick<SharePassword, 'hash' | 'note' | 'createdById'>): Sharing | null {
+    return this.#share(place, (before) => {
+      const { passwords, ...access } = accessOf(before)
+      const isReady = before !== null && access.isPasswordRequired
+      demand(isReady, 'invalid_input', 'Set `password_required` first.', 'password_required')
+      const detail = `A link may have at most ${SHARE_PASSWORDS_MAX} passwords.`
+      demand(passwords.length < SHARE_PASSWORDS_MAX, 'invalid_input', detail)
+      const id = 1 + Math.max(0, ...passwords.map((one) => one.id))
+      const made = { id, hash, note, createdAtMs: this.nowMs(), createdById }
+      return { ...before, access: { ...access, passwords: [...passwords, made] } }
+    })
+  }
+
+  /** Removes a password of a link. Throws 404 `not_found` if there is no such password. */
+  removeSharePassword({
+    passwordId,
+    ...place
+  }: SharedPlace & { readonly passwordId: number }): Sharing | null {
+    return this.#share(place, (before) => {
+      const { passwords, ...access } = accessOf(before)
+      const others = passwords.filter(({ id }) => id !== passwordId)
+      const isThere = before !== null && others.length < passwords.length
+      demand(isThere, 'not_found', 'The link has no such password.')
+      return { ...before, access: { ...access, passwords: others } }
+    })
+  }
+
+  /** The time of the store's clock. */
+  nowMs(): number {
+    return this.#environment.clock.now()
   }
 
   /** Gives a shared object a new token. The old token becomes invalid. */
@@ -229,14 +276,15 @@ export class SavedStore {
     })
   }
 
-  /** Returns the object that a token shares, or null if the token is invalid or the sharing is stopped. */
+  /** Returns the object that a token shares, or null if the token is invalid, stopped or expired. */
   findShared(token: string): SharedView | null {
     const place = getJson<SharedPlace>(this.#tokens, hashKey(token))
     if (place === null) return null
     const view = place.kind === 'insights' ? this.getInsight(place) : this.getDashboard(place)
     if (view === null) return null
     const { sharing, isDeleted } = 'insight' in view ? view.insight : view.dashboard
-    return sharing?.isEnabled === true && !isDeleted ? { sharing, ...view } : null
+    const isOpen = sharing !== null && isOpenAt(sharing, this.nowMs()) && !isDeleted
+    return isOpen ? { sharing, ...view } : null
   }
 
   #share(

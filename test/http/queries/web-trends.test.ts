@@ -102,8 +102,8 @@ t.test('the figures of all periods add up to the overview', async (t) => {
     status: 400,
     body: { code: 'query_too_large', attr: 'interval' },
   })
-  const goal = { conversionGoal: { customEventName: 'buy' } }
-  t.match(await refused(goal), { status: 400, body: { attr: 'conversionGoal' } })
+  const withoutGoal = { metrics: ['TotalConversions'] }
+  t.match(await refused(withoutGoal), { status: 400, body: { attr: 'metrics' } })
 
   const table = { kind: 'WebTrendsQuery', dateRange: day, compareFilter: { compare: true } }
   const answer = await fetch(`${cases.daemon.url}${cases.daemon.path(2, 'query/?format=csv')}`, {

@@ -60,6 +60,13 @@ const SENTENCES: Readonly<Record<string, string>> = {
   'POST organization/dead_letters/drop/': 'discarded failed events',
   'PATCH dashboards/:id/sharing/': 'changed the sharing of the dashboard *',
   'POST dashboards/:id/sharing/refresh/': 'replaced the shared link of the dashboard *',
+  'POST dashboards/:id/sharing/passwords/':
+    'added a password to the shared link of the dashboard *',
+  'DELETE dashboards/:id/sharing/passwords/:password_id/':
+    'removed a password from the shared link of the dashboard *',
+  'POST insights/:id/sharing/passwords/': 'added a password to the shared link of the insight *',
+  'DELETE insights/:id/sharing/passwords/:password_id/':
+    'removed a password from the shared link of the insight *',
   'PATCH insights/:id/sharing/': 'changed the sharing of the insight *',
   'POST insights/:id/sharing/refresh/': 'replaced the shared link of the insight *',
   'POST experiments/:id/launch/': 'launched the experiment *',

@@ -1,5 +1,6 @@
 /** Shows one event of the stream in a drawer, with its fate and its warnings. */
-import { Dialog, EventDrawer, Got, plain, Shown, setQuery, useGet } from '../../kit.ts'
+import { Dialog, Got, plain, Shown, setQuery, useGet } from '../../kit.ts'
+import { EventDrawer } from '../../parts/event.tsx'
 
 /** The drawer of the event in the URL parameter `open`. */
 export function LiveDrawer({ uuid }: { uuid: string }) {

@@ -4,7 +4,6 @@ import {
   Button,
   Choice,
   counted,
-  EventDrawer,
   eventLabel,
   get,
   plain,
@@ -15,6 +14,7 @@ import {
   useEventNames,
   useLoaded,
 } from '../../kit.ts'
+import { EventDrawer } from '../../parts/event.tsx'
 
 type Event = Shapes['Event']
 

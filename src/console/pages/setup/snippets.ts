@@ -1,4 +1,5 @@
 /** Code for sending events and reading flags, with the real URL and key, ready to be copied. */
+import { loaderLine } from '../../kit.ts'
 
 /** A code snippet. `text` returns the code. */
 export interface Snippet {
@@ -8,11 +9,6 @@ export interface Snippet {
   /** The command that must be run first. */
   readonly before?: string
   readonly text: (origin: string, key: string) => string
-}
-
-/** Returns the script line for the head of a page. */
-export function loaderLine(origin: string, key: string): string {
-  return `<script src="${origin}/static/loader.js" data-project-token="${key}" data-api-host="${origin}"></script>`
 }
 
 const INSTALL_FILES = 'npx tenrec snippet install'

@@ -36,6 +36,7 @@ export function Details({ report, asked, compareFilter, visitors }: DetailsProps
           <DetailsTable
             report={report}
             rows={rows}
+            hasGoal={asked.conversionGoal !== undefined}
             visitors={visitors}
             open={(row) => {
               close()
@@ -52,22 +53,33 @@ export function Details({ report, asked, compareFilter, visitors }: DetailsProps
 interface DetailsTableProps {
   readonly report: Report
   readonly rows: readonly Row[]
+  readonly hasGoal: boolean
   readonly visitors: number | null
   readonly open: (row: Row) => void
   readonly aside: (rows: readonly Row[]) => ComponentChildren
 }
 
 type NumberOf = (row: Row) => number | null
+type NumberColumn = readonly [head: string, of: NumberOf, shown: (row: Row) => ComponentChildren]
 
-function DetailsTable({ report, rows, visitors, open, aside }: DetailsTableProps) {
+const VIEWS: readonly NumberColumn[] = [
+  ['Views', (row) => row.views, (row) => <Compared now={row.views} before={row.viewsBefore} />],
+  ['Bounce rate', (row) => row.bounceRate, (row) => percent(row.bounceRate)],
+]
+const CONVERSIONS: readonly NumberColumn[] = [
+  ['Conversions', (row) => row.conversions, (row) => exact(row.conversions)],
+  ['Converted people', (row) => row.converted, (row) => exact(row.converted)],
+  ['Conversion rate', (row) => row.rate, (row) => percent(row.rate)],
+]
+
+function DetailsTable({ report, rows, hasGoal, visitors, open, aside }: DetailsTableProps) {
   const [words, setWords] = useState('')
   const [sort, setSort] = useState({ head: 'Visitors', isAscending: false })
   const nameOf = ({ value }: Row) => wordsOf(report, value)
-  const numbers: readonly (readonly [head: string, of: NumberOf, shown: (row: Row) => ComponentChildren])[] = [
+  const numbers: readonly NumberColumn[] = [
     ['Visitors', (row) => row.visitors, (row) => <Compared now={row.visitors} before={row.visitorsBefore} />],
     ['Share', (row) => row.visitors, (row) => percent(shareOf(row.visitors, visitors))],
-    ['Views', (row) => row.views, (row) => <Compared now={row.views} before={row.viewsBefore} />],
-    ['Bounce rate', (row) => row.bounceRate, (row) => percent(row.bounceRate)],
+    ...(hasGoal ? CONVERSIONS : VIEWS),
   ]
   const hasScroll = rows.some(({ scroll }) => scroll !== null)
   const all = hasScroll
@@ -130,11 +142,13 @@ function compareNumbers(a: number | null, b: number | null): number {
 
 /** Returns the function that makes the row of a file. */
 function fileRowOf(report: Report) {
-  return ({ value, visitors, visitorsBefore, views, viewsBefore, bounceRate, scroll }: Row) => ({
+  return ({ value, visitors, visitorsBefore, views, viewsBefore, bounceRate, scroll, ...goal }: Row) => ({
     [report.one.toLowerCase()]: wordsOf(report, value),
     visitors,
     ...(visitorsBefore !== null && { visitors_before: visitorsBefore }),
-    views,
+    ...(goal.conversions === null
+      ? { views }
+      : { conversions: goal.conversions, converted_people: goal.converted, conversion_rate: goal.rate }),
     ...(viewsBefore !== null && { views_before: viewsBefore }),
     ...(bounceRate !== null && { bounce_rate: bounceRate }),
     ...(scroll !== null && { scroll_depth: scroll }),

@@ -1,5 +1,16 @@
 /** A card of the page "Web": tabs, and the first rows of the chosen table. Only that table is requested. */
-import { addFilter, query as address, Bar, Button, percent, Shown, setQuery, Table, Tabs } from '../../kit.ts'
+import {
+  addFilter,
+  query as address,
+  Bar,
+  Button,
+  type Column,
+  percent,
+  Shown,
+  setQuery,
+  Table,
+  Tabs,
+} from '../../kit.ts'
 import type { Asked } from './asked.ts'
 import type { Report, ReportCard } from './reports.ts'
 import { type Row, tableQuery, useRows, wordsOf } from './rows.ts'
@@ -60,6 +71,10 @@ type ReportTableProps = Omit<ReportBoxProps, 'card'> & { readonly report: Report
 function ReportTable({ report, asked, compareFilter, visitors }: ReportTableProps) {
   const query = tableQuery(report, asked, { limit: ROWS, ...(compareFilter && { compareFilter }) })
   const loaded = useRows(query)
+  const views: readonly Column<Row>[] = [
+    ['Share', ({ visitors: own }) => shareText(own, visitors), 'minor number'],
+    ['Views', 'views', 'count'],
+  ]
   return (
     <>
       <Shown of={loaded}>
@@ -73,8 +88,7 @@ function ReportTable({ report, asked, compareFilter, visitors }: ReportTableProp
             columns={[
               [report.one, (row) => <Value report={report} row={row} visitors={visitors} />],
               ['Visitors', (row) => <Compared now={row.visitors} before={row.visitorsBefore} />, 'number'],
-              ['Share', ({ visitors: own }) => shareText(own, visitors), 'minor number'],
-              ['Views', 'views', 'count'],
+              ...(asked.conversionGoal ? CONVERSIONS : views),
             ]}
           />
         )}
@@ -87,6 +101,11 @@ function ReportTable({ report, asked, compareFilter, visitors }: ReportTableProp
     </>
   )
 }
+
+const CONVERSIONS: readonly Column<Row>[] = [
+  ['Conversions', 'conversions', 'count'],
+  ['Rate', ({ rate }) => percent(rate), 'number'],
+]
 
 /** Adds the filters of a row to the page. */
 export function filterBy({ filtersOf }: Report, value: Row['value']): void {

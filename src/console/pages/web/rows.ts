@@ -14,6 +14,10 @@ export interface Row {
   readonly bounceRate: number | null
   /** The mean depth to which visitors scrolled, between 0 and 1. */
   readonly scroll: number | null
+  /** The events that meet the goal, and the share of visitors who met it. Null without a goal. */
+  readonly conversions: number | null
+  readonly converted: number | null
+  readonly rate: number | null
 }
 
 /** The rows of an answer, and whether more rows follow. */
@@ -59,6 +63,9 @@ async function askRows(query: Query, signal: AbortSignal): Promise<Rows> {
       viewsBefore,
       bounceRate: cell('bounce_rate')[0],
       scroll: cell('average_scroll_percentage')[0],
+      conversions: cell('total_conversions')[0],
+      converted: cell('unique_conversions')[0],
+      rate: cell('conversion_rate')[0],
     }
   })
   return { rows, hasMore: answer['hasMore'] === true }

@@ -1,6 +1,7 @@
 /** The tiles of the page "Web". Each is a radio button that chooses the line of the chart. */
 import { query as address, percent, setQuery } from '../../kit.ts'
 import { FIGURES, type Figure } from './asked.ts'
+import { chosenGoal } from './goal-choice.tsx'
 
 /** A number of `WebOverviewQuery`. */
 export interface OverviewItem {
@@ -9,10 +10,15 @@ export interface OverviewItem {
   readonly previous: number | null
 }
 
+/** Returns the figures of the page. Some exist only with a goal. */
+function figures(): readonly Figure[] {
+  return FIGURES.filter(({ isOfGoal }) => !isOfGoal || chosenGoal() !== null)
+}
+
 /** Returns the figure of the chart, which the URL names. */
 export function chosenFigure(): Figure {
   const given = address.value.get('figure')
-  return FIGURES.find(({ id }) => id === given) ?? FIGURES[0]
+  return figures().find(({ id }) => id === given) ?? FIGURES[0]
 }
 
 /** Shows the figures. Without `items` their values are not known yet. `before` names the period of the comparison. */
@@ -22,7 +28,7 @@ export function FigureTiles({ items, before }: { items: readonly OverviewItem[] 
   return (
     <fieldset class="tiles figures">
       <legend class="unseen">Figure of the chart</legend>
-      {FIGURES.map((figure) => {
+      {figures().map((figure) => {
         const item = items?.find(({ key }) => key === figure.key)
         return (
           <label key={figure.id} class="tile">

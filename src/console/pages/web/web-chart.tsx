@@ -13,7 +13,7 @@ import {
   setQuery,
   useLoaded,
 } from '../../kit.ts'
-import { type Asked, METRICS, type Metrics } from './asked.ts'
+import { type Asked, type Figure, GOAL_METRICS, type Goal, METRICS, type Metrics } from './asked.ts'
 import { chosenFigure } from './tiles.tsx'
 
 /** A period of `WebTrendsQuery`. */
@@ -23,50 +23,58 @@ interface Item {
   readonly previous?: Item | null
 }
 
-/** The answer with the interval that it was asked for, because the interval of the page may have changed since. */
+/** The answer with the interval and the figure that it was asked for, because those of the page may have changed since. */
 interface Drawn {
   readonly items: readonly Item[]
   readonly step: string
+  readonly figure: Figure
 }
 
 interface WebChartProps {
   readonly asked: Asked
+  readonly goal: Goal | null
   readonly compareFilter: object | null
   /** The name of the period of the comparison. */
   readonly before: string
 }
 
 /** Shows the chart. A click on a day, and a drag over several, choose them as the range. */
-export function WebChart({ asked, compareFilter, before }: WebChartProps) {
+export function WebChart({ asked, goal, compareFilter, before }: WebChartProps) {
   const step = interval.value
+  const figure = chosenFigure()
+  // With a goal, other events count as well. The other figures therefore come from a query without one.
+  const wished = figure.isOfGoal ? { metrics: GOAL_METRICS, ...goal } : { metrics: METRICS }
   const query: Query = {
     kind: 'WebTrendsQuery',
     interval: step,
-    metrics: METRICS,
+    ...wished,
     ...asked,
     ...(compareFilter && { compareFilter }),
   }
   const loaded = useLoaded<Drawn>(`web ${project.value.id} ${JSON.stringify(query)}`, async (signal) => ({
     items: await askQuery<readonly Item[]>(query, signal),
     step,
+    figure,
   }))
-  const figure = chosenFigure()
   return (
     <Shown of={loaded}>
       {(drawn) => {
         const { items } = drawn
-        const current = { label: figure.label, data: items.map(({ metrics }) => figure.valueOf(metrics)) }
-        const earlier = items.map(({ previous }) => (previous ? figure.valueOf(previous.metrics) : null))
+        // An answer to the other query does not have the chosen figure.
+        const shown = drawn.figure.isOfGoal === figure.isOfGoal ? figure : drawn.figure
+        const current = { label: shown.label, data: items.map(({ metrics }) => shown.valueOf(metrics)) }
+        const earlier = items.map(({ previous }) => (previous ? shown.valueOf(previous.metrics) : null))
         const line: Line = { label: before, data: earlier, isBefore: true, place: 0 }
         const isZoomable = drawn.step !== 'hour'
         return (
           <Chart
-            label={figure.label}
+            label={shown.label}
             labels={items.map(({ bucket }) => bucketText(bucket, drawn.step))}
             labelsBefore={items.map(({ previous }) => (previous ? bucketText(previous.bucket, drawn.step) : ''))}
             days={items.map(({ bucket }) => bucket)}
+            step={drawn.step}
             lines={isCompared.value && compareFilter ? [current, line] : [current]}
-            format={figure.format}
+            format={shown.format}
             isFilled
             isOpen={isOngoing(items.at(-1)?.bucket, drawn.step)}
             query={query}

@@ -3,7 +3,7 @@
  * insights. Source: docs/compatibility/saved.md, "Insights".
  */
 import { ServiceError } from '../../../base/errors.ts'
-import type { SharedRequest } from '../../../engine/threads/saved-tasks.ts'
+import type { SharedAnswer, SharedRequest } from '../../../engine/threads/saved-tasks.ts'
 import type { AnswerFormat } from '../../../rules/queries/answer-formats.ts'
 import {
   SAVED_DESCRIPTION_CHARACTERS_MAX,
@@ -13,8 +13,9 @@ import {
 } from '../../../rules/saved/limits.ts'
 import type { InsightView, SavedPlace } from '../../../rules/saved/saved.ts'
 import { insightMembers, type Showing } from '../../../rules/saved/saved-bodies.ts'
-import type { ShownText } from '../../../rules/saved/shown-text.ts'
+import type { Passwords } from '../../console/passwords.ts'
 import { denied, requireScope } from '../../server/auth.ts'
+import type { RateLimits } from '../../server/rate-limits.ts'
 import type { Call } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { existing as found } from '../collection.ts'
@@ -38,7 +39,10 @@ export interface SavedServices extends OrganizationServices {
   /** The page that loads the console's program, which shows shared objects. Null if there is no console. */
   readonly shell: string | null
   /** Returns the text of the object that a token opens, or null. */
-  readonly showShared: (request: SharedRequest) => Promise<ShownText | null>
+  readonly showShared: (request: SharedRequest) => Promise<SharedAnswer | null>
+  /** Hashes the passwords of shared links, one after the other with those of users. */
+  readonly passwords: Passwords
+  readonly limits: Pick<RateLimits, 'attempt'>
 }
 
 /** A request to one of these routes. */

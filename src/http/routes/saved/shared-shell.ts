@@ -6,12 +6,20 @@ import { escaped, pagePolicy } from '../../../base/html/html.ts'
 import { protectionOf } from '../../console/console-files.ts'
 import type { Header } from '../../server/respond.ts'
 
-/** The headers of the page that loads the console's program. Pages of any origin may show it in a frame. */
-export const SHELL_HEADERS: readonly Header[] = protectionOf('*').filter(
-  ([name]) => name !== 'Referrer-Policy',
-)
+/** Which pages may show a shared page in a frame: those of any origin, or none. */
+export type Frames = '*' | "'none'"
 
-const DEAD_STYLE = `
+/** Returns the headers of the page that loads the console's program. */
+export function shellHeaders(frames: Frames): readonly Header[] {
+  return protectionOf(frames).filter(([name]) => name !== 'Referrer-Policy')
+}
+
+/** Returns the headers of `LOCKED_PAGE`. */
+export function lockedHeaders(frames: Frames): readonly Header[] {
+  return [['Content-Security-Policy', pagePolicy(NOTE_STYLE, frames)]]
+}
+
+const NOTE_STYLE = `
 body { font: 16px/1.5 system-ui, sans-serif; margin: 20vh auto 0; max-width: 30rem; padding: 0 1.5rem }
 h1 { font-size: 1.4rem }
 :root { color-scheme: light dark }
@@ -19,25 +27,41 @@ h1 { font-size: 1.4rem }
 
 /** The headers of `DEAD_PAGE`. */
 export const DEAD_HEADERS: readonly Header[] = [
-  ['Content-Security-Policy', pagePolicy(DEAD_STYLE, '*')],
+  ['Content-Security-Policy', pagePolicy(NOTE_STYLE, '*')],
 ]
 
-/** The page of a link that opens nothing. It does not say whether the link ever opened anything. */
-export const DEAD_PAGE = `<!doctype html>
+/**
+ * The page of a link that opens nothing. It does not say whether the link ever opened anything, or has expired. It has
+ * no content, so pages of any origin may show it in a frame.
+ */
+export const DEAD_PAGE = notePage(
+  'This link opens nothing',
+  'The page is no longer shared, its link was replaced or has expired, or the address is incomplete. Ask the person who sent you the link for the current one.',
+)
+
+/** The page of a link with a password, for browsers that do not run the console's program. */
+export const LOCKED_PAGE = notePage(
+  'This page needs a password',
+  'Open it in a browser with JavaScript, which asks for the password.',
+)
+
+function notePage(title: string, sentence: string): string {
+  return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
-<title>This link opens nothing</title>
-<style>${DEAD_STYLE}</style>
+<title>${title}</title>
+<style>${NOTE_STYLE}</style>
 </head>
 <body>
-<h1>This link opens nothing</h1>
-<p>The page is no longer shared, its link was replaced, or the address is incomplete. Ask the person who sent you the link for the current one.</p>
+<h1>${title}</h1>
+<p>${sentence}</p>
 </body>
 </html>
 `
+}
 
 /**
  * Returns the page that loads the console's program, as two texts around the escaped title. `shell` is the console's

@@ -1,27 +1,47 @@
 /**
  * Shows the object that a sharing token opens, without a key: as a page, or as JSON if `.json` follows the token. A
  * browser gets a page that loads the console's program, which reads the JSON. Other clients, and browsers without
- * JavaScript, get a static page. Authors are not named. Source: docs/compatibility/saved.md, "Shared pages".
+ * JavaScript, get a static page. Authors are not named. A link with a password shows nothing before the reader has
+ * exchanged the password for a proof, which later requests send. No cookie is set. Source:
+ * docs/compatibility/saved.md, "Shared pages" and "Passwords of shared pages".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { pagePolicy } from '../../../base/html/html.ts'
+import { timeText } from '../../../base/time.ts'
 import type { SharedRequest } from '../../../engine/threads/saved-tasks.ts'
+import type { SharePassword } from '../../../rules/saved/saved.ts'
+import { shareProof } from '../../../rules/saved/shared-access.ts'
 import { SHARED_STYLE } from '../../../rules/saved/shared-page.ts'
 import { prefersType } from '../../server/framing.ts'
 import type { Answer, Header } from '../../server/respond.ts'
 import { ANYBODY, type Call, done, type Resource, routesOf } from '../../server/route.ts'
+import { json } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
+import { addressBehindProxies } from '../../server/url.ts'
+import { PASSWORD_CHARACTERS_MAX } from '../limits.ts'
+import { ask } from '../organization/organization-services.ts'
 import { DASHBOARD } from './dashboards.ts'
 import { filledParts } from './filled-text.ts'
 import { INSIGHT, type SavedServices } from './saved-services.ts'
-import { DEAD_HEADERS, DEAD_PAGE, SHELL_HEADERS, shellAround } from './shared-shell.ts'
+import {
+  DEAD_HEADERS,
+  DEAD_PAGE,
+  type Frames,
+  LOCKED_PAGE,
+  lockedHeaders,
+  shellAround,
+  shellHeaders,
+} from './shared-shell.ts'
 
 const TOKEN = /^([\w-]{32})(?:\.json)?$/
 const HTML_TYPE = 'text/html; charset=utf-8'
-/** The headers of the static page. Pages of any origin may show it in a frame. */
-const STATIC_HEADERS: readonly Header[] = [
-  ['Content-Security-Policy', pagePolicy(SHARED_STYLE, '*')],
-]
+/** The headers of the static page, by the pages that may show it in a frame. */
+const STATIC_HEADERS: Readonly<Record<Frames, readonly Header[]>> = {
+  '*': [['Content-Security-Policy', pagePolicy(SHARED_STYLE, '*')]],
+  "'none'": [['Content-Security-Policy', pagePolicy(SHARED_STYLE, "'none'")]],
+}
+/** The title of a page whose content needs a password. */
+const LOCKED_TITLE = 'Shared page'
 /** Keeps caches, referrers and search engines from storing the content or the URL, which contains the token. */
 const HEADERS: readonly Header[] = [
   ['Cache-Control', 'no-store'],
@@ -41,15 +61,39 @@ const SHARED = is.namedObject(
     legend: SETTING,
     detailed: SETTING,
     hideExtraDetails: SETTING,
+    rangeChangesAllowed: SETTING,
   },
 )
 const PLAIN = is.options({
   plain: is.about(is.TEXT, 'If it is 1, browsers get the static page too.'),
+  range: is.about(is.TEXT, 'The range of all charts, such as 7d, if the link allows other ranges.'),
+})
+const PASSWORD = is.named(
+  'SharedPassword',
+  is.openObject({ password: is.text(PASSWORD_CHARACTERS_MAX) }, {}),
+)
+const UNLOCKED = is.namedObject('UnlockedShared', {
+  shareToken: is.about(is.TEXT, 'Send it as "Authorization: Bearer <shareToken>".'),
+  expires_at: is.TIME,
 })
 const CONTENT = {
   query: PLAIN,
   answers: { 200: { ...done(SHARED), type: 'text/html' } },
-  errors: ['not_found', 'error', 'server_error'],
+  errors: [
+    ...(['not_found', 'not_authenticated', 'permission_denied'] as const),
+    ...(['invalid_input', 'error', 'server_error'] as const),
+  ],
+} as const
+const UNLOCKING = {
+  body: PASSWORD,
+  answers: { 200: done(UNLOCKED) },
+  // It changes nothing, and strangers must not fill the audit log.
+  audits: false,
+  errors: [
+    ...(['not_found', 'authentication_failed', 'invalid_input', 'parse_error'] as const),
+    ...(['request_too_large', 'unsupported_media_type', 'throttled'] as const),
+    ...(['error', 'server_error'] as const),
+  ],
 } as const
 
 const route = routesOf<SavedServices>('', ANYBODY)
@@ -76,6 +120,17 @@ export const SHARED_RESOURCE: Resource<SavedServices> = {
         respond: (call) => answerShared(call, 'embed'),
       },
     ),
+    route(
+      'POST',
+      '/shared/:token/',
+      'unlockShared',
+      'Exchanges the password of a link for a token that opens it for some hours.',
+      { ...UNLOCKING, respond: unlock },
+    ),
+    route('POST', '/embedded/:token/', 'unlockEmbedded', 'Same as POST /shared/:token.', {
+      ...UNLOCKING,
+      respond: unlock,
+    }),
   ],
 }
 
@@ -88,21 +143,69 @@ async function answerShared(
   const [, token] = TOKEN.exec(name) ?? []
   const isJson = name.endsWith('.json')
   const isBrowser = !isJson && prefersType(call.request.head.accept, 'text/html')
-  const isShell = isBrowser && shell !== null && call.query().plain !== '1'
-  const format = isShell ? 'title' : isJson ? 'json' : 'html'
-  const shown = token === undefined ? null : await showShared({ token, format, type })
-  if (shown === null) {
+  const { plain, range = null } = call.query()
+  const isShell = isBrowser && shell !== null && plain !== '1'
+  // The page of the console holds no content. Its program asks for the range.
+  const wish = isShell
+    ? { format: 'title' as const, range: null, proof: '' }
+    : { format: isJson ? ('json' as const) : ('html' as const), range, proof: proofOf(call) }
+  const found = token === undefined ? null : await showShared({ token, type, ...wish })
+  if (found === null) {
     if (isBrowser) return pageOf(404, [Buffer.from(DEAD_PAGE)], DEAD_HEADERS)
-    throw new ServiceError('not_found', 'Nothing is shared under this address.')
+    throw nothingShared()
   }
+  const { shown, isEmbeddable } = found
+  const frames = isEmbeddable ? '*' : "'none'"
   if (isShell) {
     const place = type === 'embed' ? 'embedded' : 'shared'
     const [before, after] = shellAround(shell, `/${place}/${token}?plain=1`)
-    return pageOf(200, [Buffer.from(before), shown.text, Buffer.from(after)], SHELL_HEADERS)
+    const title = shown?.text ?? Buffer.from(LOCKED_TITLE)
+    return pageOf(200, [Buffer.from(before), title, Buffer.from(after)], shellHeaders(frames))
+  }
+  if (shown === null) {
+    if (isBrowser) return pageOf(401, [Buffer.from(LOCKED_PAGE)], lockedHeaders(frames))
+    throw new ServiceError(
+      'not_authenticated',
+      'This shared page needs a password. Send it with POST to this address, without `.json`, and then the `shareToken` of the answer in the header "Authorization: Bearer <shareToken>".',
+    )
   }
   const body = await filledParts(shown, { clock, compute })
-  if (format === 'html') return pageOf(200, body, STATIC_HEADERS)
+  if (!isJson) return pageOf(200, body, STATIC_HEADERS[frames])
   return { status: 200, contentType: 'application/json', body, headers: HEADERS }
+}
+
+/**
+ * Exchanges the password of a link for a proof. A link without a password, and one that opens nothing, are both 404.
+ * Failures count as failed logins of the address and of the link.
+ */
+async function unlock(call: Call<SavedServices, is.Schema, typeof PASSWORD>): Promise<Answer> {
+  const { request, services } = call
+  const { clock, limits, passwords } = services
+  // Read before any wait, because the peer address is lost when the client leaves.
+  const { forwardedFor } = request.head
+  const address = addressBehindProxies(request.peerAddress, forwardedFor, services.trustedProxies)
+  const { password } = call.body()
+  const [, token = ''] = TOKEN.exec(request.parameter('token')) ?? []
+  const lock = token === '' ? null : await ask(call, 'shareLock', token)
+  if (lock?.isPasswordRequired !== true) throw nothingShared()
+  const find = async (): Promise<SharePassword | null> => {
+    for (const one of lock.passwords) if (await passwords.isRight(password, one.hash)) return one
+    return null
+  }
+  // No e-mail address contains a space.
+  const right = await limits.attempt(address, find, `shared ${token}`, 'share_failures')
+  if (right === null) throw new ServiceError('authentication_failed', 'The password is wrong.')
+  const { text, untilMs } = shareProof(token, right, clock.now())
+  return json({ shareToken: text, expires_at: timeText(untilMs) }, 200, HEADERS)
+}
+
+/** Returns the proof that a reader sends, or ''. */
+function proofOf({ request }: Pick<Call<SavedServices>, 'request'>): string {
+  return /^Bearer\s+(\S+)$/.exec(request.head.authorization)?.[1] ?? ''
+}
+
+function nothingShared(): ServiceError {
+  return new ServiceError('not_found', 'Nothing is shared under this address.')
 }
 
 function pageOf(status: number, body: readonly Uint8Array[], own: readonly Header[]): Answer {

@@ -1,9 +1,21 @@
 /** The routes of sharing insights and dashboards. Source: docs/compatibility/saved.md, "Sharing". */
-import { optionalTimeText } from '../../../base/time.ts'
-import { SHARING_SETTINGS, type SharedPlace, type Sharing } from '../../../rules/saved/saved.ts'
-import { denied, requireScope } from '../../server/auth.ts'
+import { randomBytes } from 'node:crypto'
+import { invalidInput } from '../../../base/errors.ts'
+import { given } from '../../../base/json.ts'
+import { optionalTimeText, timeText } from '../../../base/time.ts'
+import { parseTimestamp } from '../../../rules/capture/timestamp.ts'
+import { SHARE_NOTE_CHARACTERS_MAX } from '../../../rules/saved/limits.ts'
+import {
+  SHARING_SETTINGS,
+  type SharedPlace,
+  type SharePassword,
+  type Sharing,
+} from '../../../rules/saved/saved.ts'
+import { accessOf } from '../../../rules/saved/shared-access.ts'
+import { requireScope } from '../../server/auth.ts'
 import { type AnyRoute, done, inProject, type Resource, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
+import { PASSWORD_CHARACTERS_MAX } from '../limits.ts'
 import { ask, change } from '../organization/organization-services.ts'
 import { existing, placeInPath, type SavedCall, type SavedServices } from './saved-services.ts'
 
@@ -13,13 +25,33 @@ const SETTINGS = is.options(
     typeof is.BOOLEAN
   >,
 )
+/** The least number of characters of a password, as PostHog has it. */
+const PASSWORD_CHARACTERS_LEAST = 8
+/** The random bytes of a password that the caller does not choose. */
+const PASSWORD_BYTES = 15
+
+const PASSWORD = {
+  id: is.WHOLE,
+  created_at: is.TIME,
+  note: is.TEXT,
+  created_by_email: is.TEXT,
+}
 const SHARING = is.namedObject('Sharing', {
   created_at: is.nullable(is.TIME),
   enabled: is.BOOLEAN,
   access_token: is.about(is.nullable(is.TEXT), 'Opens /shared/ and /embedded/.'),
   settings: is.nullable(SETTINGS),
   password_required: is.BOOLEAN,
-  share_passwords: is.list(is.ANY),
+  share_passwords: is.list(is.object({ ...PASSWORD, is_active: is.BOOLEAN })),
+  expires_at: is.about(
+    is.nullable(is.TIME),
+    'When the link stops working. Null means that it does not expire.',
+  ),
+  range_changes_allowed: is.about(is.BOOLEAN, 'Whether readers may choose another time range.'),
+  embedding_allowed: is.about(
+    is.BOOLEAN,
+    'Whether pages of other origins may show the page in a frame.',
+  ),
 })
 const CHANGES = is.named(
   'SharingChanges',
@@ -30,11 +62,31 @@ const CHANGES = is.named(
       settings: is.nullable(SETTINGS),
       password_required: is.about(
         is.BOOLEAN,
-        'True is refused with 403, because passwords are not supported.',
+        'If true, the link shows nothing without one of its passwords.',
       ),
+      expires_at: is.nullable(is.TEXT),
+      range_changes_allowed: is.BOOLEAN,
+      embedding_allowed: is.BOOLEAN,
     },
   ),
 )
+const PASSWORD_DRAFT = is.named(
+  'SharePasswordDraft',
+  is.openObject(
+    {},
+    {
+      raw_password: is.about(
+        is.text(PASSWORD_CHARACTERS_MAX),
+        'The password. If it is missing or empty, the answer has a random one.',
+      ),
+      note: is.text(SHARE_NOTE_CHARACTERS_MAX),
+    },
+  ),
+)
+const NEW_PASSWORD = is.namedObject('NewSharePassword', {
+  ...PASSWORD,
+  password: is.about(is.TEXT, 'The password. It is shown only here.'),
+})
 
 const route = routesOf<SavedServices>(
   '/api/projects/:project_id/',
@@ -46,7 +98,10 @@ const route = routesOf<SavedServices>(
 export const SHARING_RESOURCE: Resource<SavedServices> = {
   name: 'Sharing',
   sentence: 'Insights and dashboards for people without a key.',
-  segments: { id: is.about(is.WHOLE, 'Number of the insight or the dashboard.') },
+  segments: {
+    id: is.about(is.WHOLE, 'Number of the insight or the dashboard.'),
+    password_id: is.about(is.WHOLE, 'Number of the password.'),
+  },
   routes: [...sharingRoutes('dashboards', 'dashboard'), ...sharingRoutes('insights', 'insight')],
 }
 
@@ -74,7 +129,7 @@ function sharingRoutes(
   return [
     route('GET', path, `get${title}Sharing`, `Shows how the ${name} is shared.`, {
       answers: { 200: done(SHARING) },
-      handle: async (call) => sharingBody((await thing(call)).sharing),
+      handle: async (call) => sharingBody(call, (await thing(call)).sharing),
     }),
     route(
       'PATCH',
@@ -86,11 +141,16 @@ function sharingRoutes(
         answers: { 200: done(SHARING) },
         async handle(call) {
           const { place } = await own(call)
-          const { enabled, settings, password_required: isLocked } = call.body()
-          if (isLocked === true) throw denied('Passwords for shared pages are not supported.')
+          const { enabled, settings, expires_at: expiry, ...flags } = call.body()
           const wanted = settings === undefined ? undefined : settingsOf(settings)
-          const request = { ...place, enabled, settings: wanted }
-          return sharingBody(await change(call, 'changeSharing', request))
+          const access = given({
+            isPasswordRequired: flags.password_required,
+            isRangeChangeable: flags.range_changes_allowed,
+            isEmbeddable: flags.embedding_allowed,
+            expiresAtMs: typeof expiry === 'string' ? momentOf(expiry) : expiry,
+          })
+          const request = { ...place, enabled, settings: wanted, access }
+          return sharingBody(call, await change(call, 'changeSharing', request))
         },
       },
     ),
@@ -103,7 +163,47 @@ function sharingRoutes(
         answers: { 200: done(SHARING) },
         async handle(call) {
           const { place } = await own(call)
-          return sharingBody(await change(call, 'refreshSharing', place))
+          return sharingBody(call, await change(call, 'refreshSharing', place))
+        },
+      },
+    ),
+    route(
+      'POST',
+      `${path}passwords/`,
+      `create${title}SharePassword`,
+      `Adds a password to the link of the ${name}. The key also needs ${name}:write.`,
+      {
+        body: PASSWORD_DRAFT,
+        answers: { 201: done(NEW_PASSWORD) },
+        async handle(call) {
+          const { place } = await own(call)
+          const { raw_password: sent, note = '' } = call.body()
+          const password = sent || randomBytes(PASSWORD_BYTES).toString('base64url')
+          if ([...password].length < PASSWORD_CHARACTERS_LEAST) {
+            throw invalidInput(
+              'raw_password',
+              `must have at least ${PASSWORD_CHARACTERS_LEAST} characters`,
+            )
+          }
+          const hash = await call.services.passwords.hash(password)
+          const request = { ...place, hash, note, createdById: call.user.id }
+          const made = accessOf(await change(call, 'addSharePassword', request)).passwords.at(-1)
+          if (made === undefined) throw new TypeError('The password was not stored.')
+          return { ...passwordBody(call, made), password }
+        },
+      },
+    ),
+    route(
+      'DELETE',
+      `${path}passwords/:password_id/`,
+      `delete${title}SharePassword`,
+      `Removes a password of the link of the ${name}. The key also needs ${name}:write.`,
+      {
+        answers: { 204: done() },
+        async handle(call) {
+          const { place } = await own(call)
+          const request = { ...place, passwordId: call.number('password_id') ?? 0 }
+          await change(call, 'removeSharePassword', request, String(place.id))
         },
       },
     ),
@@ -116,13 +216,39 @@ function settingsOf(settings: is.TypeOf<typeof SETTINGS> | null) {
   return Object.fromEntries(names.map((name) => [name, settings?.[name] === true]))
 }
 
-function sharingBody(sharing: Sharing | null) {
+function momentOf(text: string): number {
+  const timeMs = parseTimestamp(text)
+  if (timeMs !== null) return timeMs
+  throw invalidInput('expires_at', 'must be a time such as 2024-05-01T12:00:00Z')
+}
+
+function passwordBody(
+  { services }: Pick<SavedCall, 'services'>,
+  { id, createdAtMs, note, createdById }: SharePassword,
+) {
+  const author = createdById === null ? null : services.directory.userById(createdById)
+  return {
+    id,
+    created_at: timeText(createdAtMs),
+    note,
+    created_by_email: author?.email ?? 'deleted user',
+  }
+}
+
+function sharingBody(call: Pick<SavedCall, 'services'>, sharing: Sharing | null) {
+  const access = accessOf(sharing)
   return {
     created_at: optionalTimeText(sharing?.createdAtMs ?? null),
     enabled: sharing?.isEnabled === true,
     access_token: sharing?.token ?? null,
     settings: sharing?.settings ?? null,
-    password_required: false,
-    share_passwords: [],
+    password_required: access.isPasswordRequired,
+    share_passwords: access.passwords.map((one) => ({
+      ...passwordBody(call, one),
+      is_active: true,
+    })),
+    expires_at: optionalTimeText(access.expiresAtMs),
+    range_changes_allowed: access.isRangeChangeable,
+    embedding_allowed: access.isEmbeddable,
   }
 }

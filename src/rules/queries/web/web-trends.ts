@@ -8,12 +8,20 @@ import type { QueryFields } from '../query-fields.ts'
 import type { QueryKind, QueryShard } from '../query-kind.ts'
 import { type QueryRange, readInterval } from '../query-range.ts'
 import { CURRENT, PREVIOUS, WebEvents } from './candidates.ts'
-import { type ByRange, type Counted, counted, merged, sumOf, visitorsOf } from './counted.ts'
+import {
+  type ByRange,
+  type Counted,
+  convertedOf,
+  counted,
+  merged,
+  sumOf,
+  visitorsOf,
+} from './counted.ts'
 import { idsOfSessions } from './rows.ts'
 import { VIEW_SERIES } from './sessions.ts'
 import { rangeOf, readWebPlan, type WebPlan } from './web-plan.ts'
 
-/** The figures by the name that a request uses. Every one but the visitors can be summed over periods. */
+/** The figures by the name that a request uses. All except the numbers of persons can be summed over periods. */
 const METRICS = {
   UniqueUsers: visitorsOf,
   PageViews: (found) => sumOf(found, 'events 0'),
@@ -22,10 +30,14 @@ const METRICS = {
   TotalSessions: (found) => sumOf(found, 'sessions'),
   SessionDuration: (found) => sumOf(found, 'duration'),
   Bounces: (found) => sumOf(found, 'bounces'),
+  TotalConversions: (found) => sumOf(found, 'events 1'),
+  UniqueConversions: convertedOf,
 } as const satisfies Readonly<Record<string, (found: Counted) => ByRange>>
 
 type Metric = keyof typeof METRICS
 const METRIC_NAMES = Object.keys(METRICS) as readonly Metric[]
+/** The figures that exist only with a goal. */
+const GOAL_METRICS: readonly Metric[] = ['TotalConversions', 'UniqueConversions']
 
 interface WebTrendsPlan extends WebPlan {
   readonly interval: Interval
@@ -38,12 +50,11 @@ export const WEB_TRENDS: QueryKind<WebTrendsPlan, Counted> = {
   rangeOf,
   isOfOneThread: true,
   plan(query, context) {
-    query.refuse('conversionGoal')
     const plan = readWebPlan(query, context)
     const interval = readInterval(query)
     // Too many periods are refused before anything is counted.
     for (const range of rangesOf(plan)) bucketsIn(range, interval)
-    return { ...plan, interval, metrics: readMetrics(query) }
+    return { ...plan, interval, metrics: readMetrics(query, plan.goal !== null) }
   },
   partPlan: ({ metrics: _, ...plan }) => plan,
   partial: countedOf,
@@ -67,20 +78,25 @@ export const WEB_TRENDS: QueryKind<WebTrendsPlan, Counted> = {
   },
 }
 
-function readMetrics(query: QueryFields): readonly Metric[] {
+function readMetrics(query: QueryFields, hasGoal: boolean): readonly Metric[] {
   const names = query.texts('metrics')
   const metrics = METRIC_NAMES.filter((name) => names.includes(name))
   if (metrics.length < new Set(names).size) {
     throw query.fault('metrics', `must be a list of ${METRIC_NAMES.join(', ')}`)
+  }
+  const unknown = hasGoal ? undefined : metrics.find((name) => GOAL_METRICS.includes(name))
+  if (unknown !== undefined) {
+    throw query.fault('metrics', `cannot have ${unknown} without a \`conversionGoal\``)
   }
   return metrics.length === 0 ? ['UniqueUsers'] : metrics
 }
 
 /** Counts the events by the period in which their session begins. The value of a period is its number. */
 function countedOf(plan: WebTrendsPlan, shard: QueryShard): Counted {
-  const { filters, interval } = plan
+  const { filters, interval, goal } = plan
+  const series = goal === null ? [VIEW_SERIES] : [VIEW_SERIES, goal]
   const events = new WebEvents(plan, shard)
-  const { rows, ranges } = events.candidates({ series: [VIEW_SERIES], filters, isByStart: true })
+  const { rows, ranges } = events.candidates({ series, filters, isByStart: true })
   const { table } = events.properties
   // The ranges may overlap, and a session then has a period in each. So each range is counted by itself.
   const parts = rangesOf(plan).map((range, place) => {
@@ -93,7 +109,7 @@ function countedOf(plan: WebTrendsPlan, shard: QueryShard): Counted {
     const bit = place === 0 ? CURRENT : PREVIOUS
     const values = [undefined, ...Array.from({ length: buckets.count }, (_, index) => index)]
     return counted(
-      { rows, ranges: ranges.map((bits) => bits & bit), ids, values, seriesCount: 1 },
+      { rows, ranges: ranges.map((bits) => bits & bit), ids, values, seriesCount: series.length },
       { duration: table.durations, bounces: table.bounces },
       shard.scanner,
     )

@@ -42,6 +42,7 @@ const BREAKDOWNS = [
   'Page',
   'Page',
 ]
+/** The last two exist with a goal only. */
 const METRICS = [
   'UniqueUsers',
   'PageViews',
@@ -49,6 +50,8 @@ const METRICS = [
   'TotalSessions',
   'SessionDuration',
   'Bounces',
+  'TotalConversions',
+  'UniqueConversions',
 ]
 const RULES = [
   { regex: '/item/\\d+', alias: '/item/:id' },
@@ -167,13 +170,14 @@ function randomQuery(dice: Dice): Readonly<Record<string, unknown>> {
   const date = (day: number) => new Date(START_MS + day * DAY_MS).toISOString().slice(0, 10)
   const isTable = dice.next() < 0.7
   const isTrends = !isTable && dice.next() < 0.5
+  const hasGoal = dice.next() < 0.25
   const properties = FILTERS.filter(() => dice.next() < 0.04)
   return {
     kind: isTable ? 'WebStatsTableQuery' : isTrends ? 'WebTrendsQuery' : 'WebOverviewQuery',
     ...(isTrends
       ? {
           interval: dice.pick(['hour', 'day', 'week']),
-          metrics: METRICS.filter(() => dice.next() < 0.7),
+          metrics: METRICS.slice(0, hasGoal ? 8 : 6).filter(() => dice.next() < 0.7),
         }
       : {}),
     properties,
@@ -185,7 +189,7 @@ function randomQuery(dice: Dice): Readonly<Record<string, unknown>> {
         { compare_to: '-30d' },
       ]),
     })),
-    ...dice.maybe(isTrends ? 0 : 0.25, () => ({ conversionGoal: { customEventName: 'buy' } })),
+    ...(hasGoal ? { conversionGoal: { customEventName: 'buy' } } : {}),
     ...(isTable ? { breakdownBy: dice.pick(BREAKDOWNS) } : {}),
     ...dice.maybe(0.5, () => ({ includeBounceRate: true })),
     ...dice.maybe(0.4, () => ({ includeScrollDepth: true })),

@@ -1,0 +1,42 @@
+/** The annotations of a page: it reads them once for all of its charts, and opens the dialog that changes them. */
+import { useEffect, useState } from 'preact/hooks'
+import { may, notesOfPage, type OpenNotes, useGet } from '../../kit.ts'
+import type { NotesDialog } from './dialog.tsx'
+
+const NOTES_MAX = 1000
+
+interface NotesProps {
+  /** The number of the dashboard or the insight of the page, whose own annotations are shown too. */
+  readonly dashboard?: number
+  readonly insight?: number | undefined
+}
+
+/** Gives the charts of the page the annotations of the project. */
+export function Notes(props: NotesProps) {
+  return may('annotation:read') ? <Loaded {...props} /> : null
+}
+
+function Loaded({ dashboard, insight }: NotesProps) {
+  const { data } = useGet('project/annotations/', { limit: NOTES_MAX })
+  const [opened, open] = useState<OpenNotes | null>(null)
+  const [View, setView] = useState<typeof NotesDialog | null>(null)
+  useEffect(() => {
+    const all = data?.results.filter(({ scope, dashboard_id: board, dashboard_item: item }) => {
+      if (scope === 'dashboard') return board === dashboard
+      return scope !== 'dashboard_item' || (item !== null && item === insight)
+    })
+    notesOfPage.value = all ? { all, open } : null
+  }, [data, dashboard, insight])
+  useEffect(
+    () => () => {
+      notesOfPage.value = null
+    },
+    [],
+  )
+  // The code of the dialog is loaded when it opens.
+  useEffect(() => {
+    if (opened !== null) void import('./dialog.tsx').then((loaded) => setView(() => loaded.NotesDialog))
+  }, [opened])
+  if (View === null || opened === null) return null
+  return <View {...opened} notes={opened.choose(notesOfPage.value?.all ?? [])} close={() => open(null)} />
+}
