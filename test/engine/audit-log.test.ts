@@ -3,6 +3,7 @@
  *
  * @lane quick
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import { ServiceError } from '../../src/base/errors.ts'
@@ -34,6 +35,16 @@ const READ_ONLY = [
 ]
 /** Ids of objects that do not exist, so that the walk changes nothing. */
 const SEGMENTS: Readonly<Record<string, string>> = { org_id: '@current', project_id: '2' }
+
+/** The parts of a request that an entry is made of. */
+const REQUEST = {
+  peerAddress: '192.0.2.1',
+  head: { forwardedFor: '' },
+  caller: { source: 'api', userId: 1, keyId: 1 },
+  parameters: [],
+  projectId: null,
+  objectId: null,
+}
 
 interface DescribedOperation {
   readonly security?: readonly object[]
@@ -257,14 +268,6 @@ t.test('an answer of any form and status leaves its entry', async (t) => {
         trustedProxies: new TrustedProxies([]),
       },
     )
-  const request = {
-    peerAddress: '192.0.2.1',
-    head: { forwardedFor: '' },
-    caller: { source: 'api', userId: 1, keyId: 1 },
-    parameters: [],
-    projectId: null,
-    objectId: null,
-  }
   const differences = new Differences()
   const bodies = ['', 'id\r\n1\r\n', '{', 'null', '[]', '{"id":{}}', '{"id":5}', '"x"', '\ufeff{}']
   for (const status of [200, 201, 202, 204, 301, 400, 409, 500, 503]) {
@@ -273,7 +276,7 @@ t.test('an answer of any form and status leaves its entry', async (t) => {
         for (const body of [text, Buffer.from(text), [Buffer.from(text)]]) {
           const answer = { status, contentType, body }
           const what = `${status} ${contentType} ${text}`
-          const result = await noted(() => answer)(request as unknown as ApiRequest)
+          const result = await noted(() => answer)(REQUEST as unknown as ApiRequest)
           differences.equal(result, answer, what)
           differences.equal(entries.length, 1, what)
           differences.match(entries.pop(), { status, route: '/api/x/' }, what)
@@ -284,8 +287,37 @@ t.test('an answer of any form and status leaves its entry', async (t) => {
   t.strictSame(differences.list(), [], 'one entry with the status of the answer')
   for (const error of [new TypeError('x'), new ServiceError('not_found', 'x')]) {
     const failing = noted(() => Promise.reject(error))
-    await t.rejects(async () => failing(request as unknown as ApiRequest), error)
+    await t.rejects(async () => failing(REQUEST as unknown as ApiRequest), error)
     t.match(entries.pop(), { status: error instanceof ServiceError ? 404 : 500 })
+  }
+})
+
+t.test('an answer is sent when its entry is stored, not before', async (t) => {
+  for (const handler of [
+    () => ({ status: 200, contentType: '', body: '' }),
+    () => Promise.reject(new ServiceError('not_found', 'x')),
+  ]) {
+    let store: () => void = () => undefined
+    const stored = new Promise<void>((resolve) => {
+      store = resolve
+    })
+    const order: string[] = []
+    const handle = audited(
+      { method: 'POST', path: '/api/x/', handler },
+      { record: () => stored, clock: SYSTEM_CLOCK, trustedProxies: new TrustedProxies([]) },
+    )
+    const answered = (async () => {
+      try {
+        await handle(REQUEST as unknown as ApiRequest)
+      } finally {
+        order.push('answer')
+      }
+    })().catch(() => undefined)
+    await nextTurn()
+    order.push('entry')
+    store()
+    await answered
+    t.strictSame(order, ['entry', 'answer'])
   }
 })
 

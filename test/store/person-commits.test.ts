@@ -1,10 +1,11 @@
 /**
- * Tests that the stored persons depend on the log alone, not on where commits end.
+ * Tests that the stored events and persons depend on the log alone, not on where commits end.
  *
  * @lane quick
  */
 import { cpSync } from 'node:fs'
 import t from 'tap'
+import { uuidV7 } from '../../src/base/ids.ts'
 import { openProcessor } from '../../src/engine/processor/open-processor.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
 import { refuseDamage } from '../../src/store/faults.ts'
@@ -50,3 +51,24 @@ for (const [name, command] of Object.entries(splits)) {
     if (!name.endsWith('keeps properties')) t.match(single['separated'], /^1 /)
   })
 }
+
+t.test('a block that takes several commits continues after its last stored event', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const uuids = Array.from({ length: 100 }, (_, index) => uuidV7(Date.UTC(2024, 0, 15) + index))
+  log.send(
+    1,
+    uuids.map((uuid) => ({ event: 'seen', distinct_id: uuid, uuid })),
+  )
+  let runs = 0
+  for (let events = -1; events !== 0; runs++) {
+    // As after a crash: the next process knows only what is stored.
+    const choices = { gatheredBytesMax: 1 }
+    const processor = openProcessor(threadSettings(log.dataDir), refuseDamage, choices)
+    const { fates } = processor.run(EVERYTHING_MS, false, 1)
+    events = fates.reduce((sum, { stored }) => sum + stored, 0)
+    await processor.close()
+  }
+  t.ok(runs > 3, `${runs} commits`)
+  const lost = uuids.filter((uuid) => log.reader.getEvent(1, uuid) === null)
+  t.strictSame(lost, [])
+})
