@@ -1,5 +1,5 @@
 /** The dialog of the annotations of a chart, in which they are added, changed and deleted. */
-import { Ask, act, Button, Dialog, Form, may, type Note, patch, post, project, time } from '../../kit.ts'
+import { Ask, act, Button, Dialog, Form, may, type Note, patch, post, project, type Shapes, time } from '../../kit.ts'
 import { momentAt, wallAt } from './moment.ts'
 
 interface NotesDialogProps {
@@ -54,7 +54,7 @@ function bodyOf({ content, day }: { content: string; day: string }, clock: strin
 
 function Controls({ note: { id, content, date_marker: marker } }: { note: Note }) {
   const [day = '', clock = ''] = wallAt(marker ?? '', project.value.timezone).split(' ')
-  const set = (changes: object) => patch('project/annotations/{id}/', { id }, changes)
+  const set = (changes: Shapes['AnnotationFields']) => patch('project/annotations/{id}/', { id }, changes)
   async function restore() {
     await set({ deleted: false })
     return 'The annotation is back.'
