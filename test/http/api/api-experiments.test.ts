@@ -37,11 +37,11 @@ async function create(body: Body = {}): Promise<Body> {
 }
 
 function step(experiment: Body, name: string, body?: Body) {
-  return daemon.ask('POST', `${EXPERIMENTS}${experiment['id']}/${name}/`, body)
+  return daemon.ask('POST', `${EXPERIMENTS}${String(experiment['id'])}/${name}/`, body)
 }
 
 function change(experiment: Body, body: Body) {
-  return daemon.ask('PATCH', `${EXPERIMENTS}${experiment['id']}/`, body)
+  return daemon.ask('PATCH', `${EXPERIMENTS}${String(experiment['id'])}/`, body)
 }
 
 /** Returns the flag of an experiment, as the routes of flags show it. */
@@ -100,7 +100,7 @@ t.test('a draft has a flag that is off, with its variants', async (t) => {
     experiment_set: [experiment['id']],
     filters: { groups: EVERYBODY, multivariate: { variants: VARIANTS } },
   })
-  const read = await daemon.ask('GET', `${EXPERIMENTS}${experiment['id']}/`)
+  const read = await daemon.ask('GET', `${EXPERIMENTS}${String(experiment['id'])}/`)
   t.strictSame(read.body, experiment)
 })
 
@@ -490,7 +490,7 @@ t.test('changes of the flag and the metrics while an experiment runs are listed'
   await changeFlag(experiment, { active: false })
   await changeFlag(experiment, { name: 'A description does not matter' })
   await change(experiment, { metrics: [], exposure_criteria: { filterTestAccounts: false } })
-  const { body } = await daemon.ask('GET', `${EXPERIMENTS}${experiment['id']}/`)
+  const { body } = await daemon.ask('GET', `${EXPERIMENTS}${String(experiment['id'])}/`)
   const changes = body['changed_while_running'] as readonly { readonly change: string }[]
   t.strictSame(
     changes.map(({ change: one }) => one),
@@ -511,7 +511,7 @@ t.test('a running experiment keeps its flag', async (t) => {
     refusal('invalid_input', 'key', /counted under this key/),
   )
   await step(experiment, 'end', { conclusion: 'inconclusive', conclusion_comment: 'No difference' })
-  t.match(await daemon.ask('GET', `${EXPERIMENTS}${experiment['id']}/`), {
+  t.match(await daemon.ask('GET', `${EXPERIMENTS}${String(experiment['id'])}/`), {
     body: { status: 'stopped', conclusion: 'inconclusive', conclusion_comment: 'No difference' },
   })
   t.equal((await changeFlag(experiment, { deleted: true })).status, 200)
@@ -564,7 +564,7 @@ t.test(
     const flag = await flagOf(experiment)
     const { groups } = flag['filters'] as { readonly groups: readonly Body[] }
     t.match(groups, [{ rollout_percentage: 100 }, condition])
-    const log = await daemon.ask('GET', `${FLAGS}${flag['id']}/activity/?limit=1`)
+    const log = await daemon.ask('GET', `${FLAGS}${String(flag['id'])}/activity/?limit=1`)
     t.match(resultsOf(log)[0], {
       activity: 'updated',
       detail: {
@@ -624,7 +624,7 @@ t.test('a copy is a draft with metrics of its own', async (t) => {
   t.match(copy, {
     status: 201,
     body: {
-      name: `${source['name']} (copy)`,
+      name: `${String(source['name'])} (copy)`,
       feature_flag_key: 'copied',
       status: 'draft',
       parameters,
@@ -636,7 +636,7 @@ t.test('a copy is a draft with metrics of its own', async (t) => {
   t.not(uuidOf(copy.body), uuidOf(source))
   const shared = await step(source, 'duplicate')
   t.match(shared.body, {
-    name: `${source['name']} (copy 2)`,
+    name: `${String(source['name'])} (copy 2)`,
     feature_flag: source['feature_flag'] && { key: source['feature_flag_key'] },
   })
   t.strictSame((await flagOf(source))['experiment_set'], [source['id'], shared.body['id']])
@@ -644,7 +644,7 @@ t.test('a copy is a draft with metrics of its own', async (t) => {
 
 t.test('a deleted experiment is gone, can be restored, and frees its flag', async (t) => {
   const experiment = await create()
-  const path = `${EXPERIMENTS}${experiment['id']}/`
+  const path = `${EXPERIMENTS}${String(experiment['id'])}/`
   const refused = await daemon.ask('DELETE', path)
   t.match(refused, { status: 405, headers: { allow: 'GET, PATCH' } })
   t.equal((await change(experiment, { deleted: true })).body['deleted'], true)
@@ -653,7 +653,7 @@ t.test('a deleted experiment is gone, can be restored, and frees its flag', asyn
   t.strictSame((await flagOf(experiment))['experiment_set'], [])
   t.equal((await change(experiment, { deleted: false })).body['deleted'], false)
   t.strictSame((await flagOf(experiment))['experiment_set'], [experiment['id']])
-  const other = daemon.projectPath(2, `experiments/${experiment['id']}/`)
+  const other = daemon.projectPath(2, `experiments/${String(experiment['id'])}/`)
   t.equal((await daemon.ask('GET', other)).status, 404)
   t.equal((await daemon.ask('GET', `${EXPERIMENTS}x/`)).status, 404)
 })
@@ -706,12 +706,12 @@ t.test('a holdout keeps a share of the persons out of its experiments', async (t
   const changed = await daemon.ask('PATCH', `${HOLDOUTS}${id}/`, { filters: less, name: 'Nobody' })
   t.match(changed.body, { name: 'Nobody', filters: [{ rollout_percentage: 0 }] })
   t.ok(KEYS.includes(await variantOf(experiment, 'somebody')))
-  const read = await daemon.ask('GET', `${EXPERIMENTS}${experiment['id']}/`)
+  const read = await daemon.ask('GET', `${EXPERIMENTS}${String(experiment['id'])}/`)
   t.match(read.body['changed_while_running'], [{ change: 'holdout' }])
   t.equal((await daemon.ask('DELETE', `${HOLDOUTS}${id}/`)).status, 204)
   t.equal((await daemon.ask('GET', `${HOLDOUTS}${id}/`)).status, 404)
   t.match((await flagOf(experiment))['filters'], { holdout: null })
-  const after = await daemon.ask('GET', `${EXPERIMENTS}${experiment['id']}/`)
+  const after = await daemon.ask('GET', `${EXPERIMENTS}${String(experiment['id'])}/`)
   t.match(after.body, { holdout_id: null, holdout: null })
 })
 

@@ -37,7 +37,7 @@ export const CONCLUSIONS = [
 ] as const
 
 /** Formats a share as `12.3 %`. */
-export function shareText(share: number): string {
+function shareText(share: number): string {
   return `${(share * 100).toFixed(1)} %`
 }
 
@@ -52,7 +52,7 @@ const NUMBER = new Intl.NumberFormat('en', { maximumFractionDigits: 2 })
 const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
 
 /** Returns whether the value of a metric is a share of persons. */
-export function isShareMetric({ metric_type: type, threshold = null }: Metric): boolean {
+function isShareMetric({ metric_type: type, threshold = null }: Metric): boolean {
   return type === 'funnel' || type === 'retention' || threshold !== null
 }
 

@@ -49,7 +49,7 @@ export function metricSteps(
   const source = { match: last, math: 'dau', key: null } as const
   const window = { windowMs: null, lookbackMs }
   const { before } = metricValues(source, window, exposure, exposed, shard)
-  return { reached, before: before === null ? null : Uint8Array.from(before) }
+  return { reached, before: before === null ? null : new Uint8Array(before) }
 }
 
 /** Step by step: the earliest event after that of the step before. */
@@ -166,7 +166,9 @@ function unorderedSteps(
     )
     shard.scanner.giveBack()
   }
-  return Uint8Array.from(masks, bitCount)
+  const reached = new Uint8Array(count)
+  for (let row = 0; row < count; row++) reached[row] = bitCount(masks[row] ?? 0)
+  return reached
 }
 
 function bitCount(mask: number): number {

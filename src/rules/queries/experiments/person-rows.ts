@@ -19,12 +19,13 @@ export interface PersonRows {
 /** Returns the same whole numbers in as few bytes as possible, or the list itself. */
 export function compacted(numbers: Float64Array): Numbers {
   let largest = 0
-  for (const number of numbers) {
+  for (let row = 0; row < numbers.length; row++) {
+    const number = numbers[row] ?? 0
     if (!(number >= 0 && number <= 0xffff_ffff && Number.isInteger(number))) return numbers
     if (number > largest) largest = number
   }
-  if (largest <= 0xff) return Uint8Array.from(numbers)
-  return largest <= 0xffff ? Uint16Array.from(numbers) : Uint32Array.from(numbers)
+  if (largest <= 0xff) return new Uint8Array(numbers)
+  return largest <= 0xffff ? new Uint16Array(numbers) : new Uint32Array(numbers)
 }
 
 /** Marks all lists of a part, so that they are handed over to other threads without a copy. */

@@ -2,8 +2,7 @@
  * Adds up the rows of the persons of each variant: the counts and sums that statistics are computed from. Source:
  * docs/EXPERIMENTS.md, "What counts".
  */
-import { lacksData } from '../../experiments/not-enough-data.ts'
-import { type WinsorBounds, winsorBounds } from '../../experiments/winsorise.ts'
+import { type WinsorBounds, winsorBound } from '../../experiments/winsorise.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import type { MetricPlan, OutlierPlan } from './experiment-plan.ts'
 import { SEVERAL_VARIANTS } from './exposed-persons.ts'
@@ -38,25 +37,33 @@ export interface MetricSums {
   readonly bounds: readonly (WinsorBounds | null)[]
 }
 
-/** The number of the variant of each row, from 0, or -1 for persons who do not count. */
+/** Returns the number of the variant of each row, from 0, or -1 for persons who do not count. */
 export function variantsOfRows({ variants }: PersonRows, isFirstSeen: boolean): Int8Array {
-  return Int8Array.from(variants, (variant) => {
-    if ((variant & SEVERAL_VARIANTS) !== 0 && !isFirstSeen) return -1
-    return (variant & ~SEVERAL_VARIANTS) - 1
-  })
+  const numbers = new Int8Array(variants.length)
+  for (let row = 0; row < variants.length; row++) {
+    const variant = variants[row] ?? 0
+    const isAside = (variant & SEVERAL_VARIANTS) !== 0 && !isFirstSeen
+    numbers[row] = isAside ? -1 : (variant & ~SEVERAL_VARIANTS) - 1
+  }
+  return numbers
 }
 
 /** Returns the number of persons who saw several variants. */
 export function personsOfSeveral({ variants }: PersonRows): number {
   let count = 0
-  for (const variant of variants) if ((variant & SEVERAL_VARIANTS) !== 0) count++
+  for (let row = 0; row < variants.length; row++) {
+    if (((variants[row] ?? 0) & SEVERAL_VARIANTS) !== 0) count++
+  }
   return count
 }
 
 /** Returns the number of persons of each variant. `numbers` are those of `variantsOfRows`. */
 export function personsOfVariants(numbers: Int8Array, variantCount: number): Float64Array {
   const counts = new Float64Array(variantCount)
-  for (const number of numbers) if (number >= 0) counts[number] = (counts[number] ?? 0) + 1
+  for (let row = 0; row < numbers.length; row++) {
+    const number = numbers[row] ?? -1
+    if (number >= 0) counts[number] = (counts[number] ?? 0) + 1
+  }
   return counts
 }
 
@@ -76,106 +83,115 @@ export function metricSums(
   const { counted } = metric
   if (first === undefined) return { variants: [], bounds: [] }
   if (counted.of === 'returns') {
-    const counts = (row: number): boolean => first[row] !== NOT_STARTED
-    const sums = addUp(keys, numbers, (row) => (first[row] === RETURNED ? 1 : 0), null, counts)
-    return { variants: sums, bounds: [] }
+    const returned = atLeast(first, RETURNED)
+    return { variants: addUp(keys, startedOnly(numbers, first), returned, null), bounds: [] }
   }
   if (counted.of === 'steps') {
     const last = counted.steps.length
-    const numberOf = (row: number): number => ((first[row] ?? 0) >= last ? 1 : 0)
-    const sums = addUp(keys, numbers, numberOf, second ?? null)
+    const before = second === undefined ? null : new Float64Array(second)
+    const sums = addUp(keys, numbers, atLeast(first, last), before)
     const steps = stepCounts(first, numbers, keys.length, last)
     const variants = sums.map((sum, variant) => withSteps(sum, steps[variant] ?? []))
     return { variants, bounds: [] }
   }
-  const { threshold } = metric
+  const { threshold, outliers } = metric
   if (threshold !== null) {
-    const numberOf = (row: number): number => ((first[row] ?? 0) >= threshold ? 1 : 0)
-    const secondOf = second?.map((value) => (value >= threshold ? 1 : 0)) ?? null
-    return { variants: addUp(keys, numbers, numberOf, secondOf), bounds: [null] }
+    const before = second === undefined ? null : atLeast(second, threshold)
+    return { variants: addUp(keys, numbers, atLeast(first, threshold), before), bounds: [null] }
   }
-  const bounds = metric.outliers.map((outlier, index) => {
-    const column = columns[index]
-    return column === undefined ? null : boundsOf(column, numbers, outlier)
-  })
-  const numberOf = bounded(first, bounds[0] ?? null)
-  // The period before is not cut off: only a ratio has bounds for its second column.
-  const secondOf = second === undefined ? null : bounded(second, bounds[1] ?? null)
-  return { variants: addUp(keys, numbers, numberOf, secondOf), bounds }
+  // Copies, because extreme values are cut off in place. The period before has no entry in `outliers`, and is not cut.
+  const values = columns.map((column) => new Float64Array(column))
+  const bounds = outliers.map((outlier, index) => cutOff(values[index], numbers, outlier))
+  const [own = new Float64Array(0), other = null] = values
+  return { variants: addUp(keys, numbers, own, other), bounds }
 }
 
-type ValueOf = (row: number) => number
-
-function bounded(column: Numbers, bounds: WinsorBounds | null): ValueOf {
-  if (bounds === null) return (row) => column[row] ?? 0
-  const { low, high } = bounds
-  return (row) => Math.min(high, Math.max(low, column[row] ?? 0))
+/** 1 for each number that is at least `least`, and 0 for the others. */
+function atLeast(column: Numbers, least: number): Float64Array {
+  const values = new Float64Array(column)
+  for (let row = 0; row < values.length; row++) values[row] = (values[row] ?? 0) >= least ? 1 : 0
+  return values
 }
 
-/** Null if nothing is cut off, also because there are too few persons to say where. */
-function boundsOf(
-  column: Numbers,
+function startedOnly(numbers: Int8Array, states: Numbers): Int8Array {
+  const started = numbers.slice()
+  for (let row = 0; row < started.length; row++) if (states[row] === NOT_STARTED) started[row] = -1
+  return started
+}
+
+/**
+ * Cuts off the extreme values of a column, and returns where. Returns null if nothing is cut off, also because there are
+ * too few persons to say where.
+ */
+function cutOff(
+  column: Float64Array | undefined,
   numbers: Int8Array,
   { low, high, ignoresZeros }: OutlierPlan,
 ): WinsorBounds | null {
-  if (low === null && high === null) return null
-  const values = Float64Array.from(column).filter((_, row) => (numbers[row] ?? -1) >= 0)
-  const lowest = low === null ? Number.NEGATIVE_INFINITY : boundAt(values, low, 'low')
+  if (column === undefined || (low === null && high === null)) return null
+  const values = valuesOf(column, numbers, false)
+  const lowest = low === null ? Number.NEGATIVE_INFINITY : valueAtShare(values, low)
   // Zeros never count for the lower bound, or it would lift the persons who did nothing.
-  const highValues = ignoresZeros ? values.filter((value) => value !== 0) : values
-  const highest = high === null ? Number.POSITIVE_INFINITY : boundAt(highValues, high, 'high')
+  const highValues = ignoresZeros ? valuesOf(column, numbers, true) : values
+  const highest = high === null ? Number.POSITIVE_INFINITY : valueAtShare(highValues, high)
   if (lowest === null || highest === null || lowest > highest) return null
+  for (let row = 0; row < column.length; row++) {
+    const value = column[row] ?? 0
+    if (value < lowest) column[row] = lowest
+    else if (value > highest) column[row] = highest
+  }
   return { low: lowest, high: highest }
 }
 
-function boundAt(values: Float64Array, share: number, side: 'low' | 'high'): number | null {
-  // A share at the edge bounds nothing; the rule needs a lower and a higher one.
-  if (side === 'low' && share === 1) return null
-  if (side === 'high' && share === 0) return null
-  const shares = side === 'low' ? { low: share, high: 1 } : { low: 0, high: share }
-  const bounds = winsorBounds(values, shares)
-  return lacksData(bounds) ? null : bounds[side]
+/** The values of the persons who count. */
+function valuesOf(column: Float64Array, numbers: Int8Array, isWithoutZeros: boolean): Float64Array {
+  const values = new Float64Array(column.length)
+  let count = 0
+  for (let row = 0; row < column.length; row++) {
+    const value = column[row] ?? 0
+    if ((numbers[row] ?? -1) >= 0 && !(isWithoutZeros && value === 0)) values[count++] = value
+  }
+  return values.subarray(0, count)
+}
+
+function valueAtShare(values: Float64Array, share: number): number | null {
+  const value = winsorBound(values, share)
+  return typeof value === 'number' ? value : null
 }
 
 function addUp(
   keys: readonly string[],
   numbers: Int8Array,
-  numberOf: ValueOf,
-  second: ValueOf | Numbers | null,
-  doesCount: (row: number) => boolean = () => true,
+  values: Float64Array,
+  others: Float64Array | null,
 ): readonly VariantSums[] {
-  const secondOf: ValueOf | null =
-    second === null || typeof second === 'function' ? second : (row) => second[row] ?? 0
   const size = keys.length
-  const counts = new Float64Array(size)
-  const [sums, squares] = [new ExactSums(size), new ExactSums(size)]
-  const [secondSums, secondSquares] = [new ExactSums(size), new ExactSums(size)]
-  const products = new ExactSums(size)
-  for (let row = 0; row < numbers.length; row++) {
-    const variant = numbers[row] ?? -1
-    if (variant < 0 || !doesCount(row)) continue
-    const value = numberOf(row)
-    counts[variant] = (counts[variant] ?? 0) + 1
-    sums.add(variant, value)
-    squares.add(variant, value * value)
-    if (secondOf === null) continue
-    const other = secondOf(row)
-    secondSums.add(variant, other)
-    secondSquares.add(variant, other * other)
-    products.add(variant, value * other)
-  }
+  const counts = personsOfVariants(numbers, size)
+  const sums = exactSums(numbers, values, null, size)
+  const squares = exactSums(numbers, values, values, size)
+  const ofOthers =
+    others === null
+      ? null
+      : {
+          sums: exactSums(numbers, others, null, size),
+          squares: exactSums(numbers, others, others, size),
+          products: exactSums(numbers, values, others, size),
+        }
   return keys.map((key, variant) => {
-    const ofSecond = {
-      sum: secondSums.of(variant),
-      squares: secondSquares.of(variant),
-      products: products.of(variant),
-    }
+    const second =
+      ofOthers === null
+        ? null
+        : {
+            sum: ofOthers.sums[variant] ?? 0,
+            squares: ofOthers.squares[variant] ?? 0,
+            products: ofOthers.products[variant] ?? 0,
+          }
     return {
       key,
       persons: counts[variant] ?? 0,
-      sum: sums.of(variant),
-      squares: squares.of(variant),
-      second: secondOf === null ? null : ofSecond,
+      sum: sums[variant] ?? 0,
+      squares: squares[variant] ?? 0,
+      second,
       stepCounts: null,
     }
   })
@@ -191,40 +207,50 @@ function stepCounts(
   variantCount: number,
   stepCount: number,
 ): readonly (readonly number[])[] {
-  const counts = Array.from({ length: variantCount }, () => new Array<number>(stepCount).fill(0))
+  const width = stepCount + 1
+  /** By variant, and by the number of steps. */
+  const counts = new Float64Array(variantCount * width)
   for (let row = 0; row < numbers.length; row++) {
-    const own = counts[numbers[row] ?? -1]
-    if (own === undefined) continue
-    const steps = reached[row] ?? 0
-    for (let step = 0; step < steps; step++) own[step] = (own[step] ?? 0) + 1
+    const variant = numbers[row] ?? -1
+    if (variant < 0) continue
+    const place = variant * width + (reached[row] ?? 0)
+    counts[place] = (counts[place] ?? 0) + 1
   }
-  return counts
+  return Array.from({ length: variantCount }, (_, variant) => {
+    const own = Array.from(counts.subarray(variant * width + 1, (variant + 1) * width))
+    for (let step = stepCount - 2; step >= 0; step--)
+      own[step] = (own[step] ?? 0) + (own[step + 1] ?? 0)
+    return own
+  })
 }
 
 /**
- * Sums whose rounding errors are added up beside them, so that they do not depend on the order of the rows. Source: A.
- * Neumaier, 1974, Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen, ZAMM 54.
+ * Returns the sum of the values of each variant, or of their products with other values. The rounding errors are added
+ * up beside the sums, so that these do not depend on the order of the rows. A sum may be infinite. Source: A. Neumaier,
+ * 1974, Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen, ZAMM 54.
  */
-class ExactSums {
-  readonly #sums: Float64Array
-  readonly #errors: Float64Array
-
-  constructor(size: number) {
-    this.#sums = new Float64Array(size)
-    this.#errors = new Float64Array(size)
-  }
-
-  add(index: number, value: number): void {
-    const sum = this.#sums[index] ?? 0
+function exactSums(
+  numbers: Int8Array,
+  values: Float64Array,
+  others: Float64Array | null,
+  size: number,
+): Float64Array {
+  const sums = new Float64Array(size)
+  const errors = new Float64Array(size)
+  for (let row = 0; row < numbers.length; row++) {
+    const variant = numbers[row] ?? -1
+    const own = values[row] ?? 0
+    const value = others === null ? own : own * (others[row] ?? 0)
+    if (variant < 0 || value === 0) continue
+    const sum = sums[variant] ?? 0
     const next = sum + value
     const error = Math.abs(sum) >= Math.abs(value) ? sum - next + value : value - next + sum
-    this.#sums[index] = next
-    this.#errors[index] = (this.#errors[index] ?? 0) + error
+    sums[variant] = next
+    errors[variant] = (errors[variant] ?? 0) + error
   }
-
-  /** Returns a sum, which may be infinite. */
-  of(index: number): number {
-    const sum = this.#sums[index] ?? 0
-    return Number.isFinite(sum) ? sum + (this.#errors[index] ?? 0) : sum
+  for (let variant = 0; variant < size; variant++) {
+    const sum = sums[variant] ?? 0
+    if (Number.isFinite(sum)) sums[variant] = sum + (errors[variant] ?? 0)
   }
+  return sums
 }
