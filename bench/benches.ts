@@ -10,6 +10,8 @@ import { WAREHOUSE_COPY } from './cluster/warehouse-copy.ts'
 import { CONSOLE } from './console/console.ts'
 import { DECIDE } from './decide/decide.ts'
 import { EXPERIMENT_RESULTS } from './experiments/experiment-results.ts'
+import { FLAG_PLAN } from './decide/flag-plan.ts'
+import { LISTENERS } from './decide/listeners.ts'
 import { EXPERIMENTS } from './experiments/experiments.ts'
 import type { Bench } from './harness.ts'
 import { HTTP_SERVERS } from './ingest/http-servers.ts'
@@ -44,6 +46,8 @@ export const BENCHES: readonly Bench[] = [
   LARGE_BODIES,
   LARGE_MEMORY,
   DECIDE,
+  LISTENERS,
+  FLAG_PLAN,
   ANALYTICS,
   QUERIES,
   QUERY_ANSWERS,

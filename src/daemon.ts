@@ -320,6 +320,8 @@ class RunningDaemon implements Daemon {
       refusal: () => this.#admission.refusal('change'),
       onDecision: (elapsedMs, hasErrors) => this.#metrics.decided(elapsedMs, hasErrors),
       onRepeat: () => this.#metrics.decidedBefore(),
+      listenersMax: settings.flagListenersMax,
+      listenerMetrics: this.#metrics,
     })
     this.#front = createFront({
       ...parts,
@@ -408,6 +410,7 @@ class RunningDaemon implements Daemon {
     serviceManager.stopping()
     serviceManager.status('stopping')
     this.#live.close()
+    this.#flags.listeners.close()
     const cutOffCount = await this.#front.server.close(ANSWER_MS_MAX)
     if (cutOffCount > 0) log.warn({ requests: cutOffCount }, 'Some requests were cut off.')
     if (this.#failure === undefined) {

@@ -64,6 +64,7 @@ const OF_PROJECT = [
   'experiment_holdouts/',
   'experiment_holdouts/{holdout}/',
   'feature_flags/usage/',
+  'feature_flags/file/',
   'feature_flags/{flag}/usage/',
   'feature_flags/{flag}/explain/?distinct_id=somebody',
   'dropped_events/',
@@ -108,6 +109,7 @@ const OF_PROJECT = [
 ]
 
 const OF_ORGANIZATION = [
+  'feature_flags/{flag}/',
   '',
   'members/',
   'members/{user}/',
@@ -161,6 +163,8 @@ export const SOAK_READS: readonly SoakRead[] = [
     '/api/console/sessions/',
   ].map((path) => ({ path })),
   { path: '/ofrep/v1/configuration', isWithProjectKey: true },
+  { path: `/ofrep/v1/event_stream?${TOKEN}`, isWithProjectKey: true, isEndless: true },
+  { path: `/flags/changes?${TOKEN}`, isWithProjectKey: true, isEndless: true },
   { path: `${PROJECT}/events/stream/`, isEndless: true },
 ]
 

@@ -293,6 +293,11 @@ export const PATTERN_REQUEST_UNITS_MAX = 400_000
  */
 export const PARTITION_MAX = 63
 /**
+ * The largest number of flags in one plan. A larger plan is answered 400 `invalid_input`.
+ * @user Flags
+ */
+export const PLAN_FLAGS_MAX = 1000
+/**
  * The largest number of persons or groups for which one rehearsal of a flag decides. A larger `sample` is answered 400
  * `invalid_input`.
  * @user Flags

@@ -154,6 +154,16 @@ export const REFUSALS = {
     'All {limit} event streams are in use. Close one, or try again later.',
     'live_streams',
   ),
+  listeners_full: busy(
+    30,
+    'All {limit} streams of flag changes are in use. Ask for the flags at intervals, or try again later.',
+    'flag_listeners',
+  ),
+  project_listeners: busy(
+    30,
+    'This project has {limit} streams of flag changes, which is the limit. Ask for the flags at intervals, or try again later.',
+    'flag_listeners',
+  ),
   read_unwanted: busy(null, 'The client has left.', 'http_requests_aborted_total'),
   thread_ended: retry(
     'The worker thread that handled this request ended unexpectedly',
@@ -162,6 +172,11 @@ export const REFUSALS = {
   count_slow: busy(
     60,
     'Counting took more than {limit} seconds and was stopped. Narrow the filter, or try again later.',
+    'worker_busy_seconds_total',
+  ),
+  plan_slow: busy(
+    60,
+    'Evaluating the flags took more than {limit} seconds and was stopped. Lower `sample`, or plan fewer flags at once.',
     'worker_busy_seconds_total',
   ),
   address_requests: throttled(
@@ -178,6 +193,11 @@ export const REFUSALS = {
     'given',
     'Too many events for this project. Send the request again after {seconds} seconds.',
     'http_rate_limited_total',
+  ),
+  address_listeners: throttled(
+    30,
+    'This address has {limit} streams of flag changes, which is the limit. Ask for the flags at intervals, or try again later.',
+    'flag_listeners',
   ),
   login_failures: throttled(
     'given',

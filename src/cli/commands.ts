@@ -20,7 +20,7 @@ const FILES: ReadonlyMap<string, readonly CommandFile[]> = new Map<string, reado
   ['user', [() => import('./commands/user.ts')]],
   ['role', [() => import('./commands/role.ts')]],
   ['audit', [() => import('./commands/audit.ts')]],
-  ['flag', [() => import('./commands/flag.ts')]],
+  ['flag', [() => import('./commands/flag.ts'), () => import('./commands/flag-files.ts')]],
   [
     'event',
     [

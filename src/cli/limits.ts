@@ -156,3 +156,12 @@ export const PROOF_PROCESSING_MS_MAX = 300_000
  * Further ones are counted.
  */
 export const PROOF_EXAMPLES_MAX = 20
+/**
+ * The largest number of bytes of a file with flags. A larger file is refused.
+ * @user Command line
+ */
+export const FLAGS_FILE_BYTES_MAX = 16 * 1024 * 1024
+/** The largest number of aliases in a YAML file. A file with more is refused. */
+export const YAML_ALIASES_MAX = 100
+/** The largest number of changes of value of one flag that `flag rehearse` prints. Further ones are left out. */
+export const PLAN_FLIPS_SHOWN_MAX = 10

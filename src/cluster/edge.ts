@@ -130,7 +130,7 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     const partition = STORE_CALLS.has(name) ? partitionOf(projectOf(name, values)) : held
     if (partition === held || partition === null) return await pool.run(name, values, options)
     const { format, weight, onLeave } = options
-    const isChange = name === 'changeFlag'
+    const isChange = name === 'changeFlag' || name === 'applyFlags'
     const given = {
       ...(format === undefined ? {} : { format }),
       ...(weight === undefined ? {} : { weight }),

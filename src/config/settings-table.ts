@@ -379,6 +379,13 @@ const TABLE = {
     sentence:
       'Maximum number of open client connections. Further connections are closed at once. 0 stands for the limit of open files minus 128, at least 4.',
   }),
+  flagListenersMax: setting({
+    fileKey: 'flag_listeners_limit',
+    kind: integer(0, 1_000_000),
+    default: () => 20_000,
+    sentence:
+      'Maximum number of clients that listen for changes of flags at a time. Further ones are answered 503. 0 turns the streams off.',
+  }),
   addressConnectionsPerSecondMax: setting({
     fileKey: 'address_connections_per_second',
     kind: integer(0, RATE_MAX),

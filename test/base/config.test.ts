@@ -85,6 +85,7 @@ t.test('without any source every setting has its default', async (t) => {
     geoIpDatabase: null,
     isNetworkDiskAllowed: false,
     connectionsMax: 0,
+    flagListenersMax: 20_000,
     addressConnectionsPerSecondMax: 0,
     addressRequestsPerSecondMax: 0,
     projectRequestsPerSecondMax: 0,

@@ -10,6 +10,7 @@ import t, { type Test } from 'tap'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
 import { type Answered, ask, makeFlag, Node, Sender } from '../fixtures/cluster/nodes.ts'
 import { PROJECT_KEY } from '../fixtures/daemon.ts'
+import { EventStream } from '../fixtures/event-stream.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
 import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 
@@ -161,6 +162,25 @@ t.test('an edge answers all requests', { skip: areBrokersMissing }, async (t) =>
         [202, `pro ${time}`, time === 19, false],
       )
     }
+  })
+
+  await t.test('each machine tells its own listeners about a change of a flag', async (t) => {
+    const streams = await Promise.all(
+      [one, edge].map(({ url }) =>
+        EventStream.open(`${url}/flags/changes?token=${PROJECT_KEY}`, {}),
+      ),
+    )
+    t.teardown(() => streams.map((stream) => stream.close()))
+    const versionsOf = ({ texts }: EventStream) =>
+      [...texts.join('').matchAll(/event: flags\ndata: (.+)\n/g)].map(([, data = '']) => data)
+    t.ok(await eventually(async () => streams.every((stream) => versionsOf(stream).length > 0)))
+    const [before = [], same = []] = streams.map(versionsOf)
+    t.strictSame(same, before, 'both machines have the same version')
+    t.match(await makeFlag(one, 'told', { groups: [{ properties: [] }] }), { status: 201 })
+    const areTold = async () => streams.every((stream) => versionsOf(stream).at(-1) !== before[0])
+    t.ok(await eventually(areTold))
+    const [now, there] = streams.map((stream) => versionsOf(stream).at(-1))
+    t.equal(there, now)
   })
 
   await t.test('flags of persons, lists and groups are decided', async (t) => {

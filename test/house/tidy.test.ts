@@ -73,6 +73,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   tldts: ['rules/web/channel-type.ts'],
   'unix-dgram': ['base/service-manager.ts'],
   'uWebSockets.js': ['http/server/uws-front.ts'],
+  yaml: ['cli/lib/yaml.ts'],
 }
 
 /**

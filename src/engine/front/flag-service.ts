@@ -9,11 +9,18 @@ import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import type { OrganizationPort } from '../threads/organization-tasks.ts'
 import type { DamageReports } from './damage-reports.ts'
 import { DecisionService, type DistantSources } from './decisions.ts'
+import { type FlagListenerMetrics, FlagListeners } from './flag-listeners.ts'
 import { type DefinitionSource, FlagSnapshots, type ProjectSource } from './flag-snapshots.ts'
 import { FlagUsage } from './flag-usage.ts'
 import type { GroupCommit } from './group-commit.ts'
 import { OverrideLog } from './override-log.ts'
 import { UsageKeeper } from './usage-keeper.ts'
+
+/**
+ * The time after which the other machines of a cluster have a change, too. Listeners are told then: behind a load
+ * balancer, a client may ask another machine for its flags.
+ */
+const CLUSTER_DELAY_MS = 500
 
 /** The dependencies of the flag service. */
 export interface FlagServiceOptions {
@@ -38,6 +45,9 @@ export interface FlagServiceOptions {
   readonly onDecision: (elapsedMs: number, hasErrors: boolean) => void
   /** Called for each decision that was answered from the cache. */
   readonly onRepeat: () => void
+  /** The most clients that listen for changes. 0 turns the streams off. */
+  readonly listenersMax: number
+  readonly listenerMetrics: FlagListenerMetrics
 }
 
 /** Flags in the main thread. Close it before the thread ends. */
@@ -45,6 +55,8 @@ export class FlagService {
   readonly directory: FlagDirectory
   readonly snapshots: FlagSnapshots
   readonly decisions: DecisionService
+  /** The clients that are told about changes. */
+  readonly listeners: FlagListeners
   readonly usage: UsageKeeper
   /** The facts that are stored on this machine. */
   readonly stored: DecisionSourceReader
@@ -66,6 +78,14 @@ export class FlagService {
       definitions: elsewhere?.definitionsWith(this.stored) ?? this.stored,
       onDamage,
       usage,
+      onChanged: (projectId) => this.listeners.changed(projectId),
+    })
+    this.listeners = new FlagListeners({
+      snapshots: this.snapshots,
+      clock,
+      metrics: options.listenerMetrics,
+      listenersMax: options.listenersMax,
+      delayMs: elsewhere === undefined ? 0 : CLUSTER_DELAY_MS,
     })
     this.decisions = new DecisionService({
       snapshots: this.snapshots,

@@ -37,6 +37,8 @@ export interface FlagSnapshotOptions {
   /** Called when something cannot be read. Decisions continue with the last known state. */
   readonly onDamage: (error: unknown) => void
   readonly usage: FlagUsage
+  /** Called when decisions use new or changed flags of a project, except for those that exist at the start. */
+  readonly onChanged: (projectId: number) => void
 }
 
 /** The flags of one project at one moment. Each change creates a new object. */
@@ -63,11 +65,13 @@ export class FlagSnapshots {
   readonly #options: FlagSnapshotOptions
   readonly #snapshots = new Map<number, FlagSnapshot>()
   readonly #definitions = new Map<number, Definitions>()
+  #isStarted = false
 
   /** Reads and compiles all flags. */
   constructor(options: FlagSnapshotOptions) {
     this.#options = options
     this.#build()
+    this.#isStarted = true
   }
 
   /** Returns the flags of a project, or null if the project is unknown. */
@@ -126,6 +130,7 @@ export class FlagSnapshots {
       // The counts of a replaced snapshot are collected first.
       if (before !== undefined) this.#options.usage.collect([before.compiled])
       this.#snapshots.set(id, snapshotOf(set, before?.compiled))
+      if (this.#isStarted) this.#options.onChanged(id)
     }
   }
 

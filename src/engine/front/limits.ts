@@ -85,6 +85,25 @@ export const LIVE_EVENTS_AT_ONCE_MAX = 50
  */
 export const LIVE_QUEUE_BYTES_MAX = 256 * 1024
 /**
+ * The largest number of clients of one address (for IPv6, of one /64 network) that listen for changes of flags at a
+ * time. A further one is answered 429.
+ * @user Flags
+ */
+export const FLAG_LISTENERS_OF_ADDRESS_MAX = 1000
+/**
+ * The largest number of clients of one project that listen for changes of flags at a time. A further one is answered
+ * 503.
+ * @user Flags
+ */
+export const FLAG_LISTENERS_OF_PROJECT_MAX = 10_000
+/** The largest number of listeners that are told about a change before other requests get their turn. */
+export const FLAG_LISTENERS_TOLD_AT_ONCE_MAX = 256
+/**
+ * The time that a listener for changes of flags may take to read a message. After it, the connection is closed.
+ * @user Flags
+ */
+export const FLAG_LISTENER_STALL_MS_MAX = 10_000
+/**
  * The largest number of projects whose refused requests are remembered. Beyond it, the project without a refusal for
  * the longest time is evicted.
  */

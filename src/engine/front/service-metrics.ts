@@ -91,6 +91,19 @@ export class ServiceMetrics {
     ['project', 'limit'],
   )
   readonly liveStreams = this.page.gauges('live_streams', 'Open event streams.', []).with()
+  readonly flagListeners = this.page
+    .gauges('flag_listeners', 'Clients that listen for changes of flags.', [])
+    .with()
+  readonly flagListenersTold = this.page
+    .counters('flag_listeners_told_total', 'Messages about changes of flags to listeners.', [])
+    .with()
+  readonly flagListenersCut = this.page
+    .counters(
+      'flag_listeners_cut_total',
+      'Listeners for changes of flags that were cut off because they did not read.',
+      [],
+    )
+    .with()
   readonly auditFailures = this.page
     .counters('audit_failures_total', 'Audit log entries that could not be stored.', [])
     .with()

@@ -52,10 +52,11 @@ export interface CountState<Tally> {
   readonly elapsedMs: number
 }
 
-/** The result of one part of a count: the answer, or the state to continue from. */
-export type CountPiece<Tally, Answer> =
-  | { readonly answer: Answer }
-  | { readonly rest: CountState<Tally> }
+/** The result of one part of a long task: the answer, or the state to continue from. */
+export type Piece<State, Answer> = { readonly answer: Answer } | { readonly rest: State }
+
+/** The result of one part of a count. */
+export type CountPiece<Tally, Answer> = Piece<CountState<Tally>, Answer>
 
 /** The number of all records, and the number of those that match. */
 export interface ReachTally {
@@ -140,7 +141,11 @@ export function sampleOf(sample: unknown): number {
 }
 
 /** Returns the state at the start of a count. About `sampleMax` records are evaluated, by default all. */
-function beginning<Tally>(tally: Tally, total: number, sampleMax = total): CountState<Tally> {
+export function beginning<Tally>(
+  tally: Tally,
+  total: number,
+  sampleMax = total,
+): CountState<Tally> {
   const every = Math.max(1, Math.ceil(total / Math.max(1, sampleMax)))
   return { tally, total, every, after: null, elapsedMs: 0 }
 }
@@ -149,10 +154,11 @@ function beginning<Tally>(tally: Tally, total: number, sampleMax = total): Count
  * Evaluates subjects until the time of one part is over. Returns the state to continue from, or null at the end. Throws
  * 503.
  */
-function countOn<Tally>(
+export function countOn<Tally>(
   state: CountState<Tally>,
   subjects: Iterable<PlacedSubject>,
   put: (subject: Subject) => void,
+  slow: 'count_slow' | 'plan_slow' = 'count_slow',
 ): CountState<Tally> | null {
   const startedAtMs = performance.now()
   let count = 0
@@ -162,14 +168,19 @@ function countOn<Tally>(
     const pieceMs = performance.now() - startedAtMs
     const elapsedMs = state.elapsedMs + pieceMs
     if (elapsedMs > REACH_COUNT_MS_MAX) {
-      throw refusal('count_slow', { limit: REACH_COUNT_MS_MAX / 1000 })
+      throw refusal(slow, { limit: REACH_COUNT_MS_MAX / 1000 })
     }
     if (pieceMs > REACH_PIECE_MS_MAX) return { ...state, after: subject.place, elapsedMs }
   }
   return null
 }
 
-function recordCount(typeIndex: number | null, set: FlagSet, stored: DecisionSourceReader): number {
+/** Returns the number of persons of a project, or of groups of a type. */
+export function recordCount(
+  typeIndex: number | null,
+  set: FlagSet,
+  stored: DecisionSourceReader,
+): number {
   return typeIndex === null
     ? stored.personCount(set.projectId)
     : stored.groupCount(set.projectId, typeIndex)
@@ -181,7 +192,7 @@ interface PlacedSubject extends Subject {
 }
 
 /** Yields persons, or groups of a type, after a position: one of `every` records. */
-function* subjectsOf(
+export function* subjectsOf(
   typeIndex: number | null,
   set: FlagSet,
   stored: DecisionSourceReader,
@@ -287,7 +298,8 @@ function typeIndexOf(body: JsonObject): number | null {
   return readTypeIndex(Object.hasOwn(body, 'group_type_index') ? body['group_type_index'] : null)
 }
 
-function readTypeIndex(index: unknown): number | null {
+/** Returns the index of a group type, or null for persons. Throws 400 for any other value. */
+export function readTypeIndex(index: unknown): number | null {
   if (index === null) return null
   if (typeof index === 'number' && [0, 1, 2, 3, 4].includes(index)) return index
   throw invalid('`group_type_index` must be a whole number from 0 to 4, or null for persons.')

@@ -20,6 +20,7 @@ import {
   LIVE_CALLS,
   STATUS_CALLS,
 } from './event-calls.ts'
+import type { FlagPlanTask, PlanAnswer, PlanState } from './flag-plans.ts'
 import type { OrganizationOperation, OrganizationTask } from './organization-tasks.ts'
 import { logRows, requireWanted } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
@@ -36,13 +37,15 @@ import {
   type SessionValueTask,
 } from './queries/query-tasks.ts'
 import { memoryOfSaved } from './saved-tasks.ts'
-import type { BlastRadiusTask, CheckTask, FlagCommandTask } from './tasks.ts'
+import type { BlastRadiusTask, CheckTask, FlagApplyTask, FlagCommandTask } from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
 /** Calls that change flags, and their activity log. */
 export const FLAG_CALLS = {
   /** Changes a flag or an experiment durably and returns its number. */
   changeFlag: short(({ flags }, task: FlagCommandTask) => flags.change(task)),
+  /** Changes several flags durably, all or none of them, and returns their numbers. */
+  applyFlags: short(({ flags }, task: FlagApplyTask) => flags.apply(task)),
   /**
    * Returns the activity log of a flag, or of all flags if `flagId` is null. Returns null if the flag does not exist.
    */
@@ -81,6 +84,11 @@ const COUNT_CALLS = {
   rehearsePiece: long((tools, task: BlastRadiusTask, state?: CountState<RehearsalTally>) => {
     requireWanted(tools.cancelled)
     return tools.stores.flags.rehearse(task, state)
+  }),
+  /** Plans the change of several flags, with the persons or groups whose values would flip. */
+  planPiece: long((tools, task: FlagPlanTask, state?: PlanState) => {
+    requireWanted(tools.cancelled)
+    return tools.stores.flags.plan(task, state)
   }),
 }
 
@@ -137,6 +145,7 @@ export const STORE_CALLS: ReadonlySet<string> = new Set([
   ...Object.keys({ ...COUNT_CALLS, ...VALUE_CALLS, ...COHORT_CALLS }),
   // The conditions of flags may refer to cohorts.
   'changeFlag',
+  'applyFlags',
   'analytics',
   'query',
   'sessionValues',
@@ -216,6 +225,8 @@ export interface FlagCounts {
   blastRadius(task: BlastRadiusTask, onLeave: PageWish['onLeave']): Promise<BlastRadius>
   /** Finds the persons or groups for which the change in a body would flip the value. */
   rehearseFlag(task: BlastRadiusTask, onLeave: PageWish['onLeave']): Promise<RehearsalAnswer>
+  /** Plans the change of several flags. */
+  planFlags(task: FlagPlanTask, onLeave: PageWish['onLeave']): Promise<PlanAnswer>
 }
 
 /** Queries of the query route. */

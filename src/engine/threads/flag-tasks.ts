@@ -7,6 +7,7 @@ import { given, isObject, type JsonObject } from '../../base/json.ts'
 import { JSON_DEPTH_MAX } from '../../base/limits.ts'
 import type { Entries } from '../../base/pages.ts'
 import { parseJsonText } from '../../rules/capture/json-text.ts'
+import { bodyOfPortable, namesIn } from '../../rules/flags/edit/portable-flag.ts'
 import type { RehearsalTally } from '../../rules/flags/rehearsal.ts'
 import type { Flag, FlagSet } from '../../rules/flags/types.ts'
 import { FlagStore } from '../../store/catalog/flag-store.ts'
@@ -16,12 +17,20 @@ import {
   type CountPiece,
   type CountState,
   countReached,
+  type Piece,
   type ReachTally,
   type RehearsalAnswer,
   rehearse,
   sampleOf,
 } from './blast-radius.ts'
-import type { BlastRadiusTask, FlagCommandTask } from './tasks.ts'
+import {
+  type FlagPlanTask,
+  type PlanAnswer,
+  type PlanState,
+  planPiece,
+  requirePlanned,
+} from './flag-plans.ts'
+import type { BlastRadiusTask, FlagApplyTask, FlagCommandTask } from './tasks.ts'
 
 /** The stores that one thread needs for flags. They are opened at first use. */
 export class FlagTasks {
@@ -108,12 +117,37 @@ export class FlagTasks {
     return rehearse(plan, sampleMax, set, this.#openDefinitions(), nowMs, state)
   }
 
+  /** Runs one part of a plan. Throws 503 if it takes too long. */
+  plan(task: FlagPlanTask, state?: PlanState): Piece<PlanState, PlanAnswer> {
+    return planPiece(task, this.#set(task), this.#openDefinitions(), state)
+  }
+
+  /**
+   * Changes several flags in one transaction and returns their numbers. Throws 409 `conflict` if a flag has another
+   * version than the plan, 400, and the errors of `FlagStore`.
+   */
+  apply(task: FlagApplyTask): { readonly ids: readonly number[] } {
+    const { projectId, actor, nowMs, audit, flags, versions } = task
+    const store = this.#openStore()
+    const { cohorts, groupTypes, timezone } = this.#set(task)
+    const cohort = (id: number) => cohorts.get(id) ?? null
+    const changed = store.apply(
+      { projectId, actor, nowMs, cohort, audit },
+      (stored) => {
+        const set = { projectId, timezone, flags: stored, cohorts, groupTypes }
+        return requirePlanned(flags, versions, set, nowMs)
+      },
+      (flag, flagNumber) => bodyOfPortable(flag, namesIn({ cohorts, groupTypes }, flagNumber)).body,
+    )
+    return { ids: changed.map(({ id }) => id) }
+  }
+
   async close(): Promise<void> {
     await this.#store?.close()
     await this.#definitions?.close()
   }
 
-  #set({ projectId, timezone }: BlastRadiusTask): FlagSet {
+  #set({ projectId, timezone }: Pick<BlastRadiusTask, 'projectId' | 'timezone'>): FlagSet {
     const definitions = this.#openDefinitions()
     return {
       projectId,

@@ -6,7 +6,7 @@ import type { PageWish, RowText, TextPieces } from '../../base/pages.ts'
 import type { CallOptions } from '../../ports/task-runner.ts'
 import type { EventExportTask } from '../../rules/events/event-queries.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
-import type { CountPiece, CountState } from './blast-radius.ts'
+import type { Piece } from './blast-radius.ts'
 import type { MadePiece } from './table-tasks.ts'
 
 /** The weight of a further part among the waiting reads. */
@@ -24,8 +24,8 @@ export interface TableQueries {
 }
 
 /** Runs a count part by part, so that waiting reads run in between. Rejects with the errors of `TaskRunner.run`. */
-export async function countInPieces<Tally, Answer>(
-  make: (state: CountState<Tally> | undefined) => Promise<CountPiece<Tally, Answer>>,
+export async function countInPieces<State, Answer>(
+  make: (state: State | undefined) => Promise<Piece<State, Answer>>,
 ): Promise<Answer> {
   let piece = await make(undefined)
   while ('rest' in piece) piece = await make(piece.rest)

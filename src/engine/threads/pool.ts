@@ -23,7 +23,7 @@ import type { EventExportTask } from '../../rules/events/event-queries.ts'
 import type { RehearsalTally } from '../../rules/flags/rehearsal.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import { type AppendSession, AppendSessions } from './appending/append-session.ts'
-import type { BlastRadius, ReachTally, RehearsalAnswer } from './blast-radius.ts'
+import type { BlastRadius, CountState, ReachTally, RehearsalAnswer } from './blast-radius.ts'
 import { BusyTime } from './busy-time.ts'
 import { type Call, LONG_WEIGHT, type Task } from './call-kinds.ts'
 import {
@@ -37,6 +37,7 @@ import {
   type QueryAnswers,
 } from './call-table.ts'
 import { CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
+import type { PlanAnswer, PlanState } from './flag-plans.ts'
 import { READS_WAITING_MAX } from './limits.ts'
 import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
@@ -465,12 +466,16 @@ export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): 
     sessionValues: (task, onLeave) =>
       divided.during(() => pool.run('sessionValues', [task], { onLeave })),
     blastRadius: (task, onLeave) =>
-      countInPieces<ReachTally, BlastRadius>((state) =>
+      countInPieces<CountState<ReachTally>, BlastRadius>((state) =>
         pool.run('blastRadiusPiece', [task, state], { onLeave }),
       ),
     rehearseFlag: (task, onLeave) =>
-      countInPieces<RehearsalTally, RehearsalAnswer>((state) =>
+      countInPieces<CountState<RehearsalTally>, RehearsalAnswer>((state) =>
         pool.run('rehearsePiece', [task, state], { onLeave }),
+      ),
+    planFlags: (task, onLeave) =>
+      countInPieces<PlanState, PlanAnswer>((state) =>
+        pool.run('planPiece', [task, state], { onLeave }),
       ),
     personTable: (query, onLeave) => {
       const make = (table: PersonListQuery | TableState, options: CallOptions) => {

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { ErrorBody, ServiceError } from '../../base/errors.ts'
+import type { JsonObject } from '../../base/json.ts'
 import type { LogFormat, LogLevel } from '../../base/log.ts'
 import { type MemoryBoard, shortageCount } from '../../base/memory/memory-board.ts'
 import type { BlockShare } from '../../base/shared-blocks.ts'
@@ -315,6 +316,16 @@ export interface FlagCommandTask {
   readonly command: FlagCommand
   /** The audit entry, stored in the transaction of the change. */
   readonly audit?: AuditEntry | undefined
+}
+
+/** A request to change several flags durably, all or none of them. */
+export interface FlagApplyTask
+  extends Pick<FlagCommandTask, 'projectId' | 'actor' | 'nowMs' | 'audit'> {
+  readonly timezone: string
+  /** The flags in the form of a file, with different keys. */
+  readonly flags: readonly JsonObject[]
+  /** The versions of the flags that the plan changes, by key; null for a new flag. */
+  readonly versions: JsonObject
 }
 
 /**

@@ -202,3 +202,8 @@ export const DEVELOPMENT_WAIT_MS_MAX = 60_000
  * @user Events
  */
 export const DEVELOPMENT_WAITS_MAX = 200
+/**
+ * The largest number of projects to which one request copies a flag. More are answered 400 `invalid_input`.
+ * @user Flags
+ */
+export const COPY_TARGETS_MAX = 100

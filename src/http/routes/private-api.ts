@@ -13,6 +13,7 @@ import type { ExperimentServices } from './experiments/experiment-access.ts'
 import { EXPERIMENT_RESOURCE } from './experiments/experiments.ts'
 import { HOLDOUT_RESOURCE } from './experiments/holdouts.ts'
 import type { FlagServices } from './flags/flag-access.ts'
+import { type CopyServices, FLAG_COPY_RESOURCE } from './flags/flag-copies.ts'
 import { FLAG_RESOURCE } from './flags/flags.ts'
 import { USER_RESOURCE } from './organization/caller.ts'
 import { ORGANIZATION_RESOURCE, type ServerServices } from './organization/organization.ts'
@@ -43,6 +44,7 @@ export type PrivateServices = EventServices &
   FateServices &
   FlagServices &
   ExperimentServices &
+  CopyServices &
   ErasureServices &
   DefinitionServices &
   PersonServices &
@@ -70,6 +72,7 @@ export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   FLAG_RESOURCE,
   EXPERIMENT_RESOURCE,
   HOLDOUT_RESOURCE,
+  FLAG_COPY_RESOURCE,
   ROLE_ACCESS_RESOURCE,
   ROLE_RESOURCE,
   ORGANIZATION_RESOURCE,

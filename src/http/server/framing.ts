@@ -30,6 +30,8 @@ export class RequestHead {
   forwardedProto = ''
   userAgent = ''
   ifNoneMatch = ''
+  /** The header `Last-Event-ID`: the last message that a client of an event stream has received. */
+  lastEventId = ''
   /** The header `X-API-Key`, in which OpenFeature clients send their key. */
   apiKey = ''
   /**
@@ -129,6 +131,7 @@ function takeHeader(name: string, value: string): void {
     case 13:
       if (name === 'authorization') takeAuthorization(value)
       else if (name === 'if-none-match') head.ifNoneMatch = value
+      else if (name === 'last-event-id') head.lastEventId = value
       return
     case 14:
       if (name === 'content-length') takeContentLength(value)

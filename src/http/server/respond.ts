@@ -9,6 +9,7 @@ import { refusal } from '../../base/refusals.ts'
 import type { Exchange } from './exchange.ts'
 import { LargeAnswer, memoryOfParts, StreamedAnswer } from './large-answer.ts'
 import { ANSWER_DIRECT_BYTES_MAX } from './limits.ts'
+import { PushedStream, type StreamEvents } from './pushed-stream.ts'
 
 /** The name and the value of a header. */
 export type Header = readonly [string, string]
@@ -140,6 +141,16 @@ export function sendMethodNotAllowed(exchange: Exchange, allow: string): void {
   )
   const body = JSON.stringify(refusal.toBody())
   send(exchange, { status: 405, contentType: JSON_TYPE, body, headers: [['Allow', allow]] })
+}
+
+/** Begins an answer of server-sent events that lasts until the client leaves or the caller ends it. */
+export function sendStream(exchange: Exchange, events: StreamEvents): PushedStream {
+  const headers: readonly Header[] = [
+    ['Cache-Control', 'no-store'],
+    ['X-Accel-Buffering', 'no'],
+  ]
+  const answer = { status: 200, contentType: 'text/event-stream', body: '', headers }
+  return new PushedStream(exchange, () => writeHead(exchange, answer), events)
 }
 
 /**

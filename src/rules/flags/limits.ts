@@ -53,6 +53,8 @@ export const FLAG_FILTERS_BYTES_MAX = 1024 * 1024
  * @user Flags
  */
 export const FLAG_LISTED_VALUES_MAX = 1000
+/** The largest number of UTF-16 units of a value that a sentence of a plan shows. The rest is cut off. */
+export const PLAN_SENTENCE_UNITS_MAX = 300
 /** The highest index of a group type in a flag. A higher one is answered 400 `invalid_input`. */
 export const FLAG_GROUP_INDEX_MAX = 4
 /**

@@ -19,6 +19,7 @@ import {
   noteOfChange,
 } from '../../rules/flags/edit/flag-changes.ts'
 import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
+import type { PlannedFlag } from '../../rules/flags/edit/flag-plan.ts'
 import type { Flag, FlagCohort, FlagWorld } from '../../rules/flags/types.ts'
 import { type EntryTables, listEntries, storeEntry } from '../lmdb/entry-log.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
@@ -72,7 +73,7 @@ const UNKNOWN_ID = Number.MAX_SAFE_INTEGER
 /** Changes flags, for worker threads and commands. Close it before the thread ends. */
 export class FlagStore {
   readonly #environment: Environment
-  readonly #cache: FlagCache
+  #cache: FlagCache
   #hasFailed = false
 
   /** `dataDir` must contain a store (data-dir.ts). */
@@ -105,6 +106,47 @@ export class FlagStore {
       change.store()
       return flag
     })
+  }
+
+  /**
+   * Changes several flags in one transaction: all of them or none. `plan` receives the flags that are not deleted and
+   * returns the changes in their order. `bodyOf` returns the body of a change, when the changes before it are made.
+   * Throws the errors of `plan`, of `create` and of `update`.
+   */
+  apply(
+    context: FlagChangeContext,
+    plan: (flags: readonly Flag[]) => readonly PlannedFlag[],
+    bodyOf: (wanted: JsonObject, flagNumber: (key: string) => number | null) => JsonObject,
+  ): readonly Flag[] {
+    const { projectId } = context
+    try {
+      return this.#writeAll(context, () =>
+        plan(this.#cache.project(projectId).flags).map(({ action, before, wanted }) => {
+          const flagNumber = (key: string) => this.#cache.project(projectId).byKey(key)?.id ?? null
+          const isDeletion = action === 'delete'
+          const body = isDeletion ? { deleted: true } : bodyOf(wanted, flagNumber)
+          const change = this.#begin(context)
+          const flag =
+            before === null
+              ? this.#create(change, context, body)
+              : this.#update(change, context, {
+                  id: before.id,
+                  body,
+                  isKeyRequired: false,
+                  causeId: null,
+                })
+          change.store()
+          // The next change sees this one.
+          raiseCount(this.#table('state'), 'version')
+          this.#cache.refresh()
+          return flag
+        }),
+      )
+    } catch (error) {
+      // It may contain changes that were not committed.
+      this.#cache = new FlagCache(this.#environment)
+      throw error
+    }
   }
 
   /**
@@ -281,14 +323,23 @@ export class FlagStore {
     }
   }
 
-  /**
-   * Runs a change, stores its audit entry and raises the version of the environment. A refused change leaves everything
-   * as it was.
-   */
   #write<Changed extends { readonly id: number }>(
-    { audit }: FlagChangeContext,
+    context: FlagChangeContext,
     action: () => Changed,
   ): Changed {
+    const [changed] = this.#writeAll(context, () => [action()])
+    if (changed === undefined) throw new TypeError('a change returned nothing')
+    return changed
+  }
+
+  /**
+   * Runs changes, stores an audit entry for each changed flag and raises the version of the environment. Refused changes
+   * leave everything as it was.
+   */
+  #writeAll<Changed extends { readonly id: number }>(
+    { audit }: FlagChangeContext,
+    action: () => readonly Changed[],
+  ): readonly Changed[] {
     if (this.#hasFailed) throw refusal('flags_write_failed')
     let isComplete = false
     try {
@@ -296,8 +347,11 @@ export class FlagStore {
         this.#cache.refresh()
         const changed = action()
         if (audit !== undefined) {
-          const entry = { ...audit, objectId: audit.objectId ?? String(changed.id) }
-          putAuditEntries(this.#table('audit_log'), [entry])
+          const entries = changed.map(({ id }) => ({
+            ...audit,
+            objectId: audit.objectId ?? String(id),
+          }))
+          putAuditEntries(this.#table('audit_log'), entries)
         }
         raiseCount(this.#table('state'), 'version')
         isComplete = true

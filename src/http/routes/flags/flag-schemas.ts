@@ -4,8 +4,14 @@
  * them (rules/flags/edit/flag-fields.ts). Filters have rules of their own, beside these.
  */
 
-import { REHEARSAL_SAMPLE_MAX, REHEARSAL_SAMPLE_USUAL } from '../../../base/limits.ts'
+import type { JsonObject } from '../../../base/json.ts'
+import {
+  PLAN_FLAGS_MAX,
+  REHEARSAL_SAMPLE_MAX,
+  REHEARSAL_SAMPLE_USUAL,
+} from '../../../base/limits.ts'
 import { FLAG_FIELDS, FLAG_NOTE } from '../../../rules/flags/edit/flag-fields.ts'
+import { PORTABLE_FLAG } from '../../../rules/flags/edit/flags-file.ts'
 import { logPageOf } from '../../server/pages.ts'
 import type { Schema } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
@@ -39,7 +45,8 @@ const VARIANT = is.named(
     { name: is.nullable(is.TEXT), rollout_percentage: is.nullable(is.NUMBER) },
   ),
 )
-const FILTERS = is.named(
+/** The filters of a flag, which decide its value. */
+export const FILTERS = is.named(
   'FlagFilters',
   is.about(
     is.openObject(
@@ -247,6 +254,69 @@ export const REHEARSAL = is.namedObject('FlagRehearsal', {
     'Empty if the key lacks the scope person:read.',
   ),
 })
+
+/** The state of a flag in a file. */
+const FLAG_IN_FILE = is.named('FlagInFile', PORTABLE_FLAG as Schema<JsonObject>)
+const FLAGS_IN_FILE = is.list(FLAG_IN_FILE, PLAN_FLAGS_MAX)
+/** A file with flags. */
+export const FLAGS_FILE_BODY = is.namedObject('FlagsFile', { flags: is.list(FLAG_IN_FILE) })
+/** A request for a plan. */
+export const PLAN_WISH = is.named(
+  'FlagPlanWish',
+  is.object(
+    { flags: FLAGS_IN_FILE },
+    {
+      sample: is.about(
+        { ...is.WHOLE, minimum: 0, maximum: REHEARSAL_SAMPLE_MAX },
+        `The number of persons or groups to evaluate. The default is ${REHEARSAL_SAMPLE_USUAL}; 0 leaves the numbers out.`,
+      ),
+    },
+  ),
+)
+/** The change of several flags to the state in files. */
+export const PLAN = is.namedObject('FlagPlan', {
+  flags: is.about(
+    is.list(
+      is.object({
+        key: is.TEXT,
+        action: is.choice('create', 'update', 'delete', 'none'),
+        id: is.about(is.nullable(is.WHOLE), 'Flag number. Null for a new flag.'),
+        version: is.about(is.nullable(is.WHOLE), 'The version that changes. Null for a new flag.'),
+        changes: is.about(is.list(is.TEXT), 'Sentences that say what changes.'),
+        effect: is.about(
+          is.nullable(
+            is.object({
+              group_type_index: CONDITION_INDEX,
+              total: is.WHOLE,
+              sampled: is.WHOLE,
+              changed: is.WHOLE,
+              failed: is.WHOLE,
+              values: is.list(is.object({ value: FLAG_VALUE, before: is.WHOLE, after: is.WHOLE })),
+              flips: is.list(is.object({ ...FLIP, count: is.WHOLE })),
+            }),
+          ),
+          'The persons or groups whose value changes, as in a rehearsal.',
+        ),
+      }),
+    ),
+    'The flags in the order in which they are changed.',
+  ),
+  faults: is.about(
+    is.list(is.object({ key: is.TEXT, detail: is.TEXT })),
+    'The flags that cannot be changed as wanted. A plan with faults cannot be applied.',
+  ),
+})
+/** The application of a plan. */
+export const PLAN_TO_APPLY = is.named(
+  'FlagPlanToApply',
+  is.object({
+    flags: FLAGS_IN_FILE,
+    versions: is.about(
+      is.mapOf(is.nullable(is.WHOLE)),
+      'The versions in the plan of all flags that it changes, by key. Null for a new flag.',
+    ),
+  }),
+)
 
 /** A flag as SDKs load it. */
 export const SUMMARY = is.namedObject('FlagSummary', {

@@ -31,6 +31,7 @@ import {
   unknownFlag,
 } from './flag-access.ts'
 import { FLAG_DECISION_ROUTES } from './flag-decisions.ts'
+import { FLAG_FILE_ROUTES } from './flag-files.ts'
 import { listFlags } from './flag-list.ts'
 import {
   ACTIVITY_PAGE,
@@ -89,6 +90,7 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
       respond: (call) => listActivity(call, null),
     }),
     ...FLAG_DECISION_ROUTES,
+    ...FLAG_FILE_ROUTES,
     route(
       'POST',
       'user_blast_radius/',

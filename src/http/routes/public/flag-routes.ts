@@ -14,7 +14,9 @@ import type { BodyBudget } from '../../server/body.ts'
 import { bindPublic, type PublicRoute } from '../../server/public-route.ts'
 import type { DescribedResource } from '../../server/route.ts'
 import { about, TEXT } from '../../server/schema.ts'
+import { TrustedProxies } from '../../server/url.ts'
 import { DECISION_ROUTES } from './decide.ts'
+import { FLAG_CHANGE_ROUTES } from './flag-changes.ts'
 import { DEFINITION_ROUTES } from './flag-definitions.ts'
 import { KnownDecisions } from './known-decisions.ts'
 import { OFREP } from './ofrep.ts'
@@ -29,16 +31,19 @@ export interface FlagRouteOptions {
   readonly budget: BodyBudget
   /** Returns whether a daily limit of a project is reached. */
   readonly isLimited: (projectId: number) => boolean
-  readonly flags: Pick<FlagService, 'decisions' | 'snapshots'>
+  readonly flags: Pick<FlagService, 'decisions' | 'snapshots' | 'listeners'>
   readonly projects: Pick<Projects, 'projectById' | 'projectByKey'>
-  readonly settings: Pick<Settings, 'dataDir' | 'isForwardedForTrusted' | PlanSetting>
+  readonly settings: Pick<
+    Settings,
+    'dataDir' | 'isForwardedForTrusted' | 'publicUrl' | 'trustedProxies' | PlanSetting
+  >
 }
 
 /** Describes decisions, and the definitions for SDKs that evaluate flags locally. */
 export const FLAG_DECISIONS: DescribedResource = {
   name: 'Flag decisions',
   sentence: 'The feature flags that are on for a user. The project key is in the body or query.',
-  routes: [...DECISION_ROUTES, ...DEFINITION_ROUTES],
+  routes: [...DECISION_ROUTES, ...DEFINITION_ROUTES, ...FLAG_CHANGE_ROUTES],
 }
 
 /**
@@ -68,10 +73,18 @@ export function publicFlagRoutes(options: FlagRouteOptions): readonly PublicRout
   const { isForwardedForTrusted } = settings
   const deciding = { clock, directory, budget, decisions, known, browserCapture, isLimited }
   const hasActiveFlags = (id: number): boolean => snapshots.of(id)?.hasActiveFlags === true
+  const changes = {
+    directory,
+    projects,
+    listeners: flags.listeners,
+    publicUrl: settings.publicUrl,
+    trustedProxies: new TrustedProxies(settings.trustedProxies),
+  }
   const files = new SdkFiles(sdkFolders(settings.dataDir))
   return [
     ...bindPublic(DECISION_ROUTES, { ...deciding, salts, isForwardedForTrusted }),
-    ...bindPublic(OFREP.routes, deciding),
+    ...bindPublic(OFREP.routes, { ...deciding, changes }),
+    ...bindPublic(FLAG_CHANGE_ROUTES, changes),
     ...bindPublic(CONFIG_ROUTES, { directory, hasActiveFlags, browserCapture }),
     ...bindPublic(EMPTY_LIST_ROUTES, null),
     ...bindPublic(SDK_ROUTES, { clock, directory: projects, files }),

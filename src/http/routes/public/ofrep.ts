@@ -22,6 +22,7 @@ import { decodeSegment } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
 import { FLAG_VALUE } from '../flags/flag-schemas.ts'
 import { resolveFlagProject } from './decide.ts'
+import { type FlagChangeOptions, ofrepStreams } from './flag-changes.ts'
 import { evaluationOf, type OfrepEvaluation, readContext } from './ofrep-values.ts'
 
 const CONFIGURATION = {
@@ -40,6 +41,7 @@ export interface OfrepOptions {
   readonly directory: ProjectDirectory
   readonly budget: BodyBudget
   readonly decisions: DecisionService
+  readonly changes: FlagChangeOptions
 }
 
 /** A request whose body has not arrived yet. */
@@ -91,7 +93,7 @@ function evaluate(
     isSurveyFlagsOnly: false,
   }
   const answer = ({ decided }: Repeatable): void => {
-    if (call.key === null) answerAll(exchange, call, decided)
+    if (call.key === null) answerAll(options, exchange, call, decided)
     else answerOne(options, exchange, call.project.id, call.key, decided)
   }
   const made = options.decisions.decideFully(call.project.id, request)
@@ -99,8 +101,18 @@ function evaluate(
   else made.then(answer).catch((error: unknown) => sendError(exchange, error))
 }
 
-function answerAll(exchange: Exchange, call: OfrepCall, decided: Decisions): void {
-  const body = JSON.stringify({ flags: decided.decisions.map(evaluationOf), metadata: {} })
+function answerAll(
+  { changes }: OfrepOptions,
+  exchange: Exchange,
+  call: OfrepCall,
+  decided: Decisions,
+): void {
+  const streams = ofrepStreams(changes, exchange, call.head, call.project)
+  const body = JSON.stringify({
+    flags: decided.decisions.map(evaluationOf),
+    metadata: {},
+    eventStreams: streams.length === 0 ? undefined : streams,
+  })
   const answer = { status: 200, contentType: 'application/json', body, headers: [EXPOSED] }
   send(exchange, answerUnlessCached(call.head, etagOf(body), answer))
 }
@@ -188,7 +200,23 @@ export const OFREP: PublicResource<OfrepOptions> = {
       who: BY_PROJECT_KEY,
       body: REQUEST,
       answers: {
-        200: done(is.object({ flags: is.list(EVALUATION), metadata: is.JSON_OBJECT })),
+        200: done(
+          is.object(
+            { flags: is.list(EVALUATION), metadata: is.JSON_OBJECT },
+            {
+              eventStreams: is.about(
+                is.list(
+                  is.object({
+                    type: is.choice('sse'),
+                    url: is.TEXT,
+                    inactivityDelaySec: is.WHOLE,
+                  }),
+                ),
+                'The stream that tells when to evaluate again. Absent if streams are turned off.',
+              ),
+            },
+          ),
+        ),
         304: { description: 'The entity tag in If-None-Match is current.' },
         400: BAD_CONTEXT,
       },

@@ -1,0 +1,168 @@
+/**
+ * Plans the change of several flags at once, with the number of persons or groups whose value each of them would flip.
+ * Every person is read once for all flags. Like other counts, a plan proceeds in bounded parts (blast-radius.ts).
+ */
+import { ServiceError } from '../../base/errors.ts'
+import type { JsonObject } from '../../base/json.ts'
+import { compileFlags } from '../../rules/flags/compile.ts'
+import { changeSentences } from '../../rules/flags/edit/change-sentences.ts'
+import {
+  type PlannedAction,
+  type PlannedFlag,
+  planFlags,
+  plannedSet,
+} from '../../rules/flags/edit/flag-plan.ts'
+import { portableFlag } from '../../rules/flags/edit/portable-flag.ts'
+import {
+  newTally,
+  Rehearsal,
+  type RehearsalTally,
+  type Subject,
+} from '../../rules/flags/rehearsal.ts'
+import type { FlagCohort, FlagSet } from '../../rules/flags/types.ts'
+import type { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
+import {
+  beginning,
+  type CountState,
+  countOn,
+  type Piece,
+  type RehearsalAnswer,
+  readTypeIndex,
+  recordCount,
+  subjectsOf,
+} from './blast-radius.ts'
+
+/** A request for a plan. */
+export interface FlagPlanTask {
+  readonly projectId: number
+  readonly timezone: string
+  readonly nowMs: number
+  /** The flags in the form of a file, with different keys. */
+  readonly flags: readonly JsonObject[]
+  /** Cohorts that the project does not have yet, for the plan of a copy. */
+  readonly cohorts?: readonly FlagCohort[]
+  /** The number of persons or groups to evaluate; 0 for a plan without numbers. */
+  readonly sampleMax: number
+}
+
+/** The effect of the change of one flag, without examples. */
+export type PlannedEffect = Omit<RehearsalAnswer, 'examples' | 'is_new'>
+
+/** One flag of a plan, as answers show it. */
+export interface PlanRow {
+  readonly key: string
+  readonly action: PlannedAction
+  /** The number of the flag; null for a new one. */
+  readonly id: number | null
+  /** The version that the plan changes; null for a new flag. */
+  readonly version: number | null
+  /** Sentences that say what changes. */
+  readonly changes: readonly string[]
+  /** Null if nothing changes, or if no numbers are wanted. */
+  readonly effect: PlannedEffect | null
+}
+
+/** A plan, as answers show it. */
+export interface PlanAnswer {
+  /** In the order in which the flags are changed. */
+  readonly flags: readonly PlanRow[]
+  /** The flags that cannot be changed as wanted, and why. A plan with faults cannot be applied. */
+  readonly faults: readonly { readonly key: string; readonly detail: string }[]
+}
+
+/** The progress of a plan. It is plain data, so that any thread can continue it. */
+export interface PlanState {
+  /** The type index of the groups of each pass, or null for persons; the first one is being counted. */
+  readonly passes: readonly (number | null)[]
+  readonly count: CountState<RehearsalTally[]> | null
+  readonly effects: readonly (readonly [key: string, effect: PlannedEffect])[]
+}
+
+/** Continues a plan. Throws 503 if it takes too long. */
+export function planPiece(
+  { flags: wanted, nowMs, sampleMax, cohorts = [] }: FlagPlanTask,
+  current: FlagSet,
+  stored: DecisionSourceReader,
+  begun?: PlanState,
+): Piece<PlanState, PlanAnswer> {
+  const assumed = cohorts.map((cohort) => [cohort.id, cohort] as const)
+  const set = { ...current, cohorts: new Map([...current.cohorts, ...assumed]) }
+  const plan = planFlags(wanted, set, nowMs)
+  const changed = sampleMax === 0 ? [] : plan.flags.filter(({ action }) => action !== 'none')
+  const state = begun ?? { passes: [...new Set(changed.map(typeOf))], count: null, effects: [] }
+  const [typeIndex, ...passes] = state.passes
+  const after = plannedSet(set, plan)
+  if (typeIndex === undefined) {
+    const effects = new Map(state.effects)
+    const rows = plan.flags.map((flag) => rowOf(flag, set, after, effects.get(flag.key) ?? null))
+    return { answer: { flags: rows, faults: plan.faults } }
+  }
+  const before = compileFlags(set)
+  const compiled = compileFlags(after, before)
+  const counted = changed.filter((flag) => typeOf(flag) === typeIndex)
+  const count =
+    state.count ?? beginning(counted.map(newTally), recordCount(typeIndex, set, stored), sampleMax)
+  const rehearsals = counted.map(
+    ({ key }, index) =>
+      new Rehearsal({ before, after: compiled, key }, nowMs, count.tally[index] ?? newTally()),
+  )
+  const subjects = subjectsOf(typeIndex, set, stored, count)
+  const put = (subject: Subject) => {
+    for (const rehearsal of rehearsals) rehearsal.put(subject)
+  }
+  const rest = countOn(count, subjects, put, 'plan_slow')
+  if (rest !== null) return { rest: { ...state, count: rest } }
+  const effects = rehearsals.map((rehearsal, index): readonly [string, PlannedEffect] => {
+    const { examples: _, ...report } = rehearsal.report()
+    const all = count.every === 1 ? report.sampled : count.total
+    return [counted[index]?.key ?? '', { group_type_index: typeIndex, total: all, ...report }]
+  })
+  return { rest: { passes, count: null, effects: [...state.effects, ...effects] } }
+}
+
+/**
+ * Throws 409 `conflict` unless `versions` names exactly the flags that the plan changes, with the versions that they
+ * have, and 400 if a flag cannot be changed.
+ */
+export function requirePlanned(
+  wanted: readonly JsonObject[],
+  versions: JsonObject,
+  set: FlagSet,
+  nowMs: number,
+): readonly PlannedFlag[] {
+  const { flags, faults } = planFlags(wanted, set, nowMs)
+  const [fault] = faults
+  if (fault !== undefined) {
+    throw new ServiceError('invalid_input', `The flag \`${fault.key}\`: ${fault.detail}`)
+  }
+  const changed = flags.filter(({ action }) => action !== 'none')
+  const known = new Map(changed.map(({ key, before }) => [key, before?.version ?? null]))
+  const names = [...new Set([...known.keys(), ...Object.keys(versions)])]
+  const other = names.filter((key) => {
+    return !Object.hasOwn(versions, key) || versions[key] !== known.get(key)
+  })
+  if (other.length === 0) return changed
+  const detail = `These flags have changed since the plan was made: ${other.join(', ')}. Nothing was changed. Make a new plan.`
+  throw new ServiceError('conflict', detail)
+}
+
+function typeOf({ before, after }: PlannedFlag): number | null {
+  const flag = after ?? before
+  return readTypeIndex(flag?.filters['aggregation_group_type_index'] ?? null)
+}
+
+function rowOf(
+  { key, action, before, after }: PlannedFlag,
+  set: FlagSet,
+  planned: FlagSet,
+  effect: PlannedEffect | null,
+): PlanRow {
+  const old = before === null ? null : portableFlag(before, set)
+  const changes =
+    action === 'none'
+      ? []
+      : after === null
+        ? ['The flag is deleted.']
+        : changeSentences(old, portableFlag(after, planned))
+  return { key, action, id: before?.id ?? null, version: before?.version ?? null, changes, effect }
+}

@@ -1,0 +1,427 @@
+/**
+ * Copies a flag to other projects of the organization, with the cohorts that it refers to. The project of a copy is found
+ * by names: the flag by its key, cohorts and group types by their names. Shapes: PostHog
+ * posthog/api/organization_feature_flag.py. Source: docs/compatibility/flags.md, "Copies of feature flags".
+ */
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
+import type { JsonObject } from '../../../base/json.ts'
+import { REHEARSAL_SAMPLE_USUAL } from '../../../base/limits.ts'
+import { timeText } from '../../../base/time.ts'
+import type { OrganizationPort } from '../../../engine/threads/organization-tasks.ts'
+import { hasScope } from '../../../rules/access/scopes.ts'
+import { userSummary } from '../../../rules/access/user.ts'
+import { readCohortFilters } from '../../../rules/filters/filter-tree.ts'
+import {
+  cohortsOfPortable,
+  dependenciesOfPortable,
+  hasNumbers,
+  portableFlag,
+  withCohortNumbers,
+} from '../../../rules/flags/edit/portable-flag.ts'
+import { cohortsOfTree } from '../../../rules/flags/flag-references.ts'
+import type { Flag, FlagCohort, FlagSet } from '../../../rules/flags/types.ts'
+import { type Call, callerWith, done, type Resource, routesOf } from '../../server/route.ts'
+import * as is from '../../server/schema.ts'
+import { COPY_TARGETS_MAX } from '../limits.ts'
+import { USER_SUMMARY } from '../organization/organization-services.ts'
+import { changed, type PersonServices } from '../persons/person-services.ts'
+import { type FlagCall, type FlagServices, presentFlag, requireEdit } from './flag-access.ts'
+import { FEATURE_FLAG, FILTERS, PLAN } from './flag-schemas.ts'
+
+/** The services that copies need. */
+export type CopyServices = FlagServices &
+  PersonServices & { readonly queries: Pick<OrganizationPort, 'organization'> }
+
+/** The number of the first cohort that a rehearsal assumes. No stored cohort has such a number. */
+const FIRST_ASSUMED_ID = 999_999_999_000_000
+
+const COPY = {
+  feature_flag_key: is.about(is.TEXT, 'The key of the flag to copy.'),
+  from_project: is.about(is.WHOLE, 'The project that has the flag.'),
+  target_project_ids: is.about(
+    is.list({ ...is.WHOLE, minimum: 1 }, COPY_TARGETS_MAX),
+    'The projects that get the flag.',
+  ),
+}
+const COPY_OPTIONS = {
+  copy_schedule: is.about(is.BOOLEAN, 'Must be false: scheduled changes are not copied.'),
+  copy_dependencies: is.about(
+    is.BOOLEAN,
+    'Also copy the flags on which the flag depends, if the target does not have them.',
+  ),
+}
+const COPY_WISH = is.named('FlagCopyWish', is.object(COPY, COPY_OPTIONS))
+const FAILED = is.list(
+  is.object({ project_id: is.WHOLE, errors: is.about(is.TEXT, 'Why nothing was copied.') }),
+)
+type CopyCall = Call<CopyServices, is.Schema, typeof COPY_WISH>
+
+const route = routesOf<CopyServices>(
+  '/api/organizations/:org_id/feature_flags/',
+  callerWith('feature_flag:read'),
+  callerWith('feature_flag:write'),
+)
+
+/** The copies of a flag in the projects of the organization. */
+export const FLAG_COPY_RESOURCE: Resource<CopyServices> = {
+  name: 'Copies of feature flags',
+  sentence: 'Feature flags in several projects of the organization.',
+  segments: { feature_flag_key: is.about(is.TEXT, 'Key of a flag.') },
+  routes: [
+    route('GET', ':feature_flag_key/', 'listFlagsWithKey', 'Lists the flags with a key.', {
+      answers: {
+        200: done(
+          is.list(
+            is.object({
+              flag_id: is.WHOLE,
+              team_id: is.about(is.WHOLE, 'Project number.'),
+              created_by: is.nullable(USER_SUMMARY),
+              filters: FILTERS,
+              created_at: is.TIME,
+              active: is.BOOLEAN,
+            }),
+          ),
+        ),
+      },
+      handle(call) {
+        requireOrganization(call)
+        const { services, grant } = call
+        const key = call.request.parameter('feature_flag_key')
+        return services.directory.projects().flatMap(({ id }) => {
+          const flag = mayUse(grant, id) ? services.flags.flagByKey(id, key) : null
+          return flag === null ? [] : [rowOf(services, flag)]
+        })
+      },
+    }),
+    route('POST', 'copy_flags/', 'copyFeatureFlag', 'Copies a flag to other projects.', {
+      body: COPY_WISH,
+      answers: { 200: done(is.object({ success: is.list(FEATURE_FLAG), failed: FAILED })) },
+      async handle(call) {
+        const source = sourceOf(call)
+        const refusal = call.services.refusal()
+        if (refusal !== null) throw refusal
+        const { done: success, failed } = await inEach(call, (target) => copy(call, source, target))
+        return { success, failed }
+      },
+    }),
+    route(
+      'POST',
+      'rehearse_copy/',
+      'rehearseFlagCopy',
+      'Shows what a copy would change, and for how many persons of each target.',
+      {
+        body: COPY_WISH,
+        answers: {
+          200: done(
+            is.object({
+              results: is.list(
+                is.object({
+                  project_id: is.WHOLE,
+                  cohorts: is.about(
+                    is.list(
+                      is.object({
+                        name: is.TEXT,
+                        action: is.about(
+                          is.choice('create', 'keep'),
+                          'A cohort that the target has is kept, whatever its rule.',
+                        ),
+                        same: is.about(is.BOOLEAN, 'Whether both projects have the same rule.'),
+                      }),
+                    ),
+                    'The cohorts that the flag refers to.',
+                  ),
+                  plan: PLAN,
+                }),
+              ),
+              failed: FAILED,
+            }),
+          ),
+        },
+        audits: false,
+        async handle(call) {
+          const source = sourceOf(call)
+          const { done: results, failed } = await inEach(call, (target) =>
+            rehearse(call, source, target),
+          )
+          return { results, failed }
+        },
+      },
+    ),
+  ],
+}
+
+/** The flag to copy. */
+interface Source {
+  readonly flag: Flag
+  readonly set: FlagSet
+  readonly hasDependencies: boolean
+}
+
+/** The state of a target before the copy. */
+interface Target {
+  readonly set: FlagSet
+  /** The flags to copy in the form of a file. */
+  readonly flags: readonly JsonObject[]
+  /** The cohorts of the source that the target lacks, each after those that it refers to. */
+  readonly missing: readonly FlagCohort[]
+}
+
+function requireOrganization({ request, services }: FlagCall): void {
+  const id = request.parameter('org_id').toLowerCase()
+  if (id === '@current' || id === services.directory.organization()?.id) return
+  throw new ServiceError('not_found', 'This organization does not exist. Use its ID or `@current`.')
+}
+
+function mayUse({ projectIds }: Pick<FlagCall['grant'], 'projectIds'>, id: number): boolean {
+  return projectIds === 'all' || projectIds.includes(id)
+}
+
+/** Returns the flag to copy. Throws 400, 403 and 404. */
+function sourceOf(call: CopyCall): Source {
+  requireOrganization(call)
+  const {
+    feature_flag_key: key,
+    from_project: from,
+    copy_schedule: hasSchedule,
+    ...wish
+  } = call.body()
+  if (hasSchedule === true) {
+    throw invalidInput('copy_schedule', 'must be false, because scheduled changes are not copied')
+  }
+  const set = setOf(call, from)
+  const flag = set?.flags.find((one) => one.key === key)
+  if (set === undefined || flag === undefined) {
+    const detail = `Project ${from} has no flag \`${key}\`, or this key may not use the project.`
+    throw new ServiceError('does_not_exist', detail, { attr: 'feature_flag_key' })
+  }
+  requireEdit(call, flag)
+  return { flag, set, hasDependencies: wish.copy_dependencies === true }
+}
+
+function setOf({ services, grant }: FlagCall, projectId: number): FlagSet | undefined {
+  return mayUse(grant, projectId) ? services.decisions.snapshot(projectId)?.set : undefined
+}
+
+/** Runs `action` for each target, one after the other. An error of one target does not concern the others. */
+async function inEach<T>(call: CopyCall, action: (target: FlagSet) => Promise<T>) {
+  const done: T[] = []
+  const failed: { project_id: number; errors: string }[] = []
+  for (const id of new Set(call.body().target_project_ids)) {
+    try {
+      const set = setOf(call, id)
+      if (set === undefined) {
+        const detail = 'The project does not exist, or this key may not use it.'
+        throw new ServiceError('not_found', detail)
+      }
+      done.push(await action(set))
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error
+      failed.push({ project_id: id, errors: error.message })
+    }
+  }
+  return { done, failed }
+}
+
+async function copy(call: CopyCall, source: Source, set: FlagSet): Promise<JsonObject> {
+  const { services, request, actor, nowMs } = call
+  const { projectId, timezone } = set
+  const { flags, missing } = targetOf(call, source, set)
+  // Cohorts without a flag would remain if the flags could not be changed.
+  const assumed = assumedCohorts(source, set, missing)
+  requirePossible(
+    await services.queries.planFlags(
+      { projectId, timezone, nowMs, flags, cohorts: assumed, sampleMax: 0 },
+      ignore,
+    ),
+  )
+  await createCohorts(call, source, set, missing)
+  const plan = await services.queries.planFlags(
+    { projectId, timezone, nowMs, flags, sampleMax: 0 },
+    ignore,
+  )
+  requirePossible(plan)
+  const changes = plan.flags.filter(({ action }) => action !== 'none')
+  const versions = Object.fromEntries(changes.map(({ key, version }) => [key, version]))
+  if (changes.length > 0) {
+    await request.noting((entry) => {
+      const audit = entry === undefined ? undefined : { ...entry, projectId }
+      const task = { projectId, timezone, actor, nowMs, flags, versions, audit }
+      return services.queries.applyFlags(task)
+    })
+    services.refresh()
+  }
+  const copied = services.flags.flagByKey(projectId, source.flag.key)
+  if (copied === null) throw new ServiceError('not_found', 'The flag was deleted a moment ago.')
+  return presentFlag(call, copied, false)
+}
+
+async function rehearse(call: CopyCall, source: Source, set: FlagSet) {
+  const { services, request, nowMs } = call
+  const { projectId, timezone } = set
+  const { flags, missing } = targetOf(call, source, set)
+  const cohorts = assumedCohorts(source, set, missing)
+  const task = { projectId, timezone, nowMs, flags, cohorts, sampleMax: REHEARSAL_SAMPLE_USUAL }
+  const plan = await services.queries.planFlags(task, (giveUp) => request.onLeave(giveUp))
+  const names = [...new Set(flags.flatMap(cohortsOfPortable))]
+  return {
+    project_id: projectId,
+    cohorts: names.map((name) => {
+      const own = named(set, name)
+      const action: 'create' | 'keep' = own === undefined ? 'create' : 'keep'
+      return { name, action, same: own === undefined || isSameRule(source.set, set, name) }
+    }),
+    plan,
+  }
+}
+
+/** Returns what is copied into a target. Throws 400 if a name is missing or ambiguous, and 403. */
+function targetOf(
+  call: CopyCall,
+  { flag, set: from, hasDependencies }: Source,
+  set: FlagSet,
+): Target {
+  if (set.projectId === from.projectId) {
+    throw new ServiceError('invalid_input', 'The project has this flag already. Name another one.')
+  }
+  const flags = [portableFlag(flag, from)]
+  const keys = new Set([flag.key])
+  // Dependencies of dependencies follow, because the list grows.
+  for (const one of flags) {
+    if (!hasDependencies) break
+    for (const key of dependenciesOfPortable(one)) {
+      const needed = from.flags.find((other) => other.key === key)
+      const isThere = set.flags.some((other) => other.key === key)
+      if (needed === undefined || isThere || keys.has(key)) continue
+      keys.add(key)
+      flags.push(portableFlag(needed, from))
+    }
+  }
+  if (flags.some(hasNumbers)) {
+    const detail =
+      'The flag refers to a flag or cohort that was deleted, or to a cohort whose name another cohort has. Rename or remove it first.'
+    throw new ServiceError('invalid_input', detail)
+  }
+  for (const key of keys) {
+    const existing = set.flags.find((other) => other.key === key)
+    if (existing !== undefined) requireEdit(call, existing)
+  }
+  const missing: FlagCohort[] = []
+  for (const name of flags.flatMap(cohortsOfPortable)) addMissing(name, from, set, missing)
+  if (missing.length > 0 && !hasScope(call.grant.scopes, 'cohort:write')) {
+    const detail = `The target lacks the cohort ${JSON.stringify(missing[0]?.name)}. This key needs the scope \`cohort:write\` to create it.`
+    throw new ServiceError('permission_denied', detail)
+  }
+  return { set, flags, missing }
+}
+
+/** Adds a cohort that the target lacks, after those that its rule refers to. Throws 400 for a static cohort. */
+function addMissing(name: string, from: FlagSet, set: FlagSet, missing: FlagCohort[]): void {
+  if (named(set, name) !== undefined || missing.some((cohort) => cohort.name === name)) return
+  const cohort = named(from, name)
+  if (cohort === undefined) return
+  if (cohort.isStatic) {
+    const detail = `The target lacks the static cohort ${JSON.stringify(name)}. Its persons belong to one project, so create it there first.`
+    throw new ServiceError('invalid_input', detail)
+  }
+  for (const id of cohortsOfTree(cohort.filters['properties'])) {
+    const other = from.cohorts.get(id)
+    if (other !== undefined) addMissing(other.name, from, set, missing)
+  }
+  missing.push(cohort)
+}
+
+function named({ cohorts }: FlagSet, name: string): FlagCohort | undefined {
+  return [...cohorts.values()].find((cohort) => cohort.name === name)
+}
+
+function isSameRule(from: FlagSet, to: FlagSet, name: string): boolean {
+  const ruleIn = (set: FlagSet): string => {
+    const cohort = named(set, name)
+    const tree = withCohortNames(cohort?.filters['properties'], set)
+    return JSON.stringify([cohort?.isStatic, tree])
+  }
+  return ruleIn(from) === ruleIn(to)
+}
+
+function withCohortNames(tree: unknown, { cohorts }: FlagSet): unknown {
+  const names = new Map([...cohorts.values()].map(({ id, name }) => [id, name]))
+  return JSON.parse(
+    JSON.stringify(tree ?? null, (_, value: unknown) => value),
+    function (this: JsonObject, member: string, value: unknown) {
+      return member === 'value' && this['type'] === 'cohort' ? names.get(Number(value)) : value
+    },
+  )
+}
+
+/** Returns the missing cohorts as if the target had them, for a rehearsal. */
+function assumedCohorts(
+  { set: from }: Source,
+  set: FlagSet,
+  missing: readonly FlagCohort[],
+): readonly FlagCohort[] {
+  const ids = new Map(missing.map(({ id }, index) => [id, FIRST_ASSUMED_ID + index]))
+  return missing.map((cohort, index) => {
+    const properties = withCohortNumbers(cohort.filters['properties'], (id) => {
+      return ids.get(id) ?? named(set, from.cohorts.get(id)?.name ?? '')?.id ?? null
+    })
+    return { ...cohort, id: FIRST_ASSUMED_ID + index, filters: { properties } }
+  })
+}
+
+async function createCohorts(
+  call: CopyCall,
+  { set: from }: Source,
+  set: FlagSet,
+  missing: readonly FlagCohort[],
+): Promise<void> {
+  const { services, grant, request } = call
+  const { projectId } = set
+  const made = new Map<number, number>()
+  for (const { id, name, filters } of missing) {
+    const tree = withCohortNumbers(filters['properties'], (one) => {
+      return made.get(one) ?? named(set, from.cohorts.get(one)?.name ?? '')?.id ?? null
+    })
+    const cohort = {
+      name,
+      description: '',
+      isStatic: false,
+      filters: readCohortFilters(tree),
+      personUuids: [],
+      distinctIds: [],
+    }
+    const command = { kind: 'create_cohort', cohort } as const
+    const created = await changed({ services, projectId, grant }, command, 'cohort')
+    made.set(id, created.id)
+    const entry = request.audit?.entry()
+    if (entry === undefined) continue
+    const objectId = `cohort ${created.id}`
+    await services.queries.organization('recordAudit', [{ ...entry, projectId, objectId }])
+  }
+}
+
+function requirePossible({
+  faults,
+}: {
+  readonly faults: readonly { readonly key: string; readonly detail: string }[]
+}): void {
+  const [fault] = faults
+  if (fault === undefined) return
+  const advice = fault.detail.startsWith('There is no flag')
+    ? ' Copy it first, or send `copy_dependencies`.'
+    : ''
+  throw new ServiceError('invalid_input', `The flag \`${fault.key}\`: ${fault.detail}${advice}`)
+}
+
+function ignore(): void {}
+
+function rowOf({ directory }: CopyServices, flag: Flag): JsonObject {
+  const user = flag.createdById === null ? null : directory.userById(flag.createdById)
+  return {
+    flag_id: flag.id,
+    team_id: flag.projectId,
+    created_by: user === null ? null : userSummary(user),
+    filters: flag.filters,
+    created_at: timeText(flag.createdAtMs),
+    active: flag.active,
+  }
+}

@@ -1,0 +1,160 @@
+/**
+ * Plans the change of several flags of a project to the state in files. Flags of one plan may depend on each other: each
+ * is planned after those that it needs. The functions are pure; the store carries a plan out. Source:
+ * docs/FLAGS-IN-FILES.md.
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import { isSameJson, type JsonObject } from '../../../base/json.ts'
+import type { Flag, FlagSet, FlagWorld } from '../types.ts'
+import { writableFields } from './flag-body.ts'
+import { changeFlag, draftFlag } from './flag-changes.ts'
+import { bodyOfPortable, namesIn } from './portable-flag.ts'
+
+/** What a plan does with a flag. */
+export type PlannedAction = 'create' | 'update' | 'delete' | 'none'
+
+/** A flag of a plan. */
+export interface PlannedFlag {
+  readonly key: string
+  /** The flag in the form of a file. */
+  readonly wanted: JsonObject
+  readonly action: PlannedAction
+  /** The flag as it is stored; null for a flag that does not exist. */
+  readonly before: Flag | null
+  /** The flag after the plan; null for a deleted one. A new flag has a number that no stored flag has. */
+  readonly after: Flag | null
+}
+
+/** The plan, and the flags that cannot be changed as their file says. */
+export interface FlagsPlan {
+  /** In the order in which they must be changed. */
+  readonly flags: readonly PlannedFlag[]
+  readonly faults: readonly { readonly key: string; readonly detail: string }[]
+}
+
+/** The number of the first new flag of a plan. Further ones count down. No stored flag has such a number. */
+const FIRST_NEW_ID = 999_999_999_999_999
+
+/**
+ * Plans the change of the flags of a set to `wanted`, flags in the form of a file. Keys must be unique. A flag that is
+ * not in the list stays as it is. The cost is linear in the flags, apart from dependencies within the plan.
+ */
+export function planFlags(wanted: readonly JsonObject[], set: FlagSet, nowMs: number): FlagsPlan {
+  const world = new PlannedWorld(set, nowMs)
+  const flags: PlannedFlag[] = []
+  let pending = wanted
+  // A change may need another one of the plan first: a dependency that does not exist yet, or one that is still on.
+  for (;;) {
+    const faults: { key: string; detail: string }[] = []
+    const left: JsonObject[] = []
+    for (const flag of pending) {
+      try {
+        flags.push(world.apply(flag))
+      } catch (error) {
+        if (!(error instanceof ServiceError)) throw error
+        faults.push({ key: String(flag['key']), detail: error.message })
+        left.push(flag)
+      }
+    }
+    if (left.length === 0 || left.length === pending.length) return { flags, faults }
+    pending = left
+  }
+}
+
+/** Returns the set after a plan, for decisions. */
+export function plannedSet(set: FlagSet, { flags }: FlagsPlan): FlagSet {
+  const byId = new Map(set.flags.map((flag) => [flag.id, flag]))
+  for (const { before, after } of flags) {
+    if (before !== null && after === null) byId.delete(before.id)
+    if (after !== null) byId.set(after.id, after)
+  }
+  return { ...set, flags: [...byId.values()].sort((one, other) => one.id - other.id) }
+}
+
+/** The flags of a project as they are after the changes so far. */
+class PlannedWorld implements FlagWorld {
+  readonly nowMs: number
+  readonly #set: FlagSet
+  readonly #byId: Map<number, Flag>
+  readonly #byKey: Map<string, Flag>
+  #nextId = FIRST_NEW_ID
+
+  constructor(set: FlagSet, nowMs: number) {
+    this.#set = set
+    this.nowMs = nowMs
+    this.#byId = new Map(set.flags.map((flag) => [flag.id, flag]))
+    this.#byKey = new Map(set.flags.map((flag) => [flag.key, flag]))
+  }
+
+  get flags(): readonly Flag[] {
+    return [...this.#byId.values()]
+  }
+
+  flagById(id: number): Flag | null {
+    return this.#byId.get(id) ?? null
+  }
+
+  flagByKey(key: string): Flag | null {
+    return this.#byKey.get(key) ?? null
+  }
+
+  cohort(id: number) {
+    return this.#set.cohorts.get(id) ?? null
+  }
+
+  /** Files name no dashboards. */
+  hasDashboard(): boolean {
+    return false
+  }
+
+  /** Changes a flag to the state in a file. Throws 400. */
+  apply(flag: JsonObject): PlannedFlag {
+    const key = String(flag['key'])
+    const before = this.flagByKey(key)
+    if (flag['deleted'] === true) return this.#delete(flag, before)
+    const { body, faults } = bodyOfPortable(
+      flag,
+      namesIn(this.#set, (name) => this.flagByKey(name)?.id ?? null),
+    )
+    if (faults.length > 0) throw new ServiceError('invalid_input', `${faults.join('. ')}.`)
+    if (before === null) {
+      const nobody = { createdById: null, lastModifiedById: null, updatedAtMs: this.nowMs }
+      const { projectId } = this.#set
+      const id = this.#nextId--
+      const after: Flag = { ...draftFlag(body, this), ...nobody, id, projectId, version: 1 }
+      this.#put(after)
+      return { key, wanted: flag, action: 'create', before, after }
+    }
+    const draft = changeFlag(before, body, false, this)
+    const after: Flag = { ...before, ...draft, version: before.version + 1 }
+    if (isSameJson(comparable(before), comparable(after))) {
+      return { key, wanted: flag, action: 'none', before, after: before }
+    }
+    this.#put(after)
+    return { key, wanted: flag, action: 'update', before, after }
+  }
+
+  #delete(wanted: JsonObject, before: Flag | null): PlannedFlag {
+    const key = String(wanted['key'])
+    if (before === null) return { key, wanted, action: 'none', before: null, after: null }
+    changeFlag(before, { deleted: true }, false, this)
+    this.#byId.delete(before.id)
+    this.#byKey.delete(key)
+    return { key, wanted, action: 'delete', before, after: null }
+  }
+
+  #put(flag: Flag): void {
+    this.#byId.set(flag.id, flag)
+    this.#byKey.set(flag.key, flag)
+  }
+}
+
+/** Returns what files decide about. A missing value of experience continuity means that there is none. */
+function comparable(flag: Flag): JsonObject {
+  const fields = writableFields(flag)
+  return {
+    ...fields,
+    performed_rollback: null,
+    ensure_experience_continuity: flag.ensureExperienceContinuity === true,
+  }
+}

@@ -1,0 +1,185 @@
+/**
+ * Copies of flags to other projects: what is copied, what is refused, and what a rehearsal shows.
+ *
+ * @lane quick
+ */
+import t from 'tap'
+import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
+
+const COPY = '/api/organizations/@current/feature_flags/copy_flags/'
+const REHEARSE = '/api/organizations/@current/feature_flags/rehearse_copy/'
+const world = await shareDecisions(3)
+const headers = { Authorization: `Bearer ${PERSONAL_KEY}` }
+const person = (key: string, value: string) => ({ type: 'person', key, operator: 'exact', value })
+
+async function made(path: string, project: number, json: object): Promise<number> {
+  const { status, body } = await world.api('POST', path, project, json)
+  if (status !== 201) throw new Error(`${path}: ${status} ${JSON.stringify(body)}`)
+  return Number(body['id'])
+}
+
+function cohort(name: string, project: number, ...values: readonly object[]): Promise<number> {
+  const filters = { properties: { type: 'OR', values: [{ type: 'AND', values }] } }
+  return made('cohorts/', project, { name, filters })
+}
+
+function ask(path: string, key: string, targets: readonly number[], more: object = {}) {
+  const json = {
+    feature_flag_key: key,
+    from_project: world.idOf(1),
+    target_project_ids: targets.map((one) => world.idOf(one)),
+    ...more,
+  }
+  return world.ask(path, { headers, json })
+}
+
+/** The flag of a project with a key. */
+async function flagIn(project: number, key: string): Promise<Readonly<Record<string, unknown>>> {
+  const { body } = await world.api('GET', `feature_flags/?search=${key}`, project)
+  const [flag = {}] = body['results'] as Readonly<Record<string, unknown>>[]
+  return flag
+}
+
+t.test('a copy has the cohorts and flags of its own project', async (t) => {
+  const inner = await cohort('Pro users', 1, person('plan', 'pro'))
+  const outer = await cohort('Pro in France', 1, person('country', 'FR'), {
+    type: 'cohort',
+    key: 'id',
+    value: inner,
+  })
+  const base = await made('feature_flags/', 1, { key: 'base' })
+  const groups = [
+    {
+      properties: [
+        { type: 'cohort', key: 'id', value: outer },
+        { type: 'flag', key: String(base), operator: 'flag_evaluates_to', value: true },
+      ],
+      rollout_percentage: 100,
+    },
+  ]
+  await made('feature_flags/', 1, { key: 'shop', name: 'Shop', filters: { groups } })
+  await world.capture(
+    [
+      { event: 'seen', distinct_id: 'f', properties: { $set: { plan: 'pro', country: 'FR' } } },
+      { event: 'seen', distinct_id: 'g', properties: { $set: { plan: 'pro', country: 'DE' } } },
+    ],
+    2,
+  )
+  const refused = await ask(COPY, 'shop', [2])
+  t.match(refused.body, {
+    success: [],
+    failed: [{ project_id: world.idOf(2), errors: /There is no flag "base"\. Copy it first/ }],
+  })
+  t.match((await world.api('GET', 'cohorts/', 2)).body, { count: 0 }, 'no cohort is left behind')
+  const rehearsed = await ask(REHEARSE, 'shop', [2], { copy_dependencies: true })
+  t.match(rehearsed.body, {
+    failed: [],
+    results: [
+      {
+        cohorts: [{ name: 'Pro in France', action: 'create', same: true }],
+        plan: {
+          flags: [
+            { key: 'base', action: 'create', effect: { total: 2, changed: 2 } },
+            { key: 'shop', action: 'create', effect: { total: 2, changed: 1 } },
+          ],
+        },
+      },
+    ],
+  })
+  const copied = await ask(COPY, 'shop', [2], { copy_dependencies: true })
+  t.match(copied.body, { failed: [], success: [{ key: 'shop', name: 'Shop', version: 1 }] })
+  const values = await Promise.all(
+    ['f', 'g'].map(async (id) => {
+      const { body } = await world.decide('/flags/?v=2', { distinct_id: id }, 2)
+      return (body['flags'] as Record<string, { enabled: boolean }>)['shop']?.enabled
+    }),
+  )
+  t.strictSame(values, [true, false])
+  const again = await ask(COPY, 'shop', [2], { copy_dependencies: true })
+  t.match(again.body, { success: [{ version: 1 }] }, 'a second copy changes nothing')
+  const audit = await world.ask('/api/organizations/@current/audit_log/?limit=20', { headers })
+  const entries = (audit.body['results'] as Record<string, unknown>[]).filter(
+    ({ project_id: id }) => id === world.idOf(2),
+  )
+  t.strictSame(
+    entries.map(({ object_id: id }) => String(id).replace(/\d+$/, '')).sort(),
+    ['', '', 'cohort ', 'cohort '],
+    'two flags and two cohorts',
+  )
+  const places = await world.ask('/api/organizations/@current/feature_flags/shop/', { headers })
+  const teams = (places.body as unknown as { team_id: number }[]).map(({ team_id: id }) => id)
+  t.strictSame(teams, [world.idOf(1), world.idOf(2)])
+})
+
+t.test('a copy over a flag changes it, and keeps the cohorts that the target has', async (t) => {
+  const rule = await cohort('Testers', 1, person('tester', 'yes'))
+  const own = await cohort('Testers', 3, person('tester', 'maybe'))
+  const groups = [{ properties: [{ type: 'cohort', key: 'id', value: rule }] }]
+  await made('feature_flags/', 1, { key: 'over', filters: { groups } })
+  const id = await made('feature_flags/', 3, { key: 'over', active: false })
+  const rehearsed = await ask(REHEARSE, 'over', [3])
+  t.match(rehearsed.body, {
+    results: [
+      {
+        cohorts: [{ name: 'Testers', action: 'keep', same: false }],
+        plan: { flags: [{ action: 'update', version: 1, changes: [/switched on/, /Testers/] }] },
+      },
+    ],
+  })
+  const copied = await ask(COPY, 'over', [3])
+  t.match(copied.body, { success: [{ id, version: 2, active: true }], failed: [] })
+  t.match((await flagIn(3, 'over'))['filters'], { groups: [{ properties: [{ value: own }] }] })
+})
+
+t.test('a copy that cannot be made is refused, and the other targets get theirs', async (t) => {
+  const people = await made('cohorts/', 1, { name: 'Listed', is_static: true })
+  const groups = [{ properties: [{ type: 'cohort', key: 'id', value: people }] }]
+  await made('feature_flags/', 1, { key: 'listed', filters: { groups } })
+  await made('cohorts/', 3, { name: 'Listed', is_static: true })
+  const answer = await ask(COPY, 'listed', [1, 2, 3])
+  t.match(answer.body, {
+    success: [{ key: 'listed', created_by: {} }],
+    failed: [
+      { project_id: world.idOf(1), errors: /has this flag already/ },
+      { project_id: world.idOf(2), errors: /lacks the static cohort "Listed"/ },
+    ],
+  })
+  const wrong = { target_project_ids: [999_999] }
+  t.match((await ask(COPY, 'listed', [], wrong)).body, { failed: [{ project_id: 999_999 }] })
+  t.match((await ask(COPY, 'nothing', [2])).body, { code: 'does_not_exist' })
+  t.match((await ask(COPY, 'listed', [2], { copy_schedule: true })).body, { attr: 'copy_schedule' })
+  t.match(await world.ask(COPY, { headers, json: { feature_flag_key: 'listed' } }), {
+    status: 400,
+    body: { code: 'required', attr: 'from_project' },
+  })
+  const other = COPY.replace('@current', '00000000-0000-4000-8000-000000000000')
+  t.match(await ask(other, 'listed', [2]), { status: 404 })
+})
+
+t.test('a key may copy only between its own projects', async (t) => {
+  const key = await world.ask('/api/personal_api_keys/', {
+    headers,
+    json: {
+      label: 'copies',
+      scopes: ['feature_flag:write'],
+      scoped_teams: [world.idOf(1), world.idOf(3)],
+    },
+  })
+  t.equal(key.status, 201)
+  const limited = { Authorization: `Bearer ${String(key.body['value'])}` }
+  await made('feature_flags/', 1, { key: 'mine' })
+  const json = {
+    feature_flag_key: 'mine',
+    from_project: world.idOf(1),
+    target_project_ids: [world.idOf(2), world.idOf(3)],
+  }
+  t.match((await world.ask(COPY, { headers: limited, json })).body, {
+    success: [{ key: 'mine' }],
+    failed: [{ project_id: world.idOf(2), errors: /may not use it/ }],
+  })
+  const stranger = { ...json, from_project: world.idOf(2) }
+  t.match((await world.ask(COPY, { headers: limited, json: stranger })).body, {
+    code: 'does_not_exist',
+  })
+})
