@@ -19,6 +19,7 @@ import { Admission } from './engine/front/admission.ts'
 import { CohortSchedule } from './engine/front/cohort-schedule.ts'
 import { DamageCount, DamageReports } from './engine/front/damage-reports.ts'
 import { DiskReserve } from './engine/front/disk-reserve.ts'
+import { FlagSchedule } from './engine/front/flag-schedule.ts'
 import { FlagService } from './engine/front/flag-service.ts'
 import { FrontLoad } from './engine/front/front-load.ts'
 import { type CommitOptions, type Commits, GroupCommit } from './engine/front/group-commit.ts'
@@ -113,6 +114,8 @@ export interface DaemonOptions {
   readonly retentionMs?: number
   /** The time after which the members of cohorts with rules on behavior are calculated again. The default is an hour. */
   readonly cohortsMs?: number
+  /** The interval at which the guards of ramps are looked at, in milliseconds. */
+  readonly guardLookMs?: number
   /** True if another daemon of this process reports to the service manager. */
   readonly isBeside?: boolean
   /** The folder of the console's files. Default: the output folder of the build. */
@@ -139,7 +142,7 @@ export async function startDaemon(
   const dataDir =
     options.dataDir ?? (await DataDir.open(settings.dataDir, settings.isNetworkDiskAllowed))
   for (const note of dataDir.notes) log.warn(note)
-  const { onListening = () => {}, retentionMs, cohortsMs, threads } = options
+  const { onListening = () => {}, retentionMs, cohortsMs, guardLookMs, threads } = options
   const { consoleFolder, developmentKey } = options
   const running = new RunningDaemon({
     settings,
@@ -150,6 +153,7 @@ export async function startDaemon(
     onListening,
     retentionMs,
     cohortsMs,
+    guardLookMs,
     threads,
     consoleFolder,
     developmentKey,
@@ -170,6 +174,7 @@ interface Parts extends Required<Pick<DaemonOptions, 'clock' | 'log' | 'dataDir'
   readonly serviceManager: ServiceManager
   readonly retentionMs: number | undefined
   readonly cohortsMs: number | undefined
+  readonly guardLookMs: number | undefined
   readonly threads: URL | undefined
   readonly consoleFolder: URL | undefined
   readonly developmentKey: string | undefined
@@ -201,6 +206,7 @@ class RunningDaemon implements Daemon {
   readonly #retention: RetentionSchedule
   readonly #cohorts: CohortSchedule
   readonly #flags: FlagService
+  readonly #schedule: FlagSchedule
   readonly #front: ReturnType<typeof createFront>
   readonly #timers: NodeJS.Timeout[] = []
   readonly #damage = new DamageCount()
@@ -323,6 +329,17 @@ class RunningDaemon implements Daemon {
       listenersMax: settings.flagListenersMax,
       listenerMetrics: this.#metrics,
     })
+    this.#schedule = new FlagSchedule({
+      queries: this.#queries,
+      flags: this.#flags.directory,
+      timezoneOf: (projectId) => this.#timezoneOf(projectId),
+      refresh: () => this.#flags.snapshots.refresh(),
+      refusal: () => this.#admission.refusal('change'),
+      clock,
+      log,
+      page: this.#metrics.page,
+      lookMs: parts.guardLookMs,
+    })
     this.#front = createFront({
       ...parts,
       metrics: this.#metrics,
@@ -362,6 +379,7 @@ class RunningDaemon implements Daemon {
     if (settings.partitions.length > 0) {
       this.#retention.start()
       this.#cohorts.start()
+      this.#schedule.start()
     }
     this.#every(DIRECTORY_REFRESH_MS, () => this.#flags.snapshots.refresh())
     this.#every(FLAGS_LOOK_MS, () => this.#loop.look())
@@ -407,6 +425,7 @@ class RunningDaemon implements Daemon {
     this.#isStopping = true
     this.#retention.stop()
     this.#cohorts.stop()
+    const scheduleStopped = this.#schedule.stop()
     serviceManager.stopping()
     serviceManager.status('stopping')
     this.#live.close()
@@ -414,6 +433,7 @@ class RunningDaemon implements Daemon {
     const cutOffCount = await this.#front.server.close(ANSWER_MS_MAX)
     if (cutOffCount > 0) log.warn({ requests: cutOffCount }, 'Some requests were cut off.')
     if (this.#failure === undefined) {
+      await scheduleStopped
       await this.#groupCommit.drained()
       await this.#loop.finish(PROCESS_MS_MAX)
       await this.#groupCommit.drained()
@@ -543,10 +563,19 @@ class RunningDaemon implements Daemon {
       status: this.#statusSource(),
       flags: this.#flags.directory,
       decisions: this.#flags.decisions,
+      schedule: this.#schedule,
       usageOf: (projectId) => this.#dailyLimits.usageOf(projectId),
       refresh: () => this.#flags.snapshots.refresh(),
       refusal: () => this.#admission.refusalOfChanges(),
     })
+  }
+
+  /** Returns the time zone of a project whose events this machine stores, or null for all other projects. */
+  #timezoneOf(projectId: number): string | null {
+    const { partitions } = this.#parts.settings
+    const project = this.#directory.projectById(projectId)
+    if (project === null || !partitions.includes(project.partition ?? 0)) return null
+    return project.timezone
   }
 
   #statusSource() {

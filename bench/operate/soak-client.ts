@@ -12,6 +12,8 @@ const JSON_TYPE = 'application/json'
 const ASKED_MS = 300_000
 /** An erasure rewrites the segments of its events, so it runs less often than the rest. */
 const TURNS_PER_ERASURE = 20
+/** No soak takes as long as a week. */
+const SCHEDULED_MS = 7 * 86_400_000
 const PROJECT = '/api/projects/1'
 const ORGANIZATION = '/api/organizations/@current'
 const GROUP = 'soak'
@@ -96,6 +98,13 @@ export class SoakClient {
     await made('key', '/api/personal_api_keys/', key)
     const role = { role_id: this.#names.get('role') }
     await made('roleAccess', this.#path('feature_flags/{flag}/role_access/'), role)
+    const scheduled = {
+      record_id: this.#names.get('flag'),
+      model_name: 'FeatureFlag',
+      payload: { operation: 'update_status', value: true },
+      scheduled_at: new Date(Date.now() + SCHEDULED_MS).toISOString(),
+    }
+    await made('scheduled', `${PROJECT}/scheduled_changes/`, scheduled)
     await made('erasure', `${PROJECT}/erasures/`, { distinct_id: 'soak-nobody' })
     this.#names.set('user', String((await this.#ask('GET', '/api/users/@me/'))['uuid']))
     const person = first(await this.#ask('GET', `${PROJECT}/persons/?distinct_id=${WHO}`))

@@ -96,6 +96,8 @@ const OF_PROJECT = [
   'groups/find/?group_type_index=0&group_key={group}',
   'feature_flags/',
   'feature_flags/{flag}/',
+  'scheduled_changes/',
+  'scheduled_changes/{scheduled}/',
   'feature_flags/activity/',
   'feature_flags/{flag}/activity/',
   'feature_flags/{flag}/remote_config/',

@@ -12,7 +12,7 @@ import {
   type WantedFacts,
 } from '../engine/front/decisions.ts'
 import type { DefinitionSource } from '../engine/front/flag-snapshots.ts'
-import { type Calls, projectOf, STORE_CALLS } from '../engine/threads/call-table.ts'
+import { type Calls, FLAG_CHANGES, projectOf, STORE_CALLS } from '../engine/threads/call-table.ts'
 import { type Queries, queriesOf, type WorkerPool } from '../engine/threads/pool.ts'
 import type { CallOptions, TaskRunner } from '../ports/task-runner.ts'
 import { EdgeDefinitions, type ProjectDefinitions } from './edge-definitions.ts'
@@ -130,7 +130,7 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     const partition = STORE_CALLS.has(name) ? partitionOf(projectOf(name, values)) : held
     if (partition === held || partition === null) return await pool.run(name, values, options)
     const { format, weight, onLeave } = options
-    const isChange = name === 'changeFlag' || name === 'applyFlags'
+    const isChange = FLAG_CHANGES.has(name)
     const given = {
       ...(format === undefined ? {} : { format }),
       ...(weight === undefined ? {} : { weight }),

@@ -43,6 +43,10 @@ t.test('changes are sentences', (t) => {
     'tried to change the flag 12, but the request failed',
   )
   t.equal(change('POST', '/api/new_things/', null, 400), 'tried POST new_things/, but was refused')
+  t.equal(
+    change(null, 'scheduled change 3: ramp, step 2 of 4: 25 %', '12'),
+    'schedule of the flag 12: ramp, step 2 of 4: 25 %',
+  )
   t.equal(change(null, 'user create'), 'ran the command user create')
   t.equal(change('POST', '/api/new_things/:id/', '5'), 'POST new_things/:id/ 5')
   t.end()

@@ -30,6 +30,7 @@ const READ_ONLY = [
   'path/',
   'user_blast_radius/',
   'rehearse/',
+  '/scheduled_changes/preview/',
   '/query/',
   '/query/{id}/',
 ]

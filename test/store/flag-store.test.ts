@@ -6,12 +6,9 @@
 import t, { type Test } from 'tap'
 import { ServiceError } from '../../src/base/errors.ts'
 import type { JsonObject } from '../../src/base/json.ts'
+import type { FlagChangeContext } from '../../src/rules/flags/edit/flag-changes.ts'
 import type { Flag, FlagCohort } from '../../src/rules/flags/types.ts'
-import {
-  type FlagChangeContext,
-  FlagDirectory,
-  FlagStore,
-} from '../../src/store/catalog/flag-store.ts'
+import { FlagDirectory, FlagStore } from '../../src/store/catalog/flag-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { DamagedRecordError } from '../../src/store/faults.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'

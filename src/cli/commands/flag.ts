@@ -4,9 +4,11 @@
  */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { given, type JsonObject } from '../../base/json.ts'
+import { SYSTEM_ACTOR } from '../../rules/access/user.ts'
 import { compileFlags } from '../../rules/flags/compile.ts'
 import { requestOf } from '../../rules/flags/decide.ts'
 import { statusDetails, statusOf } from '../../rules/flags/edit/flag-body.ts'
+import type { FlagChangeContext } from '../../rules/flags/edit/flag-changes.ts'
 import {
   type ConditionExplanation,
   explainFlag,
@@ -14,7 +16,7 @@ import {
   type FlagExplanation,
 } from '../../rules/flags/explain.ts'
 import type { DecisionRequest, DecisionSources, Flag } from '../../rules/flags/types.ts'
-import type { FlagChangeContext, FlagStore } from '../../store/catalog/flag-store.ts'
+import type { FlagStore } from '../../store/catalog/flag-store.ts'
 import type { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import {
   type CommandInput,
@@ -26,9 +28,6 @@ import {
 } from '../lib/command.ts'
 import { isoTime, printable } from '../lib/output.ts'
 import { commandEntry, withStore } from '../lib/with-store.ts'
-
-/** The user in the activity log, because the change did not come through the API. */
-const SYSTEM = { userId: 0, firstName: 'System', email: '' } as const
 
 const HASH_DIGITS = 4
 
@@ -145,7 +144,8 @@ function withFlags<T>(
       }
       const context: FlagChangeContext = {
         projectId,
-        actor: SYSTEM,
+        // The change did not come through the API.
+        actor: SYSTEM_ACTOR,
         nowMs: input.io.clock.now(),
         cohort: (id) => cohorts.get(id) ?? null,
         audit: isWriting ? commandEntry(input, projectId) : undefined,

@@ -8,6 +8,7 @@ const SOURCES: Readonly<Record<Entry['source'], string>> = {
   api: 'API',
   console: 'Console',
   command_line: 'Command line',
+  schedule: 'Schedule',
 }
 
 /** The page "Audit". */
@@ -49,8 +50,10 @@ function Change({ entry }: { entry: Entry }) {
 }
 
 /** Returns the page of the changed object, or null. A deleted object has none. */
-function pageOfObject({ method, route, object_id: id, project_id: project, status }: Entry): string | null {
-  if (id === null || project === null || method === 'DELETE' || (status ?? 400) >= 400) return null
+function pageOfObject({ method, route, object_id: id, project_id: project, status, source }: Entry): string | null {
+  if (id === null || project === null) return null
+  if (source === 'schedule') return `/p/${project}/flags/${id}?tab=schedule`
+  if (method === 'DELETE' || (status ?? 400) >= 400) return null
   const [, thing] = /\/:project_id\/(feature_flags|dashboards|persons)\/(?::\w+\/)?$/.exec(route) ?? []
   if (thing === undefined) return null
   return `/p/${project}/${thing === 'feature_flags' ? 'flags' : thing}/${id}`

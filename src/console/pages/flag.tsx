@@ -19,10 +19,12 @@ import {
   patch,
   post,
   project,
+  Shown,
   setQuery,
   Tabs,
   tabOf,
   time,
+  useLoaded,
 } from '../kit.ts'
 import { codeFor } from './flag/code.ts'
 import { draftOf, type Flag, problemOf } from './flag/draft.ts'
@@ -40,11 +42,19 @@ const TABS = [
   ['', 'Overview'],
   ['edit', 'Edit'],
   ['explain', 'Test with a user'],
+  ['schedule', 'Schedule'],
   ['usage', 'Usage'],
   ['history', 'History'],
 ] as const
 
-const VIEWS = { '': Overview, edit: Edit, explain: Explain, usage: Usage, history: History }
+const VIEWS = {
+  '': Overview,
+  edit: Edit,
+  explain: Explain,
+  schedule: Schedule,
+  usage: Usage,
+  history: History,
+}
 
 /** The page "Flag". */
 export default function FlagPage() {
@@ -76,6 +86,12 @@ function FlagView({ flag }: { flag: Flag }) {
       {editing.leave && <Leave flag={flag} leave={editing.leave} stay={editing.stay} discard={editing.discard} />}
     </Page>
   )
+}
+
+/** The tab "Schedule", whose program is loaded when it is opened. */
+function Schedule(props: { readonly flag: Flag; readonly world: World }) {
+  const loaded = useLoaded('program of the schedule', () => import('./flag/schedule.tsx'))
+  return <Shown of={loaded}>{({ FlagSchedule }) => <FlagSchedule {...props} />}</Shown>
 }
 
 function About({ flag }: { flag: Flag }) {

@@ -32,7 +32,7 @@ function Labelled({ id, label, hint, isNarrow, isQuiet, children }: FieldProps &
 export interface TextLook extends FieldProps {
   /** The kind of value that the browser may fill in or store. By default it does neither. */
   readonly complete?: 'username' | 'current-password' | 'new-password'
-  readonly type?: 'text' | 'number' | 'email' | 'password' | 'date' | 'search' | 'area'
+  readonly type?: 'text' | 'number' | 'email' | 'password' | 'date' | 'datetime-local' | 'search' | 'area'
   readonly options?: Suggestions | undefined
   /** Called with each text that the reader types into a field with suggestions, so that more can be requested. */
   readonly typed?: ((words: string) => void) | undefined

@@ -131,3 +131,7 @@ export const USAGE_ROWS_MAX = 200_000
  * once.
  */
 export const USAGE_REPEATED_MAX = 256
+/**
+ * The largest number of values of a flag that the guard of a ramp compares. Less frequent values are left out.
+ */
+export const GUARD_VALUES_MAX = 100

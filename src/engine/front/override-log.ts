@@ -5,6 +5,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
 import { writeUuidV7 } from '../../base/ids.ts'
+import { SYSTEM_ACTOR } from '../../rules/access/user.ts'
 import { ParsedEvents, RECORD_COMMAND } from '../../rules/capture/log-block.ts'
 import { commandText } from '../../rules/persons/logged-command.ts'
 import type { OverrideRequest, OverrideSink } from './decisions.ts'
@@ -13,7 +14,6 @@ import { OVERRIDES_RECENT_MAX } from './limits.ts'
 
 /** The time in which processing should make an override visible. After it, the override is written again. */
 const RECENT_MS = 10_000
-const SYSTEM = { userId: 0, firstName: 'System', email: '' }
 
 /** The dependencies of the log of overrides. */
 export interface OverrideLogOptions {
@@ -44,7 +44,7 @@ export class OverrideLog implements OverrideSink {
     const uuid = new Uint8Array(16)
     writeUuidV7(uuid, 0, nowMs)
     const command = { kind: 'set_flag_overrides', ...request } as const
-    const text = commandText({ actor: SYSTEM, command, at: nowMs })
+    const text = commandText({ actor: SYSTEM_ACTOR, command, at: nowMs })
     const header = {
       projectId,
       flags: RECORD_COMMAND,

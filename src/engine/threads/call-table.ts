@@ -37,7 +37,14 @@ import {
   type SessionValueTask,
 } from './queries/query-tasks.ts'
 import { memoryOfSaved } from './saved-tasks.ts'
-import type { BlastRadiusTask, CheckTask, FlagApplyTask, FlagCommandTask } from './tasks.ts'
+import type {
+  BlastRadiusTask,
+  CheckTask,
+  FlagApplyTask,
+  FlagCommandTask,
+  FlagMoveTask,
+  ScheduleTask,
+} from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
 /** Calls that change flags, and their activity log. */
@@ -53,6 +60,18 @@ export const FLAG_CALLS = {
     ({ stores, writer }, projectId: number, flagId: number | null, offset: number, limit: number) =>
       logRows(writer, stores.flags.activity(projectId, flagId, offset, limit)),
     ([, , , limit]) => limit,
+  ),
+  /** Creates, modifies or removes a scheduled change, and returns it. */
+  scheduleFlag: short(({ flags }, task: ScheduleTask) => flags.schedule(task)),
+  /** Makes a scheduled change if it is still due, or stops a ramp. */
+  moveFlag: short(({ flags }, task: FlagMoveTask) => flags.move(task)),
+  /** Returns the scheduled changes of a project, or of one of its flags, newest first. */
+  scheduledChanges: short(({ flags }, projectId: number, flagId: number | null) =>
+    flags.scheduledChanges(projectId, flagId),
+  ),
+  /** Returns a scheduled change, or null. */
+  scheduledChange: short(({ flags }, projectId: number, id: number) =>
+    flags.scheduledChange(projectId, id),
   ),
 }
 
@@ -135,6 +154,14 @@ export const CALLS = {
   check: short((stores, task: CheckTask) => checkUpload(stores, task), 'checkers', memoryOfCheck),
 }
 
+/** The calls that change flags. Their conditions may refer to cohorts, which are stored with the events. */
+export const FLAG_CHANGES: ReadonlySet<string> = new Set([
+  'changeFlag',
+  'applyFlags',
+  'scheduleFlag',
+  'moveFlag',
+])
+
 /**
  * The calls that need the results of events. A machine without them asks one that has them. All other calls need only
  * the catalogue or this process.
@@ -143,9 +170,7 @@ export const STORE_CALLS: ReadonlySet<string> = new Set([
   ...Object.keys({ ...EVENT_CALLS, ...DROPPED_CALLS, ...FATE_CALLS, ...ERASURE_CALLS }),
   ...Object.keys({ ...DEFINITION_CALLS, ...PERSON_CALLS, ...ACTION_CALLS, ...TABLE_CALLS }),
   ...Object.keys({ ...COUNT_CALLS, ...VALUE_CALLS, ...COHORT_CALLS }),
-  // The conditions of flags may refer to cohorts.
-  'changeFlag',
-  'applyFlags',
+  ...FLAG_CHANGES,
   'analytics',
   'query',
   'sessionValues',

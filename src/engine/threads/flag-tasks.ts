@@ -6,9 +6,12 @@ import { ServiceError } from '../../base/errors.ts'
 import { given, isObject, type JsonObject } from '../../base/json.ts'
 import { JSON_DEPTH_MAX } from '../../base/limits.ts'
 import type { Entries } from '../../base/pages.ts'
+import { SYSTEM_ACTOR } from '../../rules/access/user.ts'
 import { parseJsonText } from '../../rules/capture/json-text.ts'
+import type { FlagChangeContext } from '../../rules/flags/edit/flag-changes.ts'
 import { bodyOfPortable, namesIn } from '../../rules/flags/edit/portable-flag.ts'
 import type { RehearsalTally } from '../../rules/flags/rehearsal.ts'
+import type { Moved, ScheduledChange } from '../../rules/flags/schedule/scheduled-change.ts'
 import type { Flag, FlagSet } from '../../rules/flags/types.ts'
 import { FlagStore } from '../../store/catalog/flag-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
@@ -30,7 +33,13 @@ import {
   planPiece,
   requirePlanned,
 } from './flag-plans.ts'
-import type { BlastRadiusTask, FlagApplyTask, FlagCommandTask } from './tasks.ts'
+import type {
+  BlastRadiusTask,
+  FlagApplyTask,
+  FlagCommandTask,
+  FlagMoveTask,
+  ScheduleTask,
+} from './tasks.ts'
 
 /** The stores that one thread needs for flags. They are opened at first use. */
 export class FlagTasks {
@@ -47,9 +56,7 @@ export class FlagTasks {
    */
   change({ projectId, actor, nowMs, command, audit }: FlagCommandTask): { readonly id: number } {
     const store = this.#openStore()
-    const cohorts = this.#openDefinitions().cohorts(projectId)
-    const cohort = (id: number) => cohorts.get(id) ?? null
-    const context = { projectId, actor, nowMs, cohort, audit }
+    const context = this.#context({ projectId, actor, nowMs, audit })
     switch (command.kind) {
       case 'create':
         return idOf(store.create(context, readBody(command.body)))
@@ -62,6 +69,36 @@ export class FlagTasks {
       case 'experiment':
         return idOf(store.changeExperiment(context, command.change))
     }
+  }
+
+  /** Creates, modifies or removes a scheduled change. Throws the errors of `ScheduledChanges`. */
+  schedule({ command, ...task }: ScheduleTask): ScheduledChange {
+    const { scheduled } = this.#openStore()
+    const context = this.#context(task)
+    switch (command.kind) {
+      case 'create':
+        return scheduled.create(context, command.flagId, command.request)
+      case 'modify':
+        return scheduled.modify(context, command.id, command.request)
+      case 'remove':
+        return scheduled.remove(context, command.id)
+    }
+  }
+
+  /** Makes a scheduled change if it is due, or stops a ramp. Throws 503. */
+  move({ move, ...task }: FlagMoveTask): Moved {
+    const { scheduled } = this.#openStore()
+    return scheduled.move(this.#context({ ...task, actor: SYSTEM_ACTOR }), move)
+  }
+
+  /** Returns the scheduled changes of a project, or of one of its flags, newest first. */
+  scheduledChanges(projectId: number, flagId: number | null): readonly ScheduledChange[] {
+    return this.#openStore().scheduled.list(projectId, flagId)
+  }
+
+  /** Returns a scheduled change of a project, or null. */
+  scheduledChange(projectId: number, id: number): ScheduledChange | null {
+    return this.#openStore().scheduled.get(projectId, id)
   }
 
   /**
@@ -156,6 +193,11 @@ export class FlagTasks {
       cohorts: definitions.cohorts(projectId),
       groupTypes: definitions.groupTypes(projectId),
     }
+  }
+
+  #context(change: Omit<FlagChangeContext, 'cohort'>): FlagChangeContext {
+    const cohorts = this.#openDefinitions().cohorts(change.projectId)
+    return { ...change, cohort: (id) => cohorts.get(id) ?? null }
   }
 
   #openStore(): FlagStore {

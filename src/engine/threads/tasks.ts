@@ -19,6 +19,8 @@ import type { DropReason } from '../../rules/capture/drop-reasons.ts'
 import type { DeadLetterCounts } from '../../rules/events/dead-letter.ts'
 import type { LiveFound, LiveWatch } from '../../rules/events/live-events.ts'
 import type { ExperimentCommand } from '../../rules/experiments/edit/experiment-changes.ts'
+import type { ScheduleRequest } from '../../rules/flags/schedule/schedule-input.ts'
+import type { ScheduledMove } from '../../rules/flags/schedule/scheduled-change.ts'
 import type { CommandResult } from '../../rules/persons/commands.ts'
 import type { MaintenanceStep, Shortage } from '../../store/faults.ts'
 
@@ -326,6 +328,28 @@ export interface FlagApplyTask
   readonly flags: readonly JsonObject[]
   /** The versions of the flags that the plan changes, by key; null for a new flag. */
   readonly versions: JsonObject
+}
+
+/** A change of the schedule of a project. The audit entry is stored in the transaction of the change. */
+export interface ScheduleTask {
+  readonly projectId: number
+  readonly actor: Actor
+  readonly nowMs: number
+  readonly command: ScheduleCommand
+  readonly audit?: AuditEntry | undefined
+}
+
+/** A scheduled change that is created, modified or removed. */
+export type ScheduleCommand =
+  | { readonly kind: 'create'; readonly flagId: number; readonly request: ScheduleRequest }
+  | { readonly kind: 'modify'; readonly id: number; readonly request: ScheduleRequest }
+  | { readonly kind: 'remove'; readonly id: number }
+
+/** A request to make a scheduled change that is due, or to stop a ramp. */
+export interface FlagMoveTask {
+  readonly projectId: number
+  readonly nowMs: number
+  readonly move: ScheduledMove
 }
 
 /**

@@ -15,6 +15,7 @@ import { HOLDOUT_RESOURCE } from './experiments/holdouts.ts'
 import type { FlagServices } from './flags/flag-access.ts'
 import { type CopyServices, FLAG_COPY_RESOURCE } from './flags/flag-copies.ts'
 import { FLAG_RESOURCE } from './flags/flags.ts'
+import { SCHEDULED_RESOURCE } from './flags/scheduled-changes.ts'
 import { USER_RESOURCE } from './organization/caller.ts'
 import { ORGANIZATION_RESOURCE, type ServerServices } from './organization/organization.ts'
 import { PROJECT_RESOURCE } from './organization/projects.ts'
@@ -73,6 +74,7 @@ export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   EXPERIMENT_RESOURCE,
   HOLDOUT_RESOURCE,
   FLAG_COPY_RESOURCE,
+  SCHEDULED_RESOURCE,
   ROLE_ACCESS_RESOURCE,
   ROLE_RESOURCE,
   ORGANIZATION_RESOURCE,

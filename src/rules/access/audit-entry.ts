@@ -3,31 +3,31 @@
  * no query strings.
  */
 
-/** A change that a user requested. */
+/** A change that a user requested, or scheduled for a later time. */
 export interface AuditEntry {
   readonly atMs: number
   /**
    * `api` is a request over HTTP with a personal key. `console` is a request of the console with a session.
-   * `command_line` is a command on the machine itself.
+   * `command_line` is a command on the machine itself. `schedule` is the daemon, which makes a scheduled change.
    */
-  readonly source: 'api' | 'console' | 'command_line'
-  /** The user who owns the key or the session. Null on the command line. */
+  readonly source: 'api' | 'console' | 'command_line' | 'schedule'
+  /** The user who owns the key or the session, or who scheduled the change. Null on the command line. */
   readonly userId: number | null
-  /** The number of the personal key. Null on the command line, and for a session that a login link started. */
+  /** The number of the personal key. Null on the command line, for a schedule, and for a session that a login link started. */
   readonly keyId: number | null
   /** The account of the operating system on the command line. Null for other sources. */
   readonly account: string | null
-  /** The client's address. It is '' on the command line. */
+  /** The client's address. It is '' on the command line and for a schedule. */
   readonly address: string
   /** The project. Null if the change concerns no project. */
   readonly projectId: number | null
-  /** The method of the request. It is '' on the command line. */
+  /** The method of the request. It is '' on the command line and for a schedule. */
   readonly method: string
-  /** The pattern of the path, or the command, such as `tenrec flag set`. */
+  /** The pattern of the path, or the command, such as `tenrec flag set`, or what a schedule did. */
   readonly route: string
   /** The object that was changed or created: the last id of the path, the id in the answer, or the operand. */
   readonly objectId: string | null
-  /** The status of the answer. It is 0 on the command line, where only successful changes are logged. */
+  /** The status of the answer. It is 0 on the command line, where only successful changes are logged, and for a schedule. */
   readonly status: number
 }
 

@@ -34,3 +34,6 @@ export interface Actor {
   readonly firstName: string
   readonly email: string
 }
+
+/** The actor of changes that no user makes. */
+export const SYSTEM_ACTOR: Actor = { userId: 0, firstName: 'System', email: '' }

@@ -104,3 +104,24 @@ export const FLAG_DASHBOARDS_MAX = 1000
  * @user Flags
  */
 export const FLAG_ROLLBACK_BYTES_MAX = 65_536
+/**
+ * The largest number of steps of a ramp. More are answered 400 `invalid_input`.
+ * @user Flags
+ */
+export const RAMP_STEPS_MAX = 20
+/**
+ * The largest number of guards of a ramp. More are answered 400 `invalid_input`.
+ * @user Flags
+ */
+export const RAMP_GUARDS_MAX = 5
+/**
+ * The largest number of UTF-16 units of JSON in the payload of a scheduled change. A larger one is answered 400
+ * `invalid_input`.
+ * @user Flags
+ */
+export const SCHEDULED_PAYLOAD_UNITS_MAX = 65_536
+/**
+ * The largest number of UTF-16 units in the reason why a scheduled change failed or a ramp was stopped. A longer reason
+ * is cut off.
+ */
+export const SCHEDULED_REASON_UNITS_MAX = 1000

@@ -8,19 +8,20 @@ import type { JsonObject } from '../../base/json.ts'
 import type { Entries } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import { timeText } from '../../base/time.ts'
-import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import type { ExperimentCommand } from '../../rules/experiments/edit/experiment-changes.ts'
 import { activityJson, type FlagActivity } from '../../rules/flags/edit/flag-activity.ts'
 import {
   changeFlag,
   draftFlag,
+  type FlagChangeContext,
   type FlagDraft,
   noteOfChange,
 } from '../../rules/flags/edit/flag-changes.ts'
 import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
 import type { PlannedFlag } from '../../rules/flags/edit/flag-plan.ts'
-import type { Flag, FlagCohort, FlagWorld } from '../../rules/flags/types.ts'
+import type { PendingChange } from '../../rules/flags/schedule/scheduled-change.ts'
+import type { Flag, FlagWorld } from '../../rules/flags/types.ts'
 import { type EntryTables, listEntries, storeEntry } from '../lmdb/entry-log.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
 import {
@@ -41,22 +42,12 @@ import { loadCounters, type ProjectCounters, storeFlag } from './flag-records.ts
 import { FLAG_FILTERS_UNITS_MAX, FLAGS_MAX } from './limits.ts'
 import { SavedStore } from './saved-store.ts'
 import type { SavedEnvironment } from './saved-table.ts'
+import { PendingChanges, ScheduledChanges } from './scheduled-changes.ts'
 
 /** The tables of dashboards to which a flag may refer. */
 const DASHBOARDS = ['flag_dashboards', 'dashboards'] as const
 const ACTIVITY = 'flag_activity'
 const UNKNOWN_FLAG = 'The project has no such flag.'
-
-/** The project, author and time of a change of flags. */
-export interface FlagChangeContext {
-  readonly projectId: number
-  readonly actor: Actor
-  readonly nowMs: number
-  /** Returns a cohort of the project that is not deleted, or null. */
-  readonly cohort: (id: number) => FlagCohort | null
-  /** The audit entry to store with the change. If it names no object, it gets the number of the flag. */
-  readonly audit?: AuditEntry | undefined
-}
 
 /** The context of a planned change. */
 export type FlagPlanContext = Pick<FlagChangeContext, 'projectId' | 'nowMs' | 'cohort'>
@@ -74,12 +65,26 @@ const UNKNOWN_ID = Number.MAX_SAFE_INTEGER
 export class FlagStore {
   readonly #environment: Environment
   #cache: FlagCache
+  readonly #scheduled: ScheduledChanges
   #hasFailed = false
 
   /** `dataDir` must contain a store (data-dir.ts). */
   constructor(dataDir: string) {
     this.#environment = openFlags(dataDir)
     this.#cache = new FlagCache(this.#environment)
+    this.#scheduled = new ScheduledChanges({
+      environment: this.#environment,
+      flag: (projectId, id) => this.#cache.project(projectId).stored(id)?.flag ?? null,
+      check: (context, id, body) => this.#checkChange(context, id, body as JsonObject),
+      change: (context, id, body) => this.#changeNow(context, id, body as JsonObject, false),
+      write: (context, action, idOf) => this.#writeAll(context, action, (result) => [idOf(result)]),
+    })
+  }
+
+  /** The scheduled changes of the flags, as of now. */
+  get scheduled(): ScheduledChanges {
+    this.#environment.refresh()
+    return this.#scheduled
   }
 
   /**
@@ -87,12 +92,7 @@ export class FlagStore {
    * permanently. Throws 400, and 503 after a failed write.
    */
   create(context: FlagChangeContext, body: JsonObject): Flag {
-    return this.#write(context, () => {
-      const change = this.#begin(context)
-      const flag = this.#create(change, context, body)
-      change.store()
-      return flag
-    })
+    return this.#write(context, () => this.#createNow(context, body))
   }
 
   /**
@@ -100,12 +100,16 @@ export class FlagStore {
    * `not_found`, 400, 409 `conflict`, and 503 after a failed write.
    */
   update(context: FlagChangeContext, id: number, body: JsonObject, isKeyRequired: boolean): Flag {
-    return this.#write(context, () => {
-      const change = this.#begin(context)
-      const flag = this.#update(change, context, { id, body, isKeyRequired, causeId: null })
-      change.store()
-      return flag
-    })
+    return this.#write(context, () => this.#changeNow(context, id, body, isKeyRequired))
+  }
+
+  /** Throws what `update` throws for a flag that does not accept the body of a PATCH, and changes nothing. */
+  #checkChange(context: FlagChangeContext, id: number, body: JsonObject): void {
+    const flags = this.#cache.project(context.projectId)
+    const before = flags.stored(id)?.flag
+    demand(before !== undefined, 'not_found', UNKNOWN_FLAG)
+    const draft = changeFlag(before, body, false, this.#world(context, flags))
+    requireRoom(flags, before, { ...before, ...draft })
   }
 
   /**
@@ -120,28 +124,21 @@ export class FlagStore {
   ): readonly Flag[] {
     const { projectId } = context
     try {
-      return this.#writeAll(context, () =>
+      const write = () =>
         plan(this.#cache.project(projectId).flags).map(({ action, before, wanted }) => {
           const flagNumber = (key: string) => this.#cache.project(projectId).byKey(key)?.id ?? null
           const isDeletion = action === 'delete'
           const body = isDeletion ? { deleted: true } : bodyOf(wanted, flagNumber)
-          const change = this.#begin(context)
           const flag =
             before === null
-              ? this.#create(change, context, body)
-              : this.#update(change, context, {
-                  id: before.id,
-                  body,
-                  isKeyRequired: false,
-                  causeId: null,
-                })
-          change.store()
+              ? this.#createNow(context, body)
+              : this.#changeNow(context, before.id, body, false)
           // The next change sees this one.
           raiseCount(this.#table('state'), 'version')
           this.#cache.refresh()
           return flag
-        }),
-      )
+        })
+      return this.#writeAll(context, write, (flags) => flags.map(({ id }) => id))
     } catch (error) {
       // It may contain changes that were not committed.
       this.#cache = new FlagCache(this.#environment)
@@ -249,6 +246,27 @@ export class FlagStore {
     return this.#environment.close()
   }
 
+  /** Creates a flag within a transaction, as a change of its own. */
+  #createNow(context: FlagChangeContext, body: JsonObject): Flag {
+    const change = this.#begin(context)
+    const flag = this.#create(change, context, body)
+    change.store()
+    return flag
+  }
+
+  /** Changes a flag within a transaction, as a change of its own. Throws before it writes anything. */
+  #changeNow(
+    context: FlagChangeContext,
+    id: number,
+    body: JsonObject,
+    isKeyRequired: boolean,
+  ): Flag {
+    const change = this.#begin(context)
+    const flag = this.#update(change, context, { id, body, isKeyRequired, causeId: null })
+    change.store()
+    return flag
+  }
+
   #begin({ projectId }: FlagChangeContext): ProjectChange {
     return new ProjectChange(this.#environment, projectId, this.#cache.project(projectId))
   }
@@ -327,27 +345,26 @@ export class FlagStore {
     context: FlagChangeContext,
     action: () => Changed,
   ): Changed {
-    const [changed] = this.#writeAll(context, () => [action()])
-    if (changed === undefined) throw new TypeError('a change returned nothing')
-    return changed
+    return this.#writeAll(context, action, ({ id }) => [id])
   }
 
   /**
-   * Runs changes, stores an audit entry for each changed flag and raises the version of the environment. Refused changes
-   * leave everything as it was.
+   * Runs changes, stores an audit entry for each changed object and raises the version of the environment. Refused
+   * changes leave everything as it was. `idsOf` returns the numbers of these objects.
    */
-  #writeAll<Changed extends { readonly id: number }>(
+  #writeAll<Result>(
     { audit }: FlagChangeContext,
-    action: () => readonly Changed[],
-  ): readonly Changed[] {
+    action: () => Result,
+    idsOf: (result: Result) => readonly number[],
+  ): Result {
     if (this.#hasFailed) throw refusal('flags_write_failed')
     let isComplete = false
     try {
       return this.#environment.write(() => {
         this.#cache.refresh()
-        const changed = action()
+        const result = action()
         if (audit !== undefined) {
-          const entries = changed.map(({ id }) => ({
+          const entries = idsOf(result).map((id) => ({
             ...audit,
             objectId: audit.objectId ?? String(id),
           }))
@@ -355,7 +372,7 @@ export class FlagStore {
         }
         raiseCount(this.#table('state'), 'version')
         isComplete = true
-        return changed
+        return result
       })
     } catch (error) {
       // The state after a failed commit is unknown, so nothing may be written afterwards.
@@ -397,11 +414,13 @@ export class FlagStore {
 export class FlagDirectory {
   readonly #environment: Environment
   readonly #cache: FlagCache
+  readonly #pending: PendingChanges
 
   /** Opens the store in `dataDir` and reads all flags. Throws `DamagedRecordError`. */
   constructor(dataDir: string) {
     this.#environment = openFlags(dataDir)
     this.#cache = new FlagCache(this.#environment)
+    this.#pending = new PendingChanges(this.#environment)
     this.refreshIfChanged()
   }
 
@@ -426,6 +445,11 @@ export class FlagDirectory {
    */
   flagsOf(projectId: number): readonly Flag[] {
     return this.#cache.project(projectId).flags
+  }
+
+  /** Returns the scheduled changes of all projects that wait. Costs one read if none has changed. */
+  pendingChanges(): readonly PendingChange[] {
+    return this.#pending.current()
   }
 
   /** Returns a flag of a project, deleted or not, or null. */

@@ -31,6 +31,17 @@ export const FLAG_FILTERS_UNITS_MAX = 32 * 1024 * 1024
  */
 export const PAGE_EXPERIMENTS_UNITS_MAX = 256 * 1024
 /**
+ * The largest number of scheduled changes of a project that have not ended. A further one is answered 400
+ * `invalid_input`.
+ * @user Flags
+ */
+export const SCHEDULED_WAITING_MAX = 500
+/**
+ * The largest number of scheduled changes of a project that have ended. Beyond it, the oldest ones are removed.
+ * @user Flags
+ */
+export const SCHEDULED_ENDED_MAX = 500
+/**
  * The largest number of scopes of a key. More are answered 400 `invalid_input`.
  * @user Projects, users and keys
  */

@@ -76,7 +76,7 @@ export const FLAGS_ENVIRONMENT = 'flags'
 
 /**
  * The tables of the environment `flags`. Their formats are defined in directory-environment.ts, role-store.ts,
- * audit-log.ts, flag-records.ts, saved-table.ts, dashboard-tiles.ts, saved-store.ts, definition-store.ts,
+ * audit-log.ts, flag-records.ts, scheduled-changes.ts, saved-table.ts, dashboard-tiles.ts, saved-store.ts, definition-store.ts,
  * invite-store.ts, password-store.ts, console-store.ts and usage-store.ts.
  */
 export const FLAGS_TABLES = [
@@ -96,6 +96,8 @@ export const FLAGS_TABLES = [
   'flag_activity',
   'flag_activity_items',
   'flag_dashboards',
+  'scheduled_changes',
+  'pending_changes',
   'insights',
   'insight_queries',
   'dashboards',

@@ -322,6 +322,14 @@ async function fill(daemon: OrganizationDaemon, checker: Checker): Promise<Recor
   await write('patchFeatureFlag', { name: 'first' })
   await write('createFlagDashboard')
   await write('countBlastRadius', { condition: { properties: [], rollout_percentage: 50 } })
+  const scheduled = {
+    record_id: made['flag'],
+    model_name: 'FeatureFlag',
+    payload: { operation: 'ramp', value: { steps: [{ rollout_percentage: 50 }], guards: [{}] } },
+    scheduled_at: new Date(Date.now() + 86_400_000).toISOString(),
+  }
+  await write('previewScheduledChange', scheduled)
+  made['scheduled'] = String((await write('createScheduledChange', scheduled))['id'])
   made['role_id'] = String((await write('createRole', { name: 'r' }))['id'])
   const user = await daemon.ask('GET', 'users/@me/')
   made['user_uuid'] = textOf(user, 'uuid')
@@ -390,6 +398,7 @@ function idFor(path: string, made: Readonly<Record<string, string>>): string {
   if (path.includes('/annotations/')) return made['annotation'] ?? ''
   if (path.includes('/experiments/')) return made['experiment'] ?? ''
   if (path.includes('/experiment_holdouts/')) return made['holdout'] ?? ''
+  if (path.includes('/scheduled_changes/')) return made['scheduled'] ?? ''
   return '1'
 }
 

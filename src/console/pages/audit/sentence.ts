@@ -30,6 +30,7 @@ const THINGS: Readonly<Record<string, string>> = {
   role_access: 'the role access of the flag',
   role_memberships: 'the role member',
   roles: 'the role',
+  scheduled_changes: 'the scheduled change',
   secret_keys: 'the secret key',
   sessions: 'the session',
   groups_types: 'the group type',
@@ -114,6 +115,8 @@ const VERBS: Readonly<Record<string, string>> = {
  * are.
  */
 export function sentenceOfChange({ method, route, object_id: id, status }: AuditedChange): string {
+  const [, move] = /^scheduled change \d+: (.*)$/.exec(route) ?? []
+  if (method === null && move !== undefined) return `schedule of the flag ${id ?? ''}: ${move}`
   if (method === null) return `ran the command ${route}${id === null ? '' : ` ${id}`}`
   const done =
     knownSentence(method, shortRoute(route), id) ??

@@ -6,6 +6,7 @@ import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
 import type { JsonObject } from '../../../base/json.ts'
 import type { DecisionService } from '../../../engine/front/decisions.ts'
+import type { FlagSchedule } from '../../../engine/front/flag-schedule.ts'
 import type { FlagQueries } from '../../../engine/threads/call-table.ts'
 import { canEditFlag, type FlagEditor } from '../../../rules/access/flag-permissions.ts'
 import type { Project } from '../../../rules/access/project-directory.ts'
@@ -32,6 +33,8 @@ export interface FlagServices extends RouteServices {
     DecisionService,
     'snapshot' | 'lookUp' | 'sources' | 'usage' | 'usageOfFlags'
   >
+  /** The daemon's schedule of changes. */
+  readonly schedule: Pick<FlagSchedule, 'looksOf'>
   /** Reloads `flags` and `decisions` after a change. It is called before the change is answered. */
   readonly refresh: () => void
   /** Returns the error with which changes must be refused at the moment, or null. */
@@ -89,7 +92,8 @@ export function unknownFlag(): ServiceError {
   return new ServiceError('not_found', 'The project has no such flag.')
 }
 
-function summaryOf({ directory }: FlagServices, userId: number | null) {
+/** Returns a user as answers show users, or null if there is none. */
+export function summaryOf({ directory }: Pick<FlagServices, 'directory'>, userId: number | null) {
   const user = userId === null ? null : directory.userById(userId)
   return user === null ? null : userSummary(user)
 }

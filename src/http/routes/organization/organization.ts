@@ -72,10 +72,10 @@ const listRoute = routesOf<OrganizationServices>(
 const AUDIT_ENTRY = is.namedObject('AuditEntry', {
   id: is.WHOLE,
   created_at: is.TIME,
-  source: is.choice('api', 'console', 'command_line'),
+  source: is.choice('api', 'console', 'command_line', 'schedule'),
   user: is.about(
     is.nullable(USER_SUMMARY),
-    'Label of the key that was used. Null for the command line and for an accepted invitation.',
+    'The user who made the change or scheduled it. Null for the command line and for an accepted invitation.',
   ),
   personal_api_key_id: is.nullable(is.WHOLE),
   account: is.about(

@@ -5,8 +5,10 @@
  */
 import { type ErrorCode, fieldText, invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/json.ts'
+import type { AuditEntry } from '../../access/audit-entry.ts'
+import type { Actor } from '../../access/user.ts'
 import { FLAG_ROLLBACK_BYTES_MAX } from '../limits.ts'
-import type { Flag, FlagWorld } from '../types.ts'
+import type { Flag, FlagCohort, FlagWorld } from '../types.ts'
 import { checkFilters, checkFiltersSize, withoutCohortNames } from './filter-rules.ts'
 import { writableFields } from './flag-body.ts'
 import { requireActiveDependencies, requireNoDependents } from './flag-dependencies.ts'
@@ -17,6 +19,17 @@ export type FlagDraft = Omit<
   Flag,
   'id' | 'projectId' | 'version' | 'createdById' | 'lastModifiedById' | 'updatedAtMs'
 >
+
+/** The project, author and time of a change of flags. */
+export interface FlagChangeContext {
+  readonly projectId: number
+  readonly actor: Actor
+  readonly nowMs: number
+  /** Returns a cohort of the project that is not deleted, or null. */
+  readonly cohort: (id: number) => FlagCohort | null
+  /** The audit entry to store with the change. If it names no object, it gets the number of the flag. */
+  readonly audit?: AuditEntry | undefined
+}
 
 const CREATED_AT =
   /^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$/i

@@ -1,0 +1,79 @@
+/**
+ * Counts the persons who were exposed to each value of a flag, and those of them with an event afterwards. The count is
+ * a funnel on the analytics threads, like that of a chart: from `$feature_flag_called` to the event, by
+ * `$feature_flag_response`. The first exposure in the period decides about the value of a person. If the flag is by
+ * group, groups are counted instead, because the persons of a group are not independent of each other.
+ */
+import { isObject, objectsOf } from '../../base/json.ts'
+import { timeText } from '../../base/time.ts'
+import type { ExposedPersons } from '../../rules/flags/schedule/ramp-guard.ts'
+import type { QueryAnswers } from '../threads/call-table.ts'
+import { GUARD_VALUES_MAX } from './limits.ts'
+
+/** A count of exposed persons. */
+export interface ExposureQuestion {
+  readonly projectId: number
+  readonly timezone: string
+  readonly flagKey: string
+  /** The type of the groups that get the flag, or null for persons. */
+  readonly groupTypeIndex: number | null
+  /** The event to look for after the exposure. */
+  readonly event: string
+  readonly fromMs: number
+  readonly nowMs: number
+}
+
+/** The time for which an event counts after the exposure. Steps are shorter, so it is the whole step. */
+const WINDOW_DAYS = 365
+
+/** Runs the count. `onCancel` receives the function that cancels it. Rejects with `ServiceError`. */
+export async function countExposed(
+  queries: Pick<QueryAnswers, 'answer'>,
+  { projectId, timezone, flagKey, groupTypeIndex, event, fromMs, nowMs }: ExposureQuestion,
+  onCancel: (cancel: () => void) => void,
+): Promise<readonly ExposedPersons[]> {
+  // The clock was set back.
+  if (nowMs <= fromMs) return []
+  const query = {
+    kind: 'FunnelsQuery',
+    series: [
+      {
+        kind: 'EventsNode',
+        event: '$feature_flag_called',
+        properties: [{ type: 'event', key: '$feature_flag', operator: 'exact', value: [flagKey] }],
+      },
+      { kind: 'EventsNode', event },
+    ],
+    dateRange: { date_from: timeText(fromMs), date_to: timeText(nowMs), explicitDate: true },
+    breakdownFilter: {
+      breakdown_type: 'event',
+      breakdown: '$feature_flag_response',
+      breakdown_limit: GUARD_VALUES_MAX,
+    },
+    funnelsFilter: {
+      funnelWindowInterval: WINDOW_DAYS,
+      funnelWindowIntervalUnit: 'day',
+      breakdownAttributionType: 'first_touch',
+    },
+    ...(groupTypeIndex === null ? {} : { aggregation_group_type_index: groupTypeIndex }),
+  }
+  const task = {
+    projectId,
+    timezone,
+    nowMs,
+    query,
+    format: 'json',
+    testAccountFilters: [],
+    pathCleaningFilters: [],
+    channelTypeRules: [],
+  } as const
+  const text = await queries.answer(task, onCancel)
+  const answer: unknown = JSON.parse(new TextDecoder().decode(text))
+  const values = isObject(answer) && Array.isArray(answer['results']) ? answer['results'] : []
+  return values.map((steps: unknown) => {
+    const [first, second] = objectsOf(steps)
+    const { breakdown_value: value, count } = first ?? {}
+    const shown: unknown = Array.isArray(value) ? value[0] : value
+    return { value: String(shown), persons: Number(count), converted: Number(second?.['count']) }
+  })
+}

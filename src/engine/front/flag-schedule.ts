@@ -1,0 +1,284 @@
+/**
+ * Makes scheduled changes of flags at their time, and watches the guards of ramps. A timer compares the changes that
+ * wait, which are in memory, with the clock. Everything else happens only if a change is due or a ramp has guards.
+ *
+ * A change is made by a thread, in one transaction with the note that it was made (store/catalog/scheduled-changes.ts).
+ * Therefore nothing has to be remembered here: after a crash, or if another machine of a cluster was first, the thread
+ * finds that there is nothing to do.
+ */
+import type { Clock } from '../../base/clock.ts'
+import { isObject, objectsOf } from '../../base/json.ts'
+import type { Logger } from '../../base/log.ts'
+import type { Counter, Gauge, MetricPage } from '../../base/metrics.ts'
+import {
+  breachText,
+  type GuardLook,
+  isBreach,
+  lookAtGuard,
+} from '../../rules/flags/schedule/ramp-guard.ts'
+import {
+  type GuardVerdict,
+  MOVE_OUTCOMES,
+  type Moved,
+  type PendingChange,
+  type ScheduledChange,
+} from '../../rules/flags/schedule/scheduled-change.ts'
+import type { Flag } from '../../rules/flags/types.ts'
+import type { FlagDirectory } from '../../store/catalog/flag-store.ts'
+import type { Queries } from '../threads/pool.ts'
+import { countExposed } from './exposed-persons.ts'
+
+/** The interval at which due changes are looked for. */
+const TICK_MS = 1000
+/** The interval at which the guards of a ramp are looked at. */
+const LOOK_MS = 20_000
+/** The pause after a failure. */
+const AGAIN_MS = 10_000
+
+/** The dependencies of the schedule. */
+export interface FlagScheduleOptions {
+  readonly queries: Pick<Queries, 'moveFlag' | 'scheduledChange' | 'answer'>
+  readonly flags: Pick<FlagDirectory, 'pendingChanges' | 'flagById'>
+  /** Returns the time zone of a project whose events this machine stores, or null for all other projects. */
+  readonly timezoneOf: (projectId: number) => string | null
+  /** Reloads the flags after a change. */
+  readonly refresh: () => void
+  /** Returns the reason why nothing can be written now, or null. */
+  readonly refusal: () => object | null
+  readonly clock: Pick<Clock, 'now'>
+  readonly log: Pick<Logger, 'info' | 'warn'>
+  readonly page: MetricPage
+  /** The interval of the looks at guards, in milliseconds, for tests. */
+  readonly lookMs?: number | undefined
+}
+
+/** The last look at the guards of a ramp. */
+export interface GuardLooks {
+  readonly atMs: number
+  readonly results: readonly GuardLook[]
+}
+
+/** The state of a change between two ticks. */
+interface Attempt {
+  isRunning: boolean
+  /** The time of `performance.now()` at which it may be tried again after a failure. */
+  notBefore: number
+  lookedAt: number
+  looks: GuardLooks | null
+}
+
+/** Makes scheduled changes until it is stopped. */
+export class FlagSchedule {
+  readonly #options: FlagScheduleOptions
+  readonly #lookMs: number
+  readonly #attempts = new Map<string, Attempt>()
+  readonly #counts: ReadonlyMap<string, Counter>
+  readonly #failures: Counter
+  readonly #looksMade: Counter
+  readonly #pending: Gauge
+  readonly #watched: Gauge
+  #timer: NodeJS.Timeout | undefined
+  #isStopped = false
+  /** One move and one look run at a time, so that a slow look delays no move of other flags. */
+  #moves: Promise<void> = Promise.resolve()
+  #looks: Promise<void> = Promise.resolve()
+  #cancelLook: () => void = () => {}
+
+  constructor(options: FlagScheduleOptions) {
+    this.#options = options
+    this.#lookMs = options.lookMs ?? LOOK_MS
+    const { page } = options
+    const moves = page.counters(
+      'flag_schedule_moves_total',
+      'Scheduled changes of flags that this machine made or ended, by outcome.',
+      ['outcome'],
+    )
+    const outcomes = MOVE_OUTCOMES.filter((outcome) => outcome !== 'nothing')
+    this.#counts = new Map(outcomes.map((outcome) => [outcome, moves.with(outcome)]))
+    this.#failures = page
+      .counters(
+        'flag_schedule_failures_total',
+        'Attempts to make a scheduled change or to look at a guard that failed and are repeated.',
+        [],
+      )
+      .with()
+    this.#looksMade = page
+      .counters('flag_guard_looks_total', 'Looks at the guards of ramps.', [])
+      .with()
+    this.#pending = page
+      .gauges('flag_schedule_pending', 'Scheduled changes of flags that wait for their time.', [])
+      .with()
+    this.#watched = page
+      .gauges('flag_ramps_watched', 'Running ramps whose guards are looked at.', [])
+      .with()
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.#tick(), TICK_MS)
+  }
+
+  /** Starts nothing any more, and resolves when everything that has started has ended. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    clearInterval(this.#timer)
+    this.#cancelLook()
+    await Promise.all([this.#moves, this.#looks])
+  }
+
+  /** Returns the last look of this machine at the guards of a ramp, or null. */
+  looksOf(projectId: number, id: number): GuardLooks | null {
+    return this.#attempts.get(`${projectId} ${id}`)?.looks ?? null
+  }
+
+  #tick(): void {
+    const { flags, timezoneOf, clock, refusal } = this.#options
+    let pending: readonly PendingChange[]
+    try {
+      pending = flags.pendingChanges()
+    } catch (error) {
+      this.#failed(error, null)
+      return
+    }
+    this.#pending.value = pending.length
+    this.#watched.value = pending.filter(({ isWatched }) => isWatched).length
+    this.#forgetOthers(pending)
+    if (pending.length === 0 || refusal() !== null) return
+    const [nowMs, monotonicMs] = [clock.now(), performance.now()]
+    for (const change of pending) {
+      const timezone = timezoneOf(change.projectId)
+      if (timezone === null) continue
+      const attempt = this.#attemptOf(change)
+      if (attempt.isRunning || monotonicMs < attempt.notBefore) continue
+      const isDue = change.dueAtMs <= nowMs
+      const isToLookAt = change.isWatched && monotonicMs >= attempt.lookedAt + this.#lookMs
+      // The next step is made only after a look, so that it is never made on top of a known fault.
+      if (isToLookAt || (isDue && change.isWatched)) {
+        this.#run(change, attempt, () => this.#watch(change, attempt, timezone))
+      } else if (isDue) this.#run(change, attempt, () => this.#move(change))
+    }
+  }
+
+  #run(change: PendingChange, attempt: Attempt, action: () => Promise<void>): void {
+    attempt.isRunning = true
+    const guarded = async (): Promise<void> => {
+      try {
+        if (!this.#isStopped) await action()
+      } catch (error) {
+        attempt.notBefore = performance.now() + AGAIN_MS
+        this.#failed(error, change)
+      } finally {
+        attempt.isRunning = false
+      }
+    }
+    if (change.isWatched) this.#looks = this.#looks.then(guarded)
+    else this.#moves = this.#moves.then(guarded)
+  }
+
+  /** Looks at the guards of a ramp. Stops it if one is violated, otherwise makes the next step if it is due. */
+  async #watch(pending: PendingChange, attempt: Attempt, timezone: string): Promise<void> {
+    const { queries, flags, clock } = this.#options
+    const { projectId, id } = pending
+    attempt.lookedAt = performance.now()
+    const change = await queries.scheduledChange(projectId, id)
+    const flag = flags.flagById(projectId, pending.flagId)
+    if (change !== null && flag !== null) {
+      const results = await this.#look(change, flag, timezone)
+      attempt.looks = { atMs: clock.now(), results }
+      const breach = results.find(isBreach)
+      if (breach !== undefined) {
+        const action = change.ramp?.onBreach ?? 'halt'
+        return await this.#move(pending, { action, reason: breachText(breach) })
+      }
+    }
+    if (pending.dueAtMs <= clock.now()) await this.#move(pending)
+  }
+
+  async #look(
+    { ramp, projectId }: ScheduledChange,
+    flag: Flag,
+    timezone: string,
+  ): Promise<readonly GuardLook[]> {
+    if (ramp === null || ramp.watchedFromMs === null) return []
+    const { queries, clock } = this.#options
+    const values = valuesOf(flag)
+    const count = ramp.steps.length * ramp.guards.length * values.length
+    const results: GuardLook[] = []
+    for (const guard of ramp.guards) {
+      const question = {
+        projectId,
+        timezone,
+        flagKey: flag.key,
+        groupTypeIndex: groupTypeOf(flag),
+        event: guard.event,
+        fromMs: ramp.watchedFromMs,
+        nowMs: clock.now(),
+      }
+      const exposed = await countExposed(queries, question, (cancel) => {
+        this.#cancelLook = cancel
+      })
+      results.push(...lookAtGuard(guard, exposed, { values, count }))
+    }
+    this.#looksMade.value++
+    return results
+  }
+
+  async #move({ projectId, id, executions }: PendingChange, verdict?: GuardVerdict): Promise<void> {
+    const { queries, clock, refresh } = this.#options
+    const move = verdict === undefined ? { id, executions } : { id, executions, verdict }
+    const moved = await queries.moveFlag({ projectId, nowMs: clock.now(), move })
+    refresh()
+    this.#report(projectId, id, moved)
+  }
+
+  #report(project: number, change: number, { outcome, flagId, text, reason }: Moved): void {
+    const count = this.#counts.get(outcome)
+    if (count === undefined) return
+    count.value++
+    const fields = { project, change, flag: flagId, outcome, text }
+    if (reason === null) this.#options.log.info(fields, 'A scheduled change of a flag was made.')
+    else this.#options.log.warn({ ...fields, reason }, 'A scheduled change of a flag was stopped.')
+  }
+
+  #failed(err: unknown, change: PendingChange | null): void {
+    if (this.#isStopped) return
+    this.#failures.value++
+    const fields = { err, project: change?.projectId, change: change?.id }
+    this.#options.log.warn(fields, 'A scheduled change of a flag failed and will be tried again.')
+  }
+
+  #attemptOf(change: PendingChange): Attempt {
+    const key = keyOf(change)
+    const known = this.#attempts.get(key)
+    if (known !== undefined) return known
+    const attempt: Attempt = {
+      isRunning: false,
+      notBefore: 0,
+      lookedAt: Number.NEGATIVE_INFINITY,
+      looks: null,
+    }
+    this.#attempts.set(key, attempt)
+    return attempt
+  }
+
+  #forgetOthers(pending: readonly PendingChange[]): void {
+    if (this.#attempts.size === 0) return
+    const keys = new Set(pending.map(keyOf))
+    for (const [key, { isRunning }] of this.#attempts) {
+      if (!keys.has(key) && !isRunning) this.#attempts.delete(key)
+    }
+  }
+}
+
+function keyOf({ projectId, id }: PendingChange): string {
+  return `${projectId} ${id}`
+}
+
+function groupTypeOf({ filters: { aggregation_group_type_index: index } }: Flag): number | null {
+  return typeof index === 'number' ? index : null
+}
+
+/** Returns the values besides `false` that a flag can have, as texts. */
+function valuesOf({ filters: { multivariate } }: Flag): readonly string[] {
+  const variants = isObject(multivariate) ? objectsOf(multivariate['variants']) : []
+  return variants.length === 0 ? ['true'] : variants.map(({ key }) => String(key))
+}

@@ -1,0 +1,130 @@
+/**
+ * Decides whether the guards of a ramp are violated. A guard compares persons who got the flag with persons who did not,
+ * since the last step. Within a step, the percentage is constant, so both groups met the same conditions. Each look has
+ * a bound that stays valid however often the guard is looked at (rules/experiments/always-valid.ts).
+ */
+import { type GuardBound, guardBound } from '../../experiments/always-valid.ts'
+import { differenceOf } from '../../experiments/contrast.ts'
+import { lacksData, type MissingReason } from '../../experiments/not-enough-data.ts'
+import { estimateProportion, type ProportionSample } from '../../experiments/variant-estimate.ts'
+import type { RampGuard } from './scheduled-change.ts'
+
+/** The persons whose first exposure had this value, and those of them with the event of the guard after it. */
+export interface ExposedPersons {
+  /** The value of the flag as text: `false`, `true` or the key of a variant. */
+  readonly value: string
+  readonly persons: number
+  readonly converted: number
+}
+
+/** What one look of a guard showed for one value of the flag. */
+export interface GuardLook extends Pick<RampGuard, 'event' | 'worse' | 'tolerance'> {
+  readonly value: string
+  readonly control: ProportionSample
+  readonly treatment: ProportionSample
+  /** Null: there are not enough data for a statement. */
+  readonly bound: GuardBound | null
+  readonly missing: MissingReason | null
+}
+
+/** The probability with which a ramp of a harmless flag is ever stopped by its guards. */
+const ALPHA = 0.05
+/** The number of persons at which guards are most sensitive. */
+const HORIZON_PERSONS = 5000
+/** Before this many persons in each group, the approximation does not hold. */
+const PERSONS_MIN = 100
+const NOBODY: ProportionSample = { persons: 0, converted: 0 }
+
+/** What is compared. */
+export interface Comparisons {
+  /** The values of the flag besides `false`. Reports of other values, such as none at all, are ignored. */
+  readonly values: readonly string[]
+  /**
+   * The number of all comparisons of the ramp, over all its steps, guards and values, among which the probability of a
+   * false alarm is divided.
+   */
+  readonly count: number
+}
+
+/** Compares each value of the flag with `false`. A value without exposures is left out. */
+export function lookAtGuard(
+  { event, worse, tolerance }: RampGuard,
+  exposed: readonly ExposedPersons[],
+  { values, count }: Comparisons,
+): readonly GuardLook[] {
+  const control = exposed.find(({ value }) => value === 'false') ?? NOBODY
+  const options = { alpha: ALPHA / Math.max(1, count), horizonPersons: HORIZON_PERSONS }
+  return exposed
+    .filter(({ value }) => values.includes(value))
+    .map((treatment) => {
+      const { value } = treatment
+      const look = {
+        event,
+        worse,
+        tolerance,
+        value,
+        control: sampleOf(control),
+        treatment: sampleOf(treatment),
+      }
+      if (Math.min(control.persons, treatment.persons) < PERSONS_MIN) {
+        return { ...look, bound: null, missing: 'too_few_persons' }
+      }
+      const contrast = differenceOf(
+        estimateProportion(smoothed(control)),
+        estimateProportion(smoothed(treatment)),
+      )
+      const bound = guardBound(contrast, options, { worse, tolerance })
+      return lacksData(bound)
+        ? { ...look, bound: null, missing: bound.notEnoughData }
+        : { ...look, bound, missing: null }
+    })
+}
+
+/**
+ * Adds one person with the event and one without it, because a group in which nobody has an error would have no
+ * variance. The groups become more alike, so that errors are found a little later. Source: A. Agresti and B. Caffo,
+ * 2000, Simple and Effective Confidence Intervals for Proportions and Differences of Proportions Result from Adding Two
+ * Successes and Two Failures, The American Statistician 54.
+ */
+function smoothed({ persons, converted }: ProportionSample): ProportionSample {
+  return { persons: persons + 2, converted: converted + 1 }
+}
+
+function sampleOf({ persons, converted }: ProportionSample): ProportionSample {
+  return { persons, converted }
+}
+
+/** Returns true if the guard is violated. */
+export function isBreach({ bound }: GuardLook): boolean {
+  return bound?.isWorse === true
+}
+
+/** Returns the result of a violated guard as a sentence with its numbers. */
+export function breachText({
+  event,
+  value,
+  worse,
+  control,
+  treatment,
+  tolerance,
+  bound,
+}: GuardLook): string {
+  const [on, off] = [shareText(treatment), shareText(control)]
+  const least = pointsText(Math.abs(bound?.bound ?? 0))
+  const groups = `${on} of ${countText(treatment)} persons with the value ${value} had ${event}, and ${off} of ${countText(control)} persons without the flag.`
+  const direction = worse === 'higher' ? 'more' : 'less'
+  return `${groups} That is at least ${least} percentage points ${direction}, and ${pointsText(tolerance)} are tolerated.`
+}
+
+function shareText({ persons, converted }: ProportionSample): string {
+  return `${pointsText(persons === 0 ? 0 : converted / persons)} %`
+}
+
+/** Returns a share in percent or percentage points. */
+function pointsText(share: number): string {
+  return String(Number((share * 100).toFixed(2)))
+}
+
+function countText({ persons }: ProportionSample): string {
+  return persons.toLocaleString('en-US')
+}
