@@ -276,6 +276,13 @@ t.test('invalid experiments are refused', async (t) => {
   )
   t.strictSame(differences.list(), [])
 
+  const ancient = { ...EXPERIMENT, start_date: '1900-01-01' }
+  const tooLong = { kind: 'ExperimentExposureQuery', experiment: ancient }
+  const refusal = await daemon.api('POST', 'query/', 1, { query: tooLong })
+  t.strictSame([refusal.status, refusal.body['code']], [400, 'query_too_large'])
+  const asked = { kind, experiment: ancient, metric: FUNNEL }
+  t.equal((await daemon.api('POST', 'query/', 1, { query: asked })).status, 200)
+
   const draft = { ...EXPERIMENT, start_date: null }
   const query = { kind: 'ExperimentExposureQuery', experiment: draft }
   const { status, body } = await daemon.api('POST', 'query/', 1, { query })

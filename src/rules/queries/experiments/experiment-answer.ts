@@ -52,7 +52,7 @@ export function experimentPage(
 ): QueryPage {
   const keys = exposure.variants
   const numbers = variantsOfRows(rows, facts.isFirstSeen)
-  const pace = { startMs: facts.startMs, latestMs: rows.latestMs, isRunning: facts.endMs === null }
+  const pace = { startMs: facts.startMs, latestMs: rows.latestMs, isRunning: facts.isRunning }
   const computed: ComputedMetric[] = []
   let next = 0
   for (const metric of metrics) {

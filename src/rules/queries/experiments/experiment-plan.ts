@@ -6,6 +6,7 @@ import { isObject } from '../../../base/json.ts'
 import { endMomentOf, endOfDay, wallOf } from '../../../base/time-zone.ts'
 import type { DateRange } from '../../analytics/date-range.ts'
 import type { SeriesMatch } from '../../analytics/event-columns.ts'
+import type { Periods } from '../../analytics/periods.ts'
 import type {
   ExperimentDefinition,
   ExperimentEvent,
@@ -16,6 +17,7 @@ import type {
 import { allOf, type FilterGroup, type PropertyFilter } from '../../filters/filter-group.ts'
 import { readStoredFilters } from '../../filters/filter-tree.ts'
 import { EXPERIMENT_METRICS_MAX, EXPERIMENT_WINDOW_DAYS_MAX, QUERY_SERIES_MAX } from '../limits.ts'
+import { bucketsOf } from '../query-buckets.ts'
 import { QueryFields } from '../query-fields.ts'
 import type { QueryContext } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
@@ -127,6 +129,8 @@ export interface ExperimentFacts {
   readonly isFirstSeen: boolean
   readonly startMs: number
   readonly endMs: number | null
+  /** False once the end has passed. */
+  readonly isRunning: boolean
   readonly stats: ExperimentDefinition['stats']
 }
 
@@ -144,7 +148,7 @@ export interface ExposureQueryPlan {
 export function planExperiment(query: QueryFields, context: QueryContext): ExperimentPlan {
   const experiment = experimentOf(query, context)
   const { metrics, secondaryMetrics } = experiment
-  const facts = factsOf(experiment)
+  const facts = factsOf(experiment, context)
   if (facts === null) {
     const what = 'is missing. The experiment has not started, so there is no result'
     throw query.fault('experiment.start_date', what)
@@ -167,10 +171,14 @@ export function planExperiment(query: QueryFields, context: QueryContext): Exper
       `must have at most ${EXPERIMENT_METRICS_MAX} metrics together with \`metrics_secondary\`. Ask for each \`metric\` by itself`,
     )
   }
+  const exposure = readExposurePlan(experiment, facts.startMs, context)
+  const planned = nodes.map((node) => readMetric(node, experiment, context))
+  // Too many hours or days are refused before anything is counted.
+  for (const { counted } of planned) if (counted.of === 'returns') returnPeriods(counted, exposure)
   return {
-    exposure: readExposurePlan(experiment, facts.startMs, context),
+    exposure,
     facts,
-    metrics: nodes.map((node) => readMetric(node, experiment, context)),
+    metrics: planned,
     primaryCount: isSingle ? 1 : metrics.length,
     isSingle,
   }
@@ -179,8 +187,10 @@ export function planExperiment(query: QueryFields, context: QueryContext): Exper
 /** Reads an `ExperimentExposureQuery`. Throws 400 `invalid_query`. */
 export function planExposures(query: QueryFields, context: QueryContext): ExposureQueryPlan {
   const experiment = experimentOf(query, context)
-  const facts = factsOf(experiment)
+  const facts = factsOf(experiment, context)
   const exposure = facts === null ? null : readExposurePlan(experiment, facts.startMs, context)
+  // Too many days are refused before anything is counted.
+  if (exposure !== null) bucketsOf(exposure.range)
   return { exposure, facts, variants: variantKeys(experiment) }
 }
 
@@ -200,16 +210,33 @@ export function tailMs(counted: CountedMetric): number {
   return counted.of === 'returns' ? windowMs + (counted.to + 1) * unitMs(counted.unit) : windowMs
 }
 
+/**
+ * Returns the hours or days of the project that the window of a retention consists of, or null for a unit that is
+ * counted from the start. Throws 400 `query_too_large`.
+ */
+export function returnPeriods(
+  counted: Extract<CountedMetric, { of: 'returns' }>,
+  { range }: ExposurePlan,
+): Periods | null {
+  const { unit } = counted
+  if ((unit !== 'day' && unit !== 'hour') || range.fromMs > range.toMs) return null
+  return bucketsOf({ ...range, toMs: range.toMs + tailMs(counted), interval: unit })
+}
+
 /** Returns the length of a unit in milliseconds. */
 export function unitMs(unit: ExperimentTimeUnit): number {
   return UNIT_MS[unit]
 }
 
-function factsOf(experiment: ExperimentDefinition): ExperimentFacts | null {
+function factsOf(
+  experiment: ExperimentDefinition,
+  { nowMs }: QueryContext,
+): ExperimentFacts | null {
   const { variants, holdout, exposure, startMs, endMs, stats } = experiment
   if (startMs === null) return null
   const isFirstSeen = exposure.multipleVariantHandling === 'first_seen'
-  return { variants, holdout, isFirstSeen, startMs, endMs, stats }
+  const isRunning = endMs === null || endMs > nowMs
+  return { variants, holdout, isFirstSeen, startMs, endMs, isRunning, stats }
 }
 
 function variantKeys({ variants, holdout }: ExperimentDefinition): readonly string[] {

@@ -38,6 +38,7 @@ export class ExposedPersons {
   /** For each person of the part the row plus one. 0: not exposed. */
   readonly #rows: Uint32Array
   #sequences = new Uint32Array(ROWS_START)
+  #rowsOfPiece = new Int32Array(ROWS_START)
 
   /** `personEnd` is one more than the largest person number. */
   constructor(personEnd: number, part: EventPart | null) {
@@ -46,9 +47,16 @@ export class ExposedPersons {
     this.#rows = new Uint32Array(Math.ceil(personEnd / this.#part.count) + 1)
   }
 
-  /** Returns the row of a person, or -1 for a person who is not exposed. */
-  rowOf(person: number): number {
-    return (this.#rows[this.#slotOf(person)] ?? 0) - 1
+  /** Returns the row of the person of each event, or -1. The list is valid until the next call. */
+  rowsOf({ count, persons }: Pick<EventColumns, 'count' | 'persons'>): Int32Array {
+    if (this.#rowsOfPiece.length < count) this.#rowsOfPiece = new Int32Array(count)
+    const [found, rows] = [this.#rowsOfPiece, this.#rows]
+    const { index: first, count: parts } = this.#part
+    for (let index = 0; index < count; index++) {
+      const slot = ((persons[index] ?? 0) - first) / parts
+      found[index] = (rows[slot] ?? 0) - 1
+    }
+    return found
   }
 
   /** Returns the set of the persons of some rows. */
@@ -66,16 +74,19 @@ export class ExposedPersons {
     variantOf: Uint8Array,
   ) {
     if (column === undefined) return
+    const rows = this.#rows
+    const { index: first, count: parts } = this.#part
     for (let index = 0; index < count; index++) {
       const variant = variantOf[column.ids[index] ?? 0] ?? 0
       if (variant === 0) continue
       const person = persons[index] ?? 0
-      const slot = this.#slotOf(person)
-      const row = (this.#rows[slot] ?? 0) - 1
+      // Persons of a part are its every `parts`-th one.
+      const slot = (person - first) / parts
+      const row = (rows[slot] ?? 0) - 1
       const timeMs = timesMs[index] ?? 0
       const sequence = sequences[index] ?? 0
       if (row < 0) {
-        this.#rows[slot] = this.#append(person, variant, timeMs, sequence)
+        rows[slot] = this.#append(person, variant, timeMs, sequence)
         continue
       }
       const known = this.variants[row] ?? 0
@@ -104,11 +115,6 @@ export class ExposedPersons {
     this.variants[row] = variant
     this.#sequences[row] = sequence
     return row + 1
-  }
-
-  #slotOf(person: number): number {
-    const { index, count } = this.#part
-    return count === 1 ? person : Math.floor((person - index) / count)
   }
 }
 

@@ -4,10 +4,14 @@
  * counts".
  */
 import type { SeriesMatch } from '../../analytics/event-columns.ts'
-import type { Periods } from '../../analytics/periods.ts'
-import { bucketsOf } from '../query-buckets.ts'
 import { type QueryShard, scanShardPieces } from '../query-kind.ts'
-import { type CountedMetric, type ExposurePlan, tailMs, unitMs } from './experiment-plan.ts'
+import {
+  type CountedMetric,
+  type ExposurePlan,
+  returnPeriods,
+  tailMs,
+  unitMs,
+} from './experiment-plan.ts'
 import type { ExposedPersons } from './exposed-persons.ts'
 import { metricValues } from './metric-values.ts'
 
@@ -80,7 +84,7 @@ function orderedSteps(
 
 /**
  * Returns the earliest event of each taken person after a moment and within the window, or the latest one. Persons
- * without one have infinite times.
+ * without one have an infinite time.
  */
 function edgeMoments(
   match: SeriesMatch,
@@ -93,27 +97,35 @@ function edgeMoments(
   shard: QueryShard,
 ): Moments {
   const { count, firstMs } = exposed
-  const timesMs = new Float64Array(count).fill(Number.POSITIVE_INFINITY)
-  const sequences = new Float64Array(count)
-  const isWithin = windowTest(windowMs, exposure)
-  const persons = exposed.personSet(isTaken)
   const { filter, range } = exposure
+  const none = isLatest ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
+  const timesMs = new Float64Array(count).fill(none)
+  const sequences = new Float64Array(count)
+  const persons = exposed.personSet(isTaken)
+  const endMs = windowMs === null ? range.toMs : Number.POSITIVE_INFINITY
+  const reachMs = windowMs ?? Number.POSITIVE_INFINITY
   const toMs = range.toMs + (windowMs ?? 0)
   scanShardPieces(
     shard,
     { fromMs: range.fromMs, toMs, filter, series: [match], persons, order: 'unsorted' },
     (piece) => {
+      const rows = exposed.rowsOf(piece)
+      // The events of one piece are read many millions of times, so this loop calls nothing.
+      const { timesMs: pieceMs, sequences: pieceSequences } = piece
+      const { timesMs: afterMs, sequences: afterSequences } = after
       for (let index = 0; index < piece.count; index++) {
-        const row = exposed.rowOf(piece.persons[index] ?? 0)
+        const row = rows[index] ?? -1
         if (row < 0) continue
-        const timeMs = piece.timesMs[index] ?? 0
-        if (!isWithin(timeMs, firstMs[row] ?? 0)) continue
-        const sequence = piece.sequences[index] ?? 0
-        if (!isLater(timeMs, sequence, after, row)) continue
+        const timeMs = pieceMs[index] ?? 0
+        const sequence = pieceSequences[index] ?? 0
         const known = timesMs[row] ?? 0
-        const isFirst = known === Number.POSITIVE_INFINITY
-        const isBehind = timeMs > known || (timeMs === known && sequence > (sequences[row] ?? 0))
-        if (!isFirst && isBehind !== isLatest) continue
+        if (isLatest ? timeMs < known : timeMs > known) continue
+        const isBehind = sequence > (sequences[row] ?? 0)
+        if (timeMs === known && isBehind !== isLatest) continue
+        const startMs = afterMs[row] ?? 0
+        const isEarly = timeMs === startMs && sequence <= (afterSequences[row] ?? 0)
+        if (timeMs < startMs || isEarly) continue
+        if (timeMs > endMs || timeMs - (firstMs[row] ?? 0) >= reachMs) continue
         timesMs[row] = timeMs
         sequences[row] = sequence
       }
@@ -128,16 +140,6 @@ function isLater(timeMs: number, sequence: number, after: Moments, row: number):
   return timeMs > afterMs || (timeMs === afterMs && sequence > (after.sequences[row] ?? 0))
 }
 
-/** Returns the test whether an event of a person is within the window after the first exposure. */
-function windowTest(
-  windowMs: number | null,
-  { range }: ExposurePlan,
-): (timeMs: number, firstMs: number) => boolean {
-  return windowMs === null
-    ? (timeMs, firstMs) => timeMs >= firstMs && timeMs <= range.toMs
-    : (timeMs, firstMs) => timeMs >= firstMs && timeMs - firstMs < windowMs
-}
-
 /** In any order: an event may be several steps. */
 function unorderedSteps(
   steps: readonly SeriesMatch[],
@@ -150,16 +152,21 @@ function unorderedSteps(
   const masks = new Uint32Array(count)
   const { filter, range } = exposure
   if (count > 0) {
-    const isWithin = windowTest(windowMs, exposure)
+    const endMs = windowMs === null ? range.toMs : Number.POSITIVE_INFINITY
+    const reachMs = windowMs ?? Number.POSITIVE_INFINITY
     const persons = exposed.personSet()
     const toMs = range.toMs + (windowMs ?? 0)
     scanShardPieces(
       shard,
       { fromMs: range.fromMs, toMs, filter, series: steps, persons, order: 'any' },
       (piece) => {
+        const rows = exposed.rowsOf(piece)
         for (let index = 0; index < piece.count; index++) {
-          const row = exposed.rowOf(piece.persons[index] ?? 0)
-          if (row < 0 || !isWithin(piece.timesMs[index] ?? 0, firstMs[row] ?? 0)) continue
+          const row = rows[index] ?? -1
+          if (row < 0) continue
+          const timeMs = piece.timesMs[index] ?? 0
+          const sinceMs = timeMs - (firstMs[row] ?? 0)
+          if (sinceMs < 0 || sinceMs >= reachMs || timeMs > endMs) continue
           masks[row] = (masks[row] ?? 0) | (piece.seriesMasks[index] ?? 0)
         }
       },
@@ -199,7 +206,7 @@ export function metricReturns(
     exposed,
     shard,
   )
-  const isStarted = (row: number): boolean => starts.timesMs[row] !== Number.POSITIVE_INFINITY
+  const isStarted = (row: number): boolean => Number.isFinite(starts.timesMs[row])
   const distance = distanceTest(counted, exposure, starts.timesMs)
   const { filter, range } = exposure
   const toMs = range.toMs + tailMs(counted)
@@ -209,8 +216,9 @@ export function metricReturns(
     shard,
     { fromMs: range.fromMs, toMs, filter, series: [completion], persons, order: 'unsorted' },
     (piece) => {
+      const rows = exposed.rowsOf(piece)
       for (let index = 0; index < piece.count; index++) {
-        const row = exposed.rowOf(piece.persons[index] ?? 0)
+        const row = rows[index] ?? -1
         if (row < 0 || states[row] !== STARTED) continue
         const timeMs = piece.timesMs[index] ?? 0
         // The start itself is no return.
@@ -229,22 +237,18 @@ export function metricReturns(
  */
 function distanceTest(
   counted: CountedReturns,
-  { range }: ExposurePlan,
+  exposure: ExposurePlan,
   startsMs: Float64Array,
 ): (timeMs: number, row: number) => boolean {
   const { unit, from, to } = counted
-  if (unit !== 'day' && unit !== 'hour') {
+  const periods = returnPeriods(counted, exposure)
+  if (periods === null) {
     const length = unitMs(unit)
     return (timeMs, row) => {
       const sinceMs = timeMs - (startsMs[row] ?? 0)
       return sinceMs >= from * length && sinceMs <= to * length
     }
   }
-  const periods: Periods = bucketsOf({
-    ...range,
-    toMs: range.toMs + tailMs(counted),
-    interval: unit,
-  })
   const startPeriods = Int32Array.from(startsMs, (startMs) => periods.indexOf(startMs))
   return (timeMs, row) => {
     const distance = periods.indexOf(timeMs) - (startPeriods[row] ?? 0)

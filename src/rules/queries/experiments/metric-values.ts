@@ -52,11 +52,12 @@ export function metricValues(
       order: 'any',
     }
     scanShardPieces(shard, scan, (piece) => {
-      const { persons, timesMs, values } = piece
+      const { timesMs, values } = piece
+      const rows = exposed.rowsOf(piece)
       const ids = values[0]?.ids
       const numberOf = source.key === null ? null : numbers.of(values[0]?.values ?? [])
       for (let index = 0; index < piece.count; index++) {
-        const row = exposed.rowOf(persons[index] ?? 0)
+        const row = rows[index] ?? -1
         if (row < 0) continue
         const timeMs = timesMs[index] ?? 0
         const sinceMs = timeMs - (firstMs[row] ?? 0)
