@@ -16,6 +16,7 @@ import {
   may,
   Page,
   pageId,
+  pageOf,
   patch,
   post,
   project,
@@ -96,6 +97,7 @@ function Schedule(props: { readonly flag: Flag; readonly world: World }) {
 
 function About({ flag }: { flag: Flag }) {
   const { key, name, tags, created_by: author, created_at: at, updated_at: changedAt, status, deleted } = flag
+  const { experiment_set: experiments } = flag
   return (
     <p class="about row">
       {deleted && <span class="badge bad">Deleted</span>}
@@ -106,6 +108,12 @@ function About({ flag }: { flag: Flag }) {
           {tag}
         </span>
       ))}
+      {may('experiment:read') &&
+        experiments.map((id) => (
+          <a key={id} href={pageOf(`/experiments/${id}`)}>
+            Experiment {id}
+          </a>
+        ))}
       <span class="quiet">
         Created {time(at, 'day')} {author !== null && `by ${author.email || author.first_name}`}, changed{' '}
         {ago(changedAt)}

@@ -92,7 +92,7 @@ export function flagBodyOf(
       groups: [{ properties: [], rollout_percentage: rolloutIn(rollout) ?? EVERYBODY }],
       multivariate: { variants },
       ...(isObject(payloads) ? { payloads } : {}),
-      ...holdoutFilters(holdout),
+      ...(holdout === null ? {} : holdoutFilters(holdout)),
     },
   }
 }
