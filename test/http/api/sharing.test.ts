@@ -258,6 +258,29 @@ t.test('only a link that allows it shows another range', async (t) => {
     t.match(await at(odd), { status: 400 }, odd)
   }
   t.match((await open(`/shared/${token}?plain=1&range=yesterday`, BROWSER)).text, '<table>')
+
+  const insight = await daemon.api('POST', 'insights/', 1, {
+    name: 'Alone',
+    query: {
+      kind: 'InsightVizNode',
+      source: {
+        kind: 'TrendsQuery',
+        series: [{ event: 'secret event' }],
+        dateRange: { date_from: '2020-01-01', date_to: '2020-01-02' },
+      },
+    },
+  })
+  const alone = `insights/${String(insight.body['id'])}/sharing/`
+  const { body } = await daemon.api('PATCH', alone, 1, {
+    enabled: true,
+    range_changes_allowed: true,
+  })
+  const read = async (query: string) =>
+    JSON.parse((await open(`/shared/${String(body['access_token'])}.json${query}`)).text) as object
+  t.match(await read(''), { insight: { result: [{ count: 0 }] } })
+  t.match(await read('?range=all'), {
+    insight: { query: { dateRange: { date_from: 'all' } }, result: [{ count: 1 }] },
+  })
 })
 
 t.test('only a link that allows it may be in a frame', async (t) => {
