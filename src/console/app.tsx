@@ -15,6 +15,7 @@ import { Ask } from './parts/form.tsx'
 import { Icon } from './parts/icons.tsx'
 import { Login } from './parts/login.tsx'
 import { Empty, Failure, Loading } from './parts/notice.tsx'
+import './kit.ts'
 import { Palette } from './parts/palette.tsx'
 import { stepRows } from './parts/table.tsx'
 import { Card, Facts, Page } from './parts/tiles.tsx'
@@ -255,7 +256,7 @@ function CurrentPage() {
     let isGone = false
     document.title = `${page.name} · Tenrec`
     page.load().then(
-      ({ default: View }) => isGone || setShown({ page, View }),
+      (View) => isGone || setShown({ page, View }),
       () => isGone || setAbsent(page),
     )
     return () => {

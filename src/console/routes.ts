@@ -2,7 +2,7 @@
 import type { ComponentType } from 'preact'
 import { may } from './base/session.ts'
 
-type Load = () => Promise<{ readonly default: ComponentType }>
+type Load = () => Promise<ComponentType>
 
 /** The groups of pages in the navigation rail, in their order. */
 export const GROUPS = ['Analytics', 'Flags', 'People', 'System'] as const
@@ -52,51 +52,43 @@ const flags = pagesOf('Flags')
 const people = pagesOf('People')
 const system = pagesOf('System')
 
+/** Returns the function that makes the loaders of the pages in a file. Several pages in one file compress better. */
+function pagesIn<Views extends Readonly<Record<string, ComponentType>>>(
+  loadFile: () => Promise<Views>,
+) {
+  return (name: keyof Views): Load =>
+    async () =>
+      (await loadFile())[name]
+}
+
+const arrivalFile = pagesIn(() => import('./areas/arrival.ts'))
+// Alone in its file, because it is the first page of most readers.
+const webFile = pagesIn(() => import('./pages/web.tsx'))
+const questionFile = pagesIn(() => import('./areas/questions.ts'))
+const flagFile = pagesIn(() => import('./areas/flags.ts'))
+const administrationFile = pagesIn(() => import('./areas/administration.ts'))
+
 /** The pages in the order of the rail. `~` stands for the project. */
 export const PAGES: readonly PageRecord[] = [
-  first('~/setup', 'Setup', 's', 'project:read', () => import('./pages/setup.tsx')),
-  analytics('~/web', 'Web', 'w', 'query:read', () => import('./pages/web.tsx')),
-  analytics('~/live', 'Live', 'l', 'event:read', () => import('./pages/live.tsx')),
-  analytics('~/explore', 'Explore', 'e', 'query:read', () => import('./pages/explore.tsx')),
-  analytics(
-    '~/dashboards',
-    'Dashboards',
-    'd',
-    'dashboard:read',
-    () => import('./pages/dashboards.tsx'),
-  ),
-  analytics(
-    '~/dashboards/:id',
-    'Dashboard',
-    null,
-    'dashboard:read',
-    () => import('./pages/dashboard.tsx'),
-  ),
-  flags('~/flags', 'Flags', 'f', 'feature_flag:read', () => import('./pages/flags.tsx')),
-  flags('~/flags/:id', 'Flag', null, 'feature_flag:read', () => import('./pages/flag.tsx')),
-  flags(
-    '~/experiments',
-    'Experiments',
-    'x',
-    'experiment:read',
-    () => import('./pages/experiments.tsx'),
-  ),
-  flags(
-    '~/experiments/:id',
-    'Experiment',
-    null,
-    'experiment:read',
-    () => import('./pages/experiment.tsx'),
-  ),
-  flags('~/cohorts', 'Cohorts', 'c', 'cohort:read', () => import('./pages/cohorts.tsx')),
-  people('~/persons', 'Persons', 'p', 'person:read', () => import('./pages/persons.tsx')),
-  people('~/persons/:id', 'Person', null, 'person:read', () => import('./pages/person.tsx')),
-  people('~/groups', 'Groups', 'o', 'group:read', () => import('./pages/groups.tsx')),
-  people('~/groups/:id/:key', 'Group', null, 'group:read', () => import('./pages/group.tsx')),
-  system('/health', 'Health', 'h', 'organization:read', () => import('./pages/health.tsx')),
-  system('/audit', 'Audit', 'u', 'organization:read', () => import('./pages/audit.tsx')),
-  system('/access', 'Access', 'a', null, () => import('./pages/access.tsx')),
-  system('~/settings', 'Settings', 't', 'project:read', () => import('./pages/settings.tsx')),
+  first('~/setup', 'Setup', 's', 'project:read', arrivalFile('Setup')),
+  analytics('~/web', 'Web', 'w', 'query:read', webFile('default')),
+  analytics('~/live', 'Live', 'l', 'event:read', arrivalFile('Live')),
+  analytics('~/explore', 'Explore', 'e', 'query:read', questionFile('Explore')),
+  analytics('~/dashboards', 'Dashboards', 'd', 'dashboard:read', questionFile('Dashboards')),
+  analytics('~/dashboards/:id', 'Dashboard', null, 'dashboard:read', questionFile('Dashboard')),
+  flags('~/flags', 'Flags', 'f', 'feature_flag:read', flagFile('Flags')),
+  flags('~/flags/:id', 'Flag', null, 'feature_flag:read', flagFile('Flag')),
+  flags('~/experiments', 'Experiments', 'x', 'experiment:read', flagFile('Experiments')),
+  flags('~/experiments/:id', 'Experiment', null, 'experiment:read', flagFile('Experiment')),
+  flags('~/cohorts', 'Cohorts', 'c', 'cohort:read', administrationFile('Cohorts')),
+  people('~/persons', 'Persons', 'p', 'person:read', administrationFile('Persons')),
+  people('~/persons/:id', 'Person', null, 'person:read', administrationFile('Person')),
+  people('~/groups', 'Groups', 'o', 'group:read', administrationFile('Groups')),
+  people('~/groups/:id/:key', 'Group', null, 'group:read', administrationFile('Group')),
+  system('/health', 'Health', 'h', 'organization:read', administrationFile('Health')),
+  system('/audit', 'Audit', 'u', 'organization:read', administrationFile('Audit')),
+  system('/access', 'Access', 'a', null, administrationFile('Access')),
+  system('~/settings', 'Settings', 't', 'project:read', administrationFile('Settings')),
 ]
 
 /** The letters of the pages that stand in the bar of narrow screens. All others are behind its button "More". */

@@ -214,7 +214,7 @@ t.test('scripts and styles stay within their size limits', async (t) => {
   const files = readdirSync(folder).filter((name) => /\.(js|css)$/.test(name))
   const sum = (names: readonly string[]) => names.reduce((all, name) => all + gzipped(name), 0)
   const all = (kind: string) => files.filter((name) => name.endsWith(kind))
-  t.ok(sum(all('.js')) <= 130_000, `all scripts: ${sum(all('.js'))} bytes`)
+  t.ok(sum(all('.js')) <= 120_000, `all scripts: ${sum(all('.js'))} bytes`)
   t.ok(sum(all('.css')) <= 10_000, `all styles: ${sum(all('.css'))} bytes`)
   for (const path of ['web', 'live']) {
     const fresh = await openWindow(browser, { url: daemon.url })

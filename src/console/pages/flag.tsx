@@ -20,12 +20,10 @@ import {
   patch,
   post,
   project,
-  Shown,
   setQuery,
   Tabs,
   tabOf,
   time,
-  useLoaded,
 } from '../kit.ts'
 import { codeFor } from './flag/code.ts'
 import { draftOf, type Flag, problemOf } from './flag/draft.ts'
@@ -34,6 +32,7 @@ import { Explain } from './flag/explain.tsx'
 import { History } from './flag/history.tsx'
 import { Overview } from './flag/overview.tsx'
 import { Review } from './flag/review.tsx'
+import { FlagSchedule } from './flag/schedule.tsx'
 import { switchFlag } from './flag/switch-flag.ts'
 import { Usage } from './flag/usage.tsx'
 import { type Editing, useDraft } from './flag/use-draft.ts'
@@ -52,7 +51,7 @@ const VIEWS = {
   '': Overview,
   edit: Edit,
   explain: Explain,
-  schedule: Schedule,
+  schedule: FlagSchedule,
   usage: Usage,
   history: History,
 }
@@ -87,12 +86,6 @@ function FlagView({ flag }: { flag: Flag }) {
       {editing.leave && <Leave flag={flag} leave={editing.leave} stay={editing.stay} discard={editing.discard} />}
     </Page>
   )
-}
-
-/** The tab "Schedule", whose program is loaded when it is opened. */
-function Schedule(props: { readonly flag: Flag; readonly world: World }) {
-  const loaded = useLoaded('program of the schedule', () => import('./flag/schedule.tsx'))
-  return <Shown of={loaded}>{({ FlagSchedule }) => <FlagSchedule {...props} />}</Shown>
 }
 
 function About({ flag }: { flag: Flag }) {
