@@ -559,6 +559,7 @@ class RunningDaemon implements Daemon {
       refused: this.#refused,
       commands: this.#commands,
       shell: this.#front.shell,
+      consolePath: this.#parts.settings.consolePath,
       letters: this.#commands,
       status: this.#statusSource(),
       flags: this.#flags.directory,

@@ -94,6 +94,11 @@ export class SoakClient {
     await made('role', `${ORGANIZATION}/roles/`, { name: 'soak' })
     const access = { resource: 'feature flags', access_level: 21 }
     await made('resourceAccess', `${ORGANIZATION}/resource_access/`, access)
+    const email = 'soak@example.com'
+    const { user } = await this.#ask('POST', `${ORGANIZATION}/members/`, { email })
+    const { uuid } = user as { readonly uuid: string }
+    const member = { user_uuid: uuid, level: 1 }
+    await made('projectMember', `${PROJECT}/explicit_members/`, member)
     const key = { label: 'soak', scopes: ['feature_flag:read'] }
     await made('key', '/api/personal_api_keys/', key)
     const role = { role_id: this.#names.get('role') }

@@ -107,6 +107,8 @@ const OF_PROJECT = [
   'feature_flags/{flag}/role_access/',
   'feature_flags/{flag}/role_access/{roleAccess}/',
   'secret_keys/',
+  'explicit_members/',
+  'explicit_members/{projectMember}/',
   'erasures/{erasure}/',
 ]
 
@@ -122,6 +124,7 @@ const OF_ORGANIZATION = [
   'resource_access/',
   'resource_access/{resourceAccess}/',
   'invites/',
+  'identities/',
   'status/',
   'dead_letters/',
   'projects/',
@@ -163,6 +166,7 @@ export const SOAK_READS: readonly SoakRead[] = [
     '/shared/{share}/',
     '/embedded/{share}/',
     '/api/console/sessions/',
+    '/api/console/oidc/',
   ].map((path) => ({ path })),
   { path: '/ofrep/v1/configuration', isWithProjectKey: true },
   { path: `/ofrep/v1/event_stream?${TOKEN}`, isWithProjectKey: true, isEndless: true },

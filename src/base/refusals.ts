@@ -115,6 +115,21 @@ export const REFUSALS = {
     'Too many logins wait for their password to be checked. Log in again in a moment.',
     null,
   ),
+  password_changing: throttled(
+    2,
+    'Another request is setting this password. Wait until it is done.',
+    null,
+  ),
+  provider_away: busy(
+    5,
+    'The identity provider does not answer correctly. Try again later, or log in in another way.',
+    null,
+  ),
+  logins_full: busy(
+    2,
+    'Too many logins wait for the identity provider. Log in again in a moment.',
+    null,
+  ),
   changes_stopped: busy(5, 'The store is about to be restarted. Try again later.', 'service_ready'),
   changes_disk_full: busy(5, 'The disk is nearly full. Try again later.', 'disk_free_bytes'),
   files_full: busy(

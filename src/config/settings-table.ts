@@ -26,6 +26,10 @@ import { parseWarehouse } from './warehouse-address.ts'
 const DURABILITIES = ['fsync', 'commit', 'replicated'] as const
 /** The libraries that speak HTTP. */
 const HTTP_SERVERS = ['auto', 'uws', 'node'] as const
+/** What happens when an unknown person logs in with OpenID Connect. */
+const NEW_USER_POLICIES = ['refuse', 'viewer'] as const
+/** One of `NEW_USER_POLICIES`. */
+type NewUserPolicy = (typeof NEW_USER_POLICIES)[number]
 /** What the setting `http_server` may say. */
 export type HttpServerChoice = (typeof HTTP_SERVERS)[number]
 /** The library that serves. */
@@ -88,6 +92,13 @@ function budgetOf({ memoryBytes = Number.MAX_SAFE_INTEGER, coreCount }: Machine)
 
 const PATH = text('a path', (value) => value !== '' && !value.includes('\0'))
 const KEY = optional(text(KEY_ALLOWED, (value) => KEY_PATTERN.test(value)))
+
+/** Secrets of logins pass between the provider and Tenrec, so only TLS or this machine itself may be in between. */
+function isIssuer(value: string): boolean {
+  if (!isBaseUrl(value)) return false
+  const { protocol, hostname } = new URL(value)
+  return protocol === 'https:' || /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
+}
 
 function isConsolePath(path: string): boolean {
   return path.length <= 100 && /^\/(?!api(?:\/|$))(?:[\w~-]+(?:\/[\w~-]+)*\/?)?$/.test(path)
@@ -337,6 +348,64 @@ const TABLE = {
     },
     default: () => '/',
     sentence: 'Path under which the console is served.',
+  }),
+  /** Null: users cannot log in with OpenID Connect. */
+  oidcIssuer: setting({
+    fileKey: 'oidc_issuer',
+    kind: optional(
+      text(
+        'an https address such as https://login.example.com, or an http address of this machine',
+        isIssuer,
+      ),
+    ),
+    default: () => null,
+    defaultText: 'none',
+    sentence:
+      'OpenID Connect provider with which users can log in to the console. Give the address that the provider calls its issuer.',
+  }),
+  oidcClientId: setting({
+    fileKey: 'oidc_client_id',
+    kind: optional(
+      text('1 to 256 printable ASCII characters', (value) => /^[\x20-\x7e]{1,256}$/.test(value)),
+    ),
+    default: () => null,
+    defaultText: 'none',
+    sentence: 'Client ID that the provider gave to Tenrec. It is required with `oidc_issuer`.',
+  }),
+  oidcClientSecret: setting({
+    fileKey: 'oidc_client_secret',
+    kind: optional(
+      text('1 to 1024 printable ASCII characters', (value) => /^[\x20-\x7e]{1,1024}$/.test(value)),
+    ),
+    default: () => null,
+    defaultText: 'none',
+    sentence:
+      'Client secret that the provider gave to Tenrec. Without it, Tenrec is a public client, which only PKCE protects.',
+    isSecret: true,
+  }),
+  oidcLabel: setting({
+    fileKey: 'oidc_label',
+    kind: text('1 to 60 characters', (value) => /^[^\p{Cc}]{1,60}$/u.test(value)),
+    default: () => 'Log in with single sign-on',
+    sentence: 'Label of the button on the login page that leads to the provider.',
+  }),
+  oidcNewUsers: setting({
+    fileKey: 'oidc_new_users',
+    kind: choice(NEW_USER_POLICIES),
+    default: (): NewUserPolicy => 'refuse',
+    sentence:
+      'What happens when somebody whose e-mail address belongs to no user and to no invitation logs in with the provider: `refuse` refuses the login, and `viewer` creates a user who is a viewer. `viewer` requires `oidc_email_domains`.',
+  }),
+  oidcEmailDomains: setting({
+    fileKey: 'oidc_email_domains',
+    kind: list(
+      'domains such as example.com, separated by commas, or * for every domain',
+      (item) => item === '*' || /^[a-z0-9-]+(?:\.[a-z0-9-]+)+$/.test(item),
+    ),
+    default: () => [],
+    defaultText: 'none (every domain)',
+    sentence:
+      'Domains of the e-mail addresses that may log in with the provider. Subdomains are not included.',
   }),
   isForwardedForTrusted: setting({
     fileKey: 'trust_forwarded_for',

@@ -196,6 +196,7 @@ function refuseContradictions(settings: Settings): void {
     )
   }
   refusePublicPath(settings)
+  refuseOpenProvider(settings)
   const lastPort = settings.port + Math.max(0, partitions.length - 1)
   if (lastPort > LAST_PORT) {
     throw new UsageError(
@@ -208,6 +209,24 @@ function refuseContradictions(settings: Settings): void {
     `Setting \`inflight_limit\`: ${formatBytes(settings.inFlightBytesMax)} from ` +
       `${settings.origins.inFlightBytesMax.text} is not allowed. It must be at least \`body_limit\`, ` +
       `which is ${formatBytes(settings.bodyBytesMax)} (from ${settings.origins.bodyBytesMax.text}).`,
+  )
+}
+
+/** A provider needs a client ID, and must not make users of strangers unless the operator says so. */
+function refuseOpenProvider(settings: Settings): void {
+  const { oidcIssuer, oidcClientId, oidcNewUsers, oidcEmailDomains, origins } = settings
+  if (oidcIssuer === null) return
+  if (oidcClientId === null) {
+    throw new UsageError(
+      `The setting \`oidc_issuer\` (from ${origins.oidcIssuer.text}) requires \`oidc_client_id\`. ` +
+        'Register Tenrec at the provider, and set the client ID that it gives you.',
+    )
+  }
+  if (oidcNewUsers === 'refuse' || oidcEmailDomains.length > 0) return
+  throw new UsageError(
+    `The setting \`oidc_new_users\` (from ${origins.oidcNewUsers.text}) requires \`oidc_email_domains\`, because ` +
+      'everybody with an account at the provider would become a user. Set the domains of your organization, ' +
+      'or `*` if only your organization can have accounts there.',
   )
 }
 

@@ -78,6 +78,12 @@ t.test('without any source every setting has its default', async (t) => {
     trustedProxies: ['127.0.0.0/8', '::1/128'],
     isConsoleOn: true,
     consolePath: '/',
+    oidcIssuer: null,
+    oidcClientId: null,
+    oidcClientSecret: null,
+    oidcLabel: 'Log in with single sign-on',
+    oidcNewUsers: 'refuse',
+    oidcEmailDomains: [],
     isForwardedForTrusted: true,
     isGetCaptureEnabled: true,
     isBotTagged: false,
@@ -314,6 +320,28 @@ t.test('address ranges and base addresses', async (t) => {
   for (const good of ['http://a', 'https://a.example:8443/path']) t.ok(isBaseUrl(good), good)
   for (const bad of ['', 'a', 'ftp://a', 'http://', 'http://a?b', 'http://a#b', 'http://u@a']) {
     t.notOk(isBaseUrl(bad), bad)
+  }
+})
+
+t.test('an identity provider needs a client, TLS, and domains for new users', async (t) => {
+  const issuer = { 'oidc-issuer': 'https://login.example.com' }
+  const client = { ...issuer, 'oidc-client-id': 'tenrec' }
+  t.match(refusalOf({ flags: issuer }), /requires `oidc_client_id`/)
+  t.equal(load({ flags: client }).oidcNewUsers, 'refuse')
+  const open = { ...client, 'oidc-new-users': 'viewer' }
+  t.match(refusalOf({ flags: open }), /requires `oidc_email_domains`/)
+  for (const domains of ['*', 'example.com, example.org']) {
+    const flags = { ...open, 'oidc-email-domains': domains }
+    t.equal(load({ flags }).oidcNewUsers, 'viewer', domains)
+  }
+  for (const bad of ['http://login.example.com', 'login.example.com', 'https://a?b', 'ftp://a']) {
+    t.match(refusalOf({ flags: { ...client, 'oidc-issuer': bad } }), /oidc_issuer/, bad)
+  }
+  for (const good of ['http://localhost:9', 'http://127.0.0.1:9', 'http://[::1]:9/realm']) {
+    t.equal(load({ flags: { ...client, 'oidc-issuer': good } }).oidcIssuer, good)
+  }
+  for (const bad of ['example', 'Example.com', '@example.com', '*.example.com']) {
+    t.match(refusalOf({ flags: { ...client, 'oidc-email-domains': bad } }), /oidc_email_domains/)
   }
 })
 

@@ -30,6 +30,8 @@ const READ_ONLY = [
   'path/',
   'user_blast_radius/',
   'rehearse/',
+  'rehearse_copy/',
+  '/feature_flags/plan/',
   '/scheduled_changes/preview/',
   '/query/',
   '/query/{id}/',

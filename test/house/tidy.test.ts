@@ -68,6 +68,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   msgpackr: ['store/lmdb/codec.ts'],
   pino: ['base/log.ts'],
   'pino-pretty': ['base/log.ts'],
+  'openid-client': ['http/console/oidc-provider.ts'],
   piscina: ['engine/threads/'],
   re2js: ['base/pattern/'],
   'smol-toml': ['config/'],

@@ -1,6 +1,6 @@
 /** The logged-in user with their rights, and the project of the page. */
 import { computed, effect, signal } from '@preact/signals'
-import { path } from './address.ts'
+import { go, path } from './address.ts'
 import { ApiError, askAbout, get, onSessionEnd, post, put, remove, type Shapes } from './api.ts'
 
 /** The session as the daemon returns it. */
@@ -15,7 +15,14 @@ export type Project = Session['projects'][number]
 /** The projects that the session may use. */
 export const projects = computed<readonly Project[]>(() => session.value?.projects ?? [])
 
-const NO_PROJECT: Project = { id: 1, name: 'No project', timezone: 'UTC', api_token: '' }
+const NO_PROJECT: Project = {
+  id: 1,
+  name: 'No project',
+  timezone: 'UTC',
+  api_token: '',
+  level: 0,
+  scopes: null,
+}
 
 /** The segment of the URL that names a project, or null on a page without a project. */
 const named = computed(() => /^\/p\/([^/]+)/.exec(path.value)?.[1] ?? null)
@@ -47,9 +54,16 @@ askAbout(() => {
   throw new ApiError(403, { code: 'permission_denied', detail })
 })
 
-/** Returns true if the session has a scope such as `feature_flag:write`. The scope `write` includes `read`. */
+/** The scopes that are not about a project. */
+const APART = /^(?:organization|personal_api_key|user):/
+
+/**
+ * Returns true if the session has a scope such as `feature_flag:write`, in the project of the page if the scope is about
+ * a project. The scope `write` includes `read`.
+ */
 export function may(scope: string): boolean {
-  const scopes: readonly string[] = session.value?.scopes ?? []
+  const own = APART.test(scope) ? null : project.value.scopes
+  const scopes: readonly string[] = own ?? session.value?.scopes ?? []
   return (
     scopes.includes('*') ||
     scopes.includes(scope) ||
@@ -66,9 +80,42 @@ const HINT = 'tenrec-session'
 /** Why the last session has ended, for the login page. Null if the user logged out, or has not logged in yet. */
 export const sessionEnd = signal<string | null>(null)
 
+/** Why a login at the identity provider failed. Null if none has failed. */
+export const loginError = signal<ApiError | null>(null)
+
+/** The page to which the identity provider sends the browser back. */
+const PROVIDER_PAGE = '/login/oidc'
+
+/** Opens the login page of the identity provider, which sends the browser back here. Throws an `ApiError`. */
+export async function openProvider(): Promise<void> {
+  const page = path.value + location.search
+  const body = page.length < PAGE_CHARACTERS && page !== PROVIDER_PAGE ? { return_to: page } : {}
+  const { url } = await post('console/oidc/start/', {}, body)
+  location.assign(url)
+}
+
+const PAGE_CHARACTERS = 4000
+
+/** Finishes a login with the address to which the identity provider has sent the browser. */
+async function finishLogin(): Promise<void> {
+  const callback = location.search.slice(1)
+  // The code in the address can be used once. It does not stay in the history.
+  go('/', { replace: true })
+  try {
+    const { session: found, return_to: page } = await post('console/oidc/finish/', {}, { callback })
+    enter(found)
+    go(page, { replace: true })
+  } catch (cause) {
+    if (!(cause instanceof ApiError)) throw cause
+    loginError.value = cause
+    leave(null)
+  }
+}
+
 /** Reads the session, and shows the login page whenever the session ends. */
 export async function openSession(): Promise<void> {
   onSessionEnd(leave)
+  if (path.value === PROVIDER_PAGE) return finishLogin()
   if (localStorage.getItem(HINT) === null) return leave(null)
   await readSession().catch(({ message }: Error) => leave(message))
 }
@@ -110,6 +157,7 @@ export async function logOut(): Promise<void> {
 function enter(found: Session): void {
   localStorage.setItem(HINT, '1')
   sessionEnd.value = null
+  loginError.value = null
   session.value = found
 }
 

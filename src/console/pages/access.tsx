@@ -2,11 +2,13 @@
 import { Empty, may, Page, Tabs, tabOf } from '../kit.ts'
 import { Keys, SecretKeys, Sessions } from './access/keys.tsx'
 import { Members, Roles } from './access/members.tsx'
+import { ProjectAccess } from './access/project.tsx'
 
 const TABS = [
   ['keys', 'My keys', 'personal_api_key:read', Keys],
   ['secret', 'Secret keys', 'project:read', SecretKeys],
   ['people', 'Members', 'organization:read', Members],
+  ['project', 'Project access', 'project:read', ProjectAccess],
   ['roles', 'Roles', 'organization:read', Roles],
   ['sessions', 'Sessions', 'personal_api_key:read', Sessions],
 ] as const

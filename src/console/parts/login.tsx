@@ -1,7 +1,7 @@
-/** The login page. It accepts a password, a personal key, a login link that the daemon printed, or an invitation. */
+/** The login page. It accepts a password, an account at an identity provider, a personal key, a login link that the daemon printed, or an invitation. */
 import { useEffect, useState } from 'preact/hooks'
-import { ApiError, post } from '../base/api.ts'
-import { logIn, sessionEnd } from '../base/session.ts'
+import { ApiError, get, post } from '../base/api.ts'
+import { logIn, loginError, openProvider, sessionEnd } from '../base/session.ts'
 import { Button } from './fields.tsx'
 import { Form, Once } from './form.tsx'
 import { Command, Failure } from './notice.tsx'
@@ -46,6 +46,8 @@ function LoginForms({ code }: { code: string | undefined }) {
         </p>
       )}
       {error && <Failure error={error} />}
+      {loginError.value && <Failure error={loginError.value} />}
+      <ProviderLogin />
       <Form
         action="Log in"
         fields={{
@@ -70,6 +72,18 @@ function LoginForms({ code }: { code: string | undefined }) {
       </details>
     </>
   )
+}
+
+/** The button that leads to the identity provider, if the server has one. */
+function ProviderLogin() {
+  const [label, setLabel] = useState<string | null>(null)
+  useEffect(() => {
+    get('console/oidc/').then(
+      (provider) => setLabel(provider.label),
+      () => {},
+    )
+  }, [])
+  return label && <Form action={label} submit={() => openProvider()} />
 }
 
 /**

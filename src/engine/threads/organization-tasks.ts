@@ -6,7 +6,8 @@
 import type { PageRequest } from '../../base/pages.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { SessionStart } from '../../rules/access/console-session.ts'
-import type { FlagAccessLevel } from '../../rules/access/levels.ts'
+import type { IdentityLogin } from '../../rules/access/identity.ts'
+import type { FlagAccessLevel, ProjectLevel } from '../../rules/access/levels.ts'
 import type {
   Invite,
   InviteAcceptance,
@@ -90,6 +91,9 @@ const HANDLERS = {
       expectedAtMs,
     }: { userId: number; hash: string | null; expectedAtMs: number | null },
   ) => nothing(passwords.set(userId, hash, expectedAtMs)),
+  enterIdentity: ({ identities }: Store, login: IdentityLogin) => identities.enter(login),
+  unlinkIdentities: ({ identities }: Store, userId: number) => nothing(identities.unlink(userId)),
+  listIdentities: ({ identities }: Store) => identities.list(),
   changeUser: ({ users }: Store, { id, changes }: { id: number; changes: UserChanges }) =>
     users.change(id, changes),
   setFlagAccess: (
@@ -100,6 +104,16 @@ const HANDLERS = {
     projects.createProject(request),
   changeProject: ({ projects }: Store, { id, changes }: { id: number; changes: ProjectChanges }) =>
     projects.setProject(id, changes),
+  addProjectMember: (
+    { projectMembers }: Store,
+    { level, ...place }: { projectId: number; userId: number; level: ProjectLevel },
+  ) => projectMembers.add(place, level),
+  changeProjectMember: (
+    { projectMembers }: Store,
+    { level, ...place }: { projectId: number; userId: number; level: ProjectLevel },
+  ) => projectMembers.change(place, level),
+  removeProjectMember: ({ projectMembers }: Store, place: { projectId: number; userId: number }) =>
+    nothing(projectMembers.remove(place)),
   /** For `tenrec dev` only; no route calls it. */
   replaceProject: ({ projects }: Store, id: number) => projects.replaceProject(id),
   listKeys: ({ projects }: Store, { userId }: { userId: number }) =>

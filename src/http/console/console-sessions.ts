@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import type { OrganizationPort } from '../../engine/threads/organization-tasks.ts'
+import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type {
   SessionEnd,
   SessionGrant,
@@ -16,6 +17,7 @@ import {
 import type { User } from '../../rules/access/organization.ts'
 import type { StoredPassword } from '../../rules/access/password.ts'
 import type { RateLimits } from '../server/rate-limits.ts'
+import type { OidcLogins } from './oidc-logins.ts'
 import { Passwords } from './passwords.ts'
 
 const TOKEN_BYTES = 32
@@ -27,6 +29,7 @@ const ENDS: Readonly<Record<SessionEnd, string>> = {
   old: `you logged in more than ${SESSION_AGE_MS_MAX / HOUR_MS / 24} days ago`,
   key: 'its personal key was revoked or replaced, or has expired',
   password: 'the password of its user was changed or removed',
+  identity: 'its account at the identity provider was unlinked',
   user: 'its user was deactivated',
   removed: 'you logged out, or it was ended on the page Access',
 }
@@ -44,6 +47,8 @@ export interface ConsoleSessionsOptions {
   /** Receives an error if the use of a session could not be recorded. A `Logger` can be used. */
   readonly log: { error(fields: object, message: string): void }
   readonly limits: Pick<RateLimits, 'attempt'>
+  /** The logins with OpenID Connect. Null if there is no provider. */
+  readonly oidc?: OidcLogins | null
 }
 
 /** The client that starts a session. */
@@ -53,12 +58,15 @@ type SessionOrigin = Pick<SessionStart, 'address' | 'userAgent'>
 export class ConsoleSessions {
   /** Hashes the passwords of users. */
   readonly passwords = new Passwords()
+  /** The logins with OpenID Connect. Null if there is no provider. */
+  readonly oidc: OidcLogins | null
   readonly #options: ConsoleSessionsOptions
   /** The sessions whose use is being recorded. */
   readonly #noting = new Set<number>()
 
   constructor(options: ConsoleSessionsOptions) {
     this.#options = options
+    this.oidc = options.oidc ?? null
   }
 
   /** Returns the rights of a session, or null if it is unknown or has ended. Its use is recorded from time to time. */
@@ -97,6 +105,30 @@ export class ConsoleSessions {
     const account = email.trim().toLowerCase()
     const open = async () => this.#start(await this.#proofOf(account, password), from)
     return this.#options.limits.attempt(from.address, open, account)
+  }
+
+  /**
+   * Finishes a login with OpenID Connect: starts a session, and returns its token and the page to show. `audit` is the
+   * entry for an account that is linked to a user. Returns null for a login that the browser has not begun. Throws the
+   * errors of `OidcLogins.finish`, of the store, and of `RateLimits.attempt`.
+   */
+  async beginWithAccount(
+    { browser, callback }: { readonly browser: string | null; readonly callback: string },
+    from: SessionOrigin,
+    audit: AuditEntry,
+  ): Promise<{ readonly token: string; readonly returnTo: string } | null> {
+    const { oidc } = this
+    if (oidc === null) return null
+    return this.#options.limits.attempt(from.address, async () => {
+      const finished = await oidc.finish(browser, callback)
+      if (finished === null) return null
+      const { account, returnTo } = finished
+      const { isViewerMade } = oidc
+      const login = { account, isViewerMade, audit }
+      const { issuer, subject } = await this.#options.queries.organization('enterIdentity', login)
+      const token = await this.#start({ issuer, subject }, from)
+      return token === null ? null : { token, returnTo }
+    })
   }
 
   /**

@@ -8,11 +8,24 @@ import { SESSION_AGE_MS_MAX } from '../../rules/access/limits.ts'
 import type { Header } from '../server/respond.ts'
 import type { ApiRequest } from '../server/router.ts'
 import { baseUrl, type TrustedProxies } from '../server/url.ts'
+import { PENDING_LOGIN_MS_MAX } from './limits.ts'
 
-/** The cookie name over TLS. Browsers send such a cookie to this host only, and never without TLS. */
-const SECURE_NAME = '__Host-tenrec'
-/** The cookie name over plain HTTP, where browsers would reject the other name. */
-const PLAIN_NAME = 'tenrec'
+/** A cookie of the console. */
+interface CookieKind {
+  /** The name over plain HTTP. */
+  readonly name: string
+  readonly ageMs: number
+}
+
+/** The cookie with the token of a session. */
+const SESSION_COOKIE: CookieKind = { name: 'tenrec', ageMs: SESSION_AGE_MS_MAX }
+/** The cookie that binds logins with OpenID Connect to the browser in which they began. */
+const LOGIN_COOKIE: CookieKind = { name: 'tenrec-login', ageMs: PENDING_LOGIN_MS_MAX }
+/**
+ * The prefix of names over TLS. Browsers send such a cookie to this host only, and never without TLS. Over plain HTTP
+ * they would reject it.
+ */
+const SECURE_PREFIX = '__Host-'
 
 /**
  * The values of `X-Tenrec-Console`. The first means that a user is active, and the second that the page sends requests
@@ -34,13 +47,22 @@ type Request = Pick<ApiRequest, 'head' | 'method' | 'peerAddress' | 'words'>
  * that the console did not make.
  */
 export function sessionToken(request: Request, address: OwnAddress): string | null {
+  const token = tokenOf(SESSION_COOKIE, request, address)
+  if (token !== null) requireConsole(request, address)
+  return token
+}
+
+/** Returns the token that binds logins to the browser, or null without one. Check the request with `requireConsole`. */
+export function loginToken(request: Request, address: OwnAddress): string | null {
+  return tokenOf(LOGIN_COOKIE, request, address)
+}
+
+function tokenOf(kind: CookieKind, request: Request, address: OwnAddress): string | null {
   const { cookie } = request.words
   if (cookie === '') return null
-  const start = `${cookieName(request, address)}=`
+  const start = `${cookieName(kind, request, address)}=`
   const found = cookie.split(';').find((part) => part.trimStart().startsWith(start))
-  if (found === undefined) return null
-  requireConsole(request, address)
-  return found.trim().slice(start.length)
+  return found === undefined ? null : found.trim().slice(start.length)
 }
 
 /** Throws 403 `csrf_failed` unless a page of our own origin made the request. */
@@ -64,17 +86,33 @@ export function cookieWriter(
   request: Request,
   address: OwnAddress,
 ): (token: string | null) => Header {
-  const name = cookieName(request, address)
-  const secure = name === SECURE_NAME ? '; Secure' : ''
+  return writerOf(SESSION_COOKIE, request, address)
+}
+
+/** Returns the same function for the cookie that binds logins to the browser. */
+export function loginCookieWriter(
+  request: Request,
+  address: OwnAddress,
+): (token: string | null) => Header {
+  return writerOf(LOGIN_COOKIE, request, address)
+}
+
+function writerOf(
+  kind: CookieKind,
+  request: Request,
+  address: OwnAddress,
+): (token: string | null) => Header {
+  const name = cookieName(kind, request, address)
+  const secure = name.startsWith(SECURE_PREFIX) ? '; Secure' : ''
   return (token) => {
-    const seconds = token === null ? 0 : SESSION_AGE_MS_MAX / 1000
+    const seconds = token === null ? 0 : kind.ageMs / 1000
     const rules = `HttpOnly; SameSite=Strict; Path=/; Max-Age=${seconds}${secure}`
     return ['Set-Cookie', `${name}=${token ?? ''}; ${rules}`]
   }
 }
 
-function cookieName(request: Request, address: OwnAddress): string {
-  return baseUrl(request, address).startsWith('https:') ? SECURE_NAME : PLAIN_NAME
+function cookieName({ name }: CookieKind, request: Request, address: OwnAddress): string {
+  return baseUrl(request, address).startsWith('https:') ? SECURE_PREFIX + name : name
 }
 
 /**

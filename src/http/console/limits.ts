@@ -12,3 +12,29 @@ export const PASSWORDS_HASHED_MAX = 1
  * `passwords_full`.
  */
 export const PASSWORDS_WAITING_MAX = 16
+/**
+ * The time from the beginning of a login with OpenID Connect to its end. Later it is answered 401
+ * `authentication_failed`.
+ * @user Console and live events
+ */
+export const PENDING_LOGIN_MS_MAX = 600_000
+/**
+ * The largest number of logins with OpenID Connect that have begun and are not finished. A further one removes the
+ * oldest.
+ */
+export const PENDING_LOGINS_MAX = 10_000
+/** The largest number of them from one address. A further one removes the oldest of the address. */
+export const PENDING_LOGINS_OF_ADDRESS_MAX = 100
+/**
+ * The largest number of logins for which the identity provider is asked at a time. A further one is answered 503
+ * `logins_full`.
+ */
+export const LOGINS_FINISHED_AT_ONCE_MAX = 16
+/** The time of one request to the identity provider. After it, the login is answered 503 `provider_away`. */
+export const PROVIDER_REQUEST_MS_MAX = 5000
+/** The largest number of bytes of an answer of the identity provider. With more, the login is answered 503. */
+export const PROVIDER_ANSWER_BYTES_MAX = 512 * 1024
+/** The time for which the description of the identity provider is cached. Then it is read again. */
+export const PROVIDER_KNOWN_MS_MAX = 3_600_000
+/** The time for which an identity provider that failed is not asked again. Logins are answered 503 meanwhile. */
+export const PROVIDER_PAUSE_MS_MAX = 60_000

@@ -21,12 +21,28 @@ const MEMORY_FACTOR = 2
 /** The passwords of one server. */
 export class Passwords {
   readonly #waiting: (() => void)[] = []
+  /** The owners of passwords that are being set. */
+  readonly #setting = new Set<string>()
   #running = 0
   /** Stands for the password of users who have none, so that checking it takes as long as for others. */
   readonly #absent: PasswordHash = {
     ...PASSWORD_COST,
     salt: randomBytes(PASSWORD_SALT_BYTES),
     hash: randomBytes(PASSWORD_HASH_BYTES),
+  }
+
+  /**
+   * Runs `action`, which sets a password, unless another one for the same `owner` runs. One user can therefore not fill
+   * the queue in which all logins wait. Throws 429 `password_changing`.
+   */
+  async setting<T>(owner: string, action: () => Promise<T>): Promise<T> {
+    if (this.#setting.has(owner)) throw refusal('password_changing')
+    this.#setting.add(owner)
+    try {
+      return await action()
+    } finally {
+      this.#setting.delete(owner)
+    }
   }
 
   /** Returns the text of a password's hash. Throws 503 `passwords_full`. */

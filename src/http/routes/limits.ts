@@ -177,6 +177,16 @@ export const EMAIL_TEXT_CHARACTERS_MAX = 254
  * @user Console and live events
  */
 export const PASSWORD_CHARACTERS_MAX = 200
+/**
+ * The largest number of characters of the page to which a login with OpenID Connect returns. A longer one is answered
+ * 400 `invalid_input`.
+ */
+export const PAGE_CHARACTERS_MAX = 4000
+/**
+ * The largest number of characters of the query with which an identity provider sends the browser back. A longer one is
+ * answered 400 `invalid_input`.
+ */
+export const PROVIDER_QUERY_CHARACTERS_MAX = 16_384
 /** The time after a login with a link in which the user may set another password without the current one. */
 export const LINK_PASSWORD_MS_MAX = 3_600_000
 /**

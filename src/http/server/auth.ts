@@ -10,7 +10,7 @@ import { ServiceError } from '../../base/errors.ts'
 import { API_KEY_BODY_VALUES_MAX, KEY_CHARACTERS_MAX } from '../../base/limits.ts'
 import type { SessionProofKind } from '../../rules/access/console-session.ts'
 import type { Project } from '../../rules/access/project-directory.ts'
-import { hasScope, type Scope } from '../../rules/access/scopes.ts'
+import { hasScope, type Scope, scopesIn } from '../../rules/access/scopes.ts'
 import { refuseManyValues } from '../../rules/capture/json-text.ts'
 import { type OwnAddress, sessionToken } from '../console/cookie.ts'
 import type { ApiRequest, Caller } from './router.ts'
@@ -30,7 +30,12 @@ export interface KeyUser {
 export interface KeyGrant {
   /** The scopes, such as `event:read`. `*` stands for all scopes, and `x:write` includes `x:read`. */
   readonly scopes: readonly string[]
+  /** The projects that the key reaches and its user may use. */
   readonly projectIds: readonly number[] | 'all'
+  /** The levels of the user in projects in which they differ from the level in the organization. */
+  readonly projectLevels?: ReadonlyMap<number, number>
+  /** The scopes of the key itself. Those of a viewer's key can be more than the viewer may use. */
+  readonly keyScopes?: readonly string[]
   /** The number of the key. */
   readonly keyId?: number
   /** The number of the user who owns the key. */
@@ -54,8 +59,9 @@ export interface Sessions<Grant extends KeyGrant = FullGrant> extends OwnAddress
 
 /** A grant with the members that are needed to compare it with another grant. */
 export interface FullGrant extends KeyGrant {
-  /** The scopes of the key itself. Those of a viewer's key can be more than the viewer may use. */
   readonly keyScopes: readonly string[]
+  /** The projects of the key itself, some of which its user may not use. */
+  readonly keyProjectIds: readonly number[] | 'all'
   /** The time at which the key expires; null if it never does. */
   readonly expiresAtMs: number | null
 }
@@ -98,12 +104,12 @@ export function authoriseAs(
   segment: string | null,
 ): Project {
   const tokenProject = projectOfKey(request, directory, segment)
-  requireScope(grant, scope)
   const id =
     tokenProject?.id ??
     (segment === null ? onlyProjectId(grant, directory) : projectIdOf(segment, grant))
+  requireScope(id === null ? grant : grantIn(grant, id), scope)
   if (id !== null && grant.projectIds !== 'all' && !grant.projectIds.includes(id)) {
-    throw denied('The personal API key may not use this project.')
+    throw denied('The personal API key or its user may not use this project.')
   }
   const project = tokenProject ?? (id === null ? null : directory.projectById(id))
   if (project === null) throw unknownProject()
@@ -138,6 +144,14 @@ export function authoriseServer(
     return project
   }
   throw denied('The secret key belongs to another project.')
+}
+
+/** Returns the rights of a key or session in a project, in which its user may have another level. */
+export function grantIn<Grant extends KeyGrant>(grant: Grant, projectId: number): Grant {
+  const level = grant.projectLevels?.get(projectId)
+  if (level === undefined) return grant
+  const user = grant.user === undefined ? {} : { user: { ...grant.user, level } }
+  return { ...grant, ...user, scopes: scopesIn(grant, projectId) }
 }
 
 /**

@@ -9,6 +9,8 @@ import type { OrganizationPort } from '../../engine/threads/organization-tasks.t
 import { planOf } from '../../engine/threads/tasks.ts'
 import { ConsoleFiles } from '../console/console-files.ts'
 import { ConsoleSessions, type ConsoleSessionsOptions } from '../console/console-sessions.ts'
+import { OidcLogins } from '../console/oidc-logins.ts'
+import { OidcProvider } from '../console/oidc-provider.ts'
 import type { BodyBudget } from './body.ts'
 import { chooseFront } from './choose-front.ts'
 import { RateLimits } from './rate-limits.ts'
@@ -79,9 +81,25 @@ export function createFront(options: FrontOptions): {
     pages,
   })
   const sessions = isConsoleOn
-    ? new ConsoleSessions({ directory, queries, clock, log, limits })
+    ? new ConsoleSessions({ directory, queries, clock, log, limits, oidc: oidcOf(options) })
     : undefined
   return { server, limits, sessions, shell: pages?.shell ?? null }
+}
+
+/** Returns the logins with OpenID Connect, or null if the settings name no provider. */
+function oidcOf({ settings, clock, log }: Pick<FrontOptions, 'settings' | 'clock' | 'log'>) {
+  const { oidcIssuer, oidcClientId, oidcClientSecret, oidcLabel } = settings
+  if (oidcIssuer === null || oidcClientId === null) return null
+  const provider = new OidcProvider({
+    issuer: oidcIssuer,
+    clientId: oidcClientId,
+    clientSecret: oidcClientSecret,
+    emailDomains: settings.oidcEmailDomains,
+    clock,
+    log,
+  })
+  const isViewerMade = settings.oidcNewUsers === 'viewer'
+  return new OidcLogins({ label: oidcLabel, isViewerMade, provider, clock })
 }
 
 /** Returns the configured number of connections, reduced to the number of files that are available. */

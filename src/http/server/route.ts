@@ -15,8 +15,8 @@ import {
   authoriseServer,
   denied,
   type FullGrant,
+  grantIn,
   grantOfSession,
-  type KeyGrant,
   type KeyUser,
   type RouteDirectory,
   requireScope,
@@ -67,7 +67,7 @@ export interface Who {
    * scope.
    */
   readonly scope: Scope | null
-  /** True if only administrators and owners of the organization may call the route. */
+  /** True if only administrators of the organization, or of the project that the route is about, may call it. */
   readonly isAdministrator?: true
 }
 
@@ -100,7 +100,7 @@ export function forServers(scope: Scope): Who {
   return { credentials: ['personalKey', 'secretKey'], about: 'project', scope }
 }
 
-/** Restricts `who` to administrators and owners of the organization. */
+/** Restricts `who` to administrators of the organization, or of the project that the route is about. */
 export function byAdministrators(who: Who): Who {
   return { ...who, isAdministrator: true }
 }
@@ -394,8 +394,8 @@ interface Readers<Query extends Schema, Body extends Schema> {
 }
 
 /** Refuses keys that are limited to some projects. */
-function requireUnlimited({ projectIds }: KeyGrant): void {
-  if (projectIds === 'all') return
+function requireUnlimited({ keyProjectIds }: FullGrant): void {
+  if (keyProjectIds === 'all') return
   throw denied(
     'This personal API key is limited to some projects and may not read the organization.',
   )
@@ -422,9 +422,15 @@ function admit(
     return { grant: null, projectId: authoriseServer(request, services, scope, project).id }
   }
   const grant = authenticate(request, directory, services)
-  const isInProject = about === 'project'
-  const projectId = isInProject ? authoriseAs(grant, request, directory, scope, project).id : null
-  if (!isInProject) requireScope(grant, scope)
+  if (about === 'project') {
+    const projectId = authoriseAs(grant, request, directory, scope, project).id
+    const own = grantIn(grant, projectId)
+    if (isHigh === true && !isAdministrator(userOf(own).level)) {
+      throw denied('Only administrators of the project may do this.')
+    }
+    return { grant: own, projectId }
+  }
+  requireScope(grant, scope)
   if (about === 'organization') {
     requireUnlimited(grant)
     const id = (segments.get('org_id') ?? '@current').toLowerCase()
@@ -438,7 +444,7 @@ function admit(
   if (isHigh === true && !isAdministrator(userOf(grant).level)) {
     throw denied('Only administrators and owners of the organization may do this.')
   }
-  return { grant, projectId }
+  return { grant, projectId: null }
 }
 
 const NOTHING_IN: Schema = { type: 'object' }

@@ -7,8 +7,8 @@ export interface ConsoleSession {
   readonly id: number
   readonly userId: number
   /**
-   * The SHA-256 of the personal key that the session was started with. Null for a login link or a password, which grant
-   * all rights of the user.
+   * The SHA-256 of the personal key that the session was started with. Null for a login link, a password or an account
+   * at the identity provider, which grant all rights of the user.
    */
   readonly keyHash: Buffer | null
   /**
@@ -16,6 +16,11 @@ export interface ConsoleSession {
    * otherwise. With another password of its user, the session has ended.
    */
   readonly passwordSetAtMs: number | null
+  /**
+   * The account at the identity provider that the session was started with. Null for a session that was started
+   * otherwise. When the account is no longer linked to its user, the session has ended.
+   */
+  readonly identity: SessionIdentity | null
   readonly createdAtMs: number
   /** The time of the last request of the user. It may be up to `SESSION_SEEN_LATE_MS_MAX` out of date. */
   readonly lastSeenAtMs: number
@@ -24,17 +29,26 @@ export interface ConsoleSession {
   readonly userAgent: string
 }
 
+/** A link between an account at the identity provider and a user. */
+export interface SessionIdentity {
+  /** The key under which the link is stored. */
+  readonly hash: Buffer
+  /** The time at which the account was linked. An account that is linked again has another time. */
+  readonly linkedAtMs: number
+}
+
 /**
- * What a session is started with: a personal key or a password that was already checked, with its user, or the code of
- * a login link.
+ * What a session is started with: a personal key, a password or an account at the identity provider that was already
+ * checked, with its user, or the code of a login link.
  */
 export type SessionProof =
   | { readonly key: string; readonly userId: number }
   | { readonly passwordSetAtMs: number; readonly userId: number }
+  | { readonly issuer: string; readonly subject: string }
   | { readonly code: string }
 
 /** The ways to start a session. */
-export const SESSION_PROOFS = ['key', 'password', 'link'] as const
+export const SESSION_PROOFS = ['key', 'password', 'link', 'oidc'] as const
 /** One of `SESSION_PROOFS`. */
 export type SessionProofKind = (typeof SESSION_PROOFS)[number]
 
@@ -49,15 +63,16 @@ export interface SessionStart {
 }
 
 /** A session as its user sees it. */
-export interface ConsoleSessionView extends Omit<ConsoleSession, 'keyHash' | 'passwordSetAtMs'> {
+export interface ConsoleSessionView
+  extends Omit<ConsoleSession, 'keyHash' | 'passwordSetAtMs' | 'identity'> {
   readonly startedWith: SessionProofKind
-  /** The personal key. Null for a login link or a password. */
+  /** The personal key. Null for any other proof. */
   readonly key: Pick<PersonalKey, 'label' | 'scopes' | 'projectIds' | 'expiresAtMs'> | null
 }
 
 /** The rights of a session: those of its key, or all rights of its user. */
 export interface SessionGrant extends Omit<PersonalKeyGrant, 'keyId'> {
-  /** The number of the key. Absent for a login link or a password. */
+  /** The number of the key. Absent for any other proof. */
   readonly keyId?: number
   readonly session: Pick<ConsoleSession, 'id' | 'createdAtMs' | 'lastSeenAtMs'> & {
     readonly startedWith: SessionProofKind
@@ -68,17 +83,19 @@ export interface SessionGrant extends Omit<PersonalKeyGrant, 'keyId'> {
 export function sessionProof({
   keyHash,
   passwordSetAtMs,
-}: Pick<ConsoleSession, 'keyHash' | 'passwordSetAtMs'>): SessionProofKind {
+  identity,
+}: Pick<ConsoleSession, 'keyHash' | 'passwordSetAtMs' | 'identity'>): SessionProofKind {
   if (keyHash !== null) return 'key'
+  if (identity !== null) return 'oidc'
   return passwordSetAtMs === null ? 'link' : 'password'
 }
 
 /**
  * Why a session has ended: it was not used (`idle`), it reached its age limit (`old`), its personal key is not valid any
- * more (`key`), its password was changed or removed (`password`), its user is not active (`user`), or it is not stored
- * any more (`removed`).
+ * more (`key`), its password was changed or removed (`password`), its account at the identity provider was unlinked
+ * (`identity`), its user is not active (`user`), or it is not stored any more (`removed`).
  */
-export type SessionEnd = 'idle' | 'old' | 'key' | 'password' | 'user' | 'removed'
+export type SessionEnd = 'idle' | 'old' | 'key' | 'password' | 'identity' | 'user' | 'removed'
 
 /**
  * Returns the time at which a session ends if it is not used any more. `keyExpiresAtMs` is null if its key never

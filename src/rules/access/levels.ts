@@ -24,6 +24,13 @@ export const USER_LEVELS = [
   { number: 15, name: 'owner', title: 'owner' },
 ] as const satisfies Levels
 
+/** The levels of users in one project. An editor of a project is what a member of the organization is. */
+export const PROJECT_LEVELS = [
+  { number: 0, name: 'viewer', title: 'viewer, who changes nothing' },
+  { number: 1, name: 'editor', title: 'editor' },
+  { number: 8, name: 'admin', title: 'administrator of the project' },
+] as const satisfies Levels
+
 /** The levels of access to flags that a role, or the organization's default, grants: view flags, or edit all flags. */
 export const FLAG_ACCESS_LEVELS = [
   { number: 21, name: 'view', title: 'view' },
@@ -35,6 +42,8 @@ export const NEW_USER_LEVEL: UserLevel = USER_LEVELS[1].number
 
 /** The number of one of `USER_LEVELS`. */
 export type UserLevel = (typeof USER_LEVELS)[number]['number']
+/** The number of one of `PROJECT_LEVELS`. */
+export type ProjectLevel = (typeof PROJECT_LEVELS)[number]['number']
 /** The number of one of `FLAG_ACCESS_LEVELS`. */
 export type FlagAccessLevel = (typeof FLAG_ACCESS_LEVELS)[number]['number']
 

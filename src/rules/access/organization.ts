@@ -3,7 +3,7 @@
  * data.
  */
 import type { JsonObject } from '../../base/json.ts'
-import type { FlagAccessLevel, UserLevel } from './levels.ts'
+import type { FlagAccessLevel, ProjectLevel, UserLevel } from './levels.ts'
 import type { Project as IngestProject, PersonalKeyAccess } from './project-directory.ts'
 
 /** The one organization. */
@@ -82,6 +82,24 @@ export interface Project extends IngestProject, BrowserCapture, ProjectLists, Da
   readonly createdAtMs: number
   /** The partition of events in a cluster that the project belongs to. It never changes. Absent means 0. */
   readonly partition?: number
+  /** True if only its own members, and administrators of the organization, may use the project. */
+  readonly isPrivate?: boolean
+}
+
+/** The level of a user in one project, which takes the place of the level in the organization. */
+export interface ProjectMembership {
+  readonly projectId: number
+  readonly userId: number
+  readonly level: ProjectLevel
+  readonly joinedAtMs: number
+  readonly updatedAtMs: number
+}
+
+/** The projects that a user may use. */
+export interface ProjectAccess {
+  readonly projectIds: readonly number[] | 'all'
+  /** The levels of the user in projects in which they differ from the level in the organization. */
+  readonly projectLevels: ReadonlyMap<number, ProjectLevel>
 }
 
 /** The stored form of any key. The key itself is not stored. */
@@ -156,6 +174,7 @@ export interface ProjectChanges extends Partial<BrowserCapture & ProjectLists>, 
   readonly apiKey?: string
   readonly isIpAnonymized?: boolean
   readonly areGroupTypesClosed?: boolean
+  readonly isPrivate?: boolean
   readonly timezone?: string
 }
 
@@ -170,7 +189,11 @@ export interface PersonalKeyGrant extends PersonalKeyAccess {
   readonly scopes: readonly string[]
   /** The scopes of the key itself, which a viewer cannot use in full. */
   readonly keyScopes: readonly string[]
+  /** The projects that the key reaches and its user may use. */
   readonly projectIds: readonly number[] | 'all'
+  /** The projects of the key itself, some of which its user may not use. */
+  readonly keyProjectIds: readonly number[] | 'all'
+  readonly projectLevels: ReadonlyMap<number, ProjectLevel>
   /** The time at which the key expires. Null if it never does. */
   readonly expiresAtMs: number | null
 }

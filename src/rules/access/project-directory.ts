@@ -1,5 +1,7 @@
 /** The port through which ingestion looks up projects and keys. The store implements it from memory. */
 
+import type { ScopesByProject } from './scopes.ts'
+
 /** One project as ingestion sees it. */
 export interface Project {
   readonly id: number
@@ -12,9 +14,7 @@ export interface Project {
 }
 
 /** The projects that a personal key may access, and its scopes. */
-export interface PersonalKeyAccess {
-  /** The scopes of the key; see rules/access/scopes.ts. */
-  readonly scopes: readonly string[]
+export interface PersonalKeyAccess extends ScopesByProject {
   readonly projects: readonly number[] | 'all'
 }
 

@@ -166,6 +166,25 @@ export function scopesAtLevel(scopes: readonly string[], level: number): readonl
   return VIEWER_SCOPES.filter((scope) => hasScope(scopes, scope))
 }
 
+/** The rights of a key or session, which depend on the project if its user has another level there. */
+export interface ScopesByProject {
+  /** The scopes at the level of the user in the organization. */
+  readonly scopes: readonly string[]
+  /** The scopes of the key itself. */
+  readonly keyScopes?: readonly string[]
+  /** The levels of the user in projects in which they differ from the level in the organization. */
+  readonly projectLevels?: ReadonlyMap<number, number>
+}
+
+/** Returns the scopes of a key or session in a project. */
+export function scopesIn(
+  { scopes, keyScopes = [], projectLevels }: ScopesByProject,
+  projectId: number,
+): readonly string[] {
+  const level = projectLevels?.get(projectId)
+  return level === undefined ? scopes : scopesAtLevel(keyScopes, level)
+}
+
 /**
  * Returns whether a list of scopes includes the required one. `*` includes all scopes, and `x:write` includes `x:read`.
  */

@@ -7,7 +7,7 @@ import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { KEY_CHARACTERS_MAX } from '../../base/limits.ts'
 import type { Project, ProjectDirectory } from '../access/project-directory.ts'
-import { CAPTURE_SCOPE, hasScope, type Scope } from '../access/scopes.ts'
+import { CAPTURE_SCOPE, hasScope, type Scope, scopesIn } from '../access/scopes.ts'
 import type { OuterFields, RawPayload } from './decode.ts'
 import type { Envelope } from './envelope.ts'
 import { isEmptyValue } from './fields.ts'
@@ -103,7 +103,7 @@ export function resolveProject(
   const id = integerOf(projectId)
   if (id === null) throw invalidProject("'project_id' must be an integer.")
   if (access === null) throw invalidPersonalKey()
-  if (scope !== null && !hasScope(access.scopes, scope)) throw powerlessKey(scope)
+  if (scope !== null && !hasScope(scopesIn(access, id), scope)) throw powerlessKey(scope)
   const reached = directory.projectById(id)
   const isReachable = access.projects === 'all' || access.projects.includes(id)
   if (reached === null || !isReachable) {

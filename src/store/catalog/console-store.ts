@@ -21,6 +21,7 @@ import { entriesOf, getRecord, putRecord, removeRange } from '../lmdb/records.ts
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { hashKey } from './key-store.ts'
 import { LOGIN_CODE_MS_MAX, LOGIN_CODES_MAX, SESSIONS_OF_USER_MAX } from './limits.ts'
+import { identityByHash, identityHash } from './linked-accounts.ts'
 import type { PasswordStore } from './password-store.ts'
 
 const CODE_BYTES = 18
@@ -31,7 +32,10 @@ interface LoginCode {
   readonly expiresAtMs: number
 }
 
-type Owner = Pick<ConsoleSession, 'userId' | 'keyHash' | 'passwordSetAtMs'>
+type Owner = Pick<ConsoleSession, 'userId' | 'keyHash' | 'passwordSetAtMs' | 'identity'>
+
+/** A session of a login link. Other sessions have one of these members. */
+const NO_PROOF = { keyHash: null, passwordSetAtMs: null, identity: null }
 
 /** Reads and writes sessions and codes. Each change is a durable transaction. */
 export class ConsoleStore {
@@ -57,8 +61,8 @@ export class ConsoleStore {
   }
 
   /**
-   * Begins a session. Returns false if its code is unknown, used or expired, if its password was changed meanwhile, or if
-   * the user of either is inactive. Removes ended sessions, and the least recently used session of a user with too many.
+   * Begins a session. Returns false if its code is unknown, used or expired, if its password was changed or its account
+   * unlinked meanwhile, or if the user is inactive. Removes ended sessions, and the least recently used session of a user with too many.
    */
   begin({ token, proof, atMs, address, userAgent }: SessionStart): boolean {
     return this.#environment.record(() => {
@@ -76,6 +80,12 @@ export class ConsoleStore {
       putRecord(this.#environment.table('console_sessions'), hashKey(token), session)
       return true
     })
+  }
+
+  /** Returns whether the account that a session began with is still linked to its user. Costs one lookup. */
+  isLinked({ userId, identity }: Pick<ConsoleSession, 'userId' | 'identity'>): boolean {
+    const known = identity && identityByHash(this.#environment, identity.hash)
+    return known?.userId === userId && known.linkedAtMs === identity?.linkedAtMs
   }
 
   /** Records the use of a session, unless it was recorded recently. */
@@ -102,9 +112,10 @@ export class ConsoleStore {
     const passwordSetAtMs = this.#passwords.find(userId)?.setAtMs
     const own = this.#all().filter(({ session }) => session.userId === userId)
     return own.flatMap(({ session: stored }): ConsoleSessionView[] => {
-      const { keyHash, passwordSetAtMs: startedAtMs, ...session } = stored
+      const { keyHash, passwordSetAtMs: startedAtMs, identity, ...session } = stored
       const key = keyHash && keys.find(({ hash }) => hash.equals(keyHash))
-      const isCurrent = startedAtMs === null || startedAtMs === passwordSetAtMs
+      const isOfPassword = startedAtMs === null || startedAtMs === passwordSetAtMs
+      const isCurrent = isOfPassword && (identity === null || this.isLinked(stored))
       const endMs = sessionEndMs(session, key?.expiresAtMs ?? null)
       if (key === undefined || !isCurrent || endMs <= atMs) return []
       const startedWith = sessionProof(stored)
@@ -137,12 +148,21 @@ export class ConsoleStore {
   /** Returns the owner of a session with this proof, or null if the proof is no longer valid. */
   #ownerOf(proof: SessionProof, atMs: number): Owner | null {
     if ('code' in proof) return this.#redeem(proof.code, atMs)
+    if ('subject' in proof) return this.#ownerOfAccount(proof)
     const { userId } = proof
-    if ('key' in proof) return { userId, keyHash: hashKey(proof.key), passwordSetAtMs: null }
+    if ('key' in proof) return { ...NO_PROOF, userId, keyHash: hashKey(proof.key) }
     const { passwordSetAtMs } = proof
     const isCurrent = this.#passwords.find(userId)?.setAtMs === passwordSetAtMs
     const isGood = isCurrent && this.#isActive(userId)
-    return isGood ? { userId, keyHash: null, passwordSetAtMs } : null
+    return isGood ? { ...NO_PROOF, userId, passwordSetAtMs } : null
+  }
+
+  #ownerOfAccount(account: Parameters<typeof identityHash>[0]): Owner | null {
+    const hash = identityHash(account)
+    const known = identityByHash(this.#environment, hash)
+    if (known === null || !this.#isActive(known.userId)) return null
+    const { userId, linkedAtMs } = known
+    return { ...NO_PROOF, userId, identity: { hash, linkedAtMs } }
   }
 
   #isActive(userId: number): boolean {
@@ -158,7 +178,7 @@ export class ConsoleStore {
     table.removeSync(hashKey(code))
     const { userId } = known
     const isGood = known.expiresAtMs > atMs && this.#isActive(userId)
-    return isGood ? { userId, keyHash: null, passwordSetAtMs: null } : null
+    return isGood ? { ...NO_PROOF, userId } : null
   }
 
   #makeRoom(userId: number, atMs: number): void {
@@ -201,9 +221,14 @@ export class ConsoleStore {
 /** Decodes a session. The store wrote it, and the checksum guarantees that it is unchanged. */
 function decodeSession(record: unknown): ConsoleSession {
   const session = record as ConsoleSession
-  // Sessions from before there were passwords have no `passwordSetAtMs`.
-  const { keyHash, passwordSetAtMs = null } = session
-  return { ...session, keyHash: keyHash && Buffer.from(keyHash), passwordSetAtMs }
+  // Sessions from before there were passwords or accounts have no `passwordSetAtMs` or no `identity`.
+  const { keyHash, passwordSetAtMs = null, identity = null } = session
+  return {
+    ...session,
+    keyHash: keyHash && Buffer.from(keyHash),
+    passwordSetAtMs,
+    identity: identity && { ...identity, hash: Buffer.from(identity.hash) },
+  }
 }
 
 /** Returns the result of `read`, or the result of `instead` if a record is damaged. */

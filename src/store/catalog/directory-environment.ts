@@ -11,6 +11,7 @@
  * | state         | `warehouse`    | the name of the warehouse of the cluster                                  |
  * | users         | id u32         | `User`                                                                    |
  * | projects      | id u32         | `Project`, its lists as JSON texts                                        |
+ * | project_members | project u32, user u32 | `ProjectMembership`                                                |
  * | personal_keys | id u32         | `PersonalKey`                                                             |
  * | secret_keys   | id u32         | `SecretKey`                                                               |
  */
@@ -23,6 +24,7 @@ import {
   type Organization,
   type PersonalKey,
   type Project,
+  type ProjectMembership,
   type SecretKey,
   type User,
 } from '../../rules/access/organization.ts'
@@ -40,6 +42,7 @@ const WAREHOUSE_KEY = Buffer.from('warehouse', 'latin1')
 interface DirectoryRecords {
   users: User
   projects: Project
+  project_members: ProjectMembership
   personal_keys: PersonalKey
   secret_keys: SecretKey
   roles: Role
@@ -55,6 +58,7 @@ const DECODERS: {
   // `put` wrote the records, and the checksum guarantees that they are unchanged.
   users: (record) => record as unknown as User,
   projects: decodeProject,
+  project_members: (record) => record as unknown as ProjectMembership,
   personal_keys: decodePersonalKey,
   secret_keys: decodeHashed<SecretKey>,
   roles: (record) => record as unknown as Role,
@@ -120,7 +124,7 @@ export class DirectoryEnvironment {
   }
 
   /** Writes a record under its number, and returns it. Call it only within `change`. */
-  put<Name extends Exclude<keyof DirectoryRecords, 'role_access'>>(
+  put<Name extends Exclude<keyof DirectoryRecords, 'role_access' | 'project_members'>>(
     name: Name,
     record: DirectoryRecords[Name],
   ): DirectoryRecords[Name] {

@@ -5,6 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { uuidV7 } from '../../base/ids.ts'
+import { asciiLowerCase } from '../../rules/access/identity.ts'
 import { isAdministrator } from '../../rules/access/levels.ts'
 import {
   type AcceptedInvite,
@@ -14,6 +15,7 @@ import {
   LIMITED_INVITE,
   mayHavePassword,
   type NewInvite,
+  type User,
 } from '../../rules/access/organization.ts'
 import { isScope } from '../../rules/access/scopes.ts'
 import { numberKey } from '../lmdb/keys.ts'
@@ -93,15 +95,25 @@ export class InviteStore {
   byCode(code: string): Invite {
     const hash = hashKey(code)
     const invite = this.list().find((one) => one.hash.equals(hash))
-    const isValid = invite !== undefined && invite.expiresAtMs > this.#environment.clock.now()
     const detail =
       'The invitation was already used or revoked, has expired, or does not exist. Ask for another one.'
-    demand(isValid, 'invalid_input', detail, 'code')
-    // An invitation is invalid if its author may no longer invite users.
-    const host = this.#users.list().find(({ id }) => id === invite.createdById)
-    const isVouched = host?.isActive === true && isAdministrator(host.level)
-    demand(isVouched && host.level >= invite.level, 'invalid_input', detail, 'code')
+    demand(invite !== undefined && this.#isOpen(invite), 'invalid_input', detail, 'code')
     return invite
+  }
+
+  /**
+   * Creates the user with this e-mail address if there is an open invitation to it, and returns the user. The owner of
+   * the address needs no code. Returns null without an invitation, or for one with limited rights, because the user gets
+   * no key. Call it only within a change.
+   */
+  acceptFor(email: string, firstName: string): User | null {
+    const invite = this.list().find((one) => asciiLowerCase(one.email) === email)
+    if (invite === undefined || !this.#isOpen(invite) || !mayHavePassword(invite)) return null
+    const { number, level } = invite
+    const name = firstName === '' ? invite.firstName : firstName
+    const user = this.#users.create({ email: invite.email, level, firstName: name })
+    this.#remove(number)
+    return user
   }
 
   /**
@@ -130,6 +142,13 @@ export class InviteStore {
       this.#remove(number)
       return { user, made }
     })
+  }
+
+  /** An invitation is invalid when it has expired, or if its author may no longer invite users of its level. */
+  #isOpen({ createdById, level, expiresAtMs }: Invite): boolean {
+    const host = this.#users.list().find(({ id }) => id === createdById)
+    const isVouched = host?.isActive === true && isAdministrator(host.level) && host.level >= level
+    return isVouched && expiresAtMs > this.#environment.clock.now()
   }
 
   #remove(number: number): void {

@@ -92,6 +92,11 @@ export const ROLE_MEMBERS_MAX = 1000
  */
 export const ROLE_ACCESS_MAX = 10_000
 /**
+ * The largest number of members of all projects together. A further one is answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
+export const PROJECT_MEMBERS_MAX = 10_000
+/**
  * The largest number of users, including inactive ones. A further one is answered 400 `invalid_input`.
  * @user Projects, users and keys
  */

@@ -17,10 +17,13 @@ import type {
   PersonalKey,
   PersonalKeyGrant,
   Project,
+  ProjectAccess,
+  ProjectMembership,
   SecretKey,
   User,
 } from '../../rules/access/organization.ts'
 import type { StoredPassword } from '../../rules/access/password.ts'
+import { commonProjects, projectAccess } from '../../rules/access/project-access.ts'
 import type {
   ProjectDirectory as IngestProjectDirectory,
   PersonalKeyAccess,
@@ -43,9 +46,11 @@ import { ConsoleStore } from './console-store.ts'
 import { DefinitionStore } from './definition-store.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { ExperimentStore } from './experiment-store.ts'
+import { IdentityStore } from './identity-store.ts'
 import { InviteStore } from './invite-store.ts'
 import { hashKey } from './key-store.ts'
 import { PasswordStore } from './password-store.ts'
+import { ProjectMemberStore } from './project-member-store.ts'
 import { ProjectStore } from './project-store.ts'
 import { RoleStore } from './role-store.ts'
 import { SavedStore } from './saved-store.ts'
@@ -79,8 +84,10 @@ export class OrganizationStore {
   readonly console: ConsoleStore
   readonly definitions: DefinitionStore
   readonly experiments: ExperimentStore
+  readonly identities: IdentityStore
   readonly invites: InviteStore
   readonly passwords: PasswordStore
+  readonly projectMembers: ProjectMemberStore
   readonly projects: ProjectStore
   readonly roles: RoleStore
   readonly saved: SavedStore
@@ -96,6 +103,7 @@ export class OrganizationStore {
     this.console = new ConsoleStore(this.#environment, this.passwords)
     this.definitions = new DefinitionStore(this.#environment)
     this.experiments = new ExperimentStore(this.#environment)
+    this.projectMembers = new ProjectMemberStore(this.#environment)
     this.projects = new ProjectStore(dataDir, clock, this.#environment)
     this.roles = new RoleStore(this.#environment)
     this.saved = new SavedStore(this.#environment)
@@ -107,6 +115,7 @@ export class OrganizationStore {
       this.projects.keys,
       this.passwords,
     )
+    this.identities = new IdentityStore(this.#environment, this)
   }
 
   /** The name of the cluster's warehouse; see `DirectoryEnvironment.warehouse`. */
@@ -175,6 +184,9 @@ export class ProjectDirectory implements IngestProjectDirectory {
   #secretKeys: ReadonlyMap<string, SecretKey> = new Map()
   #users: ReadonlyMap<number, User> = new Map()
   #roles: ReadonlyMap<number, RolesOfUser> = new Map()
+  #memberships: readonly ProjectMembership[] = []
+  /** The projects that users may use, as far as they were asked for since the last change. */
+  #access = new Map<number, ProjectAccess>()
 
   /**
    * Opens the store in `dataDir` and reads it. After project 1 was replaced, number 1 stands for the project with the
@@ -203,6 +215,8 @@ export class ProjectDirectory implements IngestProjectDirectory {
     const secretKeys = this.#environment.all('secret_keys').filter(isInForce)
     const users = this.#environment.all('users')
     const roles = this.#rolesByUser()
+    this.#memberships = this.#environment.all('project_members')
+    this.#access = new Map()
     this.#organization = organization
     this.#warehouse = warehouse
     this.#users = new Map(users.map((user) => [user.id, user]))
@@ -276,6 +290,11 @@ export class ProjectDirectory implements IngestProjectDirectory {
     return [...this.#users.values()]
   }
 
+  /** Returns the members of a project, in the order of their user numbers. */
+  projectMembers(projectId: number): readonly ProjectMembership[] {
+    return this.#memberships.filter((one) => one.projectId === projectId)
+  }
+
   /** Returns all projects by id. */
   projects(): readonly Project[] {
     return [...this.#byId.values()]
@@ -308,8 +327,8 @@ export class ProjectDirectory implements IngestProjectDirectory {
 
   /**
    * Returns the rights of a console session. Returns null if the session is unknown or ended, if its key is revoked,
-   * replaced or expired, if its password was changed or removed, or if its user is inactive. Costs one or two lookups
-   * through the memory map.
+   * replaced or expired, if its password was changed or removed, if its account was unlinked, or if its user is
+   * inactive. Costs one or two lookups through the memory map.
    */
   consoleSession(token: string): SessionGrant | null {
     this.#environment.refresh()
@@ -318,6 +337,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
     const { keyHash, userId, passwordSetAtMs } = session
     if (passwordSetAtMs !== null && this.passwordOf(userId)?.setAtMs !== passwordSetAtMs)
       return null
+    if (session.identity !== null && !this.#console.isLinked(session)) return null
     const key = keyHash === null ? null : findByHash(this.#keys, keyHash)
     const grant = keyHash === null ? this.#grantOfUser(userId) : key && this.#grantOf(key)
     const isOpen = sessionEndMs(session, null) > this.#clock.now()
@@ -337,6 +357,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
     if (session.createdAtMs + SESSION_AGE_MS_MAX <= nowMs) return 'old'
     if (sessionEndMs(session, null) <= nowMs) return 'idle'
     if (this.#users.get(session.userId)?.isActive !== true) return 'user'
+    if (session.identity !== null) return 'identity'
     return session.keyHash === null ? 'password' : 'key'
   }
 
@@ -345,35 +366,42 @@ export class ProjectDirectory implements IngestProjectDirectory {
     if (expiresAtMs !== null && expiresAtMs <= this.#clock.now()) return null
     const user = this.#users.get(userId)
     if (user?.isActive !== true) return null
-    const scopes = scopesAtLevel(key.scopes, user.level)
-    const keyScopes = key.scopes
-    return {
-      keyId: key.id,
-      userId,
-      user,
-      scopes,
-      keyScopes,
-      projectIds,
-      projects: projectIds,
-      expiresAtMs,
-    }
+    return { keyId: key.id, ...this.#rightsOf(user, key.scopes, projectIds), expiresAtMs }
   }
 
   /** Returns all rights of a user. Those of viewers are limited to reading. */
   #grantOfUser(userId: number): Omit<PersonalKeyGrant, 'keyId'> | null {
     const user = this.#users.get(userId)
     if (user?.isActive !== true) return null
-    const keyScopes = ['*']
-    const scopes = scopesAtLevel(keyScopes, user.level)
+    return { ...this.#rightsOf(user, ['*'], 'all'), expiresAtMs: null }
+  }
+
+  /** Returns the rights that a user has with these scopes in these projects. */
+  #rightsOf(
+    user: User,
+    keyScopes: readonly string[],
+    keyProjectIds: readonly number[] | 'all',
+  ): Omit<PersonalKeyGrant, 'keyId' | 'expiresAtMs'> {
+    const access = this.#accessOf(user)
+    const projectIds = commonProjects(keyProjectIds, access.projectIds)
     return {
-      userId,
+      userId: user.id,
       user,
-      scopes,
+      scopes: scopesAtLevel(keyScopes, user.level),
       keyScopes,
-      projectIds: 'all',
-      projects: 'all',
-      expiresAtMs: null,
+      projectIds,
+      projects: projectIds,
+      keyProjectIds,
+      projectLevels: access.projectLevels,
     }
+  }
+
+  #accessOf(user: User): ProjectAccess {
+    const known = this.#access.get(user.id)
+    if (known !== undefined) return known
+    const access = projectAccess(user, this.projects(), this.#memberships)
+    this.#access.set(user.id, access)
+    return access
   }
 
   personalKey(key: string): PersonalKeyAccess | null {

@@ -148,6 +148,7 @@ export class ProjectStore {
       apiKey: request.apiKey ?? generateProjectKey(),
       isIpAnonymized: request.isIpAnonymized ?? false,
       areGroupTypesClosed: request.areGroupTypesClosed ?? false,
+      isPrivate: request.isPrivate ?? false,
       ...DEFAULT_BROWSER_CAPTURE,
       timezone: 'UTC',
       ...EMPTY_LISTS,

@@ -1,7 +1,7 @@
 /**
  * Users, and their default access level for flags in the organization. Users are never removed, because the objects
- * that they created refer to them. A user who leaves becomes inactive, loses all roles and the password, and the keys of the user become
- * invalid.
+ * that they created refer to them. A user who leaves becomes inactive and loses all roles, the memberships of projects, the
+ * password and the links to accounts at an identity provider, and the keys of the user become invalid.
  */
 import { uuidV7 } from '../../base/ids.ts'
 import { type FlagAccessLevel, isOwner, NEW_USER_LEVEL } from '../../rules/access/levels.ts'
@@ -21,6 +21,8 @@ import {
   USER_DISTINCT_ID_CHARACTERS_MAX,
   USERS_MAX,
 } from './limits.ts'
+import { unlinkUser } from './linked-accounts.ts'
+import { leaveProjects } from './project-member-store.ts'
 
 const EMAIL_PATTERN = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u
 
@@ -73,6 +75,8 @@ export class UserStore {
       if (before.isActive && !after.isActive) {
         this.#takeRoles(id)
         this.#environment.table('passwords').removeSync(numberKey(id))
+        unlinkUser(this.#environment, id)
+        leaveProjects(this.#environment, id)
       }
       return after
     })

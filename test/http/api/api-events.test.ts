@@ -77,7 +77,12 @@ class EventsInMemory implements EventQueries {
   }
 }
 
-const UNLIMITED = { keyScopes: [], projectIds: 'all', expiresAtMs: null } as const
+const UNLIMITED = {
+  keyScopes: [],
+  projectIds: 'all',
+  keyProjectIds: 'all',
+  expiresAtMs: null,
+} as const
 const DIRECTORY: RouteDirectory = {
   personalKeyByText: (text) => {
     if (text === 'phx_k') return { scopes: ['event:read'], ...UNLIMITED }

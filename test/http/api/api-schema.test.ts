@@ -334,6 +334,8 @@ async function fill(daemon: OrganizationDaemon, checker: Checker): Promise<Recor
   const user = await daemon.ask('GET', 'users/@me/')
   made['user_uuid'] = textOf(user, 'uuid')
   await write('createRoleMembership', { user_uuid: made['user_uuid'] })
+  made['member'] = String((await write('createMember', { email: 'member@example.com' }))['id'])
+  await write('createProjectMember', { user_uuid: made['member'], level: 1 })
   made['entry'] = String((await write('createRoleAccess', { role_id: made['role_id'] }))['id'])
   await write('createResourceAccess', { resource: 'feature flags', access_level: 37 })
   await write('createProject', { name: 'p' })
@@ -419,6 +421,7 @@ t.test('answers match the document', async (t) => {
       event_id: made['uuid'] ?? '',
       ...made,
       id: idFor(path, made),
+      user_uuid: made[path.includes('/explicit_members/') ? 'member' : 'user_uuid'] ?? '',
       token,
       key: 'f',
     }

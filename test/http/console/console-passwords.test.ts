@@ -65,6 +65,41 @@ t.test('after a login link a user sets a password and logs in with it', async (t
   ])
 })
 
+t.test('a user who sets a password many times at once keeps nobody else waiting', async (t) => {
+  const { email, client } = await newUser('eager')
+  const count = PASSWORDS_HASHED_MAX + PASSWORDS_WAITING_MAX + 1
+  const all = Array.from({ length: count }, (_, number) =>
+    setPassword(client, { password: `${PASSWORD} ${number}` }),
+  )
+  const other = await newUser('patient')
+  t.equal((await setPassword(other.client, { password: PASSWORD })).status, 204)
+  const answers = await Promise.all(all)
+  const done = answers.filter(({ status }) => status === 204)
+  t.equal(done.length, 1)
+  for (const answer of answers) {
+    if (answer.status === 204) continue
+    t.match(answer, { status: 429, body: { code: 'throttled' }, headers: { 'retry-after': '2' } })
+  }
+  const number = answers.findIndex(({ status }) => status === 204)
+  t.equal(await browser().logIn({ email, password: `${PASSWORD} ${number}` }), 200)
+})
+
+t.test('an invitation is accepted once, however many requests accept it', async (t) => {
+  const host = store.users.list()[0]?.id ?? 0
+  const email = 'several@passwords.example'
+  const { text: code } = store.invites.create({
+    email,
+    level: 1,
+    createdById: host,
+    scopes: ['*'],
+    keyExpiresAtMs: null,
+  })
+  const json = { code, password: PASSWORD }
+  const all = Array.from({ length: 4 }, () => browser().ask('POST', ACCEPT, { json }))
+  const statuses = (await Promise.all(all)).map(({ status }) => status)
+  t.strictSame(statuses.sort(), [201, 429, 429, 429])
+})
+
 t.test('a wrong password and an unknown address get the same answer', async (t) => {
   const { email, client } = await newUser('secret')
   await setPassword(client, { password: PASSWORD })

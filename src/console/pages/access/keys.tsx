@@ -239,6 +239,7 @@ type OpenSession = Shapes['OpenConsoleSession']
 /** Says what a session was started with. */
 function openedWith({ key_label: label, started_with: kind }: OpenSession): string {
   if (kind === 'password') return 'the password'
+  if (kind === 'oidc') return 'single sign-on'
   return kind === 'link' ? 'a login link' : (label ?? 'a personal key')
 }
 

@@ -58,6 +58,7 @@ export function Members() {
         }}
       />
       {canWrite && <Invitations />}
+      {canWrite && <Identities />}
     </>
   )
 }
@@ -113,6 +114,39 @@ function Invitations() {
         submit: ({ id }) => remove('organization/invites/{invite_id}/', { invite_id: id }),
       }}
     />
+  )
+}
+
+/** The accounts at the identity provider with which members log in. Shown if the server has a provider. */
+function Identities() {
+  const none = 'No member has logged in with the identity provider yet.'
+  return (
+    <Got route="console/oidc/">
+      {({ label }) =>
+        label && (
+          <List
+            title="Accounts for single sign-on"
+            label="Accounts"
+            route="organization/identities/"
+            scope="organization:write"
+            none={none}
+            columns={[
+              ['Member', ({ user }) => user?.email],
+              ['Account', 'email'],
+              ['Provider', 'issuer', 'minor'],
+              ['First login', 'linked_at', 'minor ago'],
+            ]}
+            drop={{
+              label: 'Unlink',
+              title: ({ email }) => `Unlink ${email}?`,
+              words:
+                'The sessions that began with this account end. The next login with an account that has the e-mail address of the member links that account.',
+              submit: ({ user }) => remove('organization/identities/{user_uuid}/', { user_uuid: user?.uuid ?? '' }),
+            }}
+          />
+        )
+      }
+    </Got>
   )
 }
 

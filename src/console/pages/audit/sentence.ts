@@ -40,6 +40,14 @@ const THINGS: Readonly<Record<string, string>> = {
 const SENTENCES: Readonly<Record<string, string>> = {
   'POST console/session/': 'logged in to the console',
   'DELETE console/session/': 'logged out of the console',
+  'POST console/oidc/finish/': 'logged in to the console with single sign-on',
+  'POST console/oidc/link/':
+    'logged in with a new account of the identity provider, which was linked to the user *',
+  'POST explicit_members/': 'gave a user a role in the project: *',
+  'PATCH explicit_members/:user_uuid/': 'changed the role in the project of the user *',
+  'DELETE explicit_members/:user_uuid/': 'removed the role in the project of the user *',
+  'DELETE organization/identities/:user_uuid/':
+    'unlinked the account of the identity provider from the user *',
   'PUT console/password/': 'changed their own password',
   'POST console/invites/accept/': 'accepted an invitation',
   'DELETE personal_api_keys/:id/': 'revoked the personal key *',

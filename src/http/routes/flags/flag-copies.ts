@@ -8,7 +8,7 @@ import type { JsonObject } from '../../../base/json.ts'
 import { REHEARSAL_SAMPLE_USUAL } from '../../../base/limits.ts'
 import { timeText } from '../../../base/time.ts'
 import type { OrganizationPort } from '../../../engine/threads/organization-tasks.ts'
-import { hasScope } from '../../../rules/access/scopes.ts'
+import { hasScope, type Scope, scopesIn } from '../../../rules/access/scopes.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { readCohortFilters } from '../../../rules/filters/filter-tree.ts'
 import {
@@ -88,7 +88,9 @@ export const FLAG_COPY_RESOURCE: Resource<CopyServices> = {
         const { services, grant } = call
         const key = call.request.parameter('feature_flag_key')
         return services.directory.projects().flatMap(({ id }) => {
-          const flag = mayUse(grant, id) ? services.flags.flagByKey(id, key) : null
+          const flag = mayUse(grant, id, 'feature_flag:read')
+            ? services.flags.flagByKey(id, key)
+            : null
           return flag === null ? [] : [rowOf(services, flag)]
         })
       },
@@ -172,8 +174,11 @@ function requireOrganization({ request, services }: FlagCall): void {
   throw new ServiceError('not_found', 'This organization does not exist. Use its ID or `@current`.')
 }
 
-function mayUse({ projectIds }: Pick<FlagCall['grant'], 'projectIds'>, id: number): boolean {
-  return projectIds === 'all' || projectIds.includes(id)
+/** Returns whether the caller may use a project with this scope, at the level of the user in the project. */
+function mayUse(grant: FlagCall['grant'], id: number, scope: Scope): boolean {
+  const { projectIds } = grant
+  const isOpen = projectIds === 'all' || projectIds.includes(id)
+  return isOpen && hasScope(scopesIn(grant, id), scope)
 }
 
 /** Returns the flag to copy. Throws 400, 403 and 404. */
@@ -188,7 +193,7 @@ function sourceOf(call: CopyCall): Source {
   if (hasSchedule === true) {
     throw invalidInput('copy_schedule', 'must be false, because scheduled changes are not copied')
   }
-  const set = setOf(call, from)
+  const set = setOf(call, from, 'feature_flag:read')
   const flag = set?.flags.find((one) => one.key === key)
   if (set === undefined || flag === undefined) {
     const detail = `Project ${from} has no flag \`${key}\`, or this key may not use the project.`
@@ -198,8 +203,12 @@ function sourceOf(call: CopyCall): Source {
   return { flag, set, hasDependencies: wish.copy_dependencies === true }
 }
 
-function setOf({ services, grant }: FlagCall, projectId: number): FlagSet | undefined {
-  return mayUse(grant, projectId) ? services.decisions.snapshot(projectId)?.set : undefined
+function setOf(
+  { services, grant }: FlagCall,
+  projectId: number,
+  scope: Scope,
+): FlagSet | undefined {
+  return mayUse(grant, projectId, scope) ? services.decisions.snapshot(projectId)?.set : undefined
 }
 
 /** Runs `action` for each target, one after the other. An error of one target does not concern the others. */
@@ -208,7 +217,7 @@ async function inEach<T>(call: CopyCall, action: (target: FlagSet) => Promise<T>
   const failed: { project_id: number; errors: string }[] = []
   for (const id of new Set(call.body().target_project_ids)) {
     try {
-      const set = setOf(call, id)
+      const set = setOf(call, id, 'feature_flag:write')
       if (set === undefined) {
         const detail = 'The project does not exist, or this key may not use it.'
         throw new ServiceError('not_found', detail)

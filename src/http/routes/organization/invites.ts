@@ -133,13 +133,17 @@ export const INVITE_ROUTES = [
         )
         const find = () => ask(call, 'findInvite', code)
         const invite = await services.limits.attempt(address, find)
-        const passwordHash = await hashFor(call, invite, password)
-        // The valid code authenticates this request, so the request is recorded in the audit log from here on.
-        request.caller = { source: 'api', userId: null, keyId: null }
-        const acceptance = { code, firstName, passwordHash }
-        const { user, made } = await change(call, 'acceptInvite', acceptance)
-        const personalKey = made === null ? null : keyBody(made.key, made.text)
-        return { user: userSummary(user), personal_api_key: personalKey }
+        const accept = async () => {
+          const passwordHash = await hashFor(call, invite, password)
+          // The valid code authenticates this request, so the request is recorded in the audit log from here on.
+          request.caller = { source: 'api', userId: null, keyId: null }
+          const acceptance = { code, firstName, passwordHash }
+          const { user, made } = await change(call, 'acceptInvite', acceptance)
+          const personalKey = made === null ? null : keyBody(made.key, made.text)
+          return { user: userSummary(user), personal_api_key: personalKey }
+        }
+        const passwords = password === undefined ? undefined : services.sessions?.passwords
+        return passwords?.setting(`invitation ${invite?.id}`, accept) ?? accept()
       },
     },
   ),

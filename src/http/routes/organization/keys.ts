@@ -184,7 +184,7 @@ export function requireContained(grant: FullGrant, rights: KeyRights, what: stri
   // Both belong to the same user, whose level limits both. The level can rise again, so it does not count here.
   const lacking = rights.scopes.filter((scope) => !hasScope(grant.keyScopes, scope))
   if (lacking.length > 0) refuse(`has scopes that the calling key lacks (${lacking.join(', ')})`)
-  const { projectIds, expiresAtMs } = grant
+  const { keyProjectIds: projectIds, expiresAtMs } = grant
   const isWithin =
     projectIds === 'all' ||
     (rights.projectIds !== 'all' && rights.projectIds.every((id) => projectIds.includes(id)))

@@ -97,7 +97,8 @@ export function requireRank(user: KeyUser, level: UserLevel): void {
     throw denied('Only owners can change owners or make another user an owner.')
 }
 
-function memberInPath(call: MemberCall): User {
+/** Returns the active member in the path. Throws 404 `not_found`. */
+export function memberInPath(call: Pick<MemberCall, 'services' | 'uuid'>): User {
   const uuid = call.uuid('user_uuid')
   const users = call.services.directory.users()
   const member = users.find((user) => user.uuid === uuid && user.isActive)

@@ -13,9 +13,15 @@ import {
   FLAG_ACCESS_LEVELS,
   type Levels,
   levelNumbers,
+  PROJECT_LEVELS,
   USER_LEVELS,
 } from '../../../rules/access/levels.ts'
-import type { Organization, Project, User } from '../../../rules/access/organization.ts'
+import type {
+  Organization,
+  Project,
+  ProjectMembership,
+  User,
+} from '../../../rules/access/organization.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
 import type { KeyUser, RouteDirectory } from '../../server/auth.ts'
 import { PAGE_LIMITS } from '../../server/pages.ts'
@@ -51,6 +57,8 @@ export const USER_MEMBERS = {
 export const USER_SUMMARY = is.namedObject('UserSummary', USER_MEMBERS)
 /** The level of a member. */
 export const LEVEL = levelChoice(USER_LEVELS)
+/** The level of a member of a project. */
+export const PROJECT_LEVEL = levelChoice(PROJECT_LEVELS)
 /** The level of access to flags that a role or the organization grants. */
 export const FLAG_LEVEL = levelChoice(FLAG_ACCESS_LEVELS)
 
@@ -62,6 +70,7 @@ export interface OrganizationDirectory extends RouteDirectory {
   projects(): readonly Project[]
   projectById(id: number): Project | null
   projectByKey(apiKey: string): Project | null
+  projectMembers(projectId: number): readonly ProjectMembership[]
   flagEditor(user: Pick<KeyUser, 'id' | 'level'>): FlagEditor
 }
 

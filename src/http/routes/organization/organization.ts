@@ -20,6 +20,7 @@ import * as is from '../../server/schema.ts'
 import { existing } from '../collection.ts'
 import { DEAD_LETTER_ROUTES, type DeadLetterServices } from '../dead-letters.ts'
 import { STATUS_ROUTES, type StatusServices } from '../status.ts'
+import { IDENTITY_ROUTES } from './identities.ts'
 import { INVITE_ROUTES, type InviteServices } from './invites.ts'
 import { MEMBER_ROUTES } from './members.ts'
 import {
@@ -35,6 +36,7 @@ import {
   organizationRoutes,
   USER_SUMMARY,
 } from './organization-services.ts'
+import { visibleProjects } from './projects.ts'
 
 /** The resource of the only access setting, and the ID of that setting. */
 const FLAG_RESOURCE = 'feature flags'
@@ -108,16 +110,17 @@ export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
     listRoute('GET', '', 'listOrganizations', 'Lists the organizations. There is exactly one.', {
       ...listing(ORGANIZATION),
       handle: (call) =>
-        itemPage(call, lenientPage(call), [call.services.directory.projects()], (projects) =>
+        itemPage(call, lenientPage(call), [visibleProjects(call)], (projects) =>
           organizationBody(call, projects),
         ),
     }),
     route('GET', '', 'getOrganization', 'Shows the organization.', {
       answers: { 200: done(ORGANIZATION) },
-      handle: (call) => organizationBody(call, call.services.directory.projects()),
+      handle: (call) => organizationBody(call, visibleProjects(call)),
     }),
     ...MEMBER_ROUTES,
     ...INVITE_ROUTES,
+    ...IDENTITY_ROUTES,
     ...STATUS_ROUTES,
     ...DEAD_LETTER_ROUTES,
     route('GET', 'audit_log/', 'listAuditEntries', 'Lists the audit log.', {

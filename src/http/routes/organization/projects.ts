@@ -9,7 +9,7 @@ import { optionalTimeText, timeText } from '../../../base/time.ts'
 import type { SecretKeyView } from '../../../engine/threads/organization-tasks.ts'
 import type { Project, ProjectChanges } from '../../../rules/access/organization.ts'
 import { CHANNEL_RULE_KEYS, CHANNEL_RULE_OPERATORS } from '../../../rules/web/channel-type.ts'
-import type { FullGrant, KeyUser } from '../../server/auth.ts'
+import { type FullGrant, grantIn, userOf } from '../../server/auth.ts'
 import { itemPage, lenientPage } from '../../server/pages.ts'
 import {
   byAdministrators,
@@ -34,6 +34,7 @@ import {
   organizationOf,
   organizationRoutes,
 } from './organization-services.ts'
+import { PROJECT_MEMBER_ROUTES } from './project-members.ts'
 
 const CHANNEL_RULES = is.about(
   is.list(
@@ -52,6 +53,10 @@ const CHANNEL_RULES = is.about(
 )
 
 const SETTINGS = {
+  access_control: is.about(
+    is.BOOLEAN,
+    'True if only members of the project, and administrators of the organization, may use it.',
+  ),
   timezone: is.about(is.name(NAME_CHARACTERS_MAX), 'Such as Europe/Berlin.'),
   anonymize_ips: is.BOOLEAN,
   group_types_closed: is.about(is.BOOLEAN, 'Events create no new group types.'),
@@ -81,6 +86,7 @@ const SETTINGS = {
 }
 /** The settings that the store knows under other names. */
 const STORED_NAMES: ReadonlyMap<string, keyof ProjectChanges> = new Map([
+  ['access_control', 'isPrivate'],
   ['anonymize_ips', 'isIpAnonymized'],
   ['group_types_closed', 'areGroupTypesClosed'],
   ['autocapture_opt_out', 'isAutocaptureOff'],
@@ -132,7 +138,10 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
   name: 'Projects',
   sentence:
     'Projects, their settings, and their secret keys, which can read the flags of one project.',
-  segments: { id: is.about(is.WHOLE, 'Key number.') },
+  segments: {
+    id: is.about(is.WHOLE, 'Key number.'),
+    user_uuid: is.about(is.UUID, 'UUID of a user.'),
+  },
   routes: [
     ...projects({
       name: 'Project',
@@ -160,14 +169,15 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
           change(call, 'changeProject', { id, changes: settingsOf(call.body()) }),
       },
     }),
-    ofOrganization('GET', '', 'listProjectsOfOrganization', 'Lists all projects.', {
+    ofOrganization('GET', '', 'listProjectsOfOrganization', 'Lists the projects.', {
       who: inOrganization('project:read'),
       ...listing(PROJECT),
       handle: (call) =>
-        itemPage(call, lenientPage(call), call.services.directory.projects(), (project) =>
+        itemPage(call, lenientPage(call), visibleProjects(call), (project) =>
           projectBody(call, project),
         ),
     }),
+    ...PROJECT_MEMBER_ROUTES,
     ...secrets({
       name: 'SecretKey',
       noun: 'a secret key',
@@ -206,7 +216,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
 
 /** Returns the body of a project for the caller. */
 export function projectBody(
-  { services, user }: { readonly services: OrganizationServices; readonly user: KeyUser },
+  { services, grant }: { readonly services: OrganizationServices; readonly grant: FullGrant },
   project: Project,
 ) {
   const organization = organizationOf(services).id
@@ -231,12 +241,13 @@ export function projectBody(
     daily_bytes_limit: project.dailyBytesMax ?? null,
     today: { events: today.events, bytes: today.bytes, is_limited: today.isLimited },
     is_demo: false,
-    effective_membership_level: user.level,
+    access_control: project.isPrivate === true,
+    effective_membership_level: userOf(grantIn(grant, project.id)).level,
     created_at: timeText(project.createdAtMs),
   }
 }
 
-/** Returns the projects that the key may use, ordered by number. */
+/** Returns the projects that the key reaches and its user may use, ordered by number. */
 export function visibleProjects({
   services,
   grant,

@@ -124,7 +124,7 @@ function entryBody(call: AccessCall, { flag, entry: { id, role, addedAtMs, updat
   return {
     id,
     feature_flag: presentFlag(call, flag, false),
-    role: roleBody(call.services, role),
+    role: roleBody(call, role),
     added_at: timeText(addedAtMs),
     updated_at: timeText(updatedAtMs),
   }

@@ -62,10 +62,10 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
       list: {
         says: 'Lists the roles.',
         items: (call, page) => ask(call, 'listRoles', page),
-        show: ({ services }, view) => roleBody(services, view),
+        show: roleBody,
       },
       find: existingRole,
-      show: ({ services }, view: RoleView) => roleBody(services, view),
+      show: roleBody,
       create: {
         body: DRAFT,
         make: (call) =>
@@ -107,12 +107,18 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
   ],
 }
 
-/** Returns the body of a role. Deleted flags are left out. */
+/** Returns the body of a role. Deleted flags, and flags of projects that the caller may not use, are left out. */
 export function roleBody(
-  { flags }: Pick<OrganizationServices, 'flags'>,
+  {
+    services: { flags },
+    grant: { projectIds },
+  }: Pick<Call<OrganizationServices>, 'services' | 'grant'>,
   { role, createdBy, members, flags: numbers }: RoleView,
 ) {
-  const keys = numbers.flatMap(({ projectId, flagId }) => {
+  const seen = numbers.filter(
+    ({ projectId }) => projectIds === 'all' || projectIds.includes(projectId),
+  )
+  const keys = seen.flatMap(({ projectId, flagId }) => {
     const flag = flags.flagById(projectId, flagId)
     return flag === null || flag.deleted ? [] : [flag.key]
   })

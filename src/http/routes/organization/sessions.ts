@@ -1,21 +1,15 @@
 /**
- * The routes of the console's sessions: log in with a personal key, a password or the code of a login link, list and end
- * sessions, and set the password of the caller. A session has the rights of its key, or else all rights of its user.
+ * The routes of the console's sessions: log in with a personal key, a password, the code of a login link or
+ * OpenID Connect, list and end sessions, and set the password of the caller. A session has the rights of its key, or else all rights of its user.
  * docs/compatibility/console.md, "Sessions".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
 import { timeText } from '../../../base/time.ts'
-import {
-  type ConsoleSessionView,
-  SESSION_PROOFS,
-  sessionEndMs,
-} from '../../../rules/access/console-session.ts'
-import { passwordObstacle, type StoredPassword } from '../../../rules/access/password.ts'
-import { userSummary } from '../../../rules/access/user.ts'
-import type { ConsoleSessions } from '../../console/console-sessions.ts'
+import { type ConsoleSessionView, SESSION_PROOFS } from '../../../rules/access/console-session.ts'
+import { passwordObstacle } from '../../../rules/access/password.ts'
 import { cookieWriter, requireConsole } from '../../console/cookie.ts'
-import { callerOf, type FullGrant, userOf } from '../../server/auth.ts'
+import { userOf } from '../../server/auth.ts'
 import {
   ANYBODY,
   BY_SESSION,
@@ -28,47 +22,29 @@ import {
 } from '../../server/route.ts'
 import { json } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
-import { addressBehindProxies } from '../../server/url.ts'
 import {
   EMAIL_TEXT_CHARACTERS_MAX,
   LINK_PASSWORD_MS_MAX,
   LOGIN_CODE_CHARACTERS_MAX,
   PASSWORD_CHARACTERS_MAX,
-  USER_AGENT_CHARACTERS_MAX,
 } from '../limits.ts'
 import { requireContained } from './keys.ts'
+import { OIDC_ROUTES } from './oidc.ts'
+import { ask, change } from './organization-services.ts'
 import {
-  ask,
-  change,
-  LEVEL,
-  type OrganizationServices,
-  USER_MEMBERS,
-} from './organization-services.ts'
-import { visibleProjects } from './projects.ts'
+  addressOf,
+  originOf,
+  SESSION,
+  type SessionServices,
+  sessionBody,
+  sessionsOf,
+  startedSession,
+} from './session-answers.ts'
 
-/** The services that the session routes need. */
-export interface SessionServices extends OrganizationServices {
-  /** The console's sessions. Absent if there is no console, and then these routes do not exist. */
-  readonly sessions?: ConsoleSessions | undefined
-  readonly directory: OrganizationServices['directory'] & {
-    passwordOf(userId: number): StoredPassword | null
-  }
-}
-
-type SessionCall = Call<SessionServices>
+type OwnCall = Call<SessionServices>
 type LoginCall = Call<SessionServices, is.Schema, typeof PROOF>
 type PasswordCall = Call<SessionServices, is.Schema, typeof NEW_PASSWORD>
 
-const SESSION = is.namedObject('ConsoleSession', {
-  user: is.object({ ...USER_MEMBERS, level: LEVEL }),
-  scopes: is.list(is.TEXT),
-  projects: is.list(
-    is.object({ id: is.WHOLE, name: is.TEXT, timezone: is.TEXT, api_token: is.TEXT }),
-  ),
-  expires_at: is.about(is.TIME, 'When the session ends if it is not used.'),
-  has_password: is.about(is.BOOLEAN, 'True if the user can log in with a password.'),
-  started_with: is.choice(...SESSION_PROOFS),
-})
 const LISTED = is.namedObject('OpenConsoleSession', {
   id: is.WHOLE,
   created_at: is.TIME,
@@ -77,7 +53,7 @@ const LISTED = is.namedObject('OpenConsoleSession', {
   user_agent: is.TEXT,
   key_label: is.about(
     is.nullable(is.TEXT),
-    'Label of the personal key with which the session was started. Null for a login link or a password.',
+    'Label of the personal key with which the session was started. Null if it was started in another way.',
   ),
   started_with: is.choice(...SESSION_PROOFS),
   is_current: is.BOOLEAN,
@@ -183,18 +159,24 @@ export const SESSION_RESOURCE: Resource<SessionServices> = {
       ],
       handle: setPassword,
     }),
+    ...OIDC_ROUTES,
   ],
 }
 
 /** Sets the password of the caller. All sessions that began with the earlier password end, also this one. */
 async function setPassword(call: PasswordCall): Promise<void> {
-  const { services, grant, user } = call
-  const { sessions, directory } = services
-  if (sessions === undefined) throw new TypeError('This server has no console.')
+  const { grant, user } = call
   // A password gives all rights of the user, so a key with fewer rights must not set one.
   requireContained(grant, ALL_RIGHTS, 'set a password')
+  const { passwords } = sessionsOf(call)
+  await passwords.setting(`user ${user.id}`, () => setPasswordNow(call))
+}
+
+async function setPasswordNow(call: PasswordCall): Promise<void> {
+  const { services, user } = call
+  const sessions = sessionsOf(call)
   const { password, current_password: current } = call.body()
-  const before = directory.passwordOf(user.id)?.setAtMs ?? null
+  const before = services.directory.passwordOf(user.id)?.setAtMs ?? null
   if (before !== null && !isFreshLink(call)) {
     if (current === undefined) {
       throw new ServiceError('required', 'Send the current password as `current_password`.', {
@@ -224,15 +206,9 @@ function isFreshLink({ grant: { session }, nowMs }: PasswordCall): boolean {
   return nowMs - session.createdAtMs < LINK_PASSWORD_MS_MAX
 }
 
-/** Returns the address of the client, behind trusted proxies. */
-function addressOf({ request, services }: Pick<SessionCall, 'request' | 'services'>): string {
-  const { peerAddress, head } = request
-  return addressBehindProxies(peerAddress, head.forwardedFor, services.trustedProxies)
-}
-
 async function logIn(call: LoginCall) {
   const { request, services } = call
-  const { directory, sessions } = services
+  const { directory } = services
   // Another page must not log a user in under another account either.
   requireConsole(request, services)
   const { key, code, email, password } = call.body()
@@ -244,55 +220,27 @@ async function logIn(call: LoginCall) {
       { attr: 'key' },
     )
   }
-  if (sessions === undefined) throw new TypeError('This server has no console.')
-  const from = {
-    address: addressOf(call),
-    userAgent: request.head.userAgent.slice(0, USER_AGENT_CHARACTERS_MAX),
-  }
+  const sessions = sessionsOf(call)
+  const from = originOf(call)
   const cookieOf = cookieWriter(request, services)
   const keyGrant = key === undefined ? null : directory.personalKeyByText(key.trim())
   const proofOfKey = keyGrant && { key: key?.trim() ?? '', userId: userOf(keyGrant).id }
   const token = hasPassword
     ? await sessions.beginWithPassword({ email, password }, from)
     : await sessions.begin(code === undefined ? proofOfKey : { code }, from)
-  services.refresh()
-  const grant = token === null ? null : sessions.open(token, true)
-  if (grant === null) {
+  const body = startedSession(call, token)
+  if (body === null) {
     const wrongOther = code === undefined ? WRONG_KEY : WRONG_CODE
     throw new ServiceError('authentication_failed', hasPassword ? WRONG_PASSWORD : wrongOther)
   }
-  request.caller = callerOf(grant, 'console')
-  request.objectId = String(grant.session.id)
-  return json(sessionBody(call, grant), 200, [cookieOf(token)])
+  return json(body, 200, [cookieOf(token)])
 }
 
-/** Returns the body of a session: the user, and the user's rights. */
-function sessionBody(call: Pick<SessionCall, 'services' | 'nowMs'>, grant: FullGrant) {
-  const user = userOf(grant)
-  if (grant.session === undefined) throw new TypeError('The request has no session.')
-  const { createdAtMs, startedWith } = grant.session
-  const projects = visibleProjects({ services: call.services, grant })
-  const used = { createdAtMs, lastSeenAtMs: call.nowMs }
-  return {
-    user: { ...userSummary(user), level: user.level },
-    scopes: grant.scopes,
-    projects: projects.map(({ id, name, timezone, apiKey }) => ({
-      id,
-      name,
-      timezone,
-      api_token: apiKey,
-    })),
-    expires_at: timeText(sessionEndMs(used, grant.expiresAtMs)),
-    has_password: call.services.directory.passwordOf(user.id) !== null,
-    started_with: startedWith,
-  }
-}
-
-function ownSessions(call: SessionCall): Promise<readonly ConsoleSessionView[]> {
+function ownSessions(call: OwnCall): Promise<readonly ConsoleSessionView[]> {
   return ask(call, 'listSessions', { userId: call.user.id, atMs: call.nowMs })
 }
 
-function listedBody({ grant }: SessionCall, session: ConsoleSessionView) {
+function listedBody({ grant }: OwnCall, session: ConsoleSessionView) {
   return {
     id: session.id,
     created_at: timeText(session.createdAtMs),

@@ -3,12 +3,7 @@
  * person saw several variants. Persons are numbered without gaps in the order in which they are found; this number is
  * called their row. Source: docs/EXPERIMENTS.md, "Who counts".
  */
-import {
-  type EventColumns,
-  type EventPart,
-  markedPersons,
-  type PersonSet,
-} from '../../analytics/event-columns.ts'
+import type { EventColumns, EventPart } from '../../analytics/event-columns.ts'
 import { withRoom } from '../../analytics/growing-arrays.ts'
 import { propertyText } from '../../filters/property-text.ts'
 import { type QueryShard, scanShardPieces } from '../query-kind.ts'
@@ -22,7 +17,7 @@ import { ValueNumbers } from './value-numbers.ts'
 export const SEVERAL_VARIANTS = 0x80
 
 const ROWS_START = 1024
-const WHOLE = { index: 0, count: 1 }
+const WHOLE_PART = { by: 'persons', index: 0, count: 1 } as const
 
 /** The exposed persons of a part, in parallel lists by row. */
 export class ExposedPersons {
@@ -42,7 +37,7 @@ export class ExposedPersons {
 
   /** `personEnd` is one more than the largest person number. */
   constructor(personEnd: number, part: EventPart | null) {
-    this.#part = part?.by === 'persons' ? part : WHOLE
+    this.#part = part?.by === 'persons' ? part : WHOLE_PART
     this.#personEnd = personEnd
     this.#rows = new Uint32Array(Math.ceil(personEnd / this.#part.count) + 1)
   }
@@ -59,13 +54,16 @@ export class ExposedPersons {
     return found
   }
 
-  /** Returns the set of the persons of some rows. */
-  personSet(isTaken: (row: number) => boolean = () => true): PersonSet {
-    const marks = new Uint8Array(this.#personEnd)
+  /**
+   * Returns a shard with the events of the persons of some rows only. It restricts the part, and not the persons of a
+   * scan: these are known from events alone, so the result stays valid as long as the events do.
+   */
+  shardOf(shard: QueryShard, isTaken: (row: number) => boolean = () => true): QueryShard {
+    const among = new Uint8Array(this.#personEnd)
     for (let row = 0; row < this.count; row++) {
-      if (isTaken(row)) marks[this.persons[row] ?? 0] = 1
+      if (isTaken(row)) among[this.persons[row] ?? 0] = 1
     }
-    return markedPersons(marks)
+    return { ...shard, part: { ...(shard.part ?? WHOLE_PART), among } }
   }
 
   /** Adds the exposures of a piece. `variantOf` has the number of the variant of each value, or 0. */

@@ -101,13 +101,12 @@ function edgeMoments(
   const none = isLatest ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
   const timesMs = new Float64Array(count).fill(none)
   const sequences = new Float64Array(count)
-  const persons = exposed.personSet(isTaken)
   const endMs = windowMs === null ? range.toMs : Number.POSITIVE_INFINITY
   const reachMs = windowMs ?? Number.POSITIVE_INFINITY
   const toMs = range.toMs + (windowMs ?? 0)
   scanShardPieces(
-    shard,
-    { fromMs: range.fromMs, toMs, filter, series: [match], persons, order: 'unsorted' },
+    exposed.shardOf(shard, isTaken),
+    { fromMs: range.fromMs, toMs, filter, series: [match], order: 'unsorted' },
     (piece) => {
       const rows = exposed.rowsOf(piece)
       // The events of one piece are read many millions of times, so this loop calls nothing.
@@ -154,11 +153,10 @@ function unorderedSteps(
   if (count > 0) {
     const endMs = windowMs === null ? range.toMs : Number.POSITIVE_INFINITY
     const reachMs = windowMs ?? Number.POSITIVE_INFINITY
-    const persons = exposed.personSet()
     const toMs = range.toMs + (windowMs ?? 0)
     scanShardPieces(
-      shard,
-      { fromMs: range.fromMs, toMs, filter, series: steps, persons, order: 'any' },
+      exposed.shardOf(shard),
+      { fromMs: range.fromMs, toMs, filter, series: steps, order: 'any' },
       (piece) => {
         const rows = exposed.rowsOf(piece)
         for (let index = 0; index < piece.count; index++) {
@@ -210,11 +208,10 @@ export function metricReturns(
   const distance = distanceTest(counted, exposure, starts.timesMs)
   const { filter, range } = exposure
   const toMs = range.toMs + tailMs(counted)
-  const persons = exposed.personSet(isStarted)
   for (let row = 0; row < count; row++) states[row] = isStarted(row) ? STARTED : NOT_STARTED
   scanShardPieces(
-    shard,
-    { fromMs: range.fromMs, toMs, filter, series: [completion], persons, order: 'unsorted' },
+    exposed.shardOf(shard, isStarted),
+    { fromMs: range.fromMs, toMs, filter, series: [completion], order: 'unsorted' },
     (piece) => {
       const rows = exposed.rowsOf(piece)
       for (let index = 0; index < piece.count; index++) {

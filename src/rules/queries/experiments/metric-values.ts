@@ -48,10 +48,9 @@ export function metricValues(
       filter,
       series: [source.match],
       values: valuesOf(source),
-      persons: exposed.personSet(),
       order: 'any',
     }
-    scanShardPieces(shard, scan, (piece) => {
+    scanShardPieces(exposed.shardOf(shard), scan, (piece) => {
       const { timesMs, values } = piece
       const rows = exposed.rowsOf(piece)
       const ids = values[0]?.ids

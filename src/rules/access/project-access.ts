@@ -1,0 +1,36 @@
+/**
+ * Decides which projects a user may use, and at which level. Administrators of the organization may use all projects.
+ * Other users have their level of the organization in every project that is not private, unless they are a member of
+ * the project: then they have the level of that membership. docs/compatibility/organization.md, "Access to projects".
+ */
+import { isAdministrator, type ProjectLevel } from './levels.ts'
+import type { Project, ProjectAccess, ProjectMembership, User } from './organization.ts'
+
+const EVERYTHING: ProjectAccess = { projectIds: 'all', projectLevels: new Map() }
+
+/** Returns the access of a user. The memberships may include those of other users. */
+export function projectAccess(
+  { id, level }: Pick<User, 'id' | 'level'>,
+  projects: readonly Pick<Project, 'id' | 'isPrivate'>[],
+  memberships: readonly Pick<ProjectMembership, 'projectId' | 'userId' | 'level'>[],
+): ProjectAccess {
+  if (isAdministrator(level)) return EVERYTHING
+  const own = memberships.filter(({ userId }) => userId === id)
+  const projectLevels = new Map<number, ProjectLevel>(
+    own.map((membership) => [membership.projectId, membership.level]),
+  )
+  const open = projects.filter(
+    (project) => project.isPrivate !== true || projectLevels.has(project.id),
+  )
+  const isAll = open.length === projects.length
+  return { projectIds: isAll ? 'all' : open.map((project) => project.id), projectLevels }
+}
+
+/** Returns the projects that are in both lists. */
+export function commonProjects(
+  some: readonly number[] | 'all',
+  others: readonly number[] | 'all',
+): readonly number[] | 'all' {
+  if (some === 'all') return others
+  return others === 'all' ? some : some.filter((id) => others.includes(id))
+}
