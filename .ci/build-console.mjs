@@ -16,6 +16,7 @@ const SOURCE = join(ROOT, 'src/console')
 const TARGET = join(ROOT, 'dist/console')
 const ASSETS = join(TARGET, 'assets')
 const SYNTAX = 'es2022'
+const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 
 /** How often zopfli searches for a shorter encoding. More rounds gain less than 0.1%. */
 const ZOPFLI_ROUNDS = 5
@@ -60,6 +61,8 @@ const { metafile } = await build({
   minify: true,
   metafile: true,
   legalComments: 'none',
+  // The hashes are made before the second minifier runs, so its version is part of what they cover.
+  banner: { js: `/* ${devDependencies['oxc-minify']} */` },
   entryNames: '[name]-[hash]',
   chunkNames: '[name]-[hash]',
   // `h(type, properties, ...children)` is shorter than the automatic form, which names the children. Both are the same

@@ -15,6 +15,7 @@ import { Ask } from './parts/form.tsx'
 import { Icon } from './parts/icons.tsx'
 import { Login } from './parts/login.tsx'
 import { Empty, Failure, Loading } from './parts/notice.tsx'
+// Every page uses it, so it loads with the frame instead of as another file.
 import './kit.ts'
 import { Palette } from './parts/palette.tsx'
 import { stepRows } from './parts/table.tsx'

@@ -53,10 +53,10 @@ const people = pagesOf('People')
 const system = pagesOf('System')
 
 /** Returns the function that makes the loaders of the pages in a file. Several pages in one file compress better. */
-function pagesIn<Views extends Readonly<Record<string, ComponentType>>>(
-  loadFile: () => Promise<Views>,
+function pagesIn<Name extends string>(
+  loadFile: () => Promise<Readonly<Record<Name, ComponentType>>>,
 ) {
-  return (name: keyof Views): Load =>
+  return (name: Name): Load =>
     async () =>
       (await loadFile())[name]
 }
