@@ -116,6 +116,10 @@ t.test('a file that cannot be applied is refused with its place and its reason',
   const { file, run, answer } = await store(t)
   const cases: readonly (readonly [string, RegExp])[] = [
     ['flags: [', /is not valid YAML/],
+    [
+      'flags: []\n---\nflags: []',
+      /not valid YAML: Source contains multiple documents at line 2, column 1\.\n/,
+    ],
     ['flag: []', /the file (must have required property|has the unknown member)/],
     ['flags: [{ key: a, activ: true }]', /flags\.0 has the unknown member "activ"/],
     ['flags: [{ key: a }, { key: a }]', /the flag "a" is there twice/],

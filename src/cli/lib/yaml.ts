@@ -6,11 +6,12 @@ import { YAML_ALIASES_MAX } from '../limits.ts'
 export async function parseYaml(text: string, source: string): Promise<unknown> {
   const { parse } = await import('yaml')
   try {
-    // Aliases may stand for very large values.
-    return parse(text, { maxAliasCount: YAML_ALIASES_MAX }) as unknown
+    // Aliases may stand for very large values. Warnings would be written to the terminal.
+    return parse(text, { maxAliasCount: YAML_ALIASES_MAX, logLevel: 'error' }) as unknown
   } catch (cause) {
     const reason = cause instanceof Error ? (cause.message.split('\n')[0] ?? '') : ''
-    throw new OperatorError(`${source} is not valid YAML: ${reason.replace(/:$/, '.')}`, { cause })
+    const words = reason.replace(/; please use YAML\.\w+\(\)/, '').replace(/:$/, '')
+    throw new OperatorError(`${source} is not valid YAML: ${words}.`, { cause })
   }
 }
 

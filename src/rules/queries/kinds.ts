@@ -78,7 +78,9 @@ export function shapeOf(query: unknown): string {
   const maths = Array.isArray(series)
     ? series.map((one: unknown) => isObject(one) && one['math'])
     : []
-  return [kind, ...maths].join(' ').slice(0, QUERY_SHAPE_UNITS_MAX)
+  // Other values than texts may be objects that cannot be converted to a text.
+  const words = [kind, ...maths].map((word) => (typeof word === 'string' ? word : ''))
+  return words.join(' ').slice(0, QUERY_SHAPE_UNITS_MAX)
 }
 
 /** Returns the number of rows that a query asks for, or 0 if it does not specify one. The query need not be valid. */

@@ -31,7 +31,11 @@ import {
   variantsIn,
   variantsOfFlag,
 } from '../../rules/experiments/edit/flag-of-experiment.ts'
-import { EXPERIMENTS_MAX, HOLDOUTS_MAX } from '../../rules/experiments/edit/limits.ts'
+import {
+  EXPERIMENT_NAME_CHARACTERS_MAX,
+  EXPERIMENTS_MAX,
+  HOLDOUTS_MAX,
+} from '../../rules/experiments/edit/limits.ts'
 import {
   type Experiment,
   type ExperimentFields,
@@ -235,7 +239,9 @@ export class ExperimentWriter {
         .map(({ fields }) => fields.name),
     )
     for (let number = 1; ; number++) {
-      const copy = number === 1 ? `${name} (copy)` : `${name} (copy ${number})`
+      const addition = number === 1 ? ' (copy)' : ` (copy ${number})`
+      const room = EXPERIMENT_NAME_CHARACTERS_MAX - addition.length
+      const copy = `${[...name].slice(0, room).join('')}${addition}`
       if (!taken.has(copy)) return copy
     }
   }

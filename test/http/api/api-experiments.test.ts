@@ -164,7 +164,8 @@ t.test('bad input is refused with a reason, and nothing is created', async (t) =
   const before = await count()
   const metric = (one: Body) => ({ metrics: [one] })
   const variants = (list: unknown) => ({ parameters: { feature_flag_variants: list } })
-  const rows: readonly (readonly [string, Body, string, string, RegExp])[] = [
+  type Row = readonly [string, Body, string, string, RegExp]
+  const rows: readonly Row[] = [
     ['no name', { name: undefined }, 'required', 'name', /missing/],
     ['no key', { feature_flag_key: undefined }, 'required', 'feature_flag_key', /missing/],
     ['a key with spaces', { feature_flag_key: 'a b' }, 'invalid_key', 'key', /letters, digits/],
@@ -368,6 +369,42 @@ t.test('bad input is refused with a reason, and nothing is created', async (t) =
       'parameters',
       /minimum_detectable_effect/,
     ],
+    ['parameters as a text', { parameters: 'x' }, 'invalid_input', 'parameters', /an object/],
+    ['parameters as a list', { parameters: [] }, 'invalid_input', 'parameters', /an object/],
+    [
+      'criteria as a number',
+      { exposure_criteria: 5 },
+      'invalid_input',
+      'exposure_criteria',
+      /an object/,
+    ],
+    ...[{ toString: 1, valueOf: 1 }, ['exclude']].map(
+      (handling): Row => [
+        `${Array.isArray(handling) ? 'a list' : 'an odd object'} as the handling of variants`,
+        { exposure_criteria: { multiple_variant_handling: handling } },
+        'invalid_input',
+        'exposure_criteria',
+        /exclude or first_seen/,
+      ],
+    ),
+    ...[{ toString: 1, valueOf: 1 }, ['bayesian']].map(
+      (method): Row => [
+        `${Array.isArray(method) ? 'a list' : 'an odd object'} as the method`,
+        { stats_config: { method } },
+        'invalid_input',
+        'stats_config',
+        /bayesian or frequentist/,
+      ],
+    ),
+    ...[{ toString: 1, valueOf: 1 }, ['test']].map(
+      (baseline): Row => [
+        `${Array.isArray(baseline) ? 'a list' : 'an odd object'} as the baseline`,
+        { stats_config: { baseline_variant_key: baseline } },
+        'invalid_input',
+        'stats_config',
+        /control, test/,
+      ],
+    ),
   ]
   const differences = new Differences()
   for (const [name, body, code, attr, detail] of rows) {
@@ -564,6 +601,7 @@ t.test(
     const flag = await flagOf(experiment)
     const { groups } = flag['filters'] as { readonly groups: readonly Body[] }
     t.match(groups, [{ rollout_percentage: 100 }, condition])
+    t.equal(groups.length, 2)
     const log = await daemon.ask('GET', `${FLAGS}${String(flag['id'])}/activity/?limit=1`)
     t.match(resultsOf(log)[0], {
       activity: 'updated',
@@ -572,6 +610,16 @@ t.test(
         changes: [{ field: 'filters', before: { groups: [condition] }, after: { groups } }],
       },
     })
+    await Promise.all([
+      step(experiment, 'ship_variant', { variant_key: 'test' }),
+      step(experiment, 'ship_variant', { variant_key: 'test' }),
+    ])
+    await step(experiment, 'ship_variant', { variant_key: 'control' })
+    const { groups: later } = (await flagOf(experiment))['filters'] as {
+      readonly groups: readonly Body[]
+    }
+    t.match(later, [{ description: /^Serves control / }, condition])
+    t.equal(later.length, 2, 'another variant replaces the condition of the first one')
   },
 )
 
@@ -614,6 +662,54 @@ t.test('an experiment that has ended can be archived, and disappears from the li
   t.match(await step(experiment, 'unarchive'), refusal('invalid_input', null, /not archived/))
   t.match((await step(experiment, 'reset')).body, { status: 'draft', start_date: null })
   t.match(await step(experiment, 'reset'), refusal('invalid_input', null, /draft already/))
+})
+
+t.test('an experiment that has ended runs again only with its flag, and in the list', async (t) => {
+  const archived = await create()
+  await step(archived, 'launch')
+  await step(archived, 'end')
+  await step(archived, 'archive')
+  t.match(
+    await change(archived, { end_date: null }),
+    refusal('invalid_input', 'archived', /before you archive/),
+  )
+  t.match((await change(archived, { end_date: null, archived: false })).body, {
+    status: 'running',
+    archived: false,
+  })
+  const withoutFlag = await create()
+  await step(withoutFlag, 'launch')
+  await step(withoutFlag, 'end')
+  t.equal((await changeFlag(withoutFlag, { deleted: true })).status, 200)
+  t.match(
+    await change(withoutFlag, { end_date: null }),
+    refusal('invalid_input', null, /is deleted\. Restore it/),
+  )
+})
+
+t.test('a draft whose flag has lost its variants can be renamed and deleted', async (t) => {
+  const experiment = await create()
+  await changeFlag(experiment, { filters: { groups: EVERYBODY } })
+  t.match(await step(experiment, 'launch'), refusal('invalid_input', 'feature_flag_key', /no vari/))
+  t.match(
+    await change(experiment, { start_date: '2026-01-01T00:00:00Z' }),
+    refusal('invalid_input', 'feature_flag_key', /no variants/),
+  )
+  t.match(
+    await change(experiment, { stats_config: { baseline_variant_key: 'test' } }),
+    refusal('invalid_input', 'feature_flag_key', /no variants/),
+  )
+  t.equal((await change(experiment, { name: 'Renamed' })).body['name'], 'Renamed')
+  t.equal((await change(experiment, { deleted: true })).body['deleted'], true)
+})
+
+t.test('the name of a copy is not longer than names may be', async (t) => {
+  const source = await create({ name: 'n'.repeat(400) })
+  const copy = await step(source, 'duplicate')
+  const name = String(copy.body['name'])
+  t.match(name, /^n+ \(copy\)$/)
+  t.equal(name.length, 400)
+  t.equal((await change(copy.body, { name })).status, 200)
 })
 
 t.test('a copy is a draft with metrics of its own', async (t) => {

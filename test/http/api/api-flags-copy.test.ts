@@ -142,7 +142,7 @@ t.test('a copy that cannot be made is refused, and the other targets get theirs'
     success: [{ key: 'listed', created_by: {} }],
     failed: [
       { project_id: world.idOf(1), errors: /has this flag already/ },
-      { project_id: world.idOf(2), errors: /lacks the static cohort "Listed"/ },
+      { project_id: world.idOf(2), errors: /lacks the cohort "Listed"/ },
     ],
   })
   const wrong = { target_project_ids: [999_999] }
@@ -155,6 +155,57 @@ t.test('a copy that cannot be made is refused, and the other targets get theirs'
   })
   const other = COPY.replace('@current', '00000000-0000-4000-8000-000000000000')
   t.match(await ask(other, 'listed', [2]), { status: 404 })
+})
+
+t.test('a rule with a cohort that has no name of its own is not copied', async (t) => {
+  const refersTo = (id: number) => ({ type: 'cohort', key: 'id', value: id })
+  await cohort('Twice', 1, person('plan', 'free'))
+  const twice = await cohort('Twice', 1, person('plan', 'pro'))
+  const gone = await cohort('Gone', 1, person('plan', 'pro'))
+  const outer = await cohort('With twice', 1, refersTo(twice))
+  const other = await cohort('With gone', 1, refersTo(gone))
+  await world.api('PATCH', `cohorts/${gone}/`, 1, { deleted: true })
+  for (const [key, id] of [
+    ['with-twice', outer],
+    ['with-gone', other],
+  ] as const) {
+    const groups = [{ properties: [refersTo(id)] }]
+    await made('feature_flags/', 1, { key, filters: { groups } })
+    const refusal = [{ project_id: world.idOf(2), errors: /deleted, .*whose name another/ }]
+    t.match((await ask(REHEARSE, key, [2])).body, { results: [], failed: refusal }, key)
+    t.match((await ask(COPY, key, [2])).body, { success: [], failed: refusal }, key)
+  }
+  const { body } = await world.api('GET', 'cohorts/?limit=100', 2)
+  const names = (body['results'] as readonly { readonly name: string }[]).map(({ name }) => name)
+  t.notOk(names.some((name) => ['Twice', 'With twice', 'With gone'].includes(name)))
+})
+
+t.test('cohorts that lead back to each other do not stop a copy from answering', async (t) => {
+  const refersTo = (id: number) => ({ type: 'cohort', key: 'id', value: id })
+  const rule = (...values: readonly object[]) => ({
+    filters: { properties: { type: 'OR', values: [{ type: 'AND', values }] } },
+  })
+  let ids: readonly number[] = []
+  const isCircle = async () => {
+    const answers = await Promise.all(
+      ids.map((id, index) =>
+        world.api('PATCH', `cohorts/${id}/`, 1, rule(refersTo(ids[1 - index] ?? 0))),
+      ),
+    )
+    return answers.every(({ status }) => status === 200)
+  }
+  // Each change is checked before the other one is made, so both may pass.
+  for (let tries = 0; tries < 20; tries++) {
+    ids = [
+      await cohort(`Left ${tries}`, 1, person('plan', 'a')),
+      await cohort(`Right ${tries}`, 1, person('plan', 'b')),
+    ]
+    if (await isCircle()) break
+  }
+  const groups = [{ properties: [refersTo(ids[0] ?? 0)] }]
+  await made('feature_flags/', 1, { key: 'in-circle', filters: { groups } })
+  t.equal((await ask(REHEARSE, 'in-circle', [2])).status, 200)
+  t.equal((await ask(COPY, 'in-circle', [2])).status, 200)
 })
 
 t.test('a key may copy only between its own projects', async (t) => {

@@ -45,6 +45,10 @@ t.test('there are no routes below the query route', async (t) => {
     const { status, body: refusal } = answer
     t.strictSame([status, refusal['code'], refusal['attr']], [400, ...expected])
   }
+  // Such an object cannot be converted to a text.
+  const odd = { toString: 1, valueOf: 1 }
+  const withMath = { series: [{ kind: 'EventsNode', event: 'a', math: odd }] }
+  t.strictSame(await refusalOf(withMath), [400, 'invalid_query', 'series.0.math'])
   const formula = { trendsFilter: { formula: 'A * 1e400' } }
   t.strictSame(await refusalOf(formula), [400, 'invalid_query', 'trendsFilter.formula'])
 })

@@ -215,3 +215,22 @@ t.test('each change has a sentence', async (t) => {
   ])
   t.strictSame(changeSentences(before, before), [])
 })
+
+t.test('a file of many flags reads the cohorts of the project once', async (t) => {
+  let reads = 0
+  const named = Array.from({ length: 50 }, (_, index): readonly [number, FlagCohort] => {
+    const id = index + 1
+    const name = () => {
+      reads++
+      return `Cohort ${id}`
+    }
+    return [
+      id,
+      Object.defineProperty({ id, name: '', isStatic: false, filters: {} }, 'name', { get: name }),
+    ]
+  })
+  const flags = Array.from({ length: 50 }, (_, index) => ({ ...SHOP, id: index, key: `f${index}` }))
+  const set: FlagSet = { ...makeSet(flags), cohorts: new Map(named) }
+  for (const flag of set.flags) portableFlag(flag, set)
+  t.ok(reads > 0 && reads <= 4 * named.length, `${reads} reads of ${named.length} cohorts`)
+})

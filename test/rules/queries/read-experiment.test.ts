@@ -58,6 +58,15 @@ t.test('a holdout is that of the experiment, or that of its flag', async (t) => 
   const own = { id: 9, filters: [{ properties: [], rollout_percentage: 12 }] }
   t.strictSame(read({ ...flag, holdout: own }).holdout, { variant: 'holdout-9', percentage: 12 })
   t.throws(() => read({ ...LEAST, holdout: { id: 9 } }), { code: 'invalid_query' })
+  // Such an object cannot be converted to a text.
+  const odd = { toString: 1, valueOf: 1 }
+  const filter = { rollout_percentage: 12 }
+  for (const holdout of [
+    { id: odd, filters: [filter] },
+    { id: 9, filters: [{ ...filter, variant: odd }] },
+  ]) {
+    t.throws(() => read({ ...LEAST, holdout }), { code: 'invalid_query' })
+  }
 })
 
 t.test('the plan of an experiment', async (t) => {

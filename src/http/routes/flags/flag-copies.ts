@@ -323,24 +323,47 @@ function targetOf(
   return { set, flags, missing }
 }
 
-/** Adds a cohort that the target lacks, after those that its rule refers to. Throws 400 for a static cohort. */
-function addMissing(name: string, from: FlagSet, set: FlagSet, missing: FlagCohort[]): void {
+/**
+ * Adds a cohort that the target lacks, after those that its rule refers to. `above` has the names of the cohorts whose
+ * rules lead to it. Throws 400 for a static cohort, and if the name of a cohort in a rule does not stand for it.
+ */
+function addMissing(
+  name: string,
+  from: FlagSet,
+  set: FlagSet,
+  missing: FlagCohort[],
+  above: readonly string[] = [],
+): void {
   if (named(set, name) !== undefined || missing.some((cohort) => cohort.name === name)) return
   const cohort = named(from, name)
   if (cohort === undefined) return
   if (cohort.isStatic) {
-    const detail = `The target lacks the static cohort ${JSON.stringify(name)}. Its persons belong to one project, so create it there first.`
+    const detail = `The target lacks the cohort ${JSON.stringify(name)}, which is static or selects persons by their events. Its persons belong to one project, so create it there first.`
     throw new ServiceError('invalid_input', detail)
   }
+  const path = [...above, name]
   for (const id of cohortsOfTree(cohort.filters['properties'])) {
+    // The number of a cohort means another cohort in the target, or none.
     const other = from.cohorts.get(id)
-    if (other !== undefined) addMissing(other.name, from, set, missing)
+    const isClear =
+      other !== undefined &&
+      !path.includes(other.name) &&
+      [from, set].every(({ cohorts }) => countNamed(cohorts, other.name) <= 1)
+    if (!isClear) {
+      const detail = `The rule of the cohort ${JSON.stringify(name)} refers to a cohort that was deleted, that leads back to it, or whose name another cohort has. Change the rule or rename the cohort first.`
+      throw new ServiceError('invalid_input', detail)
+    }
+    addMissing(other.name, from, set, missing, path)
   }
   missing.push(cohort)
 }
 
 function named({ cohorts }: FlagSet, name: string): FlagCohort | undefined {
   return [...cohorts.values()].find((cohort) => cohort.name === name)
+}
+
+function countNamed(cohorts: FlagSet['cohorts'], name: string): number {
+  return [...cohorts.values()].filter((cohort) => cohort.name === name).length
 }
 
 function isSameRule(from: FlagSet, to: FlagSet, name: string): boolean {

@@ -174,27 +174,32 @@ export function changedExperiment(
     throw invalidInput('holdout_id', 'may not change after the launch. Reset the experiment first')
   }
   requireDates(after, nowMs)
-  if (after.archived !== old.archived) requireArchivable(after)
+  if (after.archived !== old.archived || statusOf(after) !== statusOf(old)) requireArchivable(after)
   if (before.isDeleted && isDeleted === false && flag.deleted) {
     const detail = `The flag \`${flag.key}\` is deleted. Restore it before its experiment.`
     throw new ServiceError('invalid_input', detail, { attr: 'deleted' })
   }
-  const known = old.variants ?? variantsOfFlag(flag)
-  if (!wasDraft && isObject(parameters)) requireSameVariants(parameters, known)
+  if (old.variants !== null && isObject(parameters)) requireSameVariants(parameters, old.variants)
   const filters = wasDraft ? draftFilters(flag, parameters ?? undefined, holdout) : null
-  const next = filters === null ? flag : { ...flag, filters }
-  const variants = wasDraft ? variantsOfFlag(next) : known
-  requireBaseline(
-    after.stats_config,
-    variants.map(({ key: name }) => name),
-  )
   const isLaunching = wasDraft && after.start_date !== null
-  if (isLaunching) requireFlag(flag)
+  const isStarting = statusOf(after) === 'running' && statusOf(old) !== 'running'
+  if (isStarting) requireFlag(flag)
+  // The flag of a draft may have lost its variants. The draft can still be renamed or deleted.
+  const isComparing = isLaunching || isObject(parameters) || isObject(input.stats_config)
+  const variants =
+    old.variants ??
+    (isComparing ? variantsOfFlag(filters === null ? flag : { ...flag, filters }) : null)
+  if (variants !== null) {
+    requireBaseline(
+      after.stats_config,
+      variants.map(({ key: name }) => name),
+    )
+  }
   const spoiled = statusOf(old) === 'running' ? spoilingChanges(old, after) : []
   return {
     fields: {
       ...fields,
-      ...(isLaunching ? { variants } : {}),
+      ...(isLaunching && variants !== null ? { variants } : {}),
       ...(spoiled.length === 0 ? {} : { running_changes: withChanges(old, spoiled, context) }),
     },
     isDeleted,
@@ -315,7 +320,10 @@ function readFields(
   const { name, description, type, holdout_id, exposure_criteria, parameters } = input
   const { stats_config, start_date, end_date, archived, conclusion, conclusion_comment } = input
   for (const attr of ['exposure_criteria', 'parameters', 'stats_config'] as const) {
-    const units = JSON.stringify(input[attr] ?? null).length
+    // `exposure_criteria` and `parameters` are checked only here.
+    const value: unknown = input[attr] ?? null
+    if (value !== null && !isObject(value)) throw invalidInput(attr, 'must be an object or null')
+    const units = JSON.stringify(value).length
     if (units <= EXPERIMENT_MEMBER_UNITS_MAX) continue
     throw invalidInput(attr, `may have at most ${EXPERIMENT_MEMBER_UNITS_MAX} characters of JSON`)
   }
@@ -386,7 +394,7 @@ function checkExposure(criteria: JsonObject | null): void {
   const { multiple_variant_handling: handling = 'exclude' } = criteria
   if (typeof isFiltered !== 'boolean')
     throw exposureFault('needs true or false as `filterTestAccounts`')
-  if (!['exclude', 'first_seen'].includes(String(handling))) {
+  if (handling !== 'exclude' && handling !== 'first_seen') {
     throw exposureFault('needs exclude or first_seen as `multiple_variant_handling`')
   }
   if (config === null) return
@@ -416,7 +424,7 @@ function exposureFault(what: string): ServiceError {
 function checkStats(config: JsonObject | null): void {
   if (config === null) return
   const { method = 'bayesian', bayesian, frequentist, cuped } = config
-  if (!['bayesian', 'frequentist'].includes(String(method))) {
+  if (method !== 'bayesian' && method !== 'frequentist') {
     throw invalidInput('stats_config', 'needs bayesian or frequentist as `method`')
   }
   const level = isObject(bayesian) ? bayesian['ci_level'] : undefined
@@ -450,7 +458,7 @@ const LOOKBACK_DAYS = 30
 
 function requireBaseline(config: JsonObject | null, keys: readonly string[]): void {
   const baseline = config?.['baseline_variant_key'] ?? null
-  if (baseline === null || keys.includes(String(baseline))) return
+  if (baseline === null || (typeof baseline === 'string' && keys.includes(baseline))) return
   throw invalidInput('stats_config', `needs one of ${keys.join(', ')} as \`baseline_variant_key\``)
 }
 

@@ -23,6 +23,7 @@ const DEFAULT_VARIANTS: readonly FlagVariant[] = [
   { key: 'test', rollout_percentage: 50 },
 ]
 const EVERYBODY = 100
+const SHIPPED = /^Serves .* to everybody since the end of the experiment\.$/s
 
 /**
  * Returns the variants in `parameters`, or null if there are none. `split_percent` is another name of
@@ -122,9 +123,12 @@ export function shippedFilters(flag: Flag, variant: string, toEveryone: boolean)
     rollout_percentage: EVERYBODY,
     description: `Serves ${variant} to everybody since the end of the experiment.`,
   }
+  const [first, ...rest] = objectsOf(groups)
+  // If a variant was shipped before, its condition is replaced.
+  const before = first !== undefined && isShipped(first) ? rest : objectsOf(groups)
   return {
     ...others,
-    groups: toEveryone ? [everybody, ...objectsOf(groups)] : objectsOf(groups),
+    groups: toEveryone ? [everybody, ...before] : objectsOf(groups),
     multivariate: {
       variants: shipped.map((one) => ({
         ...one,
@@ -134,6 +138,18 @@ export function shippedFilters(flag: Flag, variant: string, toEveryone: boolean)
     ...(toEveryone && others['holdout'] !== undefined ? { holdout: null } : {}),
     ...(toEveryone && others['holdout_groups'] !== undefined ? { holdout_groups: null } : {}),
   }
+}
+
+/** Returns whether a condition was made by `shippedFilters`, and has not been changed since. */
+function isShipped(condition: JsonObject): boolean {
+  const { properties, rollout_percentage: rollout, description, ...others } = condition
+  const isForAll = rollout === EVERYBODY && Array.isArray(properties) && properties.length === 0
+  return (
+    isForAll &&
+    Object.values(others).every((value) => value === null) &&
+    typeof description === 'string' &&
+    SHIPPED.test(description)
+  )
 }
 
 /**

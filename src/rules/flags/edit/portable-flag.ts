@@ -5,7 +5,7 @@
  */
 import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
 import { referenceOf } from '../flag-references.ts'
-import type { Flag, FlagCohort, FlagSet } from '../types.ts'
+import type { Flag, FlagSet } from '../types.ts'
 
 /** The lists of conditions in filters. */
 const CONDITION_LISTS = ['groups', 'super_groups', 'holdout_groups'] as const
@@ -119,12 +119,33 @@ export function withCohortNumbers(tree: unknown, numberOf: (id: number) => numbe
   )
 }
 
+const knownKeys = new WeakMap<FlagSet['flags'], ReadonlyMap<number, string>>()
+const knownNames = new WeakMap<FlagSet['cohorts'], ReadonlyMap<number, string>>()
+
+/** Returns the keys of flags by their numbers. They are computed once for each list, as all flags of a file need them. */
+function keysOf(flags: FlagSet['flags']): ReadonlyMap<number, string> {
+  const known = knownKeys.get(flags)
+  if (known?.size === flags.length) return known
+  const keys = new Map(flags.map(({ id, key }) => [id, key]))
+  knownKeys.set(flags, keys)
+  return keys
+}
+
+/** Returns the names of cohorts by their numbers, without names of several cohorts. They are computed once, too. */
+function cohortNamesOf(cohorts: FlagSet['cohorts']): ReadonlyMap<number, string> {
+  const known = knownNames.get(cohorts)
+  if (known !== undefined) return known
+  const counts = new Map<string, number>()
+  for (const { name } of cohorts.values()) counts.set(name, (counts.get(name) ?? 0) + 1)
+  const unique = [...cohorts.values()].filter(({ name }) => counts.get(name) === 1)
+  const names = new Map(unique.map(({ id, name }) => [id, name]))
+  knownNames.set(cohorts, names)
+  return names
+}
+
 function portableFilters(filters: JsonObject, set: FlagSet): JsonObject {
-  const keys = new Map(set.flags.map(({ id, key }) => [id, key]))
-  const byName = new Map<string, FlagCohort[]>()
-  for (const cohort of set.cohorts.values()) {
-    byName.set(cohort.name, [...(byName.get(cohort.name) ?? []), cohort])
-  }
+  const keys = keysOf(set.flags)
+  const cohortNames = cohortNamesOf(set.cohorts)
   return changedFilters(
     filters,
     (holder) => withGroupName(holder, 'aggregation_group_type', set.groupTypes),
@@ -137,9 +158,8 @@ function portableFilters(filters: JsonObject, set: FlagSet): JsonObject {
       }
       if (property['type'] === 'cohort') {
         const { key: __, value, ...others } = rest
-        const name = set.cohorts.get(referenceOf(value) ?? -1)?.name
-        const isUnique = name !== undefined && byName.get(name)?.length === 1
-        return isUnique ? { ...others, cohort: name } : rest
+        const name = cohortNames.get(referenceOf(value) ?? -1)
+        return name === undefined ? rest : { ...others, cohort: name }
       }
       return rest
     },

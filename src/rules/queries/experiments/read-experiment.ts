@@ -123,11 +123,16 @@ function readExperimentHoldout(
   if (!isObject(holdout)) return readHoldout(filters.json)
   const [group] = objectsOf(holdout['filters'])
   const percentage = group?.['rollout_percentage'] ?? holdout['exclusion_percentage']
-  const variant = group?.['variant'] ?? `holdout-${String(holdout['id'])}`
+  const { id = null } = holdout
+  const named = typeof id === 'number' || typeof id === 'string' ? `holdout-${id}` : null
+  const variant = group?.['variant'] ?? named
   if (typeof percentage !== 'number' || !(percentage >= 0 && percentage <= 100)) {
     throw fields.fault('holdout', 'must have a `rollout_percentage` from 0 to 100 in its `filters`')
   }
-  return { variant: String(variant), percentage }
+  if (typeof variant !== 'string') {
+    throw fields.fault('holdout', 'must have a text as `variant` in its `filters`, or an `id`')
+  }
+  return { variant, percentage }
 }
 
 function readExposure(fields: QueryFields): ExperimentExposure {
