@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, constants } from 'node:zlib'
@@ -16,7 +17,10 @@ const SOURCE = join(ROOT, 'src/console')
 const TARGET = join(ROOT, 'dist/console')
 const ASSETS = join(TARGET, 'assets')
 const SYNTAX = 'es2022'
-const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+const { version: MINIFIER } = createRequire(import.meta.url)('oxc-minify/package.json')
+
+// Zopfli's package would print its whole program, in one line of 20 KB, before each error of this build.
+for (const event of ['uncaughtException', 'unhandledRejection']) process.removeAllListeners(event)
 
 /** How often zopfli searches for a shorter encoding. More rounds gain less than 0.1%. */
 const ZOPFLI_ROUNDS = 5
@@ -62,7 +66,7 @@ const { metafile } = await build({
   metafile: true,
   legalComments: 'none',
   // The hashes are made before the second minifier runs, so its version is part of what they cover.
-  banner: { js: `/* ${devDependencies['oxc-minify']} */` },
+  banner: { js: `/* ${MINIFIER} */` },
   entryNames: '[name]-[hash]',
   chunkNames: '[name]-[hash]',
   // `h(type, properties, ...children)` is shorter than the automatic form, which names the children. Both are the same
