@@ -5,6 +5,10 @@
  *   {"$set": {"db_password": "a b"}}    password=a%20b&event=x    Cookie: sid=a; b=c    Bearer abc.def
  *             name          value       name    value             name    value         value
  *
+ * Names and values may contain the escapes of JSON: `pass\u0077ord` is `password`. So the text is searched as it was
+ * sent and with its escapes replaced, and each secret that one of these searches finds is replaced. The rest stays as it
+ * was sent.
+ *
  * The cost is linear in the text. A public project key is no secret and stays readable.
  */
 
@@ -35,30 +39,132 @@ const BARE_END = /[\r\n,&"'}\]]|$/g
 const PLAIN = /^(?:phc_\w{1,60}|true|false|null|)$/
 /** Values that are secrets whatever their name is: keys of Tenrec, credentials of a request, passwords in URLs. */
 const VALUES = [
-  [/ph[xs]_\w+/g, REDACTED],
-  [/\b(Bearer)(\s|%20|\+){1,16}[\w.~+/=-]{6,}/gi, `$1 ${REDACTED}`],
-  [/\b(Basic)(\s|%20|\+){1,16}[\w+/-]{16,}={0,2}/gi, `$1 ${REDACTED}`],
-  [/:\/\/[^/\s:@"']{0,256}:[^/\s@"']{1,256}@/g, `://${REDACTED}@`],
-] as const
+  /ph[xs]_\w+/g,
+  /(?<=\bBearer(?:\s|%20|\+){1,16})[\w.~+/=-]{6,}/gi,
+  /(?<=\bBasic(?:\s|%20|\+){1,16})[\w+/-]{16,}={0,2}/gi,
+  /(?<=:\/\/)[^/\s@:"']{0,256}:[^/\s@"']{1,256}(?=@)/g,
+]
+/** The backslashes before an escaped character. There are several if the text is JSON within a JSON text. */
+const BACKSLASHES = '(?<!\\\\)\\\\+|(?<!%5[Cc])(?:%5[Cc])+'
+const CODE_ESCAPES = new RegExp(`(${BACKSLASHES})u([0-9a-fA-F]{4})`, 'g')
+/** The short escapes are searched separately, because `\token` may be a backslash and a name. */
+const ALL_ESCAPES = new RegExp(`(${BACKSLASHES})(?:u([0-9a-fA-F]{4})|([bfnrt/]))`, 'g')
+/** How many times escapes are replaced: an escaped backslash can be the beginning of another escape. */
+const ESCAPE_LEVELS = 3
+/** Escaped characters that would end a value without quotation marks, or are white space. */
+const SEPARATORS = /[\s,&}\]]/
+
+/** A part of a text, as positions of its beginning and its end. */
+interface TextRange {
+  readonly start: number
+  readonly end: number
+}
+
+/** A text in which escapes are replaced, with the position in the sent text for each of its UTF-16 units and its end. */
+interface Reading {
+  readonly text: string
+  readonly positions: readonly number[]
+}
 
 /** Returns the text with `[redacted]` in place of secrets. */
 export function redactSecrets(text: string): string {
+  const ranges = readingsOf(text).flatMap(({ text: read, positions }) =>
+    secretsIn(read).map(({ start, end }) => ({
+      start: positions[start] ?? text.length,
+      end: positions[end] ?? text.length,
+    })),
+  )
   let redacted = ''
   let done = 0
-  NAME.lastIndex = 0
-  while (NAME.exec(text) !== null) {
-    const { start, end } = valueAt(text, NAME.lastIndex)
-    NAME.lastIndex = end
-    if (PLAIN.test(text.slice(start, end))) continue
-    redacted += text.slice(done, start) + REDACTED
+  for (const { start, end } of ranges.sort((one, other) => one.start - other.start)) {
+    if (end <= done) continue
+    // A secret that overlaps with the one before is the rest of it.
+    if (start >= done) redacted += text.slice(done, start) + REDACTED
     done = end
   }
-  redacted += text.slice(done)
-  return VALUES.reduce((result, [pattern, words]) => result.replace(pattern, words), redacted)
+  return redacted + text.slice(done)
+}
+
+/** Returns the text as it was sent, and with its escapes replaced. */
+function readingsOf(text: string): readonly Reading[] {
+  const sent: Reading = { text, positions: Array.from({ length: text.length + 1 }, (_, at) => at) }
+  const readings = [sent]
+  for (const escapes of [CODE_ESCAPES, ALL_ESCAPES]) {
+    let reading = sent
+    for (let level = 0; level < ESCAPE_LEVELS; level++) {
+      const next = unescaped(reading, escapes)
+      if (next === null) break
+      readings.push(next)
+      reading = next
+    }
+  }
+  return readings
+}
+
+/** Returns a reading with its escapes replaced, or null if it has none. */
+function unescaped({ text, positions }: Reading, escapes: RegExp): Reading | null {
+  const parts: string[] = []
+  const kept: number[] = []
+  let done = 0
+  const keepUntil = (end: number) => {
+    parts.push(text.slice(done, end))
+    for (let at = done; at < end; at++) kept.push(positions[at] ?? 0)
+  }
+  for (const match of text.matchAll(escapes)) {
+    const [found, backslashes = '', code, short] = match
+    keepUntil(match.index)
+    done = match.index + found.length
+    const unit = code === undefined ? short : String.fromCharCode(Number.parseInt(code, 16))
+    const meaning = meaningOf(unit ?? '', code === undefined, backslashes)
+    parts.push(meaning)
+    for (let count = 0; count < meaning.length; count++) kept.push(positions[match.index] ?? 0)
+  }
+  if (done === 0) return null
+  keepUntil(text.length)
+  kept.push(positions[text.length] ?? 0)
+  return { text: parts.join(''), positions: kept }
+}
+
+/**
+ * Returns the text that an escape is read as. A quotation mark and a backslash stay escaped as deeply as they are, so
+ * that the end of a value is found. `"` needs this many backslashes:
+ *
+ *   \u0022 -> \"    \\u0022 (JSON within JSON) -> \\\"    \\\u0022 (a backslash before it) -> \\\"
+ */
+function meaningOf(unit: string, isShort: boolean, backslashes: string): string {
+  const [backslash, inForm] = backslashes.startsWith('%') ? ['%5C', true] : ['\\', false]
+  const count = backslashes.length / backslash.length
+  // The lowest bit of the count is the number of backslashes of the escape itself.
+  const own = count & -count
+  if (unit === '\\') return backslash.repeat(count + own)
+  if (unit === '"' || unit === "'") {
+    const mark = inForm && unit === '"' ? '%22' : unit
+    return `${backslash.repeat(count + own - 1)}${mark}`
+  }
+  const isSpace = isShort ? unit !== '/' : SEPARATORS.test(unit)
+  // The backslashes before the escape can belong to another one, such as `\\\u00750061`.
+  return `${backslash.repeat(count - own)}${isSpace ? ' ' : unit}`
+}
+
+/** Returns the secrets in a text. They may overlap. */
+function secretsIn(text: string): readonly TextRange[] {
+  const found: TextRange[] = []
+  NAME.lastIndex = 0
+  while (NAME.exec(text) !== null) {
+    const range = valueAt(text, NAME.lastIndex)
+    NAME.lastIndex = range.end
+    if (!PLAIN.test(text.slice(range.start, range.end))) found.push(range)
+  }
+  for (const pattern of VALUES) {
+    for (const { 0: value, index } of text.matchAll(pattern)) {
+      found.push({ start: index, end: index + value.length })
+    }
+  }
+  return found
 }
 
 /** Returns the positions of the value that begins at `at`, without its quotation marks. */
-function valueAt(text: string, at: number): { readonly start: number; readonly end: number } {
+function valueAt(text: string, at: number): TextRange {
   OPENING.lastIndex = at
   const quote = OPENING.exec(text)?.[0]
   if (quote !== undefined) {

@@ -59,6 +59,71 @@ t.test('no part of a secret is shown, however it was sent and wherever the text 
   t.end()
 })
 
+/** Returns JSON in which every UTF-16 unit of the texts, or every second one, is written as an escape. */
+function escaped(json: string, every: number): string {
+  return json.replace(/"(?:[^"\\]|\\.)*"/g, (text) => {
+    const units = String(JSON.parse(text)).split('')
+    const codes = units.map((unit, at) =>
+      at % every === 0
+        ? `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+        : JSON.stringify(unit).slice(1, -1),
+    )
+    return `"${codes.join('')}"`
+  })
+}
+
+function unescaped(text: string): string {
+  return text.replace(/\\+u([0-9a-f]{4})/g, (_, code: string) =>
+    code === '005c' ? '\\' : String.fromCharCode(Number.parseInt(code, 16)),
+  )
+}
+
+t.test('no part of a secret is shown if its name or its value has escapes of JSON', (t) => {
+  const shown = ['password', 'api_key'].flatMap((name) => {
+    const json = JSON.stringify({ event: 'a', properties: { [name]: SECRET, plan: 'pro' } })
+    const texts = [1, 2].flatMap((every) => {
+      const inner = escaped(json, every)
+      const nested = JSON.stringify({ body: inner })
+      return [
+        inner,
+        nested,
+        escaped(JSON.stringify({ body: json }), every),
+        escaped(nested, every),
+        `data=${encodeURIComponent(inner)}&event=x`,
+        `data=${encodeURIComponent(nested)}&event=x`,
+      ]
+    })
+    const whole = texts.flatMap((text) => prefixes(text, 1))
+    return whole.flatMap((text) => {
+      const result = redactSecrets(text)
+      const read = unescaped(unescaped(result.replaceAll('%5C', '\\')))
+      return /q7|Xw|w5|Kj|j3|Vb|b9/.test(read) ? [`${text} -> ${result}`] : []
+    })
+  })
+  t.strictSame(shown.slice(0, 5), [])
+  for (const [text, wanted] of [
+    [
+      String.raw`{"pass\u0077ord": "x", "plan": "a\u0062"}`,
+      String.raw`{"pass\u0077ord": "[redacted]", "plan": "a\u0062"}`,
+    ],
+    [String.raw`{"k":"phx\u005fabc"}`, '{"k":"[redacted]"}'],
+    [String.raw`{"k":"phx_a\u0062c"}`, '{"k":"[redacted]"}'],
+    [String.raw`{"k":"a\nBearer\tabc.def"}`, String.raw`{"k":"a\nBearer\t[redacted]"}`],
+    [
+      String.raw`{"k":"https:\/\/ann:hunter2@example.com"}`,
+      String.raw`{"k":"https:\/\/[redacted]@example.com"}`,
+    ],
+    [String.raw`{"a":"C:\\tok\u0065n: abc"}`, String.raw`{"a":"C:\\tok\u0065n: [redacted]"}`],
+    [String.raw`\token=abc&b=\u00e9`, String.raw`\token=[redacted]&b=\u00e9`],
+    [
+      String.raw`{"body":"{\"pass\u005cu0077ord\":\"x\u005c\"y\"}"}`,
+      String.raw`{"body":"{\"pass\u005cu0077ord\":\"[redacted]\"}"}`,
+    ],
+  ] as const)
+    t.equal(redactSecrets(text), wanted)
+  t.end()
+})
+
 t.test('secrets without a name are recognised by their form', (t) => {
   for (const [text, wanted] of [
     ['a phx_abc123, b', 'a [redacted], b'],
