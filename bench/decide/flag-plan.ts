@@ -53,6 +53,9 @@ async function measure(context: BenchContext): Promise<void> {
   await stored.close()
 }
 
+/** No flag of the bench has an experiment. */
+function allowAll(): void {}
+
 function plan(
   flags: Parameters<typeof planPiece>[0]['flags'],
   set: FlagSet,
@@ -61,8 +64,8 @@ function plan(
 ) {
   const before = process.cpuUsage()
   const task = { projectId: 1, timezone: 'UTC', nowMs: 0, flags, sampleMax }
-  let piece = planPiece(task, set, stored)
-  while ('rest' in piece) piece = planPiece(task, set, stored, piece.rest)
+  let piece = planPiece(task, set, stored, allowAll)
+  while ('rest' in piece) piece = planPiece(task, set, stored, allowAll, piece.rest)
   const { user, system } = process.cpuUsage(before)
   const effects = piece.answer.flags.map(({ effect }) => effect)
   return {

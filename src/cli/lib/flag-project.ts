@@ -57,11 +57,12 @@ function storedProject(input: CommandInput): FlagProject {
   return {
     pull: () => open(false, (_, set) => set.flags.map((flag) => portableFlag(flag, set))),
     plan: (flags, sampleMax) =>
-      open(false, ({ decisions }, set) => {
+      open(false, ({ decisions, flags: stored }, set) => {
         const { projectId, timezone } = set
         const task = { projectId, timezone, nowMs, flags, sampleMax }
-        let piece = planPiece(task, set, decisions)
-        while ('rest' in piece) piece = planPiece(task, set, decisions, piece.rest)
+        const check = stored.checkFor(projectId)
+        let piece = planPiece(task, set, decisions, check)
+        while ('rest' in piece) piece = planPiece(task, set, decisions, check, piece.rest)
         return piece.answer
       }),
     apply: (wanted, versions) =>

@@ -7,6 +7,7 @@ import type { JsonObject } from '../../base/json.ts'
 import { compileFlags } from '../../rules/flags/compile.ts'
 import { changeSentences } from '../../rules/flags/edit/change-sentences.ts'
 import {
+  type FlagChangeCheck,
   type PlannedAction,
   type PlannedFlag,
   planFlags,
@@ -78,16 +79,17 @@ export interface PlanState {
   readonly effects: readonly (readonly [key: string, effect: PlannedEffect])[]
 }
 
-/** Continues a plan. Throws 503 if it takes too long. */
+/** Continues a plan. A change that `check` refuses is a fault of the plan. Throws 503 if it takes too long. */
 export function planPiece(
   { flags: wanted, nowMs, sampleMax, cohorts = [] }: FlagPlanTask,
   current: FlagSet,
   stored: DecisionSourceReader,
+  check: FlagChangeCheck,
   begun?: PlanState,
 ): Piece<PlanState, PlanAnswer> {
   const assumed = cohorts.map((cohort) => [cohort.id, cohort] as const)
   const set = { ...current, cohorts: new Map([...current.cohorts, ...assumed]) }
-  const plan = planFlags(wanted, set, nowMs)
+  const plan = planFlags(wanted, set, nowMs, check)
   const changed = sampleMax === 0 ? [] : plan.flags.filter(({ action }) => action !== 'none')
   const state = begun ?? { passes: [...new Set(changed.map(typeOf))], count: null, effects: [] }
   const [typeIndex, ...passes] = state.passes
@@ -122,7 +124,7 @@ export function planPiece(
 
 /**
  * Throws 409 `conflict` unless `versions` names exactly the flags that the plan changes, with the versions that they
- * have, and 400 if a flag cannot be changed.
+ * have, and 400 if a flag cannot be changed. The store checks the objects that use a flag when it changes the flag.
  */
 export function requirePlanned(
   wanted: readonly JsonObject[],

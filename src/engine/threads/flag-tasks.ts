@@ -156,7 +156,9 @@ export class FlagTasks {
 
   /** Runs one part of a plan. Throws 503 if it takes too long. */
   plan(task: FlagPlanTask, state?: PlanState): Piece<PlanState, PlanAnswer> {
-    return planPiece(task, this.#set(task), this.#openDefinitions(), state)
+    const set = this.#set(task)
+    const check = this.#openStore().checkFor(task.projectId)
+    return planPiece(task, set, this.#openDefinitions(), check, state)
   }
 
   /**

@@ -75,6 +75,11 @@ export class ExperimentStore {
     return { count: found.length, results }
   }
 
+  /** Throws 400 if a change would take a flag away from its experiments. */
+  requireFlag(before: Flag, after: Flag): void {
+    requireFlagOfExperiments(before, after, this.#tables.ofFlag(before))
+  }
+
   get({ projectId, id }: SavedPlace): ExperimentView | null {
     const experiment = this.#tables.experiments.get(projectId, id)
     return experiment && this.#tables.viewOf(experiment)
@@ -158,10 +163,7 @@ export class ExperimentWriter {
 
   /** Checks a change of a flag against its experiments, and notes it in those that are running. Throws 400. */
   flagChanges(before: Flag, after: Flag, causeId: number | null): void {
-    const { projectId } = this.#context
-    const found = (before.experiments ?? [])
-      .map((id) => this.#tables.experiments.get(projectId, id))
-      .filter((experiment) => experiment !== null)
+    const found = this.#tables.ofFlag(before)
     requireFlagOfExperiments(before, after, found)
     const changes = runningChangesOfFlag(before, after)
     if (changes.length === 0) return
@@ -334,6 +336,13 @@ class ExperimentTables {
       number: 'holdout',
       countMax: HOLDOUTS_MAX,
     })
+  }
+
+  /** Returns the experiments of a flag that are not deleted. */
+  ofFlag({ projectId, experiments = [] }: Flag): readonly Experiment[] {
+    return experiments
+      .map((id) => this.experiments.get(projectId, id))
+      .filter((experiment) => experiment !== null)
   }
 
   viewOf(experiment: Experiment): ExperimentView {

@@ -19,7 +19,7 @@ import {
   noteOfChange,
 } from '../../rules/flags/edit/flag-changes.ts'
 import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
-import type { PlannedFlag } from '../../rules/flags/edit/flag-plan.ts'
+import type { FlagChangeCheck, PlannedFlag } from '../../rules/flags/edit/flag-plan.ts'
 import type { PendingChange } from '../../rules/flags/schedule/scheduled-change.ts'
 import type { Flag, FlagWorld } from '../../rules/flags/types.ts'
 import { type EntryTables, listEntries, storeEntry } from '../lmdb/entry-log.ts'
@@ -36,7 +36,7 @@ import { putRecord, raiseCount, removeRange } from '../lmdb/records.ts'
 import { putAuditEntries } from './audit-log.ts'
 import { demand } from './checks.ts'
 import type { SavedNumber } from './directory-environment.ts'
-import { ExperimentWriter, type FlagWrites } from './experiment-store.ts'
+import { ExperimentStore, ExperimentWriter, type FlagWrites } from './experiment-store.ts'
 import { FlagCache, type ProjectFlags } from './flag-cache.ts'
 import { loadCounters, type ProjectCounters, storeFlag } from './flag-records.ts'
 import { FLAG_FILTERS_UNITS_MAX, FLAGS_MAX } from './limits.ts'
@@ -240,6 +240,17 @@ export class FlagStore {
     this.#environment.refresh()
     this.#cache.refresh()
     return this.#cache.project(projectId)
+  }
+
+  /** Returns the check of changes against the experiments of a project, as of the last `flags`. */
+  checkFor(projectId: number): FlagChangeCheck {
+    const flags = this.#cache.project(projectId)
+    // Reading experiments needs no time.
+    const experiments = new ExperimentStore(this.#savedEnvironment(0))
+    return (before, after) => {
+      if (before !== null) experiments.requireFlag(before, after)
+      else for (const { flag } of flags.deletedWithKey(after.key)) requireUnused(flag)
+    }
   }
 
   close(): Promise<void> {

@@ -55,6 +55,11 @@ function changeFlag(experiment: Body, body: Body) {
   return daemon.ask('PATCH', `${FLAGS}${id}/`, body)
 }
 
+/** Returns the plan that changes one flag to the state in a file. */
+async function planFor(flag: Body): Promise<Body> {
+  return (await daemon.ask('POST', `${FLAGS}plan/`, { flags: [flag], sample: 0 })).body
+}
+
 /** Returns the variant that the flag of an experiment has for a distinct ID, or false. */
 async function variantOf(experiment: Body, distinctId: string): Promise<unknown> {
   const { body } = await daemon.decisions.decide('/flags/?v=2', { distinct_id: distinctId })
@@ -547,14 +552,23 @@ t.test('a running experiment keeps its flag', async (t) => {
     await changeFlag(experiment, { key: 'renamed' }),
     refusal('invalid_input', 'key', /counted under this key/),
   )
+  const key = String(experiment['feature_flag_key'])
+  t.match(await planFor({ key, deleted: true }), {
+    flags: [],
+    faults: [{ key, detail: /is running. End the experiment first/ }],
+  })
   await step(experiment, 'end', { conclusion: 'inconclusive', conclusion_comment: 'No difference' })
   t.match(await daemon.ask('GET', `${EXPERIMENTS}${String(experiment['id'])}/`), {
     body: { status: 'stopped', conclusion: 'inconclusive', conclusion_comment: 'No difference' },
   })
+  t.match(await planFor({ key, deleted: true }), { flags: [{ action: 'delete' }], faults: [] })
   t.equal((await changeFlag(experiment, { deleted: true })).status, 200)
-  const key = experiment['feature_flag_key']
   const again = await daemon.ask('POST', FLAGS, { key })
   t.match(again, refusal('unique', 'key', /deleted flag .* experiment/))
+  t.match(await planFor({ key }), {
+    flags: [],
+    faults: [{ key, detail: /deleted flag .* experiment/ }],
+  })
   t.match((await step(experiment, 'reset')).body, { status: 'draft', conclusion: null })
   t.match(await step(experiment, 'launch'), refusal('invalid_input', null, /is deleted/))
   await change(experiment, { deleted: true })

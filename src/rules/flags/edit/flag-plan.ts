@@ -32,15 +32,27 @@ export interface FlagsPlan {
   readonly faults: readonly { readonly key: string; readonly detail: string }[]
 }
 
+/**
+ * Throws 400 if the objects that use a flag do not allow its change. The flag before is null for a new one. The module
+ * that stores flags implements it.
+ */
+export type FlagChangeCheck = (before: Flag | null, after: Flag) => void
+
 /** The number of the first new flag of a plan. Further ones count down. No stored flag has such a number. */
 const FIRST_NEW_ID = 999_999_999_999_999
 
 /**
  * Plans the change of the flags of a set to `wanted`, flags in the form of a file. Keys must be unique. A flag that is
- * not in the list stays as it is. The cost is linear in the flags, apart from dependencies within the plan.
+ * not in the list stays as it is. A change that `check` refuses is a fault. The cost is linear in the flags, apart from
+ * dependencies within the plan.
  */
-export function planFlags(wanted: readonly JsonObject[], set: FlagSet, nowMs: number): FlagsPlan {
-  const world = new PlannedWorld(set, nowMs)
+export function planFlags(
+  wanted: readonly JsonObject[],
+  set: FlagSet,
+  nowMs: number,
+  check: FlagChangeCheck = () => {},
+): FlagsPlan {
+  const world = new PlannedWorld(set, nowMs, check)
   const flags: PlannedFlag[] = []
   let pending = wanted
   // A change may need another one of the plan first: a dependency that does not exist yet, or one that is still on.
@@ -75,12 +87,14 @@ export function plannedSet(set: FlagSet, { flags }: FlagsPlan): FlagSet {
 class PlannedWorld implements FlagWorld {
   readonly nowMs: number
   readonly #set: FlagSet
+  readonly #check: FlagChangeCheck
   readonly #byId: Map<number, Flag>
   readonly #byKey: Map<string, Flag>
   #nextId = FIRST_NEW_ID
 
-  constructor(set: FlagSet, nowMs: number) {
+  constructor(set: FlagSet, nowMs: number, check: FlagChangeCheck) {
     this.#set = set
+    this.#check = check
     this.nowMs = nowMs
     this.#byId = new Map(set.flags.map((flag) => [flag.id, flag]))
     this.#byKey = new Map(set.flags.map((flag) => [flag.key, flag]))
@@ -122,6 +136,7 @@ class PlannedWorld implements FlagWorld {
       const { projectId } = this.#set
       const id = this.#nextId--
       const after: Flag = { ...draftFlag(body, this), ...nobody, id, projectId, version: 1 }
+      this.#check(null, after)
       this.#put(after)
       return { key, wanted: flag, action: 'create', before, after }
     }
@@ -130,6 +145,7 @@ class PlannedWorld implements FlagWorld {
     if (isSameJson(comparable(before), comparable(after))) {
       return { key, wanted: flag, action: 'none', before, after: before }
     }
+    this.#check(before, after)
     this.#put(after)
     return { key, wanted: flag, action: 'update', before, after }
   }
@@ -137,7 +153,8 @@ class PlannedWorld implements FlagWorld {
   #delete(wanted: JsonObject, before: Flag | null): PlannedFlag {
     const key = String(wanted['key'])
     if (before === null) return { key, wanted, action: 'none', before: null, after: null }
-    changeFlag(before, { deleted: true }, false, this)
+    const draft = changeFlag(before, { deleted: true }, false, this)
+    this.#check(before, { ...before, ...draft })
     this.#byId.delete(before.id)
     this.#byKey.delete(key)
     return { key, wanted, action: 'delete', before, after: null }
