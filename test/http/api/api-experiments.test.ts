@@ -358,6 +358,22 @@ t.test('bad input is refused with a reason, and nothing is created', async (t) =
       'stats_config',
       /bayesian or frequentist/,
     ],
+    ...[1e-320, 0.000_09, 0.6, '0.05'].map(
+      (alpha): Row => [
+        `${alpha} as alpha`,
+        { stats_config: { frequentist: { alpha } } },
+        'invalid_input',
+        'stats_config',
+        /from 0.0001 to 0.5 as `frequentist.alpha`/,
+      ],
+    ),
+    [
+      'a level of nearly 1',
+      { stats_config: { bayesian: { ci_level: 1 - 1e-12 } } },
+      'invalid_input',
+      'stats_config',
+      /from 0.5 to 0.9999 as `bayesian.ci_level`/,
+    ],
     [
       'an unknown baseline',
       { stats_config: { baseline_variant_key: 'x' } },

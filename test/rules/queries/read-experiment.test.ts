@@ -88,6 +88,17 @@ t.test('the plan of an experiment', async (t) => {
     minimumDetectableEffect: 0.2,
   })
   t.ok(Math.abs(stats.alpha - 0.1) < 1e-12)
+  for (const [stats_config, message] of [
+    [{ frequentist: { alpha: 1e-320 } }, /frequentist.alpha.*from 0.0001 to 0.5/],
+    [{ frequentist: { alpha: 0.51 } }, /frequentist.alpha.*from 0.0001 to 0.5/],
+    [{ bayesian: { ci_level: 0.999_999 } }, /bayesian.ci_level.*from 0.5 to 0.9999/],
+  ] as const)
+    t.throws(() => read({ ...LEAST, stats_config }), { code: 'invalid_query', message })
+  for (const stats_config of [
+    { frequentist: { alpha: 0.0001 } },
+    { bayesian: { ci_level: 0.9999 } },
+  ])
+    t.ok(read({ ...LEAST, stats_config }).stats.alpha > 0)
 })
 
 t.test('exposures by an event or an action', async (t) => {

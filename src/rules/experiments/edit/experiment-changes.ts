@@ -8,6 +8,7 @@ import { given, isObject, isSameJson, type JsonObject } from '../../../base/json
 import { timeText } from '../../../base/time.ts'
 import { parseTimestamp } from '../../capture/timestamp.ts'
 import type { Flag } from '../../flags/types.ts'
+import { ALPHA_BOUNDS, isAlpha, isLevel, LEVEL_BOUNDS } from '../confidence.ts'
 import {
   draftFilters,
   requireSameVariants,
@@ -429,13 +430,11 @@ function checkStats(config: JsonObject | null): void {
   }
   const level = isObject(bayesian) ? bayesian['ci_level'] : undefined
   const alpha = isObject(frequentist) ? frequentist['alpha'] : undefined
-  for (const [name, value] of [
-    ['bayesian.ci_level', level],
-    ['frequentist.alpha', alpha],
-  ] as const) {
-    const isShare = typeof value === 'number' && value > 0 && value < 1
-    if (value === undefined || value === null || isShare) continue
-    throw invalidInput('stats_config', `needs a number between 0 and 1 as \`${name}\``)
+  if (level !== undefined && level !== null && !isLevel(level)) {
+    throw invalidInput('stats_config', `needs ${LEVEL_BOUNDS} as \`bayesian.ci_level\``)
+  }
+  if (alpha !== undefined && alpha !== null && !isAlpha(alpha)) {
+    throw invalidInput('stats_config', `needs ${ALPHA_BOUNDS} as \`frequentist.alpha\``)
   }
   const horizon = config['horizon_persons'] ?? null
   if (horizon !== null && !(typeof horizon === 'number' && horizon >= 1)) {

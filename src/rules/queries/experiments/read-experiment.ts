@@ -3,6 +3,7 @@
  * docs/compatibility/queries.md, "ExperimentQuery".
  */
 import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
+import { ALPHA_BOUNDS, isAlpha, isLevel, LEVEL_BOUNDS } from '../../experiments/confidence.ts'
 import type {
   ExperimentDefinition,
   ExperimentEvent,
@@ -169,9 +170,12 @@ function readStats(fields: QueryFields): ExperimentStats {
   const parameters = fields.within('parameters')
   const calculation = fields.within('running_time_calculation')
   const level = config.within('bayesian').number('ci_level')
-  const alpha = config.within('frequentist').number('alpha') ?? (level === null ? ALPHA : 1 - level)
-  if (!(alpha > 0 && alpha < 1)) {
-    throw config.fault('frequentist.alpha', 'must be a number between 0 and 1')
+  if (level !== null && !isLevel(level)) {
+    throw config.fault('bayesian.ci_level', `must be ${LEVEL_BOUNDS}`)
+  }
+  const alpha = config.within('frequentist').number('alpha')
+  if (alpha !== null && !isAlpha(alpha)) {
+    throw config.fault('frequentist.alpha', `must be ${ALPHA_BOUNDS}`)
   }
   const isCuped = cuped.boolean('enabled')
   const lookbackDays =
@@ -185,7 +189,7 @@ function readStats(fields: QueryFields): ExperimentStats {
     parameters.number('recommended_sample_size')
   return {
     method: config.choice('method', ['bayesian', 'frequentist']),
-    alpha,
+    alpha: alpha ?? (level === null ? ALPHA : 1 - level),
     horizonPersons: horizon !== null && horizon >= 1 ? horizon : null,
     lookbackDays: isCuped ? lookbackDays : null,
     minimumDetectableEffect: effect !== null && effect > 0 ? effect / 100 : null,
