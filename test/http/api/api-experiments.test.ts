@@ -288,6 +288,60 @@ t.test('bad input is refused with a reason, and nothing is created', async (t) =
       /increase, decrease/,
     ],
     [
+      'a strict funnel',
+      metric({ ...METRIC, funnel_order_type: 'strict' }),
+      'invalid_choice',
+      'metrics',
+      /ordered or unordered/,
+    ],
+    [
+      'a window of ages',
+      metric({ ...METRIC, conversion_window: 1e15, conversion_window_unit: 'month' }),
+      'invalid_input',
+      'metrics',
+      /metrics.0.conversion_window. must be a whole number from 0 to 1217/,
+    ],
+    [
+      'a retention of ages',
+      {
+        metrics_guard: [
+          {
+            metric_type: 'retention',
+            start_event: { kind: 'EventsNode', event: 'a' },
+            completion_event: { kind: 'EventsNode', event: 'a' },
+            retention_window_start: 1,
+            retention_window_end: 1e12,
+            retention_window_unit: 'day',
+            start_handling: 'first_seen',
+          },
+        ],
+      },
+      'invalid_input',
+      'metrics_guard',
+      /metrics_guard.0.retention_window_end. must be a whole number/,
+    ],
+    ...[{ math_hogql: 'count()' }, { properties: [{ type: 'hogql', key: 'true' }] }].map(
+      (more): Row => [
+        `${Object.keys(more).join()} that no query computes`,
+        metric({ metric_type: 'mean', source: { kind: 'EventsNode', event: 'a', ...more } }),
+        'invalid_input',
+        'metrics',
+        /metrics.0.source.(math_hogql|properties.0)/,
+      ],
+    ),
+    [
+      'a threshold of a mean without extreme values',
+      metric({
+        metric_type: 'mean',
+        source: { kind: 'EventsNode', event: 'a' },
+        threshold: 2,
+        upper_bound_percentile: 0.9,
+      }),
+      'invalid_input',
+      'metrics',
+      /metrics.0.threshold. must be left out/,
+    ],
+    [
       'a metric that is no object',
       { metrics: ['a'] },
       'invalid_input',

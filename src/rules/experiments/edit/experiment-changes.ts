@@ -316,7 +316,7 @@ export function withChanges(
 function readFields(
   input: ExperimentInput,
   before: ExperimentFields,
-  context: Pick<ChangeContext, 'uuid'>,
+  context: Pick<ChangeContext, 'uuid' | 'nowMs'>,
 ): Partial<ExperimentFields> {
   const { name, description, type, holdout_id, exposure_criteria, parameters } = input
   const { stats_config, start_date, end_date, archived, conclusion, conclusion_comment } = input
@@ -365,7 +365,7 @@ function parametersOf({ feature_flag_variants: _, ...others }: JsonObject): Json
 function metricsOf(
   input: ExperimentInput,
   before: ExperimentFields,
-  { uuid }: Pick<ChangeContext, 'uuid'>,
+  { uuid, nowMs }: Pick<ChangeContext, 'uuid' | 'nowMs'>,
 ): Partial<Pick<ExperimentFields, (typeof METRIC_LISTS)[number]>> {
   const taken = new Set<unknown>()
   for (const list of METRIC_LISTS) {
@@ -375,7 +375,7 @@ function metricsOf(
   for (const list of METRIC_LISTS) {
     const found = input[list]
     if (found === undefined) continue
-    checkMetrics(found ?? [], list)
+    checkMetrics(found ?? [], list, nowMs)
     // `checkMetrics` has accepted the metrics, so they are objects.
     read[list] = (found ?? []).map((one) => {
       const metric = one as JsonObject

@@ -6,6 +6,7 @@ import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { faultWords, type OwnRefusal, ownRefusal } from '../../../base/input-faults.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'
 import { compileInput, type InputFault } from '../../../base/validator.ts'
+import { checkMetricQuery } from '../../queries/experiments/check-metric.ts'
 import { EXPERIMENT_MEMBER_UNITS_MAX, METRIC_STEPS_MAX, METRICS_OF_LIST_MAX } from './limits.ts'
 
 /** The members of an experiment that are lists of metrics. */
@@ -64,6 +65,12 @@ const NO_STEP: OwnRefusal = [
   'minItems',
 ]
 
+const STRICT: OwnRefusal = [
+  'invalid_choice',
+  '`funnel_order_type` must be ordered or unordered. Exposures would break a strict funnel.',
+  'enum',
+]
+
 /** The schema of each type of metric. */
 export const METRIC_SCHEMAS = {
   funnel: metric('funnel', ['series'], {
@@ -74,7 +81,7 @@ export const METRIC_SCHEMAS = {
       maxItems: METRIC_STEPS_MAX,
       refusals: [NO_STEP],
     },
-    funnel_order_type: { enum: ['ordered', 'strict', 'unordered'] },
+    funnel_order_type: { enum: ['ordered', 'unordered'], refusals: [STRICT] },
   }),
   mean: metric('mean', ['source'], { source: SOURCE, ...OUTLIERS, threshold: NUMBER }),
   ratio: metric('ratio', ['numerator', 'denominator'], {
@@ -109,18 +116,21 @@ type MetricType = keyof typeof METRIC_SCHEMAS
 const TYPES = Object.keys(METRIC_SCHEMAS)
 const checks = new Map<MetricType, ReturnType<typeof compileInput>>()
 
-/** Throws 400 with `attr` if a list in a body is not a list of metrics. The text names the place of the first fault. */
-export function checkMetrics(list: readonly unknown[], attr: MetricList): void {
+/**
+ * Throws 400 with `attr` if a list in a body is not a list of metrics that a query can compute. The text names the place
+ * of the first fault.
+ */
+export function checkMetrics(list: readonly unknown[], attr: MetricList, nowMs: number): void {
   if (list.length > METRICS_OF_LIST_MAX) {
     throw invalidInput(attr, `may have at most ${METRICS_OF_LIST_MAX} metrics`)
   }
   if (JSON.stringify(list).length > EXPERIMENT_MEMBER_UNITS_MAX) {
     throw invalidInput(attr, `may have at most ${EXPERIMENT_MEMBER_UNITS_MAX} characters of JSON`)
   }
-  for (const [index, one] of list.entries()) checkMetric(one, attr, `${attr}.${index}`)
+  for (const [index, one] of list.entries()) checkMetric(one, attr, `${attr}.${index}`, nowMs)
 }
 
-function checkMetric(found: unknown, attr: MetricList, place: string): void {
+function checkMetric(found: unknown, attr: MetricList, place: string, nowMs: number): void {
   if (!isObject(found)) throw fault(attr, `\`${place}\` must be an object.`)
   const { kind = 'ExperimentMetric', metric_type: type } = found
   if (kind === 'ExperimentTrendsQuery' || kind === 'ExperimentFunnelsQuery') {
@@ -138,8 +148,14 @@ function checkMetric(found: unknown, attr: MetricList, place: string): void {
   }
   const wrong = check(found)
   if (wrong !== null) throw refusalOf(wrong, attr, place)
-  for (const [name, source] of sourcesOf(found)) checkSource(source, attr, `${place}.${name}`)
-  checkWindows(found, attr, place)
+  checkUnit(found, attr, place)
+  // The query has the last word, so that every stored metric has a result.
+  try {
+    checkMetricQuery(found, place, nowMs)
+  } catch (error) {
+    if (error instanceof ServiceError) throw fault(attr, error.message)
+    throw error
+  }
 }
 
 function refusalOf(wrong: InputFault, attr: MetricList, place: string): ServiceError {
@@ -156,51 +172,12 @@ function refusalOf(wrong: InputFault, attr: MetricList, place: string): ServiceE
   return new ServiceError(code, `${given}\`${path}\` ${what}.`, { attr })
 }
 
-/** Checks what depends on several members of an event or an action. */
-function checkSource(source: JsonObject, attr: MetricList, place: string): void {
-  const { kind, event, id, math, math_property: property } = source
-  if (kind === 'ActionsNode' && id === undefined) {
-    throw fault(attr, `\`${place}.id\` is missing. Send the number of an action.`)
-  }
-  if (kind === 'EventsNode' && (event === undefined || event === '')) {
-    const detail = `\`${place}.event\` is missing. Send the name of an event, or null for any event.`
-    throw fault(attr, detail)
-  }
-  const needsProperty = ['sum', 'avg', 'min', 'max'].includes(String(math))
-  if (needsProperty && (typeof property !== 'string' || property === '')) {
-    const detail = `\`${place}.math_property\` is missing. Send the property whose ${String(math)} is computed.`
-    throw fault(attr, detail)
-  }
-}
-
-function checkWindows(found: JsonObject, attr: MetricList, place: string): void {
+/** A window of an unknown unit is not guessed, although a query counts days. */
+function checkUnit(found: JsonObject, attr: MetricList, place: string): void {
   const { conversion_window: length = null, conversion_window_unit: unit } = found
-  if (length !== null && unit === undefined) {
-    const detail = `\`${place}.conversion_window_unit\` is missing. Send a unit such as day.`
-    throw fault(attr, detail)
-  }
-  const { retention_window_start: start = 0, retention_window_end: end = 0 } = found
-  if (Number(end) < Number(start)) {
-    const detail = `\`${place}.retention_window_end\` must not be before \`retention_window_start\`.`
-    throw fault(attr, detail)
-  }
-  const { lower_bound_percentile: low = null, upper_bound_percentile: high = null } = found
-  if (low !== null && high !== null && Number(low) >= Number(high)) {
-    const detail = `\`${place}.lower_bound_percentile\` must be less than \`upper_bound_percentile\`.`
-    throw fault(attr, detail)
-  }
-}
-
-/** Returns the events and actions of a metric that meets its schema, with their paths in it. */
-function sourcesOf(found: JsonObject): readonly (readonly [path: string, source: JsonObject])[] {
-  const names = ['source', 'numerator', 'denominator', 'start_event', 'completion_event']
-  const single = names.map((name) => [name, found[name]] as const)
-  const steps = Array.isArray(found['series']) ? found['series'] : []
-  const listed = steps.map((step: unknown, index) => [`series.${index}`, step] as const)
-  const all: (readonly [string, JsonObject])[] = []
-  for (const [name, source] of [...single, ...listed])
-    if (isObject(source)) all.push([name, source])
-  return all
+  if (length === null || unit !== undefined) return
+  const detail = `\`${place}.conversion_window_unit\` is missing. Send a unit such as day.`
+  throw fault(attr, detail)
 }
 
 function metric(type: string, required: readonly string[], members: JsonObject) {

@@ -172,7 +172,8 @@ export function planExperiment(query: QueryFields, context: QueryContext): Exper
     )
   }
   const exposure = readExposurePlan(experiment, facts.startMs, context)
-  const planned = nodes.map((node) => readMetric(node, experiment, context))
+  const { lookbackDays } = experiment.stats
+  const planned = nodes.map((node) => readMetric(node, lookbackDays, context))
   // Too many hours or days are refused before anything is counted.
   for (const { counted } of planned) if (counted.of === 'returns') returnPeriods(counted, exposure)
   return {
@@ -288,9 +289,13 @@ function isOneOf(key: string, value: readonly string[]): PropertyFilter {
   return { key, type: 'event', operator: 'exact', value: [...value] }
 }
 
-function readMetric(
+/**
+ * Reads a metric. `lookbackDays` is the length of the period before the exposure, or null if it is not used. Throws 400
+ * `invalid_query`.
+ */
+export function readMetric(
   node: QueryFields,
-  { stats }: ExperimentDefinition,
+  lookbackDays: number | null,
   context: QueryContext,
 ): MetricPlan {
   node.refuse('breakdownFilter')
@@ -302,7 +307,7 @@ function readMetric(
     throw node.fault('metric_type', 'is missing. Send funnel, mean, ratio or retention')
   }
   const type = node.choice('metric_type', ['funnel', 'mean', 'ratio', 'retention'])
-  const lookbackMs = stats.lookbackDays === null ? null : stats.lookbackDays * DAY_MS
+  const lookbackMs = lookbackDays === null ? null : lookbackDays * DAY_MS
   const { outliers, threshold } = readOutliers(node, type)
   return {
     uuid: node.text('uuid'),
