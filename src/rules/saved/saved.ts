@@ -44,7 +44,7 @@ export interface Sharing {
   readonly access?: SharingAccess
 }
 
-/** Who may open a link, and what they may do. */
+/** The restrictions of a shared link, and what its readers may do. */
 export interface SharingAccess {
   /** If true, the link shows nothing without one of its passwords. */
   readonly isPasswordRequired: boolean

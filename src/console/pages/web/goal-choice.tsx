@@ -7,7 +7,7 @@ export function chosenGoal(): number | null {
   return /^\d{1,15}$/.test(given) ? Number(given) : null
 }
 
-/** The choice of the goal. It is not there if the project has no goal. */
+/** The menu from which a goal is chosen. It is hidden if the project has no goal. */
 export function GoalChoice() {
   const goals = useGoals()
   const chosen = chosenGoal()

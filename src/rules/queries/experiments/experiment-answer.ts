@@ -161,7 +161,7 @@ function runningTotals(counts: Float64Array): readonly number[] {
   })
 }
 
-/** Who is exposed, who is set aside, and whether the shares are right. */
+/** Returns the numbers of exposed persons and of persons set aside, and the check of the shares. */
 function exposureMembers(
   keys: readonly string[],
   persons: Float64Array,

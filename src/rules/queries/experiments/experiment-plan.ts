@@ -40,7 +40,7 @@ const MATHS = ['total', 'sum', 'avg', 'min', 'max', 'unique_session', 'dau'] as 
 const NUMBER_MATHS: readonly ExperimentMath[] = ['sum', 'avg', 'min', 'max']
 const FLAG_CALLED = '$feature_flag_called'
 
-/** Who is exposed to an experiment, and to which variant. */
+/** The rule that says which persons are exposed to an experiment, and to which variant. */
 export interface ExposurePlan {
   readonly match: SeriesMatch
   /** The event property whose value is the key of the variant. */
