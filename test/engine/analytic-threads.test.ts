@@ -13,6 +13,7 @@ import type {
 } from '../../src/engine/threads/queries/query-tasks.ts'
 import type { AnalyticAnswer, AnalyticQuery } from '../../src/rules/analytics/analytics.ts'
 import type { ActionStep } from '../../src/rules/filters/actions.ts'
+import { EMPTY_STEP } from '../fixtures/action-step.ts'
 import { answerRows } from '../fixtures/analytics/analytic-answers.ts'
 import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
 
@@ -69,18 +70,7 @@ function openThreads(log: PersonLog, threadCount: number): LongReads {
 
 t.test('queries are answered one after another, and the queue is bounded', async (t) => {
   const log = new PersonLog(t, t.testdir())
-  const step: ActionStep = {
-    event: 'buy',
-    url: null,
-    url_matching: 'contains',
-    selector: null,
-    tag_name: null,
-    text: null,
-    text_matching: 'exact',
-    href: null,
-    href_matching: 'exact',
-    properties: [],
-  }
+  const step: ActionStep = { ...EMPTY_STEP, event: 'buy' }
   log.run(1, {
     kind: 'create_action',
     action: { name: 'a', description: '', tags: [], steps: [step] },

@@ -4,26 +4,10 @@
  * @lane quick
  */
 import t from 'tap'
-import {
-  type ActionStep,
-  type ActionView,
-  actionSteps,
-} from '../../../src/rules/filters/actions.ts'
+import { type ActionView, actionSteps } from '../../../src/rules/filters/actions.ts'
+import { EMPTY_STEP } from '../../fixtures/action-step.ts'
 import { PersonLog } from '../../fixtures/persons/person-log.ts'
 import { parseCsv, startPersons } from '../../fixtures/persons/persons-port.ts'
-
-const STEP: ActionStep = {
-  event: null,
-  url: null,
-  url_matching: 'contains',
-  selector: null,
-  tag_name: null,
-  text: null,
-  text_matching: 'exact',
-  href: null,
-  href_matching: 'exact',
-  properties: [],
-}
 
 function action(id: number, changes: Partial<ActionView> = {}): ActionView {
   return {
@@ -31,7 +15,7 @@ function action(id: number, changes: Partial<ActionView> = {}): ActionView {
     name: `a${id}`,
     description: '',
     tags: [],
-    steps: [{ ...STEP, event: 'signup' }],
+    steps: [{ ...EMPTY_STEP, event: 'signup' }],
     created_at: '2023-01-02T10:00:00Z',
     created_by: null,
     deleted: false,
@@ -76,15 +60,20 @@ t.test('an action is made of steps', async (t) => {
       description: 'd',
       tags: ['growth'],
       steps: [
-        { ...STEP, event: 'signup' },
+        { ...EMPTY_STEP, event: 'signup' },
         {
-          ...STEP,
+          ...EMPTY_STEP,
           event: '$autocapture',
           selector: 'ul > a',
           text: 'Go',
           text_matching: 'regex',
         },
-        { ...STEP, url: '/x', url_matching: 'exact', properties: [{ key: 'plan', value: 'pro' }] },
+        {
+          ...EMPTY_STEP,
+          url: '/x',
+          url_matching: 'exact',
+          properties: [{ key: 'plan', value: 'pro' }],
+        },
       ],
     },
   })
@@ -164,14 +153,19 @@ t.test('texts in the query stand for lists and booleans, and null for nothing', 
 
 t.test('actions are stored in order and match events by their steps', async (t) => {
   const log = new PersonLog(t, t.testdir())
-  const draft = { name: 'a', description: '', tags: [], steps: [{ ...STEP, event: 'signup' }] }
+  const draft = {
+    name: 'a',
+    description: '',
+    tags: [],
+    steps: [{ ...EMPTY_STEP, event: 'signup' }],
+  }
   const made = log.run(1, { kind: 'create_action', action: draft })
   t.match(made, { kind: 'done', action: { id: 1, created_by: { first_name: 'Ann' } } })
   t.match(log.run(1, { kind: 'create_action', action: { ...draft, name: 'b' } }), {
     action: { id: 2 },
   })
   await log.reopen()
-  const changes = { steps: [{ ...STEP, selector: 'a.go' }] }
+  const changes = { steps: [{ ...EMPTY_STEP, selector: 'a.go' }] }
   log.run(1, { kind: 'update_action', id: 2, changes })
   log.run(1, { kind: 'update_action', id: 1, changes: { deleted: true } })
   t.same(log.run(1, { kind: 'update_action', id: 1, changes: {} }), { kind: 'not_found' })

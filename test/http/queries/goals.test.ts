@@ -11,6 +11,7 @@ import {
   goalWords,
   tagsWithoutGoal,
 } from '../../../src/console/pages/web/goal.ts'
+import { EMPTY_STEP } from '../../fixtures/action-step.ts'
 import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import { siteVisits } from '../../fixtures/site-visits.ts'
 
@@ -127,33 +128,22 @@ t.test('every figure of a goal equals a count of the events', async (t) => {
 })
 
 t.test('a goal is read from its action, and other actions stay as they are', async (t) => {
-  const step = {
-    event: null,
-    url: null,
-    url_matching: 'contains',
-    selector: null,
-    tag_name: null,
-    text: null,
-    text_matching: 'exact',
-    href: null,
-    href_matching: 'exact',
-    properties: [],
-  } as const
   const action = (steps: readonly object[]) => ({ steps, tags: ['goal'] }) as never
-  t.strictSame(countedBy(action([{ ...step, event: 'a' }])), { of: 'event', event: 'a' })
+  t.strictSame(countedBy(action([{ ...EMPTY_STEP, event: 'a' }])), { of: 'event', event: 'a' })
   for (const path of ['/a.b', '/*', '*', '/a+(b)*[c]{2}|$^?\\d', '/**/x']) {
     const [made] = goalDraft('', { of: 'page', path }).steps ?? []
-    t.strictSame(countedBy(action([{ ...step, ...made }])), { of: 'page', path }, path)
+    t.strictSame(countedBy(action([{ ...EMPTY_STEP, ...made }])), { of: 'page', path }, path)
   }
-  const path = (filter: object) => action([{ ...step, event: '$pageview', properties: [filter] }])
+  const path = (filter: object) =>
+    action([{ ...EMPTY_STEP, event: '$pageview', properties: [filter] }])
   const exact = { key: '$pathname', type: 'event', operator: 'exact', value: '/a' }
   for (const other of [
     action([]),
-    action([step, step]),
-    action([step]),
-    action([{ ...step, event: 'a', url: '/a' }]),
-    action([{ ...step, event: 'a', properties: { type: 'AND', values: [] } }]),
-    action([{ ...step, event: 'a', properties: [exact] }]),
+    action([EMPTY_STEP, EMPTY_STEP]),
+    action([EMPTY_STEP]),
+    action([{ ...EMPTY_STEP, event: 'a', url: '/a' }]),
+    action([{ ...EMPTY_STEP, event: 'a', properties: { type: 'AND', values: [] } }]),
+    action([{ ...EMPTY_STEP, event: 'a', properties: [exact] }]),
     path({ ...exact, key: '$host' }),
     path({ ...exact, operator: 'icontains' }),
     path({ ...exact, value: ['/a'] }),

@@ -7,7 +7,7 @@
  */
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
-import type { ActionStep, ActionView } from '../../../src/rules/filters/actions.ts'
+import type { ActionView } from '../../../src/rules/filters/actions.ts'
 import type { Flag } from '../../../src/rules/flags/types.ts'
 import { storeFlag } from '../../../src/store/catalog/flag-records.ts'
 import { FlagStore } from '../../../src/store/catalog/flag-store.ts'
@@ -20,6 +20,7 @@ import {
   FLAGS_ENVIRONMENT,
   FLAGS_TABLES,
 } from '../../../src/store/lmdb/keys.ts'
+import { EMPTY_STEP } from '../../fixtures/action-step.ts'
 import { linesOf, runCommand } from '../../fixtures/command-line.ts'
 import { Differences } from '../../fixtures/differences.ts'
 import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
@@ -295,19 +296,6 @@ t.test('an action that never matches is refused, a stored one can be changed', a
   }
 })
 
-const NO_STEP: ActionStep = {
-  event: null,
-  url: null,
-  url_matching: 'contains',
-  selector: null,
-  tag_name: null,
-  text: null,
-  text_matching: 'exact',
-  href: null,
-  href_matching: 'exact',
-  properties: [],
-}
-
 function actionOf(steps: readonly JsonObject[]): ActionView {
   return {
     id: 1,
@@ -316,7 +304,7 @@ function actionOf(steps: readonly JsonObject[]): ActionView {
     tags: [],
     deleted: false,
     is_calculating: false,
-    steps: steps.map((step) => ({ ...NO_STEP, ...step })),
+    steps: steps.map((step) => ({ ...EMPTY_STEP, ...step })),
     created_at: '2023-01-02T10:00:00Z',
     created_by: null,
   }
