@@ -1,12 +1,11 @@
 /**
- * Question: does an import cost more than posting the same events to /batch/?
- * Workload: a file of 300,000 events of the usual traffic (`--events` for fewer), in two forms: lines of Tenrec's own
- * export, which an import may copy, and the same events as other programs write them, which it must parse. Each import
- * goes into a new daemon, and ends when all events are processed.
- * Baseline: posting the same lines to /batch/ as they are, in bodies of the same size, each after the answer to the
- * previous one. Nothing is checked and nothing is repeated. The CPU time of the import includes the start of the command,
- * that of the baseline does not. Interleaved.
- * Reconsider: copying lines, if it does not save the command half of its CPU time.
+ * Question: does an import cost more than posting the same events to /batch/? Workload: a file of 300,000 events of the
+ * usual traffic (`--events` for fewer), in two forms: lines of Tenrec's own export, which an import may copy, and the
+ * same events as other programs write them, which it must parse. Each import goes into a new daemon, and ends when all
+ * events are processed. Baseline: posting the same lines to /batch/ as they are, in bodies of the same size, each after
+ * the answer to the previous one. Nothing is checked and nothing is repeated. The CPU time of the import includes the
+ * start of the command, that of the baseline does not. Interleaved. Reconsider: copying lines, if it does not save the
+ * command half of its CPU time.
  */
 
 import { once } from 'node:events'

@@ -1,8 +1,8 @@
 /**
- * The table in ClickHouse: the columns that events are copied to, and the statements for them. They only use SQL that both ClickHouse 18.16 and current servers
- * accept. A row is an event, identified by (project, sequence). Two rows of the same event become one as soon as
- * ClickHouse has merged their parts; a reader that sees both uses one of them. Times are milliseconds since 1970. A
- * property is a name in `keys` and its JSON text at the same index of `texts`.
+ * The table in ClickHouse: the columns that events are copied to, and the statements for them. They only use SQL that
+ * both ClickHouse 18.16 and current servers accept. A row is an event, identified by (project, sequence). Two rows of
+ * the same event become one as soon as ClickHouse has merged their parts; a reader that sees both uses one of them.
+ * Times are milliseconds since 1970. A property is a name in `keys` and its JSON text at the same index of `texts`.
  */
 import type { ClickHouse } from './clickhouse.ts'
 import { INSERT_MS_MAX, PARTITION_MONTHS_MAX } from './limits.ts'

@@ -1,6 +1,6 @@
 /**
- * The schedule of a flag in Chromium: a rollout with its preview, steps that are made while the page is open, halting and
- * going on, a change at a time, and cancelling.
+ * The schedule of a flag in Chromium: a rollout with its preview, steps that are made while the page is open, halting
+ * and going on, a change at a time, and cancelling.
  *
  * @lane browser
  */

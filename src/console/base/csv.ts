@@ -13,8 +13,8 @@ const FORMULA_START = /^(?:[\t\r\n]|[\p{C}\p{Z}\p{DI}\u2800]*[=+\-@＝＋－＠�
 const NUMBER = /^ *[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
 
 /**
- * Returns rows as CSV, with a column for every name that occurs in any row. As in the daemon's own tables, a nested value
- * has a column of its own, which is named by its path: `properties.plan`. Lists stay JSON.
+ * Returns rows as CSV, with a column for every name that occurs in any row. As in the daemon's own tables, a nested
+ * value has a column of its own, which is named by its path: `properties.plan`. Lists stay JSON.
  */
 export function csvOf(rows: readonly object[]): string {
   const flat = rows.map((row) => new Map(cellsOf(row, '')))

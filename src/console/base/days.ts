@@ -191,8 +191,8 @@ export function isOngoingRange(range: RangeOption, today: string): boolean {
 }
 
 /**
- * Returns the value of the period previous (`direction` -1) or next (1) to a range, or null if there is none. A period that
- * has begun ends today.
+ * Returns the value of the period previous (`direction` -1) or next (1) to a range, or null if there is none. A period
+ * that has begun ends today.
  */
 export function movedRange(value: string, today: string, direction: -1 | 1): string | null {
   const range = rangeOf(value)

@@ -1,10 +1,9 @@
 /**
  * Measures whether the disk has room for more events (admission.ts refuses them, with a text of base/refusals.ts). An
- * accepted event is written to the log at
- * once, and to the store a moment later; the store grows by more or less than the log did. A part of the disk therefore
- * stays free for accepted events that are not yet processed, in proportion to the recent growth of the store. In
- * addition, a reserve stays free for unforeseen needs. Room is the free space on the disk plus the free space inside
- * the store's data file.
+ * accepted event is written to the log at once, and to the store a moment later; the store grows by more or less than
+ * the log did. A part of the disk therefore stays free for accepted events that are not yet processed, in proportion to
+ * the recent growth of the store. In addition, a reserve stays free for unforeseen needs. Room is the free space on the
+ * disk plus the free space inside the store's data file.
  */
 
 import { DiskRoom } from '../../base/disk-room.ts'

@@ -227,8 +227,9 @@ export class LogProcessor {
 
   /**
    * Processes blocks of the log for about `budgetMs`. If time is left and the disk is not short of space, erases events
-   * and merges segments. With `commitEventsMin`, makes one commit of at least this many events, which ends where segments
-   * are full enough, and hardly merges. `onBlock` is called after each block. Throws if `attempt` returns a `failure`.
+   * and merges segments. With `commitEventsMin`, makes one commit of at least this many events, which ends where
+   * segments are full enough, and hardly merges. `onBlock` is called after each block. Throws if `attempt` returns a
+   * `failure`.
    */
   run(...task: Parameters<LogProcessor['attempt']>): ProcessResult {
     const result = this.attempt(...task)

@@ -189,9 +189,9 @@ export class RateLimits {
   }
 
   /**
-   * Runs `open`, which checks a secret that a client sent. If it returns null or refuses the request, a failure of the address is
-   * counted, and one of the `account` whose password it checks. Throws 429 `throttled` if either has failed too often;
-   * `accountReason` is the reason in the second case.
+   * Runs `open`, which checks a secret that a client sent. If it returns null or refuses the request, a failure of the
+   * address is counted, and one of the `account` whose password it checks. Throws 429 `throttled` if either has failed
+   * too often; `accountReason` is the reason in the second case.
    */
   async attempt<T>(
     address: string,

@@ -22,7 +22,7 @@ import {
   type RecordHeader,
 } from './log-block.ts'
 import type { Scanner } from './scanner/scanner.ts'
-import { requestSentAt } from './time.ts'
+import { requestSentAt } from './event-time.ts'
 
 /** The kinds of capture request. The path of the request decides the kind. */
 export const CAPTURE_KINDS = ['capture', 'engage', 'session_recording', 'capture_v1'] as const

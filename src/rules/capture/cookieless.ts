@@ -13,7 +13,7 @@ import {
   COOKIELESS_ZONE_UNITS_MAX,
   COOKIELESS_ZONES_MAX,
 } from './limits.ts'
-import { NO_WARNINGS } from './time.ts'
+import { NO_WARNINGS } from './event-time.ts'
 import type { EventOutcome, NormalisedEvent, WarningType } from './types.ts'
 
 /** The distinct_id that the SDK sends for every visitor. */

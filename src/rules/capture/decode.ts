@@ -286,8 +286,8 @@ function decompress(
 }
 
 /**
- * Decompresses all frames of zstd (RFC 8878). Throws ServiceError `unsupported_media_type` if this version of Node cannot, and the
- * errors of `node:zlib`.
+ * Decompresses all frames of zstd (RFC 8878). Throws ServiceError `unsupported_media_type` if this version of Node
+ * cannot, and the errors of `node:zlib`.
  */
 function unzstd(compressed: Uint8Array, { decodedBytesMax }: DecodeLimits): Uint8Array {
   const { zstdDecompressSync, constants } = zlib as typeof zlib & Partial<ZstdOfNode>

@@ -15,7 +15,7 @@ import { elementsChain } from './elements-chain.ts'
 import { parseJsonText } from './json-text.ts'
 import { IMPORT_VALUE_SHOWN_UNITS_MAX } from './limits.ts'
 import { normaliseEvent } from './normalise.ts'
-import { isTimestampUsable } from './time.ts'
+import { isTimestampUsable } from './event-time.ts'
 import { parseTimestamp } from './timestamp.ts'
 
 /** The name space of the uuids of events that came without one. */

@@ -10,7 +10,7 @@ import type { LossReason } from './drop-reasons.ts'
 import { elementsChain } from './elements-chain.ts'
 import { cutUnits, eventDistinctId, eventName, isEmptyValue } from './fields.ts'
 import { WARNING_UNITS_MAX } from './limits.ts'
-import { eventTime, NO_WARNINGS, sharedIsoText } from './time.ts'
+import { eventTime, NO_WARNINGS, sharedIsoText } from './event-time.ts'
 import type { EventContext, EventOutcome, IngestionWarning, WarningType } from './types.ts'
 
 const REDACTED = '[redacted]'

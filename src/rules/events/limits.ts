@@ -8,7 +8,10 @@ export const OFFERED_UNITS_MAX = 500
  * The largest number of different values that are counted for suggestions. Values that are found later are left out.
  */
 export const VALUES_COUNTED_MAX = 100_000
-/** The largest number of custom event names that are suggested as values. Less frequent names are left out. */
+/**
+ * The largest number of names of custom events that a list of suggestions contains (`events/values/?key=custom_event`).
+ * Less frequent names are left out.
+ */
 export const OFFERED_EVENTS_MAX = 1000
 /** The largest number of samples for each reason why events were not stored. The newest ones are kept. */
 export const FATE_SAMPLES_MAX = 10

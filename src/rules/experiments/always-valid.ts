@@ -3,10 +3,10 @@
  * because of them.
  *
  * Source of all formulas: I. Waudby-Smith, D. Arbour, R. Sinha, E. H. Kennedy and A. Ramdas, 2024, Time-uniform central
- * limit theory and asymptotic confidence sequences, Annals of Statistics 52. Preprint:
- * arXiv:2103.06476. With t persons of both variants, the variance of one person is t times the squared standard error
- * of the difference, so the boundaries in standard errors depend on x = t ρ² alone. A ratio is compared by the difference
- * of treatment − ratio · control, so its interval is valid whenever that of a difference is.
+ * limit theory and asymptotic confidence sequences, Annals of Statistics 52. Preprint: arXiv:2103.06476. With t persons
+ * of both variants, the variance of one person is t times the squared standard error of the difference, so the
+ * boundaries in standard errors depend on x = t ρ² alone. A ratio is compared by the difference of treatment − ratio ·
+ * control, so its interval is valid whenever that of a difference is.
  */
 import { type Contrast, faultOfContrast, intervalOf } from './contrast.ts'
 import {

@@ -119,9 +119,9 @@ export function studentTails(t: number, degreesOfFreedom: number): number {
 }
 
 /**
- * Returns t with P(|T| > t) = tails, for tails strictly between 0 and 1. Newton's method begins at the normal quantile z,
- * or for many degrees of freedom at the first two terms of the expansion A&S 26.7.5. Both tails are a convex function of
- * t, so at most the first step leads to the other side of the solution.
+ * Returns t with P(|T| > t) = tails, for tails strictly between 0 and 1. Newton's method begins at the normal quantile
+ * z, or for many degrees of freedom at the first two terms of the expansion A&S 26.7.5. Both tails are a convex
+ * function of t, so at most the first step leads to the other side of the solution.
  */
 export function studentTailsQuantile(tails: number, degreesOfFreedom: number): number {
   const z = normalTailQuantile(tails / 2)

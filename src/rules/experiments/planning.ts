@@ -61,8 +61,8 @@ export function personsForMean(
 }
 
 /**
- * Source: NIST/SEMATECH e-Handbook of Statistical Methods, section 7.2.2.2, Sample sizes required: the difference must be
- * as many standard errors as the quantiles of alpha and power together. With always-valid looks, the boundary at the
+ * Source: NIST/SEMATECH e-Handbook of Statistical Methods, section 7.2.2.2, Sample sizes required: the difference must
+ * be as many standard errors as the quantiles of alpha and power together. With always-valid looks, the boundary at the
  * horizon replaces the quantile of alpha. A difference that is found earlier adds to the power.
  */
 function neededPersons(

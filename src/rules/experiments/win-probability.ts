@@ -45,7 +45,8 @@ function posteriorOf({ persons, converted }: ProportionSample): Beta {
 
 /**
  * Returns the probability that a draw from `to` is higher than one from `from`. Shares of those who did not convert
- * compare the other way round. Of the four equal sums, the one whose terms fall fastest is that of the largest parameter.
+ * compare the other way round. Of the four equal sums, the one whose terms fall fastest is that of the largest
+ * parameter.
  */
 function probabilityOfHigher(from: Beta, to: Beta): number {
   const largest = Math.max(from.alpha, from.beta, to.alpha, to.beta)

@@ -22,7 +22,10 @@ import { type ShownPart, sharedPageParts, sharedTitle } from './shared-page.ts'
  */
 export type ShownFormat = 'json' | 'html' | 'title'
 
-/** A text with gaps. All of its memory can be transferred to another thread. */
+/**
+ * The text of a page or an answer without the results of its queries. A thread runs the queries and inserts each result
+ * at its gap. All of the memory can be transferred to another thread.
+ */
 export interface ShownText {
   readonly projectId: number
   readonly format: ShownFormat

@@ -62,7 +62,8 @@ export class ConsoleStore {
 
   /**
    * Begins a session. Returns false if its code is unknown, used or expired, if its password was changed or its account
-   * unlinked meanwhile, or if the user is inactive. Removes ended sessions, and the least recently used session of a user with too many.
+   * unlinked meanwhile, or if the user is inactive. Removes ended sessions, and the least recently used session of a
+   * user with too many.
    */
   begin({ token, proof, atMs, address, userAgent }: SessionStart): boolean {
     return this.#environment.record(() => {

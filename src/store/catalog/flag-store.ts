@@ -219,8 +219,8 @@ export class FlagStore {
   }
 
   /**
-   * Returns the log of changes to the flags of a project, or to one flag, without the newest `offset` entries. Returns null if there is no
-   * such flag. Throws `DamagedRecordError`.
+   * Returns the log of changes to the flags of a project, or to one flag, without the newest `offset` entries. Returns
+   * null if there is no such flag. Throws `DamagedRecordError`.
    */
   activity(
     projectId: number,

@@ -1,7 +1,7 @@
 /**
- * The accounts at an OpenID Connect provider that are linked to users. Machines of a cluster share them. No thread caches
- * them, because every request of a session that began with an account reads its link. Table `identities`: SHA-256 of
- * issuer and subject -> `StoredIdentity`, MessagePack with a checksum.
+ * The accounts at an OpenID Connect provider that are linked to users. Machines of a cluster share them. No thread
+ * caches them, because every request of a session that began with an account reads its link. Table `identities`:
+ * SHA-256 of issuer and subject -> `StoredIdentity`, MessagePack with a checksum.
  */
 import { createHash } from 'node:crypto'
 import type { ProviderAccount, StoredIdentity } from '../../rules/access/identity.ts'

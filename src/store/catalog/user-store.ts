@@ -1,7 +1,7 @@
 /**
  * Users, and their default access level for flags in the organization. Users are never removed, because the objects
- * that they created refer to them. A user who leaves becomes inactive and loses all roles, the memberships of projects, the
- * password and the links to accounts at an identity provider, and the keys of the user become invalid.
+ * that they created refer to them. A user who leaves becomes inactive and loses all roles, the memberships of projects,
+ * the password and the links to accounts at an identity provider, and the keys of the user become invalid.
  */
 import { uuidV7 } from '../../base/ids.ts'
 import { type FlagAccessLevel, isOwner, NEW_USER_LEVEL } from '../../rules/access/levels.ts'

@@ -74,13 +74,16 @@ export const FOLDED_PERSONS_MAX = 512
 export const FOLD_BYTES_MAX = 16 * 1024 * 1024
 /** The time for which such a run reads persons. The rest follows in the next run. */
 export const FOLD_MS_MAX = 50
-/** The largest number of bytes of an event that can stay unapplied. For a larger event, its person is read. */
+/**
+ * The largest number of bytes of an event that is stored without being applied to the properties of its person at once.
+ * For a larger event, the person is read and changed immediately.
+ */
 export const DELTA_EVENT_BYTES_MAX = 4096
 /** The largest number of UTF-16 units of the stored data of such an event. With more, its person is read. */
 export const DELTA_UNITS_MAX = 2048
 /**
- * The largest number of bytes of the stored properties of a person whose events can stay unapplied. A larger person is
- * read for each event.
+ * The largest number of bytes of the stored properties of a person whose events may be applied to it later. A larger
+ * person is read and changed for each event.
  */
 export const DELTA_PERSON_BYTES_MAX = 48 * 1024
 /** The largest number of bytes of an email address in which a search for persons looks. The rest is ignored. */

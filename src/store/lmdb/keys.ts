@@ -76,8 +76,8 @@ export const FLAGS_ENVIRONMENT = 'flags'
 
 /**
  * The tables of the environment `flags`. Their formats are defined in directory-environment.ts, role-store.ts,
- * audit-log.ts, flag-records.ts, scheduled-changes.ts, saved-table.ts, dashboard-tiles.ts, saved-store.ts, definition-store.ts,
- * invite-store.ts, password-store.ts, console-store.ts and usage-store.ts.
+ * audit-log.ts, flag-records.ts, scheduled-changes.ts, saved-table.ts, dashboard-tiles.ts, saved-store.ts,
+ * definition-store.ts, invite-store.ts, password-store.ts, console-store.ts and usage-store.ts.
  */
 export const FLAGS_TABLES = [
   'state',

@@ -1,6 +1,6 @@
 /**
- * Copies a flag to other projects of the organization, with the cohorts that it refers to. The project of a copy is found
- * by names: the flag by its key, cohorts and group types by their names. Shapes: PostHog
+ * Copies a flag to other projects of the organization, with the cohorts that it refers to. The project of a copy is
+ * found by names: the flag by its key, cohorts and group types by their names. Shapes: PostHog
  * posthog/api/organization_feature_flag.py. Source: docs/compatibility/flags.md, "Copies of feature flags".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'

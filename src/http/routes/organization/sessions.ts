@@ -1,7 +1,7 @@
 /**
- * The routes of the console's sessions: log in with a personal key, a password, the code of a login link or
- * OpenID Connect, list and end sessions, and set the password of the caller. A session has the rights of its key, or else all rights of its user.
- * docs/compatibility/console.md, "Sessions".
+ * The routes of the console's sessions: log in with a personal key, a password, the code of a login link or OpenID
+ * Connect, list and end sessions, and set the password of the caller. A session has the rights of its key, or else all
+ * rights of its user. docs/compatibility/console.md, "Sessions".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'

@@ -37,7 +37,7 @@ export interface FunnelRows {
   readonly reached: Uint8Array
   /** The period of the entrance. Empty unless the funnel is over time. */
   readonly periods: Uint32Array
-  /** The times of the steps: those of each row follow those of the row before. Empty for a funnel over time. */
+  /** The times of the steps of the first row, then those of the second row, and so on. Empty for a funnel over time. */
   readonly timesMs: Float64Array
   /** The facts that may make the result differ from `persons/funnel`, if they were checked. */
   readonly doubts: FunnelDoubts

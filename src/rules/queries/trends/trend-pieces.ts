@@ -61,7 +61,10 @@ export function countPieces(
   return true
 }
 
-/** Gives numbers from 0 to the values of the properties that events are split by. */
+/**
+ * Numbers the combinations of values of the breakdown's properties, from 0, in the order in which they occur. With the
+ * properties browser and country, for example, (Firefox, NL) is one combination.
+ */
 class CellNumbers {
   readonly #columns: readonly SplitColumn[]
 
@@ -69,20 +72,20 @@ class CellNumbers {
     this.#columns = properties.map((property) => new SplitColumn(property))
   }
 
-  /** By number. */
+  /** The combinations. The index of each is its number. */
   get values(): readonly CellValue[] {
     return this.#columns.at(-1)?.values ?? NOTHING_SPLIT
   }
 
-  /** The number of each event; null: all have the only one. */
+  /** The number of the combination of each event, or null without properties: all events have number 0 then. */
   of({ count, values }: EventColumns): Uint32Array | null {
     let numbers: Uint32Array | null = null
-    let before = NOTHING_SPLIT
-    for (const [place, split] of this.#columns.entries()) {
-      const column = values[place]
+    let shorter = NOTHING_SPLIT
+    for (const [index, split] of this.#columns.entries()) {
+      const column = values[index]
       if (column === undefined) continue
-      numbers = split.numbersOf(column, count, numbers, before)
-      before = split.values
+      numbers = split.numbersOf(column, count, numbers, shorter)
+      shorter = split.values
     }
     return numbers
   }
@@ -90,64 +93,72 @@ class CellNumbers {
 
 const NOTHING_SPLIT: readonly CellValue[] = [[]]
 
-/** One property: the values of those before it, each with a text of its own. */
+/**
+ * Numbers the combinations of the first properties up to one property. A combination is a shorter one, of the
+ * properties before, and a text of this property.
+ */
 class SplitColumn {
+  /** The combinations. The index of each is its number. */
   readonly values: CellValue[] = []
   readonly #property: BreakdownProperty
   readonly #texts: (string | null)[] = []
-  readonly #numberOfText = new Map<string | null, number>()
-  /** Position in `#texts` of each value of the column. */
+  readonly #indexOfText = new Map<string | null, number>()
+  /** The index in `#texts` of each value of the column, by the value's id. */
   #textOfId = new Uint32Array(0)
-  /** For a piece of events, by the number before and the text: the number plus one, or 0. */
-  #numberOfPlace = new Uint32Array(0)
-  /** The same for all pieces. */
+  /** The number of each combination that any events had, by shorter combination and text. */
   readonly #numberOfPair = new Map<number, number>()
-  /** Memory of what is answered. */
+  /** A copy of that for the current events in an array, which is faster. Each element is the number plus one, or 0. */
+  #numbersOfPairs = new Uint32Array(0)
+  /** The memory of the answer, which is used again for the next events. */
   #numbers = new Uint32Array(0)
 
   constructor(property: BreakdownProperty) {
     this.#property = property
   }
 
-  /** The number of each event, until this is asked again. */
+  /**
+   * The number of the combination of each event. The answer is valid until the next call.
+   *
+   * @param shorterNumbers The number of the shorter combination of each event. Null: it is 0 for all.
+   * @param shorterValues All shorter combinations.
+   */
   numbersOf(
     { ids, values }: ValueColumn,
     count: number,
-    numbersBefore: Uint32Array | null,
-    valuesBefore: readonly CellValue[],
+    shorterNumbers: Uint32Array | null,
+    shorterValues: readonly CellValue[],
   ): Uint32Array {
     if (values.length > this.#textOfId.length) this.#readTexts(values)
     const textOfId = this.#textOfId
     if (this.#numbers.length < count) this.#numbers = new Uint32Array(count)
     const numbers = this.#numbers
-    // Those of before may have become more, and texts too: places are of this piece.
+    // The number of texts can have grown since the last call, so the positions of pairs in the array have changed.
     const width = this.#texts.length
-    const isSmall = width * valuesBefore.length <= COUNTED_IN_ARRAY
-    const numberOfPlace = isSmall ? this.#places(width * valuesBefore.length) : null
+    const isSmall = width * shorterValues.length <= COUNTED_IN_ARRAY
+    const numberOfPair = isSmall ? this.#emptyPairs(width * shorterValues.length) : null
     for (let row = 0; row < count; row++) {
-      const before = numbersBefore === null ? 0 : (numbersBefore[row] ?? 0)
+      const shorter = shorterNumbers === null ? 0 : (shorterNumbers[row] ?? 0)
       const text = textOfId[ids[row] ?? 0] ?? 0
-      const place = before * width + text
-      let number = numberOfPlace === null ? 0 : (numberOfPlace[place] ?? 0)
+      const pair = shorter * width + text
+      let number = numberOfPair === null ? 0 : (numberOfPair[pair] ?? 0)
       if (number === 0) {
-        number = 1 + this.#numberOf(before, text, valuesBefore)
-        if (numberOfPlace !== null) numberOfPlace[place] = number
+        number = 1 + this.#numberOf(shorter, text, shorterValues)
+        if (numberOfPair !== null) numberOfPair[pair] = number
       }
       numbers[row] = number - 1
     }
     return numbers.subarray(0, count)
   }
 
-  /** Zeros. */
-  #places(size: number): Uint32Array {
-    if (this.#numberOfPlace.length < size) this.#numberOfPlace = new Uint32Array(size * 2)
-    else this.#numberOfPlace.fill(0, 0, size)
-    return this.#numberOfPlace
+  #emptyPairs(size: number): Uint32Array {
+    if (this.#numbersOfPairs.length < size) this.#numbersOfPairs = new Uint32Array(size * 2)
+    else this.#numbersOfPairs.fill(0, 0, size)
+    return this.#numbersOfPairs
   }
 
-  #numberOf(before: number, text: number, valuesBefore: readonly CellValue[]): number {
-    return getOrAdd(this.#numberOfPair, before * PAIR_FACTOR + text, () => {
-      const value = [...(valuesBefore[before] ?? []), this.#texts[text] ?? null]
+  #numberOf(shorter: number, text: number, shorterValues: readonly CellValue[]): number {
+    return getOrAdd(this.#numberOfPair, shorter * PAIR_FACTOR + text, () => {
+      const value = [...(shorterValues[shorter] ?? []), this.#texts[text] ?? null]
       return this.values.push(value) - 1
     })
   }
@@ -157,7 +168,7 @@ class SplitColumn {
     known.set(this.#textOfId)
     for (let id = this.#textOfId.length; id < known.length; id++) {
       const text = breakdownText(values[id], this.#property)
-      known[id] = getOrAdd(this.#numberOfText, text, () => this.#texts.push(text) - 1)
+      known[id] = getOrAdd(this.#indexOfText, text, () => this.#texts.push(text) - 1)
     }
     this.#textOfId = known
   }

@@ -11,7 +11,7 @@ import {
   parseSentAt,
   requestSentAt,
   sharedIsoText,
-} from '../../../src/rules/capture/time.ts'
+} from '../../../src/rules/capture/event-time.ts'
 import {
   MOMENT_MS_MAX,
   MOMENT_MS_MIN,
