@@ -45,6 +45,8 @@ async function serveRole(name: string): Promise<void> {
       return (await import('./peers/peer-load-process.ts')).servePeerLoad()
     case 'fastify-server':
       return (await import('./baselines/fastify-server.ts')).serveFastify()
+    case 'duckdb':
+      return (await import('./baselines/duckdb.ts')).serveDuckDb()
     case 'uuid-index':
       return (await import('./uuid-index/process.ts')).serveUuidIndex()
     default:

@@ -3,9 +3,8 @@
  * column for each property, sorted by the columns that every query filters first, and the person in each row so that no
  * join is needed. All parts are merged before the measurement.
  */
-import { formatUuid } from '../../src/base/ids.ts'
 import type { ClickHouse } from '../baselines/clickhouse.ts'
-import type { WorkloadEvent } from './analytics-workload.ts'
+import type { EventTable } from './event-table.ts'
 
 const TABLE = `
 CREATE TABLE events (
@@ -17,41 +16,18 @@ CREATE TABLE events (
 ) ENGINE = MergeTree PARTITION BY toYYYYMM(timestamp) ORDER BY (event, timestamp)`
 
 /** Creates the table. */
-export async function createTable(server: ClickHouse): Promise<void> {
+export async function clickHouseTable(server: ClickHouse): Promise<EventTable> {
   await server.query(TABLE)
-}
-
-/** Returns one event as a line of the format TabSeparated. No text of the workload needs escaping. */
-export function rowOf(event: WorkloadEvent, personUuid: string): string {
-  const { properties: of } = event
-  return [
-    event.name,
-    event.timeSeconds,
-    personUuid,
-    event.personSinceSeconds,
-    formatUuid(event.uuidBytes, 0),
-    of.$current_url ?? '',
-    of.$browser,
-    of.$os,
-    of.$device_type,
-    of.$lib,
-    of.$session_id,
-    of.$screen_width,
-    of.$viewport_height,
-    of.country,
-    of.channel,
-    of.plan,
-    of.amount ?? 0,
-  ].join('\t')
-}
-
-/** Adds lines of `rowOf`, each with a line break at its end. */
-export async function insertRows(server: ClickHouse, rows: string): Promise<void> {
-  await server.query('INSERT INTO events FORMAT TabSeparated', rows)
+  return {
+    insert: async (rows) => {
+      await server.query('INSERT INTO events FORMAT TabSeparated', rows)
+    },
+    settle: () => settleTable(server),
+  }
 }
 
 /** Merges all parts and returns the number of rows. */
-export async function settleTable(server: ClickHouse): Promise<number> {
+async function settleTable(server: ClickHouse): Promise<number> {
   const partitions = "SELECT DISTINCT partition FROM system.parts WHERE table = 'events' AND active"
   for (const partition of (await server.query(partitions)).trim().split('\n')) {
     await server.query(`OPTIMIZE TABLE events PARTITION ${partition} FINAL`)

@@ -1,14 +1,13 @@
 /**
- * The setup of the benches `analytics` and `queries`: the same events in a data directory and in ClickHouse, further
- * events for later, and a monitor of the daemon's memory.
+ * The setup of the benches `analytics` and `queries`: the same events in a data directory and in the databases that
+ * Tenrec is compared with, further events for later, and a monitor of the daemon's memory.
  */
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
-import type { ClickHouse } from '../baselines/clickhouse.ts'
 import { type Daemon, PROJECT_KEY } from '../daemon.ts'
 import type { BenchContext } from '../harness.ts'
-import { insertRows, rowOf, settleTable } from './analytics-clickhouse.ts'
 import { AnalyticStore, PROJECT_ID } from './analytics-store.ts'
 import { AnalyticWorkload } from './analytics-workload.ts'
+import { type EventTable, rowOf } from './event-table.ts'
 
 const PERSONS = 200_000
 /** A small run has fewer persons, so that each of them occurs more than once. */
@@ -21,18 +20,18 @@ const MEMORY_POLL_MS = 100
 /** A data directory with events, and the source of further ones. */
 export interface FilledStore {
   readonly dataDir: string
-  /** Sends this many of the events for later to the daemon and the server, and waits for both. */
-  addLater(count: number, daemon: Daemon, server: ClickHouse): Promise<void>
+  /** Sends this many of the events for later to the daemon and the tables, and waits for all. */
+  addLater(count: number, daemon: Daemon): Promise<void>
 }
 
 /**
- * Creates a data directory with this many events. The server, if given, has them too. `later` is the number of events
+ * Creates a data directory with this many events. The tables have them too. `later` is the number of events
  * of the same 90 days, after all others, that are kept for `addLater`.
  */
-export async function fillBoth(
+export async function fillAll(
   context: BenchContext,
   events: number,
-  server: ClickHouse | null,
+  tables: readonly EventTable[],
   later = 0,
 ): Promise<FilledStore> {
   const dataDir = context.newFolder()
@@ -44,29 +43,31 @@ export async function fillBoth(
   const uuids = distinctIds.map((distinctId) => personUuid(PROJECT_ID, distinctId))
   const workload = new AnalyticWorkload({ seed: context.seed, events: events + later, persons })
   const store = new AnalyticStore(dataDir)
-  let inserted: Promise<void> = Promise.resolve()
+  let inserted: Promise<unknown> = Promise.resolve()
   for (let stored = 0; stored < events; ) {
     const end = Math.min(events, stored + EVENTS_PER_COMMIT)
     let rows = ''
     for (; stored < end; stored++) {
       const event = workload.next()
       store.add(event, distinctIds[event.person] ?? '')
-      if (server !== null) rows += `${rowOf(event, uuids[event.person] ?? '')}\n`
+      if (tables.length > 0) rows += `${rowOf(event, uuids[event.person] ?? '')}\n`
     }
     store.commit()
     await inserted
-    if (server !== null) inserted = insertRows(server, rows)
+    inserted = Promise.all(tables.map((table) => table.insert(rows)))
     // The error is thrown where the promise is awaited.
     inserted.catch(() => undefined)
     if (!context.isQuick && stored % EVENTS_TOLD === 0) console.error(`# ${stored} stored`)
   }
   await inserted
   await store.close()
-  const rows = server === null ? events : await settleTable(server)
-  if (rows !== events) throw new Error(`the baseline has ${rows} of ${events} events`)
+  for (const table of tables) {
+    const rows = await table.settle()
+    if (rows !== events) throw new Error(`the baseline has ${rows} of ${events} events`)
+  }
   return {
     dataDir,
-    async addLater(count, daemon, target) {
+    async addLater(count, daemon) {
       let rows = ''
       for (let sent = 0; sent < count; sent += EVENTS_PER_REQUEST) {
         const batch = Array.from({ length: Math.min(EVENTS_PER_REQUEST, count - sent) }, () => {
@@ -84,7 +85,7 @@ export async function fillBoth(
         await response.arrayBuffer()
         if (response.status !== 200) throw new Error(`/batch/ answered ${response.status}`)
       }
-      await insertRows(target, rows)
+      for (const table of tables) await table.insert(rows)
       await daemon.drain()
     },
   }

@@ -14,8 +14,8 @@ import type { Daemon } from '../daemon.ts'
 import { type Bench, type BenchContext, interleaved } from '../harness.ts'
 import { cpuSeconds } from '../proc.ts'
 import { median } from '../samples.ts'
-import { createTable } from './analytics-clickhouse.ts'
-import { fillBoth, MemoryWatch } from './analytics-fill.ts'
+import { clickHouseTable } from './analytics-clickhouse.ts'
+import { fillAll, MemoryWatch } from './analytics-fill.ts'
 import {
   type AnalyticQuestion,
   analyticQuestions,
@@ -45,8 +45,8 @@ async function measure(context: BenchContext): Promise<void> {
   const events = context.events(40_000, 10_000_000)
   const server = await startClickHouse(context.newFolder(), availableParallelism())
   context.cleanUpWith(() => server.stop())
-  await createTable(server)
-  const { dataDir } = await fillBoth(context, events, server)
+  const table = await clickHouseTable(server)
+  const { dataDir } = await fillAll(context, events, [table])
   const questions = analyticQuestions()
   const found = await compare(context, dataDir, questions, server)
   const daemon = await context.startDaemon({ dataDir })
@@ -135,7 +135,7 @@ async function measureSmall(
   questions: readonly AnalyticQuestion[],
 ): Promise<void> {
   const events = context.events(40_000, SMALL_EVENTS)
-  const folder = dataDir ?? (await fillBoth(context, SMALL_EVENTS, null)).dataDir
+  const folder = dataDir ?? (await fillAll(context, SMALL_EVENTS, [])).dataDir
   const daemon = await context.startDaemon({ dataDir: folder })
   const side = daemonSide(daemon.url)
   const times = new Map<string, number>()

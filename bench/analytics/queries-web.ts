@@ -5,7 +5,7 @@
 import { type Daemon, PROJECT_KEY } from '../daemon.ts'
 import type { BenchContext } from '../harness.ts'
 import { median } from '../samples.ts'
-import { fillBoth } from './analytics-fill.ts'
+import { fillAll } from './analytics-fill.ts'
 import { PROJECT_ID } from './analytics-store.ts'
 import { WORKLOAD_DAYS, WORKLOAD_START_MS } from './analytics-workload.ts'
 import { Asker } from './query-asker.ts'
@@ -35,7 +35,7 @@ const NAMES_MS_MAX = 20
  * Reports the time of the nine queries together, one after the other and all at once, the first and the second time.
  */
 export async function measureWeb(context: BenchContext): Promise<void> {
-  const { dataDir } = await fillBoth(context, context.events(40_000, EVENTS), null)
+  const { dataDir } = await fillAll(context, context.events(40_000, EVENTS), [])
   const first: number[] = []
   const again: number[] = []
   let cpuMs = 0

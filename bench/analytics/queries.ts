@@ -1,23 +1,25 @@
 /**
- * Question: are events and persons counted as quickly as in the column database that people would otherwise install for
+ * Question: are events and persons counted as quickly as in the column databases that people would otherwise install for
  * it?
  * Workload: 10 million events (`--events` for fewer) of 200,000 persons over 90 days, with 40 event names. Each
  * question is asked over HTTP, one after the other, with decoded columns in memory. (a) For the first time: each
  * request has another text, so that cached results do not help. (b) Again, after a thousandth as many new events. All
- * numbers of every answer are compared with those of the baseline before the measurement, and after the last of the new
+ * numbers of every answer are compared with those of the baselines before the measurement, and after the last of the new
  * events.
- * Baseline: Debian's clickhouse-server with the same events on the same machine, the statements of
- * `query-questions.ts`, interleaved.
- * Reconsider: dividing queries among threads and caching their parts, if they are slower than the baseline.
+ * Baselines: Debian's clickhouse-server, and DuckDB with as many threads as cores in a process of its own. Both have the
+ * same events on the same machine, the statements of `query-questions.ts`, interleaved.
+ * Reconsider: dividing queries among threads and caching their parts, if they are slower than the baselines.
  */
 import { availableParallelism, loadavg } from 'node:os'
-import { type ClickHouse, startClickHouse } from '../baselines/clickhouse.ts'
-import type { Daemon } from '../daemon.ts'
+import { startClickHouse } from '../baselines/clickhouse.ts'
+import { startDuckDb } from '../baselines/duckdb.ts'
 import { type Bench, type BenchContext, interleaved } from '../harness.ts'
 import { cpuSeconds } from '../proc.ts'
 import { median } from '../samples.ts'
-import { createTable } from './analytics-clickhouse.ts'
-import { fillBoth, MemoryWatch } from './analytics-fill.ts'
+import { clickHouseTable } from './analytics-clickhouse.ts'
+import { duckDbTable } from './analytics-duckdb.ts'
+import { fillAll, MemoryWatch } from './analytics-fill.ts'
+import type { EventTable } from './event-table.ts'
 import { measureNames, measureWeb } from './queries-web.ts'
 import { Asker } from './query-asker.ts'
 import { type AnsweredItem, type NumberQuestion, numberQuestions } from './query-questions.ts'
@@ -39,33 +41,81 @@ const WARM_UPS = 4
 /** One in this many events is new when a question is asked again. */
 const NEW_SHARE = 1000
 const SPEED_AGAIN_MIN = 20
+/** The required speed of the first asking as a multiple of DuckDB's. */
+const DUCKDB_SPEED_MIN = 2
 const BREAKDOWN_P95_MS_MAX = 150
 const BREAKDOWN_ASKED = 20
+
+/** A database that answers the same questions. */
+interface Peer {
+  readonly name: string
+  /** The version that it reports. */
+  readonly version: string
+  readonly pid: number
+  readonly table: EventTable
+  /** Returns the lines of a question's statement, in any order. */
+  lines(question: NumberQuestion): Promise<readonly string[]>
+  /** Answers a question and drops the answer. */
+  run(question: NumberQuestion): Promise<unknown>
+  /** The required speed of the first asking as a multiple of the peer's. */
+  speedMin(question: NumberQuestion): number
+  stop(): Promise<void>
+}
+
+/** Starts ClickHouse and DuckDB with an empty table each, until the bench ends. */
+async function startPeers(context: BenchContext): Promise<readonly Peer[]> {
+  const threads = availableParallelism()
+  const server = await startClickHouse(context.newFolder(), threads)
+  context.cleanUpWith(() => server.stop())
+  const database = await startDuckDb(context.newFolder(), threads)
+  context.cleanUpWith(() => database.stop())
+  return [
+    {
+      name: 'ClickHouse',
+      version: server.version,
+      pid: server.pid,
+      table: await clickHouseTable(server),
+      async lines({ clickHouse }) {
+        const text = await server.query(`${clickHouse} FORMAT TabSeparated`)
+        return text === '' ? [] : text.trimEnd().split('\n')
+      },
+      run: ({ clickHouse }) => server.query(`${clickHouse} FORMAT Null`),
+      speedMin: ({ speedMin }) => speedMin,
+      stop: () => server.stop(),
+    },
+    {
+      name: 'DuckDB',
+      version: database.version,
+      pid: database.pid,
+      table: await duckDbTable(database),
+      lines: ({ duckDb }) => database.lines(duckDb),
+      run: ({ duckDb }) => database.run(duckDb),
+      speedMin: () => DUCKDB_SPEED_MIN,
+      stop: () => database.stop(),
+    },
+  ]
+}
 
 async function measure(context: BenchContext): Promise<void> {
   const events = context.events(40_000, 10_000_000)
   const newEvents = Math.ceil(events / NEW_SHARE)
   const againRounds = context.rounds(7, 2)
-  const server = await startClickHouse(context.newFolder(), availableParallelism())
-  context.cleanUpWith(() => server.stop())
-  await createTable(server)
+  const peers = await startPeers(context)
+  const tables = peers.map(({ table }) => table)
   // One request more than is timed.
-  const filled = await fillBoth(context, events, server, newEvents * (againRounds + 1))
+  const filled = await fillAll(context, events, tables, newEvents * (againRounds + 1))
   const daemon = await context.startDaemon({ dataDir: filled.dataDir })
   const memory = new MemoryWatch(daemon)
   context.cleanUpWith(async () => void memory.stop())
   const asker = new Questioner(daemon)
+  const sides: Sides = { asker, peers }
   const questions = numberQuestions()
-  for (const question of questions) await expectSame(asker, server, question)
-  for (const question of questions) await measureFirst(context, question, asker, server)
+  for (const question of questions) await expectSame(sides, question)
+  for (const question of questions) await measureFirst(context, question, sides)
   await measureBreakdown(context, questions, asker)
-  const addLater = () => filled.addLater(newEvents, daemon, server)
-  await measureAgain(context, questions, asker, server, {
-    rounds: againRounds,
-    newEvents,
-    addLater,
-  })
-  for (const question of questions) await expectSame(asker, server, question)
+  const addLater = () => filled.addLater(newEvents, daemon)
+  await measureAgain(context, questions, sides, { rounds: againRounds, newEvents, addLater })
+  for (const question of questions) await expectSame(sides, question)
   asker.close()
   await measureNames(context, daemon)
   context.report({
@@ -76,7 +126,7 @@ async function measure(context: BenchContext): Promise<void> {
     note: `${daemon.memory().fileBytes >> 20} MiB of mapped files besides: page cache`,
   })
   await daemon.stop()
-  await server.stop()
+  for (const peer of peers) await peer.stop()
   await measureWeb(context)
 }
 
@@ -100,78 +150,97 @@ class Questioner extends Asker {
   }
 }
 
-/** Throws unless both sides return the same numbers, in every form of the query. */
-async function expectSame(
-  asker: Questioner,
-  server: ClickHouse,
-  question: NumberQuestion,
-): Promise<void> {
-  const answer = await server.query(`${question.statement} FORMAT TabSeparated`)
+/** The daemon and the databases that it is compared with. */
+interface Sides {
+  readonly asker: Questioner
+  readonly peers: readonly Peer[]
+}
+
+/** Throws unless all sides return the same numbers, in every form of the query. */
+async function expectSame({ asker, peers }: Sides, question: NumberQuestion): Promise<void> {
   const { shown = (lines) => lines } = question
-  const theirs = [...shown(answer === '' ? [] : answer.trimEnd().split('\n'))].sort()
   asker.beginQuestion()
-  for (const text of [await asker.first(question), await asker.again(question)]) {
-    const { results } = JSON.parse(text) as { readonly results: readonly AnsweredItem[] }
-    const ours = [...question.lines(results)].sort()
-    const differing = theirs.findIndex((line, index) => line !== ours[index])
-    if (differing < 0 && ours.length === theirs.length && ours.length > 0) continue
-    const example = `${ours[differing]} and ${theirs[differing]}`
-    throw new Error(
-      `${question.name}: ${ours.length} and ${theirs.length} lines differ: ${example}`,
-    )
+  const texts = [await asker.first(question), await asker.again(question)]
+  for (const peer of peers) {
+    const theirs = [...shown(await peer.lines(question))].sort()
+    for (const text of texts) {
+      const { results } = JSON.parse(text) as { readonly results: readonly AnsweredItem[] }
+      const ours = [...question.lines(results)].sort()
+      const differing = theirs.findIndex((line, index) => line !== ours[index])
+      if (differing < 0 && ours.length === theirs.length && ours.length > 0) continue
+      const example = `${ours[differing]} and ${theirs[differing]}`
+      throw new Error(
+        `${question.name}: ${ours.length} lines and ${theirs.length} of ${peer.name} differ: ${example}`,
+      )
+    }
   }
 }
 
-/** Times and processor times of both sides, in milliseconds. */
-class BothTimes {
-  readonly #pids: readonly [number, number]
-  readonly #ms: [number[], number[]] = [[], []]
-  readonly #cpuMs: [number, number] = [0, 0]
+/** Times and processor times of a question, in milliseconds. Index 0 is the daemon; the peers follow in their order. */
+class Times {
+  readonly #sides: Sides
+  readonly #pids: readonly number[]
+  readonly #ms: readonly number[][]
+  readonly #cpuMs: number[]
 
-  constructor(daemon: Daemon, server: ClickHouse) {
-    this.#pids = [daemon.pid, server.pid]
+  constructor(sides: Sides) {
+    this.#sides = sides
+    this.#pids = [sides.asker.daemon.pid, ...sides.peers.map(({ pid }) => pid)]
+    this.#ms = this.#pids.map(() => [])
+    this.#cpuMs = this.#pids.map(() => 0)
   }
 
-  async time(side: 0 | 1, action: () => Promise<unknown>): Promise<void> {
-    const before = cpuSeconds(this.#pids[side])
+  async time(side: number, action: () => Promise<unknown>): Promise<void> {
+    const pid = this.#pids[side] ?? Number.NaN
+    const before = cpuSeconds(pid)
     const startMs = performance.now()
     await action()
-    this.#ms[side].push(performance.now() - startMs)
-    this.#cpuMs[side] += (cpuSeconds(this.#pids[side]) - before) * 1000
+    this.#ms[side]?.push(performance.now() - startMs)
+    this.#cpuMs[side] = (this.#cpuMs[side] ?? 0) + (cpuSeconds(pid) - before) * 1000
   }
 
-  report(context: BenchContext, figure: string, speedMin: number, version: string): void {
-    const [oursMs = Number.NaN, theirsMs = Number.NaN] = this.#ms.map(median)
-    const rounds = this.#ms[0].length
-    const [oursCpu, theirsCpu] = this.#cpuMs.map((ms) => (ms / rounds).toFixed(0))
-    context.report({
-      figure,
-      value: 1000 / oursMs,
-      unit: 'answers/s',
-      baseline: 1000 / theirsMs,
-      target: { of: 'ratio', bound: 'at least', limit: speedMin },
-      note:
-        `${oursMs.toFixed(1)} ms against ${theirsMs.toFixed(1)} ms, medians of ${rounds}; processor ` +
-        `time ${oursCpu} ms against ${theirsCpu} ms; load average ` +
-        `${(loadavg()[0] ?? 0).toFixed(1)}; ClickHouse ${version}`,
-    })
+  /** Reports one figure for each peer. `speedMin` is the target of the ratio. */
+  report(context: BenchContext, figure: string, speedMin: (peer: Peer) => number): void {
+    const medians = this.#ms.map(median)
+    const rounds = this.#ms[0]?.length ?? 0
+    const cpu = this.#cpuMs.map((ms) => (ms / rounds).toFixed(0))
+    const [oursMs = Number.NaN] = medians
+    for (const [index, peer] of this.#sides.peers.entries()) {
+      const theirsMs = medians[index + 1] ?? Number.NaN
+      context.report({
+        figure: `${figure}, against ${peer.name}`,
+        value: 1000 / oursMs,
+        unit: 'answers/s',
+        baseline: 1000 / theirsMs,
+        target: { of: 'ratio', bound: 'at least', limit: speedMin(peer) },
+        note:
+          `${oursMs.toFixed(1)} ms against ${theirsMs.toFixed(1)} ms, medians of ${rounds}; processor ` +
+          `time ${cpu[0]} ms against ${cpu[index + 1]} ms; load average ` +
+          `${(loadavg()[0] ?? 0).toFixed(1)}; ${peer.name} ${peer.version}`,
+      })
+    }
   }
 }
 
 async function measureFirst(
   context: BenchContext,
   question: NumberQuestion,
-  asker: Questioner,
-  server: ClickHouse,
+  sides: Sides,
 ): Promise<void> {
-  const ours = (): Promise<unknown> => asker.first(question)
-  const theirs = (): Promise<unknown> => server.query(`${question.statement} FORMAT Null`)
-  asker.beginQuestion()
-  for (let done = 0; done < WARM_UPS; done++) for (const side of [ours, theirs]) await side()
-  const times = new BothTimes(asker.daemon, server)
-  await interleaved(context.rounds(9, 3), [() => times.time(0, ours), () => times.time(1, theirs)])
-  const figure = `${question.name}: answers a second, asked first, against ClickHouse`
-  times.report(context, figure, question.speedMin, server.version)
+  const asks = [
+    (): Promise<unknown> => sides.asker.first(question),
+    ...sides.peers.map((peer) => () => peer.run(question)),
+  ]
+  sides.asker.beginQuestion()
+  for (let done = 0; done < WARM_UPS; done++) for (const ask of asks) await ask()
+  const times = new Times(sides)
+  await interleaved(
+    context.rounds(9, 3),
+    asks.map((ask, side) => () => times.time(side, ask)),
+  )
+  times.report(context, `${question.name}: answers a second, asked first`, (peer) =>
+    peer.speedMin(question),
+  )
 }
 
 async function measureBreakdown(
@@ -203,30 +272,30 @@ interface NewEvents {
   readonly addLater: () => Promise<void>
 }
 
-/** Between two requests of a question both sides get new events. */
+/** Between two requests of a question all sides get new events. */
 async function measureAgain(
   context: BenchContext,
   questions: readonly NumberQuestion[],
-  asker: Questioner,
-  server: ClickHouse,
+  sides: Sides,
   { rounds, newEvents, addLater }: NewEvents,
 ): Promise<void> {
-  const times = questions.map(() => new BothTimes(asker.daemon, server))
+  const times = questions.map(() => new Times(sides))
   // The first round is not timed.
   for (let round = 0; round <= rounds; round++) {
     await addLater()
     for (const [index, question] of questions.entries()) {
-      const ask = (): Promise<unknown> => asker.again(question)
-      const theirs = (): Promise<unknown> => server.query(`${question.statement} FORMAT Null`)
-      if (round === 0) await Promise.all([ask(), theirs()])
-      else {
-        await times[index]?.time(0, ask)
-        await times[index]?.time(1, theirs)
+      const asks = [
+        (): Promise<unknown> => sides.asker.again(question),
+        ...sides.peers.map((peer) => () => peer.run(question)),
+      ]
+      for (const [side, ask] of asks.entries()) {
+        if (round === 0) await ask()
+        else await times[index]?.time(side, ask)
       }
     }
   }
   for (const [index, { name }] of questions.entries()) {
     const figure = `${name}: answers a second, asked again after ${newEvents} new events`
-    times[index]?.report(context, figure, SPEED_AGAIN_MIN, server.version)
+    times[index]?.report(context, figure, () => SPEED_AGAIN_MIN)
   }
 }

@@ -7,8 +7,8 @@
 import { availableParallelism } from 'node:os'
 import { type ClickHouse, startClickHouse } from '../baselines/clickhouse.ts'
 import type { Bench, BenchContext } from '../harness.ts'
-import { createTable } from './analytics-clickhouse.ts'
-import { fillBoth } from './analytics-fill.ts'
+import { clickHouseTable } from './analytics-clickhouse.ts'
+import { fillAll } from './analytics-fill.ts'
 import {
   PAGE_ORIGIN,
   SEARCHED_CHANNEL,
@@ -43,8 +43,8 @@ interface Compared {
 async function measure(context: BenchContext): Promise<void> {
   const server = await startClickHouse(context.newFolder(), availableParallelism())
   context.cleanUpWith(() => server.stop())
-  await createTable(server)
-  const filled = await fillBoth(context, context.events(40_000, 10_000_000), server)
+  const table = await clickHouseTable(server)
+  const filled = await fillAll(context, context.events(40_000, 10_000_000), [table])
   const daemon = await context.startDaemon({ dataDir: filled.dataDir })
   const asker = new Asker(daemon)
   let lines = 0

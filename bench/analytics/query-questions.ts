@@ -1,10 +1,10 @@
 /**
- * The questions of the bench `queries`: each as a query that counts, and as the ClickHouse statement with the same
- * numbers. The statements are the fastest of several tested forms.
+ * The questions of the bench `queries`: each as a query that counts, and as statements for ClickHouse and for DuckDB
+ * with the same numbers. The statements are the fastest of several tested forms.
  */
 import { SEARCHED_CHANNEL, WORKLOAD_DAYS, WORKLOAD_START_MS } from './analytics-workload.ts'
 
-/** A question to both sides. */
+/** A question to all sides. */
 export interface NumberQuestion {
   readonly name: string
   /**
@@ -12,10 +12,11 @@ export interface NumberQuestion {
    * cached results of another variant do not help.
    */
   readonly body: (variant: number) => object
-  readonly statement: string
-  /** The numbers of an answer, in the form of the statement's lines. */
+  readonly clickHouse: string
+  readonly duckDb: string
+  /** The numbers of an answer, in the form of the lines of the statements. */
   readonly lines: (results: readonly AnsweredItem[]) => readonly string[]
-  /** The lines of the statement that an answer shows. Absent: all. */
+  /** The lines of a statement that an answer shows. Absent: all. */
   readonly shown?: (lines: readonly string[]) => readonly string[]
   /** The required speed of the first request as a multiple of ClickHouse's. */
   readonly speedMin: number
@@ -35,6 +36,7 @@ export interface AnsweredItem {
 }
 
 const DAY_MS = 86_400_000
+const WEEK_MS = 7 * DAY_MS
 const VIEW = '$pageview'
 const CLICK = '$autocapture'
 const FUNNEL = [VIEW, 'product viewed', 'checkout started'] as const
@@ -85,9 +87,13 @@ function trends(
       ...lastDays(days, variant),
       ...(isFiltered ? { properties: [filter] } : {}),
     }),
-    statement:
+    clickHouse:
       `SELECT toDate(timestamp) AS day, ${number} FROM events WHERE event = '${VIEW}' AND ` +
       `${within(WORKLOAD_DAYS - days, WORKLOAD_DAYS)}${also} GROUP BY day`,
+    duckDb:
+      `SELECT day, count(*) FROM (SELECT ${math === 'total' ? '' : 'DISTINCT person_id, '}` +
+      `timestamp::DATE AS day FROM events WHERE event = '${VIEW}' AND ` +
+      `${duckWithin(WORKLOAD_DAYS - days, WORKLOAD_DAYS)}${also}) GROUP BY day`,
     lines: (results) => results.flatMap(dayLines),
     speedMin: isFiltered ? 2 : 3,
   }
@@ -102,9 +108,12 @@ function breakdown(days: number): NumberQuestion {
       breakdownFilter: { breakdown: '$browser', breakdown_type: 'event' },
       ...lastDays(days, variant),
     }),
-    statement:
+    clickHouse:
       `SELECT browser, toDate(timestamp) AS day, count() FROM events WHERE event = '${VIEW}' AND ` +
       `${within(WORKLOAD_DAYS - days, WORKLOAD_DAYS)} GROUP BY browser, day`,
+    duckDb:
+      `SELECT browser, timestamp::DATE AS day, count(*) FROM events WHERE event = '${VIEW}' AND ` +
+      `${duckWithin(WORKLOAD_DAYS - days, WORKLOAD_DAYS)} GROUP BY browser, day`,
     lines: (results) =>
       results.flatMap((item) => dayLines(item).map((line) => `${item.breakdown_value}\t${line}`)),
     speedMin: 2,
@@ -130,10 +139,11 @@ function funnel(days: number): NumberQuestion {
       },
       ...lastDays(days, variant),
     }),
-    statement:
+    clickHouse:
       `SELECT ${counts} FROM (SELECT windowFunnel(${(FUNNEL_DAYS * DAY_MS) / 1000})(timestamp, ` +
       `${steps}) AS reached FROM events WHERE event IN (${names.join(', ')}) AND ` +
       `${within(WORKLOAD_DAYS - days, WORKLOAD_DAYS)} GROUP BY person_id)`,
+    duckDb: duckFunnel(names, days),
     lines: (results) => [results.map(({ count }) => count).join('\t')],
     speedMin: 2,
   }
@@ -164,10 +174,11 @@ function retention(): NumberQuestion {
       },
       dateRange: { date_from: dateOf(from), date_to: dateOf(to - 1) },
     }),
-    statement:
+    clickHouse:
       `SELECT ${cells.join(', ')} FROM (SELECT ${masks[0]} AS viewed, ${masks[1]} AS clicked ` +
       `FROM events WHERE event IN ('${VIEW}', '${CLICK}') AND ${within(from, to)} ` +
       'GROUP BY person_id)',
+    duckDb: duckRetention(from, to),
     lines: (results) => [
       results
         .flatMap(({ values = [] }) => values.slice(0, RETENTION_WEEKS).map(({ count }) => count))
@@ -186,10 +197,15 @@ function stickiness(days: number): NumberQuestion {
       series: [{ kind: 'EventsNode', event: VIEW, math: 'total' }],
       ...lastDays(days, variant),
     }),
-    statement:
+    clickHouse:
       'SELECT length(bitmaskToArray(days)) AS number, count() FROM (SELECT ' +
       `groupBitOr(bitShiftLeft(toUInt32(1), ${day})) AS days FROM events WHERE event = '${VIEW}' ` +
       `AND ${within(WORKLOAD_DAYS - days, WORKLOAD_DAYS)} GROUP BY person_id) GROUP BY number`,
+    duckDb:
+      'SELECT bit_count(days) AS number, count(*) FROM (SELECT ' +
+      `bit_or(1::BIGINT << (timestamp::DATE - DATE '${dateOf(WORKLOAD_DAYS - days)}')) AS days ` +
+      `FROM events WHERE event = '${VIEW}' AND ` +
+      `${duckWithin(WORKLOAD_DAYS - days, WORKLOAD_DAYS)} GROUP BY person_id) GROUP BY number`,
     lines: ([item]) =>
       (item?.data ?? []).flatMap((count, index) => (count > 0 ? [`${index + 1}\t${count}`] : [])),
     speedMin: 2,
@@ -222,11 +238,12 @@ function lifecycle(): NumberQuestion {
       interval: 'week',
       ...range(from, to, variant),
     }),
-    statement:
+    clickHouse:
       `SELECT ${counts.join(', ')} FROM (SELECT groupBitOr(${bitOf('timestamp')}) AS came, ` +
       'bitShiftLeft(came, 1) AS before, ' +
       `any(${isLater} ? ${bitOf('person_created_at')} : 0) AS born FROM events ` +
       `WHERE event = '${VIEW}' AND ${within(from - 7, to)} GROUP BY person_id)`,
+    duckDb: duckLifecycle(from, to),
     lines: (results) => [results.flatMap(({ data = [] }) => data).join('\t')],
     speedMin: 2,
   }
@@ -266,13 +283,14 @@ function paths(days: number): NumberQuestion {
       pathsFilter: { includeEventTypes: [VIEW], stepLimit: STEPS_MAX, edgeLimit: EDGES_MAX },
       ...lastDays(days, variant),
     }),
-    statement:
+    clickHouse:
       "SELECT concat(toString(step), '_', item) AS source, " +
       "concat(toString(step + 1), '_', target) AS goal, count() AS number, sum(second) " +
       `FROM (${pairs}) ARRAY JOIN items AS item, targets AS target, steps AS step, ` +
       'followers AS follower, took AS second ' +
       `WHERE follower = step + 1 AND step < ${STEPS_MAX} GROUP BY source, goal ` +
       `ORDER BY number DESC, source, goal LIMIT ${EDGES_MAX}`,
+    duckDb: duckPaths(days),
     lines: (results) =>
       results.map(({ source, target, value = 0, average_conversion_time = 0 }) => {
         const seconds = Math.round((average_conversion_time * value) / 1000)
@@ -281,6 +299,106 @@ function paths(days: number): NumberQuestion {
     shown: connected,
     speedMin: 5,
   }
+}
+
+/**
+ * A person reaches a step if the latest start before it is within the window: each event has the latest start of the
+ * step before, as window functions find it.
+ */
+function duckFunnel(names: readonly string[], days: number): string {
+  const [first, second, third] = names
+  const earlier = 'PARTITION BY person_id ORDER BY timestamp ROWS UNBOUNDED PRECEDING'
+  const inTime = (start: string): string =>
+    `timestamp <= ${start} + INTERVAL ${FUNNEL_DAYS} DAY`
+  return (
+    'WITH seen AS (SELECT person_id, timestamp, event FROM events WHERE ' +
+    `event IN (${names.join(', ')}) AND ${duckWithin(WORKLOAD_DAYS - days, WORKLOAD_DAYS)}), ` +
+    `started AS (SELECT *, max(CASE WHEN event = ${first} THEN timestamp END) OVER (${earlier}) ` +
+    'AS start FROM seen), ' +
+    `continued AS (SELECT *, max(CASE WHEN event = ${second} AND ${inTime('start')} THEN start END) ` +
+    `OVER (${earlier}) AS start_of_second FROM started), ` +
+    `reached AS (SELECT max(CASE WHEN event = ${third} AND ${inTime('start_of_second')} THEN 3 ` +
+    `WHEN event = ${second} AND ${inTime('start')} THEN 2 ` +
+    `WHEN event = ${first} THEN 1 ELSE 0 END) AS step FROM continued GROUP BY person_id) ` +
+    'SELECT count(*) FILTER (step > 0), count(*) FILTER (step > 1), count(*) FILTER (step > 2) ' +
+    'FROM reached'
+  )
+}
+
+function duckRetention(from: number, to: number): string {
+  const masks = [VIEW, CLICK].map(
+    (name) => `bit_or(CASE WHEN event = '${name}' THEN ${duckWeekBit(from)} ELSE 0 END)`,
+  )
+  const weeks = Array.from({ length: RETENTION_WEEKS }, (_, index) => index)
+  const cells = weeks.flatMap((row) =>
+    weeks.map((column) => {
+      if (row + column >= RETENTION_WEEKS) return '0'
+      const came = `(viewed & ${2 ** row}) <> 0`
+      const again = column === 0 ? '' : ` AND (clicked & ${2 ** (row + column)}) <> 0`
+      return `count(*) FILTER (${came}${again})`
+    }),
+  )
+  return (
+    `SELECT ${cells.join(', ')} FROM (SELECT ${masks[0]} AS viewed, ${masks[1]} AS clicked FROM ` +
+    `events WHERE event IN ('${VIEW}', '${CLICK}') AND ${duckWithin(from, to)} GROUP BY person_id)`
+  )
+}
+
+function duckLifecycle(from: number, to: number): string {
+  const masks = ['came & born', 'came & before', 'came & ~before & ~born', 'before & ~came']
+  const counts = masks.flatMap((mask, status) =>
+    Array.from({ length: LIFECYCLE_WEEKS }, (_, week) => {
+      const count = `count(*) FILTER (((${mask}) & ${2 ** (week + 1)}) <> 0)`
+      return status === 3 ? `-${count}` : count
+    }),
+  )
+  const born =
+    `CASE WHEN any_value(person_created_at) >= ${duckTime(from - 7)} THEN ` +
+    `${duckWeekBit(from - 7, 'any_value(person_created_at)')} ELSE 0 END`
+  return (
+    `SELECT ${counts.join(', ')} FROM (SELECT came, came << 1 AS before, born FROM (` +
+    `SELECT bit_or(${duckWeekBit(from - 7)}) AS came, ${born} AS born FROM events ` +
+    `WHERE event = '${VIEW}' AND ${duckWithin(from - 7, to)} GROUP BY person_id))`
+  )
+}
+
+function duckPaths(days: number): string {
+  const ofPerson = 'PARTITION BY person_id ORDER BY timestamp'
+  const ofSession = 'PARTITION BY person_id, session ORDER BY run'
+  return (
+    'WITH seen AS (SELECT person_id, timestamp, current_url, lag(timestamp) OVER person AS before, ' +
+    'lag(current_url) OVER person AS url_before FROM events ' +
+    `WHERE event = '${VIEW}' AND ${duckWithin(WORKLOAD_DAYS - days, WORKLOAD_DAYS)} ` +
+    `WINDOW person AS (${ofPerson})), ` +
+    `begun AS (SELECT *, (before IS NULL OR timestamp >= before + INTERVAL ${SESSION_GAP_SECONDS} ` +
+    'SECOND) AS is_start FROM seen), ' +
+    'numbered AS (SELECT *, sum(is_start::INTEGER) OVER person AS session, ' +
+    'sum((is_start OR current_url <> url_before)::INTEGER) OVER person AS run FROM begun ' +
+    `WINDOW person AS (${ofPerson} ROWS UNBOUNDED PRECEDING)), ` +
+    'runs AS (SELECT person_id, session, run, any_value(current_url) AS item, ' +
+    'max(timestamp) AS moment FROM numbered GROUP BY person_id, session, run), ' +
+    'steps AS (SELECT item, moment, row_number() OVER way AS step, lead(item) OVER way AS target, ' +
+    `lead(moment) OVER way AS next FROM runs WINDOW way AS (${ofSession})) ` +
+    "SELECT concat(step, '_', item) AS source, concat(step + 1, '_', target) AS goal, " +
+    "count(*) AS number, sum(date_diff('second', moment, next)) FROM steps " +
+    `WHERE target IS NOT NULL AND step < ${STEPS_MAX} GROUP BY source, goal ` +
+    `ORDER BY number DESC, source, goal LIMIT ${EDGES_MAX}`
+  )
+}
+
+/** The bit of the week of a moment, counted from the begin of a day. */
+function duckWeekBit(day: number, moment = 'timestamp'): string {
+  const startMs = WORKLOAD_START_MS + day * DAY_MS
+  return `(1::BIGINT << ((epoch_ms(${moment}) - ${startMs}) // ${WEEK_MS}))`
+}
+
+/** `within` for DuckDB. */
+function duckWithin(fromDay: number, toDay: number): string {
+  return `timestamp >= ${duckTime(fromDay)} AND timestamp < ${duckTime(toDay)}`
+}
+
+function duckTime(day: number): string {
+  return `TIMESTAMP '${dateOf(day)} 00:00:00'`
 }
 
 /** The edges that a way leads to from a first step. */

@@ -12,6 +12,7 @@ export const ROLES = [
   'parse-loop',
   'peer-load',
   'fastify-server',
+  'duckdb',
   'uuid-index',
 ] as const
 export type RoleName = (typeof ROLES)[number]
