@@ -48,6 +48,8 @@ t.test('a full disk refuses events, and answers requests that need no space', as
   const refused = await batch(url, 1)
   t.equal(refused.status, 503)
   t.match(refused.headers['retry-after'], /^\d+$/)
+  const tooLarge = { method: 'POST', body: Buffer.alloc(20 * 1024 * 1024 + 1, 'x') }
+  t.equal((await send(`${url}/batch/`, tooLarge)).status, 413, 'no room would make it fit')
   const readiness = await send(`${url}/_readyz`)
   t.equal(readiness.status, 503)
   t.match(jsonOf(readiness), { reasons: [/disk is nearly full/] })

@@ -145,8 +145,10 @@ class CaptureHandler {
     const peer = exchange.peerAddress
     const sender = shares.of(addresses.of(peer, head.forwardedFor))
     const isLarge = contentLength !== null && contentLength > FRONT_BODY_BYTES_MAX
+    // A body that is too large is refused as such: whoever sends it must not be told to send it again later.
+    const canFit = contentLength === null || contentLength <= bodyBytesMax
     const refusal = this.#options.refusal(isLarge ? sender.large : sender.small)
-    if (refusal !== null) {
+    if (refusal !== null && canFit) {
       sendError(exchange, refusal, 'drain')
       return
     }
