@@ -308,8 +308,7 @@ function paths(days: number): NumberQuestion {
 function duckFunnel(names: readonly string[], days: number): string {
   const [first, second, third] = names
   const earlier = 'PARTITION BY person_id ORDER BY timestamp ROWS UNBOUNDED PRECEDING'
-  const inTime = (start: string): string =>
-    `timestamp <= ${start} + INTERVAL ${FUNNEL_DAYS} DAY`
+  const inTime = (start: string): string => `timestamp <= ${start} + INTERVAL ${FUNNEL_DAYS} DAY`
   return (
     'WITH seen AS (SELECT person_id, timestamp, event FROM events WHERE ' +
     `event IN (${names.join(', ')}) AND ${duckWithin(WORKLOAD_DAYS - days, WORKLOAD_DAYS)}), ` +

@@ -97,11 +97,11 @@ async function testZone(t: Test, site: Site): Promise<void> {
     .map(({ metrics }) => whole(metrics['UniqueUsers']))
   const byDay = async () => (await window.rows('Visitors')).map((row) => row[1])
   await window.shows(t, byDay, visitors, 'visitors of each day of Web')
-  const pages = naive.table({ breakdownBy: 'Page', includeBounceRate: true, ...query }) as readonly [
-    string,
-    [number],
-    [number],
-  ][]
+  const pages = naive.table({
+    breakdownBy: 'Page',
+    includeBounceRate: true,
+    ...query,
+  }) as readonly [string, [number], [number]][]
   const topPages = async () =>
     (await window.rows('Top pages')).map(([path, seen, , viewed]) => [path, seen, viewed])
   const wantedPages = pages.map(([path, [seen], [viewed]]) => [path, whole(seen), whole(viewed)])
@@ -165,7 +165,11 @@ const numbers: string[] = []
 for (const [zone, aheadMinutes] of ZONES) {
   t.test(`the numbers of a project in ${zone} equal a brute-force count`, async (t) => {
     const site = await createSite(zone, aheadMinutes)
-    numbers.push(viewsByDay(site).map((events) => events.length).join(' '))
+    numbers.push(
+      viewsByDay(site)
+        .map((events) => events.length)
+        .join(' '),
+    )
     await testZone(t, site)
   })
 }

@@ -4,10 +4,10 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { JsonBytes } from '../../base/json-bytes.ts'
+import { isTimestampUsable } from '../../rules/capture/event-time.ts'
 import { type ImportContext, readImportLine } from '../../rules/capture/import-line.ts'
 import { findOwnLine, type OwnLine } from '../../rules/capture/own-line.ts'
 import { type Scanner, TABLE_ENTRY_BYTES } from '../../rules/capture/scanner/scanner.ts'
-import { isTimestampUsable } from '../../rules/capture/event-time.ts'
 import { usualMomentAt } from '../../rules/capture/timestamp.ts'
 import { IMPORT_BATCH_BYTES_MAX, IMPORT_BATCH_EVENTS_MAX } from '../limits.ts'
 

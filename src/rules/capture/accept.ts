@@ -11,6 +11,7 @@ import { outlineOf } from './body-outline.ts'
 import { type CaptureV1Headers, takeCaptureV1 } from './capture-v1.ts'
 import { type DecodedPayload, decodeCaptureV1, decodePayload, SlowBodyError } from './decode.ts'
 import { checkEvents, type Envelope, outlinedEnvelope, parseEnvelope } from './envelope.ts'
+import { requestSentAt } from './event-time.ts'
 import { findKey, findProjectId, proveKey, resolveProject } from './key.ts'
 import {
   ParsedEvents,
@@ -22,7 +23,6 @@ import {
   type RecordHeader,
 } from './log-block.ts'
 import type { Scanner } from './scanner/scanner.ts'
-import { requestSentAt } from './event-time.ts'
 
 /** The kinds of capture request. The path of the request decides the kind. */
 export const CAPTURE_KINDS = ['capture', 'engage', 'session_recording', 'capture_v1'] as const

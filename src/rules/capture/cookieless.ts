@@ -7,13 +7,13 @@
  */
 import { createHmac } from 'node:crypto'
 import { formatUuid } from '../../base/ids.ts'
+import { NO_WARNINGS } from './event-time.ts'
 import {
   COOKIELESS_EXTRA_UNITS_MAX,
   COOKIELESS_LATE_MS_MAX,
   COOKIELESS_ZONE_UNITS_MAX,
   COOKIELESS_ZONES_MAX,
 } from './limits.ts'
-import { NO_WARNINGS } from './event-time.ts'
 import type { EventOutcome, NormalisedEvent, WarningType } from './types.ts'
 
 /** The distinct_id that the SDK sends for every visitor. */

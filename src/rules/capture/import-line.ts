@@ -12,10 +12,10 @@ import { parseUuid, uuidV5 } from '../../base/ids.ts'
 import { isObject, type JsonObject, type OwnObject, parseJson } from '../../base/json.ts'
 import type { LossReason } from './drop-reasons.ts'
 import { elementsChain } from './elements-chain.ts'
+import { isTimestampUsable } from './event-time.ts'
 import { parseJsonText } from './json-text.ts'
 import { IMPORT_VALUE_SHOWN_UNITS_MAX } from './limits.ts'
 import { normaliseEvent } from './normalise.ts'
-import { isTimestampUsable } from './event-time.ts'
 import { parseTimestamp } from './timestamp.ts'
 
 /** The name space of the uuids of events that came without one. */

@@ -8,9 +8,9 @@
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 import type { LossReason } from './drop-reasons.ts'
 import { elementsChain } from './elements-chain.ts'
+import { eventTime, NO_WARNINGS, sharedIsoText } from './event-time.ts'
 import { cutUnits, eventDistinctId, eventName, isEmptyValue } from './fields.ts'
 import { WARNING_UNITS_MAX } from './limits.ts'
-import { eventTime, NO_WARNINGS, sharedIsoText } from './event-time.ts'
 import type { EventContext, EventOutcome, IngestionWarning, WarningType } from './types.ts'
 
 const REDACTED = '[redacted]'
