@@ -17,8 +17,9 @@ export const JSON_DEPTH_MAX = 128
  */
 export const BODY_EVENTS_MAX = 1_200_000
 /**
- * The largest number of values (members and elements at any depth) in one event, or beside `batch`. More are answered
- * 413 `request_too_large`. An event whose properties are within their size limit has at most half as many.
+ * The largest number of values (members and elements at any depth) in one event, or in the members of a request beside
+ * `batch`. More are answered 413 `request_too_large`. An event whose properties are within their size limit has at most
+ * half as many.
  * @user Events
  */
 export const EVENT_VALUES_MAX = 1_200_000
@@ -102,13 +103,13 @@ export const PAGE_EVENTS_DEFAULT = 100
  */
 export const DROPPED_DAYS_MAX = 7
 /**
- * The largest number of bytes, decoded, of a body of events that the main thread checks. The worker threads check
- * larger bodies.
+ * The largest number of decoded bytes in a body of events that the main thread checks. Worker threads check larger
+ * bodies.
  */
 export const FRONT_BODY_BYTES_MAX = 128 * 1024
 /**
- * The largest number of bytes of lz64, or of JSON that must be parsed, that the main thread checks. The worker threads
- * check larger bodies.
+ * The largest number of bytes of lz64 data, or of JSON that must be parsed, in a body that the main thread checks.
+ * Worker threads check larger bodies.
  */
 export const FRONT_SLOW_BYTES_MAX = 32 * 1024
 /**
@@ -148,8 +149,8 @@ export const DECISION_BYTES_MAX = 4096
  */
 export const KNOWN_DECISIONS_BYTES_MAX = 16 * 1024 * 1024
 /**
- * The approximate number of bytes of the cached requests that are known to ask for a cached decision. Beyond it, the
- * oldest ones are evicted and read again.
+ * The approximate number of bytes of flag requests that are cached because they ask for a cached decision. Beyond it,
+ * the oldest ones are evicted, and such requests are read again.
  */
 export const KNOWN_REQUESTS_BYTES_MAX = 8 * 1024 * 1024
 /** The largest number of bytes of an answer that is cached with its decision. Longer answers are built each time. */
@@ -170,8 +171,8 @@ export const SCAN_CACHE_BYTES_DEFAULT = 160 * 1024 * 1024
  */
 export const BLOCK_CHUNK_BYTES_MAX = 1024 ** 3
 /**
- * The approximate time, in milliseconds, that a thread waits for another one to release the lock of the shared blocks.
- * After it, the thread works without the shared blocks, and they are cleared when no thread uses them.
+ * The approximate time, in milliseconds, for which a thread waits until another thread releases the lock of the shared
+ * blocks. After it, the thread works without the shared blocks, and they are cleared when no thread uses them.
  */
 export const BLOCK_LOCK_WAITS_MAX = 1000
 /**
@@ -282,8 +283,8 @@ export const CACHED_PATTERNS_MAX = 500
 /** The largest number of states that fit into the memory of an engine. A state takes at least 150 bytes. */
 export const PATTERN_ENGINE_STATES_MAX = Math.ceil(PATTERN_ENGINE_BYTES_MAX / 150)
 /**
- * The budget of one request for regular expressions, in units of 30 ns. It is about 12 ms, measured for the worst
- * patterns.
+ * The time that one request may use for regular expressions, in units of 30 ns. It is about 12 ms for the slowest
+ * patterns that were found. Beyond it, flags that need a pattern fail with `pattern_limit`.
  */
 export const PATTERN_REQUEST_UNITS_MAX = 400_000
 /**
@@ -312,9 +313,12 @@ export const REHEARSAL_SAMPLE_USUAL = 10_000
  */
 export const USAGE_DAYS_MAX = 30
 /**
- * The largest number of days of time zones whose offset a thread caches, about 100 bytes each. Beyond it, the cache is
- * cleared.
+ * The largest number of pairs of a day and a time zone whose offset from UTC a thread caches, about 100 bytes each.
+ * Beyond it, the cache is cleared.
  */
 export const ZONE_DAYS_MAX = 16_384
-/** The largest number of characters of an invalid choice that an error shows. A longer one is left out. */
+/**
+ * The largest number of characters of an invalid choice, such as a command, that an error shows. A longer one is left
+ * out.
+ */
 export const CHOICE_SHOWN_CHARACTERS_MAX = 20

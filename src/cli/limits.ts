@@ -1,8 +1,8 @@
 /** The limits of the command line, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The time for which `bench` waits for answers after the last request was due. Requests without an answer then count
- * as unanswered.
+ * The time for which `bench` waits for answers after the last request was due. Requests without an answer then count as
+ * `unanswered`.
  */
 export const BENCH_STRAGGLERS_MS_MAX = 5000
 /** The largest number of requests of `bench` that are due but not sent yet. Beyond it, the step ends as failed. */
@@ -27,15 +27,15 @@ export const ID_MAX = 0xffff_fffe
 export const LIST_PERSONS_MAX = 10_000
 /** The time that the download of the SDK may take. If it takes longer, the command fails. */
 export const DOWNLOAD_MS_MAX = 120_000
-/** The largest number of flushes that `doctor` measures. It stops there. */
+/** The largest number of flushes with which `doctor` measures the disk. It stops measuring after them. */
 export const DISK_FLUSHES_MAX = 2000
-/** The largest number of large writes that `doctor` measures. It stops there. */
+/** The largest number of large writes with which `doctor` measures the disk. It stops measuring after them. */
 export const DISK_LARGE_WRITES_MAX = 16
-/** The time for which `doctor` measures flushes. It stops then. */
+/** The time for which `doctor` measures flushes of the disk. It stops measuring after it. */
 export const DISK_FLUSHING_MS_MAX = 1200
-/** The time for which `doctor` measures large writes. It stops then. */
+/** The time for which `doctor` measures large writes to the disk. It stops measuring after it. */
 export const DISK_LARGE_MS_MAX = 600
-/** The largest number of invalid filters that `doctor` names. Further ones are counted. */
+/** The largest number of filters that never match and that `doctor` names. It only says how many more there are. */
 export const FILTERS_NAMED_MAX = 50
 /**
  * The time for which a command waits for an answer of the daemon. After it, the command fails.
@@ -44,11 +44,10 @@ export const FILTERS_NAMED_MAX = 50
 export const DAEMON_ANSWER_MS_MAX = 60_000
 /** The largest number of events in one request of an import. Further events go into the next request. */
 export const IMPORT_BATCH_EVENTS_MAX = 10_000
-/** The largest number of bytes of events from which on an import sends a request. */
+/** The number of bytes of events with which an import sends a request. A single larger event is sent alone. */
 export const IMPORT_BATCH_BYTES_MAX = 4 * 1024 * 1024
 /**
- * The largest number of times that an import sends a request that is not answered. After the last one, the import
- * fails.
+ * The largest number of attempts of an import to send one request. If the last one is not answered, the import fails.
  */
 export const IMPORT_ATTEMPTS_MAX = 60
 /** The time for which an import waits for an answer. After it, the request is sent again. */
@@ -94,21 +93,24 @@ export const QUERY_NAMES_SHOWN_MAX = 5
  */
 export const LIST_ERASURES_MAX = 10_000
 /**
- * The largest number of bytes at the end of an exported file in which its last line is searched. A line is one event,
- * which is smaller.
+ * The largest number of bytes at the end of an exported file that are read to find its last line. A line is one event,
+ * which is always shorter.
  */
 export const EXPORT_LAST_LINE_BYTES_MAX = 32 * 1024 * 1024
-/** The largest number of invalid lines that an import reports. Further ones are counted. */
+/**
+ * The largest number of invalid lines that an import reports one by one. For further lines, it reports only their
+ * number.
+ */
 export const IMPORT_FAULTS_SHOWN_MAX = 100_000
 /**
- * The largest number of events in a row that the daemon may refuse, with none accepted in between. With a further one,
- * the import fails.
+ * The largest number of events that the daemon may refuse in a row, without accepting one in between. If it refuses
+ * another one, the import fails.
  * @user Command line
  */
 export const IMPORT_REFUSALS_IN_A_ROW_MAX = 100
 /**
- * The largest number of periods of a cohort that `query retention` shows, including its own. Later periods are not
- * shown.
+ * The largest number of periods that `query retention` shows for a cohort, including its first one. Later periods are
+ * not shown.
  */
 export const QUERY_RETURNS_MAX = 100
 /**
@@ -116,7 +118,10 @@ export const QUERY_RETURNS_MAX = 100
  * @user Command line
  */
 export const QUERY_STEPS_MAX = 20
-/** The largest number of characters of the operand of a command that its audit entry keeps. The rest is cut off. */
+/**
+ * The largest number of characters that the audit log keeps of the object named on the command line. The rest is cut
+ * off.
+ */
 export const OBJECT_ID_CHARACTERS_MAX = 200
 /**
  * The highest daily number of events that a project can be limited to. A higher `--daily-events-limit` is a usage
@@ -139,8 +144,8 @@ export const PROOF_CONNECTIONS_MAX = 256
 /** The highest `--seed` of `prove-durability`. A higher value is a usage error. */
 export const PROOF_SEED_MAX = 2_147_483_648
 /**
- * The largest number of different events that `prove-durability` sends. Beyond it, the command only repeats events that
- * were not answered.
+ * The largest number of different events that `prove-durability` sends. After them, the command only repeats events
+ * that were not answered.
  */
 export const PROOF_EVENTS_MAX = 2_000_000
 /** The time that a daemon of `prove-durability` has to become ready. After it, the command fails. */
@@ -152,8 +157,8 @@ export const PROOF_ANSWER_MS_MAX = 30_000
 /** The time that the events of `prove-durability` have to be processed at the end. After it, the command fails. */
 export const PROOF_PROCESSING_MS_MAX = 300_000
 /**
- * The largest number of events of each kind of fault that the report of `prove-durability` names by their UUIDs.
- * Further ones are counted.
+ * The largest number of events, for each kind of fault, whose UUIDs the report of `prove-durability` lists. It only
+ * says how many more there are.
  */
 export const PROOF_EXAMPLES_MAX = 20
 /**

@@ -23,7 +23,7 @@ export async function runCommandLine(words: readonly string[], io: CommandIo): P
   }
   if (first === '--help' || first === '-h') return runCommandLine(['help'], io)
   if (first === '--version' || first === '-v') return runCommandLine(['version'], io)
-  // Options without a command belong to `serve`.
+  // A command line that begins with an option means `serve`.
   if (first.startsWith('-')) return runCommandLine(['serve', ...words], io)
   let command: Command | undefined
   try {
@@ -40,7 +40,9 @@ export async function runCommandLine(words: readonly string[], io: CommandIo): P
   }
 }
 
-/** Finds the command that the first words name, among those that begin with the first. Throws `UsageError`. */
+/**
+ * Finds the command that the first words name, among the commands that begin with the first word. Throws `UsageError`.
+ */
 async function findCommand(
   commands: readonly Command[],
   [first = '', second = '']: readonly string[],
@@ -83,7 +85,7 @@ function report(error: unknown, command: Command | undefined, io: CommandIo): nu
     return error.exitCode
   }
   if (error instanceof ServiceError) {
-    // The rules that refuse HTTP requests also apply to commands.
+    // A rule that refuses HTTP requests has refused the command, too.
     io.err(`tenrec: ${error.message}\n`)
     return FAILED
   }

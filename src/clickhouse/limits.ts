@@ -8,7 +8,7 @@ export const QUERY_MS_MAX = 30_000
 /** The time for which an insert or a deletion waits for the answer of ClickHouse. After it, it is sent again. */
 export const INSERT_MS_MAX = 60_000
 /**
- * The largest number of bytes in one answer of ClickHouse. With more, the query is answered 503.
+ * The largest number of bytes in one answer of ClickHouse. If an answer has more, the query is answered 503.
  * @user Cluster and ClickHouse
  */
 export const ANSWER_BYTES_MAX = 512 * 1024 * 1024
@@ -18,7 +18,7 @@ export const BATCH_ROWS_MAX = 65_536
  * The largest number of bytes in one insert, unless a single event is larger. Further events go into the next insert.
  */
 export const BATCH_BYTES_MAX = 16 * 1024 * 1024
-/** The time for which events wait for others so that they are sent to ClickHouse together. */
+/** The time for which events wait for further events, so that they are sent to ClickHouse together. */
 export const BATCH_WAIT_MS_MAX = 5000
 /** The longest pause between two retries while ClickHouse does not answer. The first pause is a tenth of it. */
 export const RETRY_MS_MAX = 10_000
@@ -29,7 +29,10 @@ export const RETRY_MS_MAX = 10_000
 export const PARTITION_MONTHS_MAX = 24
 /** The largest number of distinct ID numbers in one deletion. Further ones go into the next deletion. */
 export const ERASURE_IDS_MAX = 10_000
-/** The largest number of rows of a column that are read ahead for a reader that reads one segment after the other. */
+/**
+ * The largest number of rows of a column that are read from ClickHouse ahead of time, for a reader that reads one
+ * segment after the other. Further rows are read when they are needed.
+ */
 export const AHEAD_ROWS_MAX = 65_536
 /**
  * The largest number of bytes of columns that a thread has read ahead. Beyond it, the oldest ones are evicted and read

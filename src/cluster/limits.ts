@@ -24,13 +24,13 @@ export const OUTBOX_MEMORY_BYTES_MAX = 32 * 1024 * 1024
  */
 export const FOLLOWED_BYTES_MAX = 64 * 1024 * 1024
 /**
- * The time for which an outbox keeps blocks for a replica that makes no progress, after enough replicas have stored
- * them.
+ * The time for which an outbox keeps blocks that enough replicas have stored, because another replica still lacks them
+ * and makes no progress. After it, the blocks may be removed.
  */
 export const LAGGARD_MS_MAX = 300_000
 /**
- * The largest number of times that an outbox can be opened or skip a number, because its numbers have no room for more.
- * Beyond it, the start fails with a reference to docs/CLUSTER.md.
+ * The largest number of times that an outbox can be opened or skip a number, because the numbers of its blocks have no
+ * room for more. Beyond it, the start fails with a reference to docs/CLUSTER.md.
  * @user Cluster and ClickHouse
  */
 export const OUTBOX_RUNS_MAX = 8000
@@ -46,8 +46,8 @@ export const STREAM_AGE_MS_MAX = 7 * 86_400_000
  */
 export const CONTROL_MS_MAX = 5000
 /**
- * The time for which a change of the catalogue waits for a majority of the brokers if the change before found none.
- * After it, the change is answered 503.
+ * The time for which a change of the catalogue waits for a majority of the brokers if the previous change reached no
+ * majority. After it, the change is answered 503.
  */
 export const CONTROL_ALONE_MS_MAX = 1000
 /**
@@ -72,17 +72,20 @@ export const MESSAGE_HEADS_BYTES_MAX = 2 * 1024 * 1024
  */
 export const STATUS_LISTENED_MS = 3000
 /**
- * The time, in milliseconds, by which the stream keeps the secrets of days longer than events: a secret is created
- * before the events of its day, and they may still arrive after it.
+ * The time, in milliseconds, for which the stream keeps the secrets for cookieless visitors after the events. A secret
+ * is created before the events of its day, and such events may still arrive after the day.
  */
 export const SALT_DAYS_MS = 6 * 86_400_000
 /**
- * The largest number of requests of one machine to the machines that hold events that can wait for answers at a time. A
- * further one is answered 503.
+ * The largest number of requests to replicas for whose answers one machine can wait at a time. A further one is
+ * answered 503.
  * @user Cluster and ClickHouse
  */
 export const QUESTIONS_WAITING_MAX = 1024
-/** The largest number of requests of other machines that one machine works on. A further one is refused with 503. */
+/**
+ * The largest number of requests from other machines that one machine works on at a time. A further one is refused with
+ * 503.
+ */
 export const QUESTIONS_SERVED_MAX = 1024
 /**
  * The time that a complete answer of another machine may take. After it, the request is answered 503.

@@ -5,9 +5,9 @@ import { connect as connectSecurely } from 'node:tls'
 const RECONNECT_MS = 50
 const HEAD_END = '\r\n\r\n'
 
-/** Receives the events of a connection. */
+/** Is told what happens on a connection. */
 export interface ConnectionListener {
-  /** Called when an answer is complete, or with status 0 if the connection was lost. */
+  /** Called when an answer is complete. The status is 0 if the connection was lost before the answer. */
   answered(connection: BenchConnection, status: number): void
   /** Called when a lost connection can be used again. */
   reopened(connection: BenchConnection): void
@@ -22,7 +22,7 @@ export class BenchConnection {
   #isBusy = false
   #isClosed = false
   #isClosing = false
-  /** Time at which the request in flight was due, in monotonic milliseconds. */
+  /** The time at which the request in flight was due, in milliseconds of the monotonic clock. */
   intendedAtMs = 0
 
   constructor(url: URL, listener: ConnectionListener) {
@@ -97,7 +97,7 @@ export class BenchConnection {
     }
     setTimeout(() => {
       if (this.#isClosed) return
-      // If it fails, its close event calls this method again.
+      // If the attempt fails, the close event of the socket calls this method again.
       this.open().then(
         () => this.#listener.reopened(this),
         () => {},

@@ -20,7 +20,7 @@ export interface LoadTarget {
   readonly eventsPerRequest: number
 }
 
-/** The measurements of one step. Latencies are in milliseconds, from the intended send time. */
+/** The measurements of one step. A latency counts from the time at which the request was due, in milliseconds. */
 export interface StepResult {
   /** Events per second that were due. */
   readonly rate: number
@@ -28,14 +28,17 @@ export interface StepResult {
   /** Requests that were answered with 200. */
   readonly requests: number
   readonly events: number
-  /** Number of other answers, by status. Status 0 stands for a lost connection. */
+  /** For each other status, the number of answers. Status 0 stands for a lost connection. */
   readonly failures: ReadonlyMap<number, number>
   /** Requests that were due and never answered. */
   readonly unanswered: number
   readonly p50Ms: number
   readonly p99Ms: number
   readonly maxMs: number
-  /** Lateness of the generator itself at p99, for requests that had a free connection. */
+  /**
+   * How late the generator itself sent requests that had a free connection, at p99 in milliseconds. A high value means
+   * that the generator was too slow.
+   */
   readonly latenessMs: number
   /** Share of the time during which the generator was busy, from 0 to 1. */
   readonly generatorBusy: number
@@ -43,7 +46,7 @@ export interface StepResult {
   readonly heldUp: number
 }
 
-/** Connections to one daemon. Close them at the end. */
+/** The connections with which a load is put on one daemon. Close them at the end. */
 export class LoadGenerator implements ConnectionListener {
   readonly #target: LoadTarget
   readonly #connections: BenchConnection[] = []

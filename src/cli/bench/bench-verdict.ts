@@ -4,7 +4,10 @@ import type { MetricSamples } from '../lib/metric-samples.ts'
 import type { StepResult } from './bench-load.ts'
 
 const GENERATOR_BUSY_MANY = 0.85
-/** On a machine with spare capacity, a timer is late by only one or two milliseconds. */
+/**
+ * If timers are later than this, in milliseconds, the machine has no spare capacity. Usually they are late by one or
+ * two.
+ */
 const LATENESS_MS_MANY = 10
 const BUSY_MANY = 0.85
 const COMMITTING_MANY = 0.8
@@ -12,13 +15,13 @@ const LAG_SECONDS_MANY = 0.1
 const HELD_UP_MANY = 0.05
 const BACKLOG_GROWTH_MANY = 0.2
 
-/** Readings of `/metrics` before and after a step. Null if access is denied. */
+/** The metrics of the daemon before and after a step. Null if access to `/metrics` is denied. */
 export interface Readings {
   readonly before: MetricSamples | null
   readonly after: MetricSamples | null
 }
 
-/** Returns the bottlenecks, the most likely one first. Empty if nothing was at its limit. */
+/** Returns what was at its limit during a step, the most likely bottleneck first. The list is empty if nothing was. */
 export function saturated(step: StepResult, { before, after }: Readings): readonly string[] {
   const reasons: string[] = []
   if (step.generatorBusy > GENERATOR_BUSY_MANY) {

@@ -22,10 +22,12 @@ import { type Readings, saturated } from './bench-verdict.ts'
 const SECONDS_DEFAULT = 30
 const CONNECTIONS_DEFAULT = 64
 const TARGET_MS_DEFAULT = 50
-/** Number of steps of a run with rising rates. */
+/** The largest number of steps of a run with rising rates. */
 const STEPS = 12
 const FIRST_REQUESTS_PER_SECOND = 200
-/** A run ends when the lowest missed rate is less than this factor above the highest good rate. */
+/**
+ * A run ends when the lowest rate that missed the target is less than this factor above the highest rate that met it.
+ */
 const RATE_RESOLUTION = 1.1
 
 /** The exit code if no rate met the target. */
@@ -126,12 +128,15 @@ async function requireDaemon(baseUrl: string): Promise<void> {
   const { status, text } = await ask(baseUrl, '/_readyz')
   if (status === 200) return
   const answer = parseJson(text)
-  // The answer may come from another server.
+  // The answer may come from another server, so it is shown only in part.
   const reasons = isObject(answer) ? String(answer['reasons']) : text.slice(0, 200)
   throw new OperatorError(`The daemon is not ready (${status}): ${printable(reasons)}`)
 }
 
-/** Runs one step at the given rate, or steps that double while the target is met, and then halve the distance. */
+/**
+ * Runs one step at the given rate. Without a rate, it runs steps whose rate doubles as long as the target is met. The
+ * steps after that halve the distance between the highest rate that met the target and the lowest one that missed it.
+ */
 async function runPlan(
   plan: Plan,
   target: LoadTarget,

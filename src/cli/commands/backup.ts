@@ -15,7 +15,7 @@ import { noteInStore } from '../lib/with-store.ts'
 import { stepText } from './migrate.ts'
 import { PROBLEMS_FOUND, verifyAndReport } from './verify.ts'
 
-/** The same value as in systemd/tenrec-backup.service. */
+/** How much the priority is lowered. systemd/tenrec-backup.service has the same value. */
 const NICENESS = 10
 const THREADS = '/proc/self/task'
 

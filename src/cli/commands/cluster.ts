@@ -18,7 +18,7 @@ export const COMMANDS: Commands = [
     async run(input) {
       const { io, isJson } = input
       const { cluster, clusterCopies, dataDir } = input.settings()
-      // Loaded late, so that other commands do not load the NATS client.
+      // The module is loaded here, so that other commands do not load the NATS client.
       const { lookAtCluster } = await import('../../cluster/cluster-view.ts')
       const { clusterStatus } = await import('../doctor/cluster-status.ts')
       const { notedBrokers } = await import('../../cluster/shared-change.ts')
@@ -76,7 +76,7 @@ interface Row {
   readonly risks: readonly string[]
 }
 
-/** Returns a record with one line for each fact. */
+/** Returns the status for people: a record with one line for each fact. */
 function readable({ nodes, risks, brokers, partitions }: Row): object {
   const lines = nodes.map((node) =>
     Object.entries(node)

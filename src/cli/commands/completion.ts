@@ -36,7 +36,9 @@ const WRITERS: Readonly<Record<Shell, (commands: readonly Command[]) => string>>
   fish: fishScript,
 }
 
-/** Maps first words to the second words that can follow. The list is empty for a command of one word. */
+/**
+ * For each first word of a command, the second words that can follow it. The list is empty for a command of one word.
+ */
 function wordsOf(commands: readonly Command[]): ReadonlyMap<string, readonly string[]> {
   const words = new Map<string, string[]>()
   for (const { name } of commands) {
@@ -45,13 +47,13 @@ function wordsOf(commands: readonly Command[]): ReadonlyMap<string, readonly str
     words.set(first, seconds)
     if (second !== undefined) seconds.push(second)
   }
-  // These two commands are followed by a word, too.
+  // `completion` and `help` are followed by a word that is not part of a command.
   words.set('completion', [...SHELLS])
   words.set('help', [...words.keys()])
   return words
 }
 
-/** Returns the options with a value, each once. */
+/** Returns the options of all commands that take a value, without duplicates. */
 function valuedOptions(commands: readonly Command[]): readonly TypedOption[] {
   const options = new Map<string, TypedOption>()
   for (const command of commands) {
@@ -66,7 +68,10 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`
 }
 
-/** Returns the lines of a `case` over the option before the cursor. `known` and `free` are the actions. */
+/**
+ * Returns the lines of a shell `case` that completes the value of an option. `known` is the action for an option with
+ * listed values, and `free` the action for any other option with a value.
+ */
 function valueCases(
   commands: readonly Command[],
   known: (choices: readonly string[]) => string,
@@ -118,7 +123,10 @@ complete -o default -F _tenrec tenrec
 `
 }
 
-/** Returns a pattern for the first two words of a command line. Patterns of two words must come first. */
+/**
+ * Returns the pattern that matches the first words of a command. A `case` must have the patterns of two words before
+ * those of one word.
+ */
 function pattern({ name }: Command): string {
   return name.includes(' ') ? `'${name}'` : `'${name} '*`
 }

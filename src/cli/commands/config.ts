@@ -1,4 +1,4 @@
-/** `tenrec config ...`: prints the settings and their origins, and checks whether they are valid. */
+/** `tenrec config ...`: prints the settings and where each value comes from, and checks whether they are valid. */
 import type { Settings } from '../../config/settings.ts'
 import {
   formatSetting,
@@ -29,7 +29,7 @@ export const COMMANDS: Commands = [
     run(input) {
       const { geoIpDatabase: path } = input.settings()
       input.io.err('The settings are valid.\n')
-      // Not an error, because the daemon runs without the database until the file can be read.
+      // An unreadable database is only a warning, because the daemon runs without it until the file can be read.
       const fault = path === null ? null : geoIpFault(path)
       if (fault !== null) input.io.err(`The GeoIP database ${path} cannot be used: ${fault}.\n`)
       return 0

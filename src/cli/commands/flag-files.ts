@@ -24,11 +24,11 @@ import { printable } from '../lib/output.ts'
 import { parseYaml, yamlText } from '../lib/yaml.ts'
 import { FLAGS_FILE_BYTES_MAX, PLAN_FLIPS_SHOWN_MAX } from '../limits.ts'
 
-/** The exit code of a plan with changes. 2 stands for wrong usage. */
+/** The exit code of a plan that changes something. It is not 2, which stands for wrong usage. */
 const CHANGES = 3
 const NOTHING = 0
 const FAILED = 1
-/** The member that tells a plan from a file with flags, and its version. */
+/** The member by which a plan is told apart from a file with flags. Its value is the version of the plan. */
 const PLAN_MARK = 'tenrec_flag_plan'
 const PLAN_VERSION = 1
 

@@ -119,7 +119,7 @@ interface OpenFlags {
   readonly sources: DecisionSourceReader
   readonly timezone: string
   readonly context: FlagChangeContext
-  /** The flag that the command names. Throws `OperatorError`. */
+  /** Returns the flag that the command line names. Throws `OperatorError`. */
   readonly wanted: () => Flag
 }
 
@@ -144,7 +144,7 @@ function withFlags<T>(
       }
       const context: FlagChangeContext = {
         projectId,
-        // The change did not come through the API.
+        // A command has no user, so the change is attributed to the system.
         actor: SYSTEM_ACTOR,
         nowMs: input.io.clock.now(),
         cohort: (id) => cohorts.get(id) ?? null,
@@ -181,7 +181,7 @@ function explain(input: CommandInput, { store, sources, timezone, context, wante
   return 0
 }
 
-/** Returns the output of `tenrec flag explain`. `explanation` is null if the flag is not evaluated. */
+/** Returns the output of `tenrec flag explain`. `explanation` is null if the flag is not evaluated at all. */
 function describeExplanation(
   flag: Flag,
   explanation: FlagExplanation | null,

@@ -29,7 +29,7 @@ const SECRET_OPTION: OptionTexts = {
   '--secret': 'Use the secret keys of projects instead of personal keys.',
   ...JSON_OPTION,
 }
-/** Options that do not apply to secret keys. */
+/** Options that only apply to personal keys, and not to secret keys. */
 const PERSONAL_OPTIONS = ['personal-key', 'scopes', 'expires-in', 'user']
 
 /** `tenrec key ...`. */
@@ -103,7 +103,7 @@ export const COMMANDS: Commands = [
   },
 ]
 
-/** Changes the key that the operand names. */
+/** Changes the key that the command line names. */
 function changeKey(
   input: CommandInput,
   change: (keys: OrganizationStore['projects']['keys'], id: number) => object,
@@ -143,7 +143,7 @@ function expiryMs(input: CommandInput): number | undefined {
   )
 }
 
-/** Describes a new key, with its text instead of its last four characters. */
+/** Returns a new key for the output. It contains the whole text of the key instead of its last four characters. */
 function withText({ text, key }: NewKey<PersonalKey | SecretKey>, nowMs: number): object {
   const { id, last_four: _lastFour, ...row } = describeKey(key, nowMs)
   return { id, key: text, ...row }

@@ -1,4 +1,4 @@
-/** `tenrec login-link`: logs users of the machine into the console. */
+/** `tenrec login-link`: prints a link that logs a user of this machine into the console. */
 import { OperatorError } from '../../base/errors.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
 import { isOwner } from '../../rules/access/levels.ts'
@@ -50,7 +50,10 @@ function userFor(input: CommandInput, store: OrganizationStore): User {
   throw new OperatorError('An inactive user cannot log in. Choose an active user with --user.')
 }
 
-/** Returns `--base-url`, or else the setting `public_url`, the stored address, or the address of the settings. */
+/**
+ * Returns the base URL of the link: `--base-url`, or else the setting `public_url`, the URL stored in the data
+ * directory, or the address of the settings.
+ */
 function addressFor(input: CommandInput): string {
   const settings = input.settings()
   const given = input.text('base-url')

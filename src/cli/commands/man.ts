@@ -88,7 +88,10 @@ function escaped(text: string): string {
   return text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll("'", '\\(aq')
 }
 
-/** Returns a line of text. A dot at its beginning would make it a request of troff. */
+/**
+ * Returns a line of text for troff. A dot at the beginning of a line would make it a command of troff, so it is
+ * escaped.
+ */
 function textLine(text: string): string {
   const line = escaped(text)
   return line.startsWith('.') ? `\\&${line}` : line

@@ -1,4 +1,4 @@
-/** `tenrec migrate`. */
+/** `tenrec migrate`: converts a data directory to the format of this version. */
 
 import { FORMAT_VERSION } from '../../store/directory/data-dir.ts'
 import {
@@ -35,8 +35,8 @@ export function stepText({ from, sentence }: Migration): string {
 }
 
 /**
- * Runs the command with a table of steps. `onDone` receives the old and the new format. Throws the `OperatorError` of
- * the plan and of the steps.
+ * Converts a data directory with the steps in a table. `onDone` receives the old format and the new format. Throws the
+ * `OperatorError` of the plan and of the steps.
  */
 export async function migrateAndReport(
   io: Pick<CommandIo, 'out' | 'err'>,

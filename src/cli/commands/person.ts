@@ -64,7 +64,7 @@ export const COMMANDS: Commands = [
   },
   {
     name: 'person split',
-    sentence: 'Move each distinct ID of a person, except one, to a new person.',
+    sentence: 'Give each distinct ID of a person, except one, a new person of its own.',
     operands: ['PERSON'],
     options: {
       ...PROJECT_OPTION,
@@ -101,7 +101,7 @@ export const COMMANDS: Commands = [
   },
 ]
 
-/** Filters of the list of persons. */
+/** The options that filter the list of persons. */
 interface Filters {
   readonly distinctId?: string
   readonly email?: string
@@ -111,7 +111,7 @@ interface Filters {
 /** Reads the persons of a project, from the data directory or from a daemon. */
 interface People {
   list(filters: Filters, limit: number): Promise<readonly JsonObject[]>
-  /** Returns null if there is no such person. */
+  /** Returns a person, or null if there is no such person. */
   find(reference: PersonReference): Promise<JsonObject | null>
 }
 
@@ -153,8 +153,8 @@ function personPath({ projectPath }: DaemonClient, person: unknown): string {
 }
 
 /**
- * Finds a person by number, UUID or distinct ID. A number that no person has is looked up as a distinct ID. Throws
- * `OperatorError` with `message` if there is none.
+ * Finds a person by its number, its UUID or one of its distinct IDs. A number that is not the number of a person is
+ * looked up as a distinct ID. Throws `OperatorError` with `message` if no person is found.
  */
 async function findPerson(people: People, name: string, message: string): Promise<JsonObject> {
   const uuid = parseUuid(name)
@@ -167,8 +167,8 @@ async function findPerson(people: People, name: string, message: string): Promis
 }
 
 /**
- * Merges two persons after a confirmation. A merge cannot be undone: a split creates new persons, without the previous
- * properties.
+ * Merges two persons after a confirmation. A merge cannot be undone, because a split creates new persons and does not
+ * restore their properties.
  */
 async function merge(input: CommandInput): Promise<number> {
   const { io, operands } = input
@@ -205,7 +205,7 @@ async function merge(input: CommandInput): Promise<number> {
   return printPerson(input, await client.ask('POST', path, { ids: [from['uuid']] }))
 }
 
-/** Returns the person that the daemon would create from both. */
+/** Returns the person that the merge of two persons would result in. */
 function mergedOf(into: JsonObject, from: JsonObject): JsonObject {
   const properties = { ...fieldsOf(from['properties']), ...fieldsOf(into['properties']) }
   const [created_at] = [String(into['created_at']), String(from['created_at'])].sort()

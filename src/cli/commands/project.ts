@@ -115,7 +115,7 @@ function readChanges(input: CommandInput): ProjectChanges {
   })
 }
 
-/** Returns null for no limit, and undefined if the option is not given. */
+/** Returns the maximum in an option. Null means no limit, and undefined that the option is not given. */
 function readMaximum(
   input: CommandInput,
   name: string,
@@ -128,7 +128,10 @@ function readMaximum(
   return value
 }
 
-/** Accepts only a partition that a machine stores. Otherwise, its events would stay in outboxes. */
+/**
+ * Returns the partition in an option. Throws if no machine stores the partition, because events of the project would
+ * then stay in outboxes.
+ */
 async function readPartition(input: CommandInput): Promise<{ readonly partition?: number }> {
   const text = input.text('partition')
   const { parse, allowed } = integer(0, PARTITION_MAX)
@@ -144,7 +147,8 @@ async function readPartition(input: CommandInput): Promise<{ readonly partition?
   }
   const { lookAtCluster, holdersOf } = await import('../../cluster/cluster-view.ts')
   const { nodes } = await lookAtCluster(servers)
-  // Reports come from machines of any version. An older version would send the events to partition 0.
+  // Machines may run different versions. An older version, which reports no partition, would send the events of the
+  // project to partition 0.
   const old = nodes.find((node: Partial<(typeof nodes)[number]>) => node.partition === undefined)
   if (old !== undefined) {
     throw new OperatorError(

@@ -17,7 +17,7 @@ import { isoTime } from '../lib/output.ts'
 import { changeOrganization, readOrganization } from '../lib/with-store.ts'
 import { findUser } from './user.ts'
 
-/** A limit that is higher than the number of roles. */
+/** A page that contains all roles, because there are never as many. */
 const ALL = { limit: 1_000_000, offset: 0 } as const
 const UNSET = 'unset'
 
@@ -112,7 +112,9 @@ export const COMMANDS: Commands = [
   },
 ]
 
-/** Changes the role that the first operand names, and returns the changed role. Throws `OperatorError`. */
+/**
+ * Changes the role that the first word after the command names, and returns the changed role. Throws `OperatorError`.
+ */
 function changeRole(
   input: CommandInput,
   change: (store: OrganizationStore, id: string) => unknown,
@@ -136,7 +138,7 @@ function roleOf({ roles }: OrganizationStore, name: string): RoleView {
   )
 }
 
-/** Finds the user that the second operand names. Throws `OperatorError`. */
+/** Finds the user that the second word after the command names. Throws `OperatorError`. */
 function memberOf(store: OrganizationStore, { operands }: CommandInput): User {
   return findUser(store, operands[1] ?? '')
 }

@@ -19,7 +19,7 @@ import { firstStartMessage } from '../lib/first-start-message.ts'
 import { loginLink } from '../lib/login-link.ts'
 import { type StopRequest, watchStopSignals } from '../lib/stop-request.ts'
 
-/** ID of the user that the first start creates. */
+/** The ID of the user that is created by the first start. */
 const OWNER_ID = 1
 
 /** `tenrec serve`. */
@@ -34,13 +34,13 @@ export const COMMANDS: Commands = [
 ]
 
 async function serve(settings: Settings, io: CommandIo): Promise<number> {
-  // Each partition has its own daemon.
+  // The machine runs one daemon for each partition.
   const partitions = Math.max(1, settings.partitions.length)
   const obstacle = filesMissing(filesOfDaemon(settings.workerThreads) * partitions)
   if (obstacle !== null) throw new OperatorError(obstacle, { exitCode: 78 })
-  // Loaded late, so that other commands do not load the HTTP server.
+  // The module is loaded here, so that other commands do not load the HTTP server.
   const { chooseFront } = await import('../../http/server/choose-front.ts')
-  // Throws before anything is written if the HTTP library cannot be loaded.
+  // If the HTTP library cannot be loaded, this throws before anything is written.
   chooseFront(settings.httpServer)
   const stop = watchSignals(io)
   const daemons = await startAll(settings, io)
@@ -59,13 +59,14 @@ async function serve(settings: Settings, io: CommandIo): Promise<number> {
 async function startAll(settings: Settings, io: CommandIo): Promise<readonly Daemon[]> {
   const log = createLogger({ level: settings.logLevel, format: settings.logFormat })
   const [ofFirst, ...ofOthers] = daemonSettings(settings)
-  // The first directory is created first, because the others use its catalogue, and its keys are for the operator.
+  // The directory of the first daemon is created first: the other daemons use its catalogue, and its keys are printed
+  // for the operator.
   const filled = await openFilled(ofFirst, io.clock, await joining(ofFirst))
   const others: Daemon[] = []
   let isOthersTurn = true
   try {
     for (const one of ofOthers) others.push(await startBeside(one, io, log))
-    // From here on, the first daemon releases its directory itself.
+    // From here on, the first daemon releases its own directory.
     isOthersTurn = false
     return [await startFirst(ofFirst, filled, io, log), ...others]
   } catch (error) {
@@ -85,7 +86,7 @@ async function startFirst(
 ): Promise<Daemon> {
   let { first } = filled
   const code = first !== null && settings.isConsoleOn ? await ownersCode(settings, io) : null
-  // Loaded late, so that other commands do not load the HTTP server.
+  // The module is loaded here, so that other commands do not load the HTTP server.
   const { startDaemon } = await import('../../daemon.ts')
   const daemon = await startDaemon(settings, {
     dataDir: filled.dataDir,
@@ -119,7 +120,10 @@ async function stopAll(daemons: readonly Daemon[]): Promise<void> {
   for (const one of ended) if (one.status === 'rejected') throw one.reason
 }
 
-/** Returns the function that makes a data directory part of a cluster, or removes it from one. */
+/**
+ * Returns the function that makes a data directory part of a cluster, or takes it out of a cluster, as the settings
+ * say.
+ */
 async function joining(settings: Settings): Promise<JoinCatalogue> {
   const { logLevel: level, logFormat: format, cluster: servers, warehouse } = settings
   if (servers.length === 0) {
@@ -143,7 +147,7 @@ async function joining(settings: Settings): Promise<JoinCatalogue> {
   }
 }
 
-/** Creates a code with which the owner logs into the console. This process must hold the store. */
+/** Creates a code with which the owner can log into the console. Call it only in the process that holds the store. */
 async function ownersCode({ dataDir }: Settings, { clock }: CommandIo): Promise<string> {
   const store = new OrganizationStore(dataDir, clock)
   try {
@@ -154,8 +158,9 @@ async function ownersCode({ dataDir }: Settings, { clock }: CommandIo): Promise<
 }
 
 /**
- * Reports a failure of the daemon. A failed store may block a thread forever, and with it an ordinary exit, so the
- * process is killed. A failure that is only a message, such as a moved directory, does not block.
+ * Reports a failure of the daemon and returns the exit code. If the store has failed, a thread may hang forever and
+ * prevent an ordinary exit, so the process is killed. A failure that is only a message, such as a moved directory, does
+ * not require that.
  */
 function fail(io: CommandIo, failure: unknown): number {
   if (typeof failure === 'string') io.err(`tenrec: ${failure}\n`)
@@ -163,7 +168,7 @@ function fail(io: CommandIo, failure: unknown): number {
   return 1
 }
 
-/** Watches the stop signals. For SIGHUP, with which other daemons reload their settings, it prints a message. */
+/** Watches the signals that stop the daemon. For SIGHUP, it prints that the daemon does not reload its settings. */
 function watchSignals(io: CommandIo): Pick<StopRequest, 'requested' | 'forget'> {
   const { requested, forget: forgetStop } = watchStopSignals(io)
   const forgetHangup = io.onHangup(() => {

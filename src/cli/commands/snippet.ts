@@ -1,6 +1,7 @@
 /**
- * `tenrec snippet ...`: the `<script>` element for pages. Its files belong to the npm package posthog-js, which is
- * large and not needed to receive events. They are installed only on request.
+ * `tenrec snippet ...`: prints the `<script>` element for pages, and installs the files that it loads. The files belong
+ * to the npm package posthog-js, which is large and not needed to receive events, so they are installed only on
+ * request.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -30,7 +31,7 @@ import { type Commands, JSON_OPTION } from '../lib/command.ts'
 import { projectOf } from '../lib/with-store.ts'
 import { DOWNLOAD_MS_MAX } from '../limits.ts'
 
-/** SHA-512 of the published package, in base64, as in a lock file of npm. */
+/** The SHA-512 of the published package in base64, in the form that lock files of npm have. */
 export const PACKAGE_SHA512 =
   'vji+h92IHaLlFSEnRH1hwe8uLWGOdDUImmPXexj/+V7Xm7HTxIQisYE/Kom7Aaw4DRpzfdhQxiyAN1YVYR4G8Q=='
 
@@ -95,13 +96,13 @@ async function download(work: string): Promise<string> {
   return join(work, `${SDK_NAME}-${SDK_VERSION}.tgz`)
 }
 
-/** A package, and the directory for its files. */
+/** A downloaded package, and the directories for its files. */
 export interface SnippetSource {
   /** Path of the file that `npm pack` wrote. */
   readonly file: string
   /** Directory for temporary files. The caller creates and removes it. */
   readonly work: string
-  /** Target directory, which is replaced as a whole. */
+  /** The directory in which the files are served. It is replaced as a whole. */
   readonly folder: string
   /** Expected SHA-512 of the file, in base64. */
   readonly sha512: string

@@ -1,6 +1,6 @@
 /**
- * `tenrec status`: whether a daemon runs on a data directory or at an address, its health, its load and its use of the
- * disk. It reads only public routes, without a key, and opens no store.
+ * `tenrec status`: shows whether a daemon runs on a data directory or at a URL, its health, its load, and how much disk
+ * space it uses. It reads only public routes without a key, and opens no store.
  */
 import { accessSync, constants } from 'node:fs'
 import { resolve } from 'node:path'
@@ -17,10 +17,10 @@ import { addressOf, ask } from '../lib/daemon-client.ts'
 import { readMetrics } from '../lib/metric-samples.ts'
 import { isoTime, print } from '../lib/output.ts'
 
-/** Time between the two readings for a rate. */
+/** The time between the two readings from which a rate is computed, in milliseconds. */
 const RATE_MS = 1000
 const EXIT_CODES = { running: 0, stopped: 1, degraded: 3, unavailable: 3, silent: 3 } as const
-/** Maps the states that daemons report to the states that this command prints. */
+/** For each state that a daemon reports, the state that this command prints. */
 const STATES: ReadonlyMap<unknown, keyof typeof EXIT_CODES> = new Map([
   ['ok', 'running'],
   ['degraded', 'degraded'],
@@ -59,15 +59,15 @@ export const COMMANDS: Commands = [
 
 interface Health {
   readonly state: keyof typeof EXIT_CODES
-  /** Reasons for the operator. Empty if the daemon is healthy. */
+  /** The reasons why the daemon is not healthy. Empty if it is healthy. */
   readonly reasons: readonly string[]
 }
 
 interface Address {
   readonly url: string
-  /** Whether the address is given on the command line. Then no data directory is examined. */
+  /** True if the URL is given on the command line. No data directory is then looked at. */
   readonly isGiven: boolean
-  /** Whether the address comes from the settings, and not from the data directory. */
+  /** True if the URL was derived from the settings, because the data directory contains none. */
   readonly isGuessed: boolean
 }
 
@@ -97,7 +97,10 @@ function lookAt(path: string): Folder {
   }
 }
 
-/** Returns the holder of the lock if it is a daemon. Other commands hold the lock while they work, too. */
+/**
+ * Returns the process that holds the lock on a data directory, if it is a daemon. Other commands hold the lock too, as
+ * long as they work.
+ */
 function daemonOf(path: string): ReturnType<typeof DataDir.holder> {
   const holder = DataDir.holder(path)
   const purpose = holder?.purpose
@@ -132,7 +135,10 @@ async function healthOf({ url, isGuessed }: Address, folder: Folder | null): Pro
   return { state, reasons: reasons.map(String) }
 }
 
-/** Reads figures from `/metrics`. Returns an empty object if access is denied. Takes a second for the rates. */
+/**
+ * Reads figures from `/metrics`. Returns an empty object if access is denied. It takes a second, because rates need two
+ * readings.
+ */
 async function figuresOf(url: string, nowMs: number): Promise<object> {
   const before = await readMetrics(url)
   if (before === null) return {}
@@ -149,7 +155,7 @@ async function figuresOf(url: string, nowMs: number): Promise<object> {
     started_at: Number.isNaN(startedAtMs) ? null : isoTime(startedAtMs),
     uptime_seconds: Math.max(0, Math.round((nowMs - startedAtMs) / 1000)),
     events_per_second: rate('ingest_events_total', 'fate="accepted"'),
-    // Does not count the request of this command.
+    // The request of this command itself is not counted.
     requests_per_second: Math.max(0, rate('http_requests_total') - 1),
     waiting_events: after.get('ingest_queue_depth'),
     oldest_waiting_seconds: after.get('ingest_oldest_unprocessed_age_seconds'),
@@ -169,7 +175,7 @@ function storedOf(input: CommandInput, { path: dataDir }: Folder): object {
   return { data_dir: dataDir, ...Object.fromEntries(sizes), last_backup }
 }
 
-/** Returns null if `look` fails, for example because this user may not read a file. */
+/** Returns the result of `look`. Returns null if `look` fails, for example because this user may not read a file. */
 function readableOrNull<T>(look: () => T): T | null {
   try {
     return look()
@@ -178,7 +184,7 @@ function readableOrNull<T>(look: () => T): T | null {
   }
 }
 
-/** Converts a row to units for people, and removes unknown values. */
+/** Returns a row for people: values have units, and unknown values are left out. */
 function readable(row: JsonObject): JsonObject {
   const shown = Object.entries(row).map(([name, value]): readonly [string, unknown] => {
     if (value === null) return [name, null]

@@ -1,4 +1,4 @@
-/** `tenrec verify`. */
+/** `tenrec verify`: checks all data of a stopped store. */
 import { type VerifyFinding, verifyStore } from '../../store/maintenance/verify/verify-store.ts'
 import { type CommandInput, type Commands, JSON_OPTION } from '../lib/command.ts'
 import { print, printable } from '../lib/output.ts'

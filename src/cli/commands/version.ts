@@ -1,4 +1,4 @@
-/** `tenrec version`. */
+/** `tenrec version`: prints the version of Tenrec. */
 import { VERSION } from '../../base/version.ts'
 import { FORMAT_VERSION } from '../../store/directory/data-dir.ts'
 import { type Commands, JSON_OPTION } from '../lib/command.ts'

@@ -2,7 +2,7 @@
  * `tenrec dev`: a daemon for the tests of an application. It has a temporary data directory, fixed public keys, and
  * routes that empty the project and wait for events. See docs/TESTING-YOUR-APP.md.
  *
- * The keys are public, so nobody must use this daemon as an ordinary one. It reads no configuration file and no
+ * The keys are public, so this daemon must not be used with real data. It reads no configuration file and no
  * environment, has no --data-dir, and listens on the loopback address by default. Ordinary stores refuse these keys
  * (store/open-store.ts).
  */
@@ -64,12 +64,12 @@ async function develop(input: CommandInput): Promise<number> {
   const stop = watchStopSignals(io)
   const forgetHangup = io.onHangup(() => stop.request())
   const forgetInput = input.has('until-stdin-ends') ? io.onInputEnd?.(() => stop.request()) : null
-  // Checks the options before anything is created.
+  // The options are checked before anything is created.
   settingsOf(input, '/')
   removeAbandonedFolders(io.clock.now())
   const folder = makeThrowAwayFolder()
   const remove = (): void => removeThrowAwayFolder(folder)
-  // Also removes the directory after a second signal or an uncaught exception, which end the process at once.
+  // The directory is also removed after a second signal or an uncaught exception, which end the process at once.
   process.once('exit', remove)
   try {
     const daemon = await start(input, folder, logLevel)
@@ -86,7 +86,10 @@ async function develop(input: CommandInput): Promise<number> {
   return 0
 }
 
-/** Reports a failure. As in `tenrec serve`, a failed store may block a thread forever, and with it an ordinary exit. */
+/**
+ * Reports a failure and returns the exit code. As in `tenrec serve`, a thread of a failed store may hang forever and
+ * prevent an ordinary exit.
+ */
 function fail(io: CommandIo, failure: unknown, remove: () => void): number {
   const reason = failure instanceof Error ? failure.message : String(failure)
   io.err(`tenrec: The daemon failed: ${reason}\n`)
@@ -131,7 +134,7 @@ function sayReady(io: CommandIo, { url }: Daemon, folder: string): void {
   io.out(`${JSON.stringify(ready)}\n`)
 }
 
-/** Throws `UsageError`. */
+/** Returns the settings of the daemon. Throws `UsageError`. */
 function settingsOf(input: CommandInput, folder: string): Settings {
   const flags = new Map<string, string>(Object.entries(FIXED_FLAGS))
   flags.set('data-dir', folder)

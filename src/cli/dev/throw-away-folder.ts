@@ -1,23 +1,29 @@
 /**
  * The temporary data directory of `tenrec dev`. It is in memory if there is enough, and is removed when the process
- * ends. The next start removes a directory that a killed process left behind. Its name contains the name of the
- * process.
+ * ends. The next start removes a directory that a killed process left behind. Its name contains a text that identifies
+ * the process.
  */
 import { lstatSync, mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { DataDir } from '../../store/directory/data-dir.ts'
 
-/** Directory for files in memory on Linux. */
+/** The directory of Linux whose files are only in memory. */
 const MEMORY_FOLDER = '/dev/shm'
-/** Type number of tmpfs. Source: statfs(2). */
+/** The type number of the file system tmpfs. Source: statfs(2). */
 const TMPFS = 0x01021994
-/** Free bytes that the directory in memory must have. Containers often have 64 MiB, which a few tests would fill. */
+/**
+ * A directory in memory must have this number of free bytes. Containers often have 64 MiB, which a few tests would
+ * fill.
+ */
 const MEMORY_ROOM_BYTES = 512 * 1024 ** 2
 const PREFIX = 'tenrec-dev-'
-/** Pattern of the names, with the name of the process. */
+/** Matches the name of such a directory. Group 1 of the match identifies the process that created the directory. */
 const NAME_PATTERN = /^tenrec-dev-(\d+-\d{1,10}-\d{1,20})-\w{6}$/
-/** Minimum age of an abandoned directory of another PID namespace, whose process may be about to lock it. */
+/**
+ * A directory whose process is in another PID namespace must be at least this old to be removed, in milliseconds. If it
+ * is younger, its process may be about to lock it.
+ */
 const STARTING_MS = 60_000
 
 /** Creates an empty directory that no other user can read, and returns its absolute path. */
@@ -41,7 +47,7 @@ export function removeAbandonedFolders(nowMs: number): number {
         removeThrowAwayFolder(path)
         count++
       } catch {
-        // Another process removes it at the same time, or it cannot be examined. The next start tries again.
+        // Another process may be removing the directory now, or it cannot be examined. The next start tries again.
       }
     }
   }

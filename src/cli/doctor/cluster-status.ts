@@ -1,35 +1,38 @@
 /**
- * Computes the status of a cluster: the progress of each machine, and what would be lost if a machine or a broker
- * failed now. Pure.
+ * Computes the status of a cluster: how far each machine is, and what would be lost if a machine or a broker failed
+ * now. All functions are pure.
  */
 import { type ClusterView, holdersOf, partitionsOf } from '../../cluster/cluster-view.ts'
 
 type NodeReport = ClusterView['nodes'][number]
 type StreamState = NonNullable<ClusterView['control']>
 
-/** One machine. */
+/** The status of one machine of the cluster. */
 export interface NodeStatus {
   readonly host: string
-  /** First digits of its name in the cluster. */
+  /** The first digits of the machine's name in the cluster. */
   readonly node: string
-  /** The partition that it stores, or null if it only accepts events and forwards requests. */
+  /** The partition that the machine stores. Null if it only accepts events and forwards requests. */
   readonly partition: number | null
-  /** Messages of the stream that it has not received, or null if that is unknown. */
+  /** The number of messages of the stream that the machine has not received yet. Null if it is unknown. */
   readonly behind: number | null
-  /** Messages that it has received but not processed. */
+  /** The number of messages that the machine has received but not processed. */
   readonly waiting: number
-  /** Accepted blocks that the brokers do not have. They are only on the disk of this machine. */
+  /** The number of accepted blocks that the brokers do not have yet. They are only on the disk of this machine. */
   readonly unsent: number
-  /** Number of the newest catalogue change that it has. */
+  /** The number of the newest change of the catalogue that the machine has. */
   readonly catalogue: number
 }
 
-/** One partition. */
+/** The status of one partition of the cluster. */
 export interface PartitionStatus {
   readonly partition: number
-  /** Number of machines that report that they store it. */
+  /** The number of machines that report that they store the partition. */
   readonly machines: number
-  /** Age in seconds of the oldest message in its stream, and size of the stream. Null if unknown. */
+  /**
+   * The age of the oldest message in the stream of the partition, in seconds. `streamBytes` is the size of the stream.
+   * Null if unknown.
+   */
   readonly streamSeconds: number | null
   readonly streamBytes: number | null
 }
@@ -39,11 +42,11 @@ export interface ClusterStatus {
   readonly nodes: readonly NodeStatus[]
   readonly partitions: readonly PartitionStatus[]
   readonly brokers: readonly string[]
-  /** Sentences about current problems, and about what would be lost if one more machine or broker failed. */
+  /** Sentences that say what is wrong now, or what would be lost if one more machine or broker failed. */
   readonly risks: readonly string[]
 }
 
-/** Older brokers may lose data when they are killed. Source: docs/CLUSTER.md, "Older brokers". */
+/** Brokers of older versions may lose data when they are killed. Source: docs/CLUSTER.md, "Older brokers". */
 const SERVER_WANTED = '2.10.23'
 
 /** Returns advice about brokers that may lose more data than newer versions. */
@@ -114,7 +117,7 @@ function nodeRisks({ host, unsent, troubles }: NodeReport): readonly string[] {
   return [...(unsent > 0 ? [alone] : []), ...troubles.map((trouble) => `${host}: ${trouble}`)]
 }
 
-/** Returns the risks from too few copies of events, of the catalogue and of the warehouse. */
+/** Returns sentences about events, a catalogue or a warehouse of which there are too few copies. */
 function copyRisks(nodes: readonly NodeReport[], copies: number): readonly string[] {
   if (nodes.length === 0) return ['No machine has reported its status.']
   const risks: string[] = []

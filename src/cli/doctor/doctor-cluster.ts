@@ -1,4 +1,7 @@
-/** The cluster check of `tenrec doctor`: what would be lost if a machine or broker failed, and old brokers. */
+/**
+ * The cluster check of `tenrec doctor`: what would be lost if a machine or broker failed, and which brokers are too
+ * old.
+ */
 import type { Settings } from '../../config/settings.ts'
 import { type Finding, fine, warning } from './doctor-finding.ts'
 

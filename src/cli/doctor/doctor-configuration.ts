@@ -1,4 +1,4 @@
-/** Checks the settings for `tenrec doctor`, and finds valid values that are rarely intended. */
+/** Checks the settings for `tenrec doctor`, and finds values that are valid but rarely intended. */
 import { resolve } from 'node:path'
 import type { Settings } from '../../config/settings.ts'
 import type { Machine } from '../../config/settings-table.ts'
@@ -31,7 +31,7 @@ export function checkGeoIp({ geoIpDatabase: path }: Settings): readonly Finding[
   return [warning(GEOIP_CHECK, `${path} cannot be used: ${fault}. ${effect}`)]
 }
 
-/** Returns every possible advice, each with whether it applies to these settings. */
+/** Returns every advice that exists, each with whether it applies to these settings. */
 function adviceOn(
   settings: Settings,
   { coreCount }: Machine,

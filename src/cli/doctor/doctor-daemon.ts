@@ -1,6 +1,6 @@
 /**
- * Checks a running daemon for `tenrec doctor`, at the address that clients use. This also checks a proxy in between: it
- * must forward bodies and headers, and must not forward private paths.
+ * Checks a running daemon for `tenrec doctor`, at the URL that clients use. This also checks a proxy in front of it:
+ * the proxy must forward bodies and headers, and must not forward private paths.
  */
 import { randomBytes } from 'node:crypto'
 import { isObject, parseJson } from '../../base/json.ts'
@@ -10,13 +10,16 @@ import { readMetrics } from '../lib/metric-samples.ts'
 import { printable } from '../lib/output.ts'
 import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 
-/** More than the default limit of proxies, and more than browsers usually send. */
+/** The bytes of a large body: more than most proxies allow by default, and more than browsers usually send. */
 const BODY_BYTES = 3 * 1024 ** 2
 const COOKIE_BYTES = 6000
 const BACKLOG_SECONDS_MANY = 60
 const LAG_SECONDS_MANY = 0.5
 
-/** Checks a daemon. Without `personalKey`, links are not checked. Throws `OperatorError` if there is no answer. */
+/**
+ * Checks a daemon. Links are only checked if `personalKey` is given. Throws `OperatorError` if the daemon does not
+ * answer.
+ */
 export async function checkDaemon(
   baseUrl: string,
   personalKey: string | null,
@@ -73,7 +76,7 @@ async function checkMetrics(baseUrl: string): Promise<readonly Finding[]> {
   return findings.length > 0 ? findings : [fine(check, 'All metrics are normal.')]
 }
 
-/** Sends a batch with an unknown key. The daemon reads it completely, and stores nothing. */
+/** Sends a large batch with an unknown key. The daemon reads all of it and stores nothing. */
 async function checkLargeBody(baseUrl: string): Promise<Finding> {
   const check = 'large_bodies'
   const key = `doctor-${randomBytes(12).toString('hex')}`
@@ -98,7 +101,7 @@ async function checkLargeBody(baseUrl: string): Promise<Finding> {
   )
 }
 
-/** Sends large headers, because browsers send the cookies of a whole domain with each event. */
+/** Sends large headers. Browsers send the cookies of a whole domain with each event, so a proxy must allow them. */
 async function checkLargeHeaders(baseUrl: string): Promise<Finding> {
   const check = 'large_headers'
   const { status } = await ask(baseUrl, '/_livez', {
@@ -111,7 +114,7 @@ async function checkLargeHeaders(baseUrl: string): Promise<Finding> {
   )
 }
 
-/** Checks links to further pages, which must begin with the address that the proxy names in its headers. */
+/** Checks links to further pages. They must begin with the URL that the proxy names in its headers. */
 async function checkLinks(baseUrl: string, personalKey: string): Promise<readonly Finding[]> {
   const check = 'proxy_headers'
   const headers = { Authorization: `Bearer ${personalKey}` }

@@ -1,4 +1,4 @@
-/** Checks the data directory for `tenrec doctor`: its existence, its owner, its file system and the free space. */
+/** Checks the data directory for `tenrec doctor`: whether it exists, its owner, its file system and the free space. */
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { diskSpace } from '../../base/disk-space.ts'
@@ -7,7 +7,9 @@ import { reserveBytesOf } from '../../engine/front/disk-reserve.ts'
 import { DataDir, PART_NAMES, requireStore, storeBytes } from '../../store/directory/data-dir.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
 
-/** Free space below this multiple of the reserve causes a warning. */
+/**
+ * There is a warning if the free space is less than this multiple of the space that is reserved for accepted events.
+ */
 const RESERVES_FEW = 4
 const NETWORK_TYPES: ReadonlySet<string> = new Set([
   'nfs',
@@ -35,8 +37,8 @@ const MEMORY_TYPES: ReadonlySet<string> = new Set(['tmpfs', 'ramfs'])
 const SHARED_TYPES: ReadonlySet<string> = new Set(['ocfs2', 'gfs2', 'virtiofs', 'vboxsf'])
 
 /**
- * Checks format, lock and owner. `pid` is the process that has the directory open, or null. It is also null for a
- * process in another PID namespace. Throws `OperatorError`.
+ * Checks the format, the lock and the owner of a data directory. `pid` is the process that has the directory open. It
+ * is null if there is none, or if the process is in another PID namespace. Throws `OperatorError`.
  */
 export function checkStoreFolder(dataDir: string): {
   readonly findings: readonly Finding[]
@@ -66,7 +68,7 @@ export function checkStoreFolder(dataDir: string): {
   }
 }
 
-/** Checks the format, and the headers of every data file. */
+/** Checks the format of the directory, and the headers of each data file. */
 function checkHeaders(path: string): readonly Finding[] {
   const findings: Finding[] = []
   for (const name of PART_NAMES) {
@@ -103,7 +105,7 @@ function checkOwnership(path: string): readonly Finding[] {
   return [fine('permissions', `${path} belongs to the user with ID ${uid} and is not public.`)]
 }
 
-/** Compares the free disk space with the reserve and with the size of the store. */
+/** Compares the free disk space with the reserved space and with the size of the store. */
 export async function checkFreeSpace(settings: Settings): Promise<readonly Finding[]> {
   const path = resolve(settings.dataDir)
   const { freeBytes, sizeBytes } = await diskSpace(path)
@@ -135,7 +137,7 @@ export function checkFileSystem(dataDir: string): readonly Finding[] {
   return [judgeFileSystem(fileSystemOf(mounts, realpathSync(dataDir)))]
 }
 
-/** Judges a file system by the type that the kernel reports, such as `ext4`, or '' if it is unknown. */
+/** Judges a file system by its type, as the kernel reports it, such as `ext4`. The type is '' if it is unknown. */
 export function judgeFileSystem(type: string): Finding {
   const check = 'file_system'
   const plain = type.replace(/^fuse\./, '')
@@ -173,7 +175,7 @@ export function judgeFileSystem(type: string): Finding {
 export interface Mount {
   /** Type that the kernel reports, such as `ext4`. */
   readonly type: string
-  /** The device, or a name in place of one. */
+  /** The device, or a name if there is no device. */
   readonly source: string
   /** Options of the mount and of the file system, such as `rw,relatime`. */
   readonly options: string

@@ -1,6 +1,6 @@
 /**
- * Measures a small write and its flush in the data directory, because every acknowledgement waits for them. The file is
- * unlinked before it is used, so that nothing stays behind, however the command ends.
+ * Measures how long a small write and its flush take in the data directory, because every acknowledgement waits for
+ * both. The file is unlinked before it is used, so that nothing is left behind, however the command ends.
  */
 import { closeSync, fdatasyncSync, ftruncateSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,14 +14,14 @@ import {
 import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 const BLOCK_BYTES = 4096
-/** Number of blocks at the start of the file that are overwritten repeatedly. */
+/** The number of blocks at the start of the file that are overwritten again and again. */
 const FILE_BLOCKS = 512
 const LARGE_BYTES = 1024 ** 2
 
 const SLOW_MEDIAN_MS = 10
 const SLOW_P99_MS = 50
 const HOPELESS_MEDIAN_MS = 200
-/** No disk confirms a write in less time. */
+/** No disk flushes in less time than this, in milliseconds. A smaller median means that flushes are not carried out. */
 const UNBELIEVABLE_MEDIAN_MS = 0.012
 
 /** Measurements in milliseconds and bytes per second. */
@@ -30,11 +30,14 @@ export interface DiskSpeed {
   readonly p50Ms: number
   readonly p99Ms: number
   readonly maxMs: number
-  /** Throughput of large writes with one flush at the end. */
+  /** The throughput of large writes with one flush at the end, in bytes per second. */
   readonly bytesPerSecond: number
 }
 
-/** Measures for at most 2 s, unless a single flush takes longer, with at most 18 MiB. Throws file system errors. */
+/**
+ * Measures the disk for at most 2 s, unless a single flush takes longer. It writes at most 18 MiB. Throws errors of the
+ * file system.
+ */
 export function measureDisk(dataDir: string, clock: Clock): DiskSpeed {
   const path = join(dataDir, `.doctor-${process.pid}`)
   const descriptor = openSync(path, 'wx', 0o600)

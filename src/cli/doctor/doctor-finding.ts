@@ -1,9 +1,9 @@
 /** The results of the checks of `tenrec doctor`. */
 
-/** The result of a check. Only a problem leads to the exit code 3. */
+/** The verdict of a check. `problem` makes the command end with exit code 3. */
 export type Verdict = 'ok' | 'warning' | 'problem'
 
-/** The outcome of one check. Unless the verdict is `ok`, the message says what to do. */
+/** The outcome of one check. If the verdict is not `ok`, the message says what to do. */
 export interface Finding {
   /** Name of the check in snake_case, such as `file_system`. */
   readonly check: string
@@ -30,7 +30,9 @@ export function problem(check: string, message: string): Finding {
 export class Findings {
   readonly all: Finding[] = []
 
-  /** Adds the findings of a check. An error becomes a problem with the name of the check. */
+  /**
+   * Adds the findings of a check. If the check throws an error, the error becomes a problem with the name of the check.
+   */
   async add(
     check: string,
     look: () => readonly Finding[] | Promise<readonly Finding[]>,

@@ -1,4 +1,7 @@
-/** Checks the machine for `tenrec doctor`: Node.js, the clock, and limits of the kernel and of the service. */
+/**
+ * Checks the machine for `tenrec doctor`: the version of Node.js, the clock, and the limits of the kernel and of the
+ * service.
+ */
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -15,13 +18,13 @@ const YEAR_LAST = 2099
 const CLOCK_SAMPLES = 10
 const CLOCK_PAUSE_MS = 20
 const CLOCK_JUMP_MS = 20
-/** Times of files may be slightly ahead of a clock that is being adjusted. */
+/** A file may be newer than the clock by up to this many milliseconds, because the clock may just be adjusted. */
 const FUTURE_FILE_MS = 5000
-/** Fewer open files than the daemon needs to start: 128 for itself, and 32 for clients. */
+/** The number of files that the daemon must be able to open to start: 128 for itself, and 32 for clients. */
 const OPEN_FILES_MIN = 160
 const OPEN_FILES_FEW = 4096
 const MAPS_FEW = 16_384
-/** Address space for the memory maps of three environments, and for Node.js. */
+/** The bytes of address space that the memory maps of three environments and Node.js need. */
 const ADDRESS_BYTES_MIN = 1024 ** 4
 const MEMORY_BYTES_MIN = 256 * 1024 ** 2
 const MEMORY_BYTES_FEW = 1024 ** 3
@@ -47,7 +50,7 @@ export function checkHttpServer({ httpServer }: Settings): Finding {
   )
 }
 
-/** Checks whether the clock runs evenly, shows a plausible year, and is not behind the stored files. */
+/** Checks whether the clock runs evenly, shows a plausible year, and is not earlier than the times of stored files. */
 export async function checkClock(clock: Clock, dataDir: string): Promise<readonly Finding[]> {
   const check = 'clock'
   const year = new Date(clock.now()).getUTCFullYear()
@@ -87,7 +90,7 @@ function newestFileMs(dataDir: string): number {
   return Math.max(...times)
 }
 
-/** Checks the limits of the kernel, and of the process `pid` (the daemon, or null for this process). */
+/** Checks the limits of the kernel and of a process. `pid` is the daemon, or null for this process. */
 export function checkLimits(pid: number | null): readonly Finding[] {
   const ofDaemon = pid === null ? null : read(`/proc/${pid}/limits`)
   const limits = ofDaemon ?? read('/proc/self/limits') ?? ''
@@ -105,7 +108,7 @@ export function limitOf(limits: string, name: string): number {
   return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)
 }
 
-/** Judges a limit of open files. `whose` names the process in the message. */
+/** Judges how many files a process may open. `whose` names the process in the message. */
 export function judgeOpenFiles(openFiles: number, whose: string): Finding {
   const check = 'open_files'
   const raise = "Raise LimitNOFILE= of the service unit, or 'ulimit -n'."
@@ -125,7 +128,7 @@ export function judgeOpenFiles(openFiles: number, whose: string): Finding {
   return fine(check, `${whose} may open ${openFiles} files.`)
 }
 
-/** Judges the limit of address space. LMDB reserves its maps completely, without using memory for them. */
+/** Judges how much address space a process may use. LMDB reserves its memory maps completely, which takes no memory. */
 function judgeAddressSpace(bytes: number): Finding {
   const check = 'address_space'
   if (bytes >= ADDRESS_BYTES_MIN) return fine(check, 'The address space is not limited.')
@@ -142,7 +145,10 @@ function judgeMaps(maps: number): readonly Finding[] {
   return [warning('memory_maps', message)]
 }
 
-/** Checks memory overcommit, and the memory limit of the control group of `pid` (null for this process). */
+/**
+ * Checks memory overcommit and the memory limit of a control group. The group is that of the process `pid`, or of this
+ * process if `pid` is null.
+ */
 export function checkMemory(pid: number | null, settings: Settings | null): readonly Finding[] {
   const findings: Finding[] = []
   if (read('/proc/sys/vm/overcommit_memory')?.trim() === '2') {

@@ -1,6 +1,6 @@
 /**
- * Checks the memory for `tenrec doctor`: the budget and its parts, and the threads and caches that a running daemon
- * reports.
+ * Checks the memory for `tenrec doctor`: the budget and its parts, and the memory of threads and caches that a running
+ * daemon reports.
  */
 import type { Settings } from '../../config/settings.ts'
 import { planOf } from '../../engine/threads/tasks.ts'
@@ -24,7 +24,7 @@ export function checkBudget(settings: Settings): Finding {
   )
 }
 
-/** Checks the memory use that the metrics of the daemon report. Throws `OperatorError` if there is no answer. */
+/** Checks the memory use that the metrics of a daemon report. Throws `OperatorError` if the daemon does not answer. */
 export async function checkMemoryUse(baseUrl: string): Promise<readonly Finding[]> {
   const samples = await readMetrics(baseUrl)
   const budget = samples?.get('memory_budget_bytes') ?? null

@@ -1,6 +1,6 @@
 /**
- * Checks the stored data for `tenrec doctor`: the backlog, dead letters, and filters of flags, cohorts and actions that
- * can never match.
+ * Checks the stored data for `tenrec doctor`: events that wait to be processed, dead letters, and filters of flags,
+ * cohorts and actions that can never match.
  */
 import { type FilterFault, faultText } from '../../rules/filters/filter-faults.ts'
 import { actionFaults, cohortFaults } from '../../rules/filters/saved-filters.ts'
@@ -10,10 +10,12 @@ import { FILTERS_NAMED_MAX } from '../limits.ts'
 import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 const FILTERS = 'stored_filters'
-/** Blocks of a large backlog. A daemon that keeps up always has a few blocks waiting. */
+/** The number of waiting blocks that counts as large. A daemon that keeps up always has a few. */
 const BLOCKS_MANY = 5000
 
-/** Checks dead letters and backlog. Throws `OperatorError`. Needs a few reads, and counts the dead letters. */
+/**
+ * Checks dead letters and waiting blocks. It takes a few reads, and counts the dead letters. Throws `OperatorError`.
+ */
 export async function checkStored(dataDir: string, isServed: boolean): Promise<readonly Finding[]> {
   const request = { dataDir, environments: [], isWriting: false }
   return openStore(request, ({ events, log }) => {

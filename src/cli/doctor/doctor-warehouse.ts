@@ -12,7 +12,7 @@ export async function checkWarehouse(settings: Settings): Promise<readonly Findi
   if (warehouse === null) return []
   const trouble = await warehouseTrouble(warehouse)
   if (trouble === null) return [fine(CHECK, 'ClickHouse answers.')]
-  // Properties that have left the store are only in the warehouse.
+  // The properties of old events are only in the warehouse, so the store needs it.
   if (warehouseKeepDays !== null)
     return [
       problem(CHECK, `ClickHouse cannot be used, so queries are answered with 503: ${trouble}`),

@@ -1,6 +1,6 @@
 /**
  * `tenrec doctor`: checks everything around the store that could make a daemon fail or lose data, and says what to do.
- * It changes nothing, except for a temporary unlinked file that measures the disk.
+ * It changes nothing, except that it writes a temporary file to measure the disk.
  */
 import { resolve } from 'node:path'
 import { UsageError } from '../../base/errors.ts'
@@ -84,7 +84,10 @@ async function examine(input: CommandInput): Promise<readonly Finding[]> {
   return findings.all
 }
 
-/** Returns the address of the metrics: `--base-url`, or the address of the daemon that has the directory open. */
+/**
+ * Returns the URL of the daemon whose metrics are read: `--base-url`, or the URL of the daemon that has the directory
+ * open.
+ */
 function daemonAddress(
   input: CommandInput,
   settings: Settings | null,
@@ -96,7 +99,7 @@ function daemonAddress(
   return urlOf(settings.host, settings.port)
 }
 
-/** Adds findings, and returns the PID of the process that has the directory open, or null. */
+/** Adds the findings about the data directory. Returns the PID of the process that has it open, or null. */
 async function examineDataDir(
   io: CommandIo,
   settings: Settings,

@@ -7,9 +7,9 @@ import { CONFIG_OPTION, type Command, isSwitch } from './command.ts'
 
 /** One option as users type it. */
 export interface TypedOption {
-  /** Name with the two hyphens. */
+  /** The name of the option with its two hyphens. */
   readonly flag: string
-  /** Placeholder of the value. Null for an option without a value. */
+  /** The placeholder of the value in the help. Null for an option without a value. */
   readonly placeholder: string | null
   readonly sentence: string
   /** Values that completion offers. Empty if the values cannot be listed. */

@@ -15,24 +15,27 @@ import { didYouMean } from '../../config/suggestion.ts'
 import { boolean, splitList } from '../../config/value-kinds.ts'
 import { ID_MAX } from '../limits.ts'
 
-/** Streams, environment and signals of the process. Tests pass their own implementation. */
+/** The streams, the environment and the signals of the process. Tests pass an implementation of their own. */
 export interface CommandIo {
-  /** Writes data. */
+  /** Writes data to standard output. */
   out(text: string): void
-  /** Writes data; the bytes are copied before it returns. */
+  /** Writes data to standard output. The bytes are copied before the method returns. */
   outBytes?(bytes: Uint8Array): void
   /** Resolves when the output buffer has room for more. */
   drained?(): Promise<void>
-  /** Writes progress and errors. */
+  /** Writes progress and errors to standard error. */
   err(text: string): void
-  /** Asks the user at the terminal, and returns the line, or '' at the end of input. Absent without a terminal. */
+  /**
+   * Asks the user at the terminal, and returns the line that was typed, or '' at the end of input. Absent if there is
+   * no terminal.
+   */
   ask?(question: string): Promise<string>
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly machine: Machine
   readonly clock: Clock
   /** Width in characters of the terminal on standard output. Absent without a terminal. */
   readonly terminalColumns?: number
-  /** Whether standard error is a terminal, on which the progress bar is redrawn in place. */
+  /** True if standard error is a terminal, on which a progress bar can be redrawn in place. */
   readonly isErrorTerminal?: boolean
   /** Calls `listener` on every SIGINT or SIGTERM until the returned function is called. */
   onStopSignal(listener: () => void): () => void
@@ -40,7 +43,7 @@ export interface CommandIo {
   onHangup(listener: () => void): () => void
   /** Calls `listener` once when standard input ends. Absent without standard input. */
   onInputEnd?(listener: () => void): () => void
-  /** Ends the process without a message. With `kill`, it ends even if a thread hangs. */
+  /** Ends the process at once without a message. With `kill`, the process ends even if a thread hangs. */
   exitNow(how: 1 | 'kill'): void
 }
 
@@ -53,8 +56,8 @@ export interface OptionText {
 }
 
 /**
- * Options of a command, except its settings, as the help prints them: `'--limit N': 'Maximum number of rows.'`.
- * An option without a second word takes no value.
+ * The options of a command, without its settings, in the form in which the help prints them: `'--limit N': 'Maximum
+ * number of rows.'`. An option without a second word (`N`) takes no value.
  */
 export type OptionTexts = Readonly<Record<string, string | OptionText>>
 
@@ -66,19 +69,22 @@ export interface OptionDefinition extends OptionText {
   readonly placeholder: string | null
 }
 
-/** The description of a command. */
+/** The description of a command, from which help, completion and dispatch are made. */
 export interface CommandDescription {
   /** One or two words, such as `serve` or `project create`. */
   readonly name: string
   readonly sentence: string
-  /** Names of the required operands, such as `ID`. A final `...` accepts any number of further words. */
+  /**
+   * The names of the words that must follow the command, such as `ID`. If the last name ends with `...`, any number of
+   * words may follow.
+   */
   readonly operands?: readonly string[]
   readonly options?: OptionTexts
   /** Settings whose flags the command accepts. Default: only the data directory. */
   readonly settings?: readonly SettingName[]
   /**
-   * Returns the exit code, or a record or a list of rows to print before the exit code 0. `allCommands` loads
-   * every command. Throws `UsageError` and `OperatorError`.
+   * Runs the command. Returns the exit code, or a record or a list of rows; these are printed, and the exit code is 0.
+   * `allCommands` loads every command. Throws `UsageError` and `OperatorError`.
    */
   run(
     input: CommandInput,
@@ -124,7 +130,7 @@ export class CommandInput {
   readonly #command: Command
   readonly #values: ReadonlyMap<string, string>
 
-  /** `values` maps the names of options and of setting flags to their texts. */
+  /** `values` contains the text of each option and setting flag that was given, by its name. */
   constructor(
     command: Command,
     operands: readonly string[],
@@ -142,7 +148,7 @@ export class CommandInput {
     return this.#command.name
   }
 
-  /** The first operand, or '' if there is none. */
+  /** The first word after the name of the command, or '' if there is none. */
   get operand(): string {
     return this.operands[0] ?? ''
   }
@@ -157,18 +163,21 @@ export class CommandInput {
     return this.#values.get(name)
   }
 
-  /** Whether to print JSON. */
+  /** True if the output must be JSON. */
   get isJson(): boolean {
     return this.has('json')
   }
 
-  /** Returns the number of an option such as `--limit`, or the default. Throws `UsageError`. */
+  /**
+   * Returns the number in an option such as `--limit`. Returns `byDefault` if the option is not given. Throws
+   * `UsageError`.
+   */
   id(name: string, byDefault: number): number {
     const text = this.text(name)
     return text === undefined ? byDefault : parseId(`--${name}`, text)
   }
 
-  /** The first operand as a number. Throws `UsageError`. */
+  /** The first word after the name of the command, as a number. Throws `UsageError`. */
   get operandId(): number {
     return parseId('ID', this.operand)
   }
@@ -184,7 +193,7 @@ export class CommandInput {
     return text === undefined ? undefined : splitList(text)
   }
 
-  /** Returns the time in an option, in milliseconds. Throws `UsageError`. */
+  /** Returns the moment that an option names, in milliseconds since 1970. Throws `UsageError`. */
   time(name: string): number | undefined {
     const text = this.text(name)
     if (text === undefined) return undefined
@@ -220,7 +229,7 @@ export class CommandInput {
     throw new UsageError(`--${name} must be a JSON object.`)
   }
 
-  /** Loads the settings from flags, environment and configuration file. Throws `UsageError`. */
+  /** Loads the settings from flags, the environment and the configuration file. Throws `UsageError`. */
   settings(): Settings {
     return loadSettings({
       flags: this.#values,
@@ -233,7 +242,7 @@ export class CommandInput {
   /** The data directory. Throws `UsageError`. */
   get dataDir(): string {
     const { dataDir, warehouse } = this.settings()
-    // The command may read events whose columns are in the warehouse.
+    // The command may read events whose columns were moved to the warehouse.
     if (warehouse !== null) openColumns(warehouse)
     return dataDir
   }
@@ -297,7 +306,10 @@ interface OptionToken {
   readonly inlineValue?: boolean | undefined
 }
 
-/** Returns the name and text of an option. A switch is `true`, and `--no-x` sets the setting x to `false`. */
+/**
+ * Returns the name and the text of an option. The text of a switch is `true`. `--no-x` gives the setting x the text
+ * `false`.
+ */
 function optionValue(
   { name, rawName, value, inlineValue }: OptionToken,
   known: ReadonlyMap<string, OptionKind>,
@@ -352,7 +364,7 @@ export function parseId(what: string, text: string): number {
   throw new UsageError(`${what}: ${JSON.stringify(text)} is not a number from 1 to ${ID_MAX}.`)
 }
 
-/** Returns the requested changes. Throws `UsageError` if there are none. */
+/** Returns the changes that a command line asks for. Throws `UsageError` if there are none. */
 export function demandChanges<T extends object>(changes: T): T {
   if (Object.keys(changes).length > 0) return changes
   throw new UsageError(

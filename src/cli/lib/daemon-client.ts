@@ -1,6 +1,6 @@
 /**
- * Sends requests to a running daemon over HTTP, like any client. The address and the personal key come from the
- * options, or else from `credentials.json` in the data directory.
+ * Sends requests to a running daemon over HTTP, as any client does. The URL and the personal key come from options, or
+ * else from `credentials.json` in the data directory.
  */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { isObject, type JsonObject, parseJson } from '../../base/json.ts'
@@ -24,13 +24,13 @@ export const DAEMON_OPTIONS: OptionTexts = {
 /** Options of commands that also print the answer of the daemon. */
 export const ANSWER_OPTIONS: OptionTexts = { ...DAEMON_OPTIONS, ...JSON_OPTION }
 
-/** Returns an address without slashes at its end. Throws `UsageError` if the text is not an address. */
+/** Returns a URL without slashes at its end. Throws `UsageError` if the text is not a URL. */
 export function addressOf(url: string, example = 'http://127.0.0.1:8000'): string {
   if (URL.canParse(url) && /^https?:/.test(url)) return url.replace(/\/+$/, '')
   throw new UsageError(`--base-url: ${url} is not an address such as ${example}.`)
 }
 
-/** Returns the address in `--base-url` or `credentials.json`. Throws `UsageError` and `OperatorError`. */
+/** Returns the URL of the daemon from `--base-url` or `credentials.json`. Throws `UsageError` and `OperatorError`. */
 export function daemonAddress(input: CommandInput): string {
   const url = input.text('base-url') ?? readCredentials(input.dataDir)?.baseUrl
   if (url !== undefined) return addressOf(url)
@@ -45,7 +45,7 @@ export interface DaemonAnswer {
   readonly text: string
 }
 
-/** Sends a request to a path of a daemon. Throws `OperatorError` if there is no answer. */
+/** Sends a request to a path of a daemon. Throws `OperatorError` if the daemon does not answer. */
 export async function ask(
   baseUrl: string,
   path: string,
@@ -71,10 +71,10 @@ export class DaemonClient {
   /** Path of the routes of the project, with a slash at its end. */
   readonly projectPath: string
 
-  /** Throws `OperatorError` if the address or the key is unknown, and `UsageError`. */
+  /** Throws `OperatorError` if the URL or the key is unknown, and `UsageError` for invalid options. */
   constructor(input: CommandInput) {
     const given = input.text('base-url')
-    // The stored key of one daemon must not be sent to another daemon.
+    // The stored key belongs to one daemon and must not be sent to another one.
     const stored = given === undefined ? readCredentials(input.dataDir) : null
     const baseUrl = given ?? stored?.baseUrl
     const personalKey = input.text('personal-key') ?? stored?.personalKey

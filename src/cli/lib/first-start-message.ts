@@ -1,4 +1,4 @@
-/** The message that is printed once, after a data directory was created. */
+/** The message that is printed once, after the first start has created a data directory. */
 import type { FirstStart } from '../../store/open-store.ts'
 
 /**

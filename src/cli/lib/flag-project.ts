@@ -1,6 +1,6 @@
 /**
- * The flags of one project for commands about flags in files: those in a data directory, or those of a daemon with
- * `--base-url`. Both carry out the same rules.
+ * The flags of one project, for the commands about flags in files. They are read from a data directory or, with
+ * `--base-url`, from a daemon. The same rules apply to both.
  */
 import { OperatorError } from '../../base/errors.ts'
 import { type JsonObject, objectsOf } from '../../base/json.ts'
@@ -12,14 +12,17 @@ import type { CommandInput } from './command.ts'
 import { DaemonClient } from './daemon-client.ts'
 import { commandEntry, withStore } from './with-store.ts'
 
-/** The user in the activity log, because the change did not come through the API. */
+/** The user in the activity log. A command has no user, so the change is attributed to the system. */
 const SYSTEM = { userId: 0, firstName: 'System', email: '' } as const
 
 /** Reads and changes the flags of one project. */
 export interface FlagProject {
   /** Returns all flags in the form of a file. */
   pull(): Promise<readonly JsonObject[]>
-  /** Plans the change of flags. `sampleMax` is the number of persons to evaluate; 0 leaves the numbers out. */
+  /**
+   * Plans the change of flags. `sampleMax` is the number of persons to evaluate. 0 means that the plan needs no
+   * numbers.
+   */
   plan(flags: readonly JsonObject[], sampleMax: number): Promise<PlanAnswer>
   /** Changes flags as a plan says: all or none of them. Throws if a flag has another version than in the plan. */
   apply(flags: readonly JsonObject[], versions: JsonObject): Promise<void>
@@ -38,7 +41,7 @@ function servedProject(client: DaemonClient): FlagProject {
       return objectsOf(flags)
     },
     async plan(flags, sample) {
-      // The daemon has the same version of the interface, or answers 404.
+      // A daemon of another version answers 404, so the answer has this type.
       return (await client.ask('POST', `${path}plan/`, { flags, sample })) as unknown as PlanAnswer
     },
     async apply(flags, versions) {
@@ -72,7 +75,7 @@ function storedProject(input: CommandInput): FlagProject {
           actor: SYSTEM,
           nowMs,
           cohort: (id: number) => set.cohorts.get(id) ?? null,
-          // Each entry names the flag that it is about.
+          // The store adds the id of the flag to each entry.
           audit: { ...commandEntry(input, set.projectId), objectId: null },
         }
         flags.apply(

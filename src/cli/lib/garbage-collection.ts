@@ -10,10 +10,11 @@
  */
 import { setFlagsFromString } from 'node:v8'
 
-// Worker threads use the default of V8 or their own limits. Otherwise, each would fill the whole space before a
-// collection.
+// Worker threads use V8's default or limits of their own. With this size, each thread would fill the whole space before
+// it collects.
 setFlagsFromString('--min-semi-space-size=0')
-// Helper threads of a collection would compete with the working threads, and the collecting thread waits for them.
+// Helper threads for a collection would compete with the working threads, and the collecting thread has to wait for
+// them.
 setFlagsFromString('--no-parallel-scavenge')
 // After a start or a burst of load, and some quiet seconds, V8 collects a whole heap to release memory. The main
 // thread is started with `--no-memory-reducer`, because its requests leave nothing behind, and it answers no requests

@@ -21,13 +21,13 @@ const CLOSING_BRACES = 2
 /** Length of `YYYY-MM-DDThh:mm:ss.sssZ` and the quote after it. */
 const QUOTED_TIME_BYTES = 25
 
-/** The events of a body as parallel arrays. One object per event would be most of the garbage of an import. */
+/** The events of a body, as parallel arrays. An object for each event would be most of the garbage of an import. */
 class BatchItems {
-  /** Offsets in the body at which the events start; `ends` has the offsets after them. */
+  /** The offset in the body at which each event starts. `ends` contains the offset after each event. */
   readonly starts: number[] = []
   readonly ends: number[] = []
   readonly lineNumbers: number[] = []
-  /** Whether each line was copied instead of parsed. */
+  /** For each event, whether its line was copied instead of parsed. */
   readonly areCopies: boolean[] = []
 
   get count(): number {
@@ -49,10 +49,10 @@ class BatchItems {
 /** The reason for leaving out a line or record that is not in UTF-8. */
 export const NOT_UTF8 = 'it is not in UTF-8; convert the file'
 
-/** Receives each fault because of which something is left out. */
+/** Receives the number of a line that is left out, and the reason. */
 export type FaultListener = (lineNumber: number, fault: string) => void
 
-/** One body, which is filled, sent, and filled again. */
+/** The body of a request, which is filled with events, sent, and filled again. */
 export class ImportBatch {
   /** Number of the last line that is completely in the body. */
   lastLine = 0
@@ -63,7 +63,7 @@ export class ImportBatch {
   #items = new BatchItems()
   readonly #found: OwnLine = { headStart: 0, headEnd: 0, chainStart: 0, chainEnd: 0, tailStart: 0 }
 
-  /** `head` is the text of the body before the events. */
+  /** `head` is the text at the beginning of the body, before the events. */
   constructor(head: string, context: ImportContext, onFault: FaultListener) {
     this.#head = head
     this.#context = context
@@ -71,7 +71,7 @@ export class ImportBatch {
     this.clear()
   }
 
-  /** Events in it. */
+  /** The number of events in the body. */
   get count(): number {
     return this.#items.count
   }
@@ -80,14 +80,17 @@ export class ImportBatch {
     return this.count >= IMPORT_BATCH_EVENTS_MAX || this.#json.length >= IMPORT_BATCH_BYTES_MAX
   }
 
-  /** Forgets the events; the memory stays. */
+  /** Removes the events and keeps the memory. */
   clear(): void {
     this.#items.clear()
     this.#json.length = 0
     this.#json.writeText(this.#head)
   }
 
-  /** Adds the events of a line, without its newline. `block` may be overwritten afterwards. */
+  /**
+   * Adds the events of a line; the range does not include its newline. The memory of `block` may be reused after the
+   * call.
+   */
   takeLine(block: Buffer, start: number, lineEnd: number, lineNumber: number): void {
     const end = block[lineEnd - 1] === CARRIAGE_RETURN ? lineEnd - 1 : lineEnd
     if (findOwnLine(block, start, end, this.#found) && this.#mayBeCopied(block, start, end)) {
@@ -102,7 +105,10 @@ export class ImportBatch {
     return this.#items.lineNumbers[event] ?? 0
   }
 
-  /** Returns a body with the events from `from` up to, but not including, `to` of the body that `prove` returned. */
+  /**
+   * Returns a smaller body with some events of the body that `prove` returned: from `from` up to, but not including,
+   * `to`.
+   */
   part(from: number, to: number): Buffer {
     const { starts, ends } = this.#items
     const events = this.#json.bytes.subarray(starts[from], ends[to - 1])
@@ -110,8 +116,8 @@ export class ImportBatch {
   }
 
   /**
-   * Returns the finished body, which is valid until the next `clear`. Each copied line is one well-formed event for the
-   * scanner. Lines for which that is not so are parsed.
+   * Returns the finished body, which is valid until the next `clear`. `scanner` checks that each copied line is one
+   * well-formed event. A line that is not is parsed instead.
    */
   prove(scanner: Scanner): Buffer {
     this.#json.writeBytes(TAIL, 0, TAIL.length)
@@ -120,7 +126,7 @@ export class ImportBatch {
     return this.#withoutIrregular(scanner)
   }
 
-  /** Returns whether the daemon would store the event of an exported line unchanged. */
+  /** Returns whether a line may be copied: the daemon would store its event without a change. */
   #mayBeCopied(block: Buffer, start: number, end: number): boolean {
     const { nowMs, propertiesBytesMax } = this.#context
     if (propertiesBytesMax > 0 && end - start > propertiesBytesMax) return false
@@ -176,7 +182,7 @@ export class ImportBatch {
     })
   }
 
-  /** Builds the body again, and parses the lines that are not well-formed on their own. */
+  /** Builds the body again, with the lines parsed that are not well-formed on their own. */
   #withoutIrregular(scanner: Scanner): Buffer {
     const old = this.#json
     const { starts, ends, lineNumbers, areCopies } = this.#items

@@ -1,6 +1,6 @@
 /**
- * Sends request bodies to a daemon, one after the other over one connection, because the order of events determines
- * the persons. While one body is in flight, the next one is being filled.
+ * Sends request bodies to a daemon, one after the other over one connection, because the result for persons depends on
+ * the order of events. While one body is in flight, the next one is being filled.
  */
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
@@ -23,7 +23,7 @@ interface Answer {
   readonly text: string
 }
 
-/** The daemon, or a proxy in front of it, refused a body because of its content. */
+/** Thrown if the daemon, or a proxy in front of it, refuses a body because of its content. */
 export class RefusedBodyError extends OperatorError {
   /** Reason in the answer of the server. */
   readonly reason: string
@@ -34,7 +34,7 @@ export class RefusedBodyError extends OperatorError {
   }
 }
 
-/** Statuses that concern the events of a body, and not the sender. */
+/** A server answers with these statuses if the events in a body are at fault, and not the sender. */
 const STATUSES_OF_CONTENT = [400, 413, 422]
 
 /** A connection to a daemon. Close it when no request is in flight. */
@@ -50,7 +50,8 @@ export class BodySender {
 
   /**
    * Sends a body, and retries while the daemon is busy or restarts. Rejects with `RefusedBodyError` if the events are
-   * refused, and with `OperatorError` if the request is refused for another reason or is not accepted for too long.
+   * refused. Rejects with `OperatorError` if the request is refused for another reason, or if the daemon accepts
+   * nothing for too long.
    */
   async send(body: Buffer): Promise<void> {
     let reason = 'it does not answer'
@@ -120,7 +121,7 @@ async function readAnswer(response: IncomingMessage): Promise<Answer> {
   }
 }
 
-/** Returns the reason in an answer. An answer that is not from Tenrec is shown as it is. */
+/** Returns the reason that an answer contains. If the answer does not come from Tenrec, it is returned unchanged. */
 function detailOf(text: string): string {
   const body = parseJson(text)
   const detail = isObject(body) ? body['detail'] : undefined

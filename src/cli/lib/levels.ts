@@ -1,9 +1,9 @@
-/** Parses permission levels, which commands accept by name. */
+/** Reads permission levels, such as `admin`, by their names. */
 import { UsageError } from '../../base/errors.ts'
 import { type Levels, levelNamed } from '../../rules/access/levels.ts'
 import type { CommandInput } from './command.ts'
 
-/** Lists the names of a kind of levels for a sentence, such as `member, admin or owner`. */
+/** Returns the names of all levels of a kind for use in a sentence, such as `member, admin or owner`. */
 export function choicesText(kind: Levels): string {
   const names = kind.map(({ name }) => name)
   return `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`

@@ -1,15 +1,18 @@
 /**
- * Writes the lines of an export, in chunks of whole lines, to a file or to standard output. A file is written, and
- * flushed from time to time, while the next chunk is being filled.
+ * Writes the lines of an export, in chunks of whole lines, to a file or to standard output. While a chunk is being
+ * written, the next one is filled. A file is flushed from time to time.
  */
 import { close, fdatasync, fsync, write } from 'node:fs'
 import { promisify } from 'node:util'
 import { JsonBytes } from '../../base/json-bytes.ts'
 import type { CommandIo } from './command.ts'
 
-/** Size in bytes from which a chunk is written. */
+/** A chunk is written when it has at least this number of bytes. */
 export const CHUNK_BYTES = 1024 * 1024
-/** Bytes between flushes. Regular flushes leave little work for the flush at the end. */
+/**
+ * A file is flushed each time that this number of bytes was written, so that little work is left for the flush at the
+ * end.
+ */
 const FLUSH_BYTES = 32 * 1024 * 1024
 
 const writeAt = promisify(write)
@@ -19,7 +22,9 @@ const closeFile = promisify(close)
 
 /** Receives whole lines. */
 export interface LineTarget {
-  /** Takes ownership of a chunk, and resolves with an empty chunk to fill next. */
+  /**
+   * Writes a chunk, which the caller must not use any more. Resolves with an empty chunk that the caller fills next.
+   */
   write(chunk: JsonBytes): Promise<JsonBytes>
 }
 
@@ -39,7 +44,7 @@ export function standardOutput(io: CommandIo): LineTarget {
 
 /** A file that is open for appending. */
 export class LineFile implements LineTarget {
-  /** ID of the last event in the file when it was opened, or 0 for a new file. */
+  /** The ID of the last event in the file when it was opened. 0 for a new file. */
   readonly lastId: number
   readonly #descriptor: number
   #position: number
@@ -55,18 +60,18 @@ export class LineFile implements LineTarget {
     this.lastId = lastId
   }
 
-  /** Also rejects with the error of an earlier chunk. */
+  /** Writes a chunk. Rejects with the error of an earlier chunk, too. */
   async write(chunk: JsonBytes): Promise<JsonBytes> {
     await this.#writing
     const next = this.#spare ?? new JsonBytes(chunk.bytes.length)
     this.#spare = null
     this.#writing = this.#writeAll(chunk)
-    // The next write or close rejects with this error.
+    // The error is not lost: the next `write` or `close` rejects with it.
     this.#writing.catch(() => undefined)
     return next
   }
 
-  /** Writes the rest, flushes and closes the file. Rejects if not everything is on the disk. */
+  /** Writes everything that is left, flushes the file and closes it. Rejects if not everything is on the disk. */
   async close(): Promise<void> {
     try {
       await this.#writing
@@ -97,7 +102,8 @@ export class LineFile implements LineTarget {
     this.#unflushedBytes = 0
     this.#flushing = flushData(this.#descriptor)
       .catch((error: unknown) => {
-        // The kernel reports the error only once. A later flush would succeed.
+        // The kernel reports such an error only once, so it is stored. A later flush would succeed although data is
+        // missing.
         this.#failure ??= error instanceof Error ? error : new Error(String(error))
       })
       .finally(() => {

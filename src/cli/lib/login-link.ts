@@ -3,7 +3,7 @@ import type { Settings } from '../../config/settings.ts'
 
 /**
  * Returns the login link for a code. The code follows `#`, so that it reaches neither proxies nor logs. `baseUrl` is
- * the address of the daemon, without a slash at its end.
+ * the URL of the daemon, without a slash at its end.
  */
 export function loginLink(
   code: string,

@@ -1,11 +1,11 @@
-/** Recognizes addresses that can mean only this machine. */
+/** Recognizes host names and IP addresses that can only mean this machine. */
 import { BlockList, isIP } from 'node:net'
 
 const LOOPBACK = new BlockList()
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4')
 LOOPBACK.addAddress('::1', 'ipv6')
 
-/** Returns true for `localhost` and for loopback addresses, also in brackets as in a URL. */
+/** Returns true for `localhost` and for loopback IP addresses, even in brackets as in a URL. */
 export function isLoopbackHost(host: string): boolean {
   const bare = host.replace(/^\[|\]$/g, '').toLowerCase()
   if (bare === 'localhost') return true

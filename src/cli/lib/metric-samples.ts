@@ -1,7 +1,7 @@
 /** Reads the metrics that commands need from `/metrics` of a daemon. */
 import { ask } from './daemon-client.ts'
 
-/** The samples of one reading. */
+/** The values of all metrics at one moment. */
 export class MetricSamples {
   readonly #values = new Map<string, number>()
 
@@ -13,31 +13,37 @@ export class MetricSamples {
     }
   }
 
-  /** Returns a sample by its name with its labels, exactly as written, or null if it does not exist. */
+  /**
+   * Returns the value of a metric by its name and labels, exactly as `/metrics` writes them. Returns null if it does
+   * not exist.
+   */
   get(series: string): number | null {
     return this.#values.get(series) ?? null
   }
 
-  /** Returns the sum of the samples of a family that have all `labels`, such as `fate="accepted"`, or 0. */
+  /**
+   * Returns the sum of all values of a metric that have all `labels`, such as `fate="accepted"`. It is 0 if there are
+   * none.
+   */
   sum(family: string, ...labels: readonly string[]): number {
     let sum = 0
     for (const [series, value] of this.#values) if (isOf(series, family, labels)) sum += value
     return sum
   }
 
-  /** Returns a label of the first sample of a family, or null if there is none. */
+  /** Returns the value of a label in the first line of a metric, or null if there is no such line. */
   label(family: string, name: string): string | null {
     const series = [...this.#values.keys()].find((text) => isOf(text, family, []))
     return series?.split(`${name}="`)[1]?.split('"')[0] ?? null
   }
 
-  /** Returns a label of each sample of a family, in their order. */
+  /** Returns the value of a label in each line of a metric, in the order of the lines. */
   labels(family: string, name: string): readonly string[] {
     const series = [...this.#values.keys()].filter((text) => isOf(text, family, []))
     return series.map((text) => text.split(`${name}="`)[1]?.split('"')[0] ?? '')
   }
 
-  /** Returns how much a counter grew since an earlier reading, or null if it does not exist. */
+  /** Returns by how much a counter has grown since an earlier reading. Returns null if it does not exist. */
   since(earlier: MetricSamples, series: string): number | null {
     const now = this.get(series)
     return now === null ? null : now - (earlier.get(series) ?? 0)
@@ -49,7 +55,9 @@ function isOf(series: string, family: string, labels: readonly string[]): boolea
   return labels.every((label) => series.includes(label))
 }
 
-/** Reads `/metrics`. Returns null if access is denied. Throws `OperatorError` if there is no answer. */
+/**
+ * Reads `/metrics` of a daemon. Returns null if access is denied. Throws `OperatorError` if the daemon does not answer.
+ */
 export async function readMetrics(baseUrl: string): Promise<MetricSamples | null> {
   const { status, text } = await ask(baseUrl, '/metrics')
   return status === 200 ? new MetricSamples(text) : null

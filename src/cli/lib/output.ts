@@ -3,12 +3,13 @@ import { csvLine, flatRow } from '../../base/csv.ts'
 import { CELL_CHARACTERS_MAX } from '../limits.ts'
 import type { CommandIo } from './command.ts'
 
-// Control characters and bidirectional controls. A stored name must not control the terminal.
+// Matches control characters and characters that change the direction of text. A stored name must not control the
+// terminal.
 const UNPRINTABLE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu
 
 /**
- * Prints a record with one line per value, rows as a table with a header, or either as JSON lines. Names of values are
- * in snake_case and are printed in their order.
+ * Prints a record with one line for each value, and rows as a table with a header. If `isJson` is true, it prints JSON
+ * lines instead. Names of values are in snake_case and are printed in their order.
  */
 export function print(io: CommandIo, printed: object, isJson: boolean): void {
   if (isJson) for (const row of listOf(printed)) io.out(`${JSON.stringify(row)}\n`)
@@ -16,7 +17,10 @@ export function print(io: CommandIo, printed: object, isJson: boolean): void {
   else printRecord(io, printed)
 }
 
-/** Prints rows as comma-separated values, after a header with the names of all columns in their order of appearance. */
+/**
+ * Prints rows as comma-separated values, after a header with the names of all columns. A column is where its name first
+ * appears in the rows.
+ */
 export function printCsv(io: CommandIo, rows: readonly object[]): void {
   const cells = rows.map(flatRow)
   const names = [...new Set(cells.flatMap((row) => [...row.keys()]))]
@@ -60,7 +64,7 @@ export function printable(text: string): string {
   return text.replace(UNPRINTABLE, '\ufffd')
 }
 
-/** Formats a time as ISO 8601 in UTC. Returns '' for null. */
+/** Formats a time in milliseconds as ISO 8601 in UTC. Returns '' for null. */
 export function isoTime(timeMs: number | null): string {
   return timeMs === null ? '' : new Date(timeMs).toISOString()
 }

@@ -1,20 +1,27 @@
-/** Writes exported events to a Parquet file, one row group at a time. Only this module imports hyparquet-writer. */
+/**
+ * Writes exported events to a Parquet file, one row group at a time. This is the only module that imports
+ * hyparquet-writer.
+ */
 import type { parquetWriteRows as WriteRows } from 'hyparquet-writer'
 import { VERSION } from '../../base/version.ts'
 import type { ExportedEvent } from '../../rules/events/exported-event.ts'
 
-/** Number of rows in memory at once. */
+/** The number of rows in a row group, which is in memory as a whole. */
 const GROUP_ROWS = 50_000
 
 const TEXT = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const
-/** A point in time. Programs that know only `converted_type` may read it as a time without a zone. */
+/**
+ * The type of a moment in UTC. Programs that only know the older member `converted_type` may read it as a time without
+ * a time zone.
+ */
 const INSTANT = {
   type: 'INT64',
   converted_type: 'TIMESTAMP_MILLIS',
   logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MILLIS' },
 } as const
 
-// The types are explicit, because an export without events has no first row to infer them from.
+// The types are given explicitly. Otherwise they would be inferred from the first row, which an export without events
+// does not have.
 const COLUMNS: readonly Column[] = [
   ...columns({ type: 'INT64' }, 'id'),
   ...columns(TEXT, 'uuid', 'event', 'distinct_id', 'person_id'),
@@ -24,7 +31,7 @@ const COLUMNS: readonly Column[] = [
 
 /** Writes all events to a new file. Properties are JSON text, times are UTC. */
 export async function writeParquet(path: string, events: Iterable<ExportedEvent>): Promise<void> {
-  // Loaded late, so that other commands do not wait for it.
+  // The module is loaded here, so that other commands do not wait for it.
   const { fileWriter, parquetWriteRows } = await import('hyparquet-writer')
   await parquetWriteRows({
     writer: fileWriter(path),

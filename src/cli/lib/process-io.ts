@@ -1,4 +1,4 @@
-/** Implements `CommandIo` for the real process. */
+/** Implements `CommandIo` with the streams and signals of this process. */
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { createInterface } from 'node:readline/promises'
@@ -6,13 +6,13 @@ import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { machineMemoryBytes } from '../../base/memory/machine-memory.ts'
 import type { CommandIo } from './command.ts'
 
-/** Interrupts that arrive within this time count as one. */
+/** Interrupts that follow each other within this time count as one, in milliseconds. */
 const ECHO_MS = 500
 
 /** Creates the `CommandIo` of this process. */
 export function createProcessIo(): CommandIo {
-  // The reader of a pipe may end early (`tenrec event list | head`), which is not a failure. A daemon continues
-  // without its output.
+  // A program that reads the output may end early (`tenrec event list | head`), which is not a failure. A daemon then
+  // runs on without its output.
   let isDaemon = false
   process.stdout.on('error', (error: Error) => {
     if (isDaemon) return
@@ -45,7 +45,7 @@ export function createProcessIo(): CommandIo {
       const { stdin } = process
       stdin.once('close', listener)
       stdin.once('end', listener)
-      // The input is ignored. It is read only to notice its end.
+      // What the input contains is ignored. It is read only to notice its end.
       stdin.resume()
       return () => {
         stdin.off('close', listener)
@@ -60,11 +60,11 @@ export function createProcessIo(): CommandIo {
   }
 }
 
-/** Asks on standard error, so that the question does not become part of the output. */
+/** Asks a question on standard error, so that it does not become part of the output. */
 async function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr })
   try {
-    // Also resolves at the end of the input, or when it is interrupted.
+    // `ended` resolves when the input ends or is interrupted. The answer is then empty.
     const ended = once(lines, 'close').then(() => '')
     return await Promise.race([lines.question(question), ended])
   } finally {
@@ -78,8 +78,8 @@ export function exitWhenWritten(exitCode: number): void {
 }
 
 /**
- * Under `npm start`, one Ctrl-C arrives twice, from the terminal and from npm. The second one must not count as the
- * second signal, which stops the process at once.
+ * Returns a listener that ignores repeated signals. Under `npm start`, one Ctrl-C arrives twice: from the terminal and
+ * from npm. The second one must not count as a second signal, which would stop the process at once.
  */
 function withoutEchoes(listener: () => void): (name: NodeJS.Signals) => void {
   let interruptedAtMs = Number.NEGATIVE_INFINITY

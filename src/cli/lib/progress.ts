@@ -1,6 +1,6 @@
 /**
- * Shows the progress of a long command on standard error, with the rate and the remaining time: a bar that is redrawn
- * in place on a terminal, and a plain line every ten seconds elsewhere.
+ * Shows the progress of a long command on standard error, with the rate and the remaining time. On a terminal it is a
+ * bar that is redrawn in place, and elsewhere a plain line every ten seconds.
  */
 import type { CommandIo } from './command.ts'
 
@@ -9,7 +9,7 @@ const LINE_MS = 10_000
 const BAR_CELLS = 24
 const MEBIBYTE = 1024 ** 2
 
-/** The unit of the progress. */
+/** What the progress is counted in. */
 export type ProgressUnit = 'bytes' | 'events'
 
 /** Runs `work`, which reports its progress, and clears the bar afterwards. Rejects if the work rejects. */
@@ -35,7 +35,7 @@ export class Progress {
   #shownAtMs: number
   #isLineOpen = false
 
-  /** `label` names the work, such as `backup`. */
+  /** `label` names the work in the output, such as `backup`. */
   constructor(io: CommandIo, label: string, unit: ProgressUnit) {
     this.#io = io
     this.#label = label
@@ -44,7 +44,10 @@ export class Progress {
     this.#shownAtMs = this.#startedAtMs
   }
 
-  /** Updates the progress. `total` is null if it is not known. Most calls return immediately. */
+  /**
+   * Sets how much is done. `total` is null if it is unknown. Most calls return at once, because the output changes only
+   * from time to time.
+   */
   update(done: number, total: number | null = null): void {
     const nowMs = this.#io.clock.monotonic()
     const isTerminal = this.#io.isErrorTerminal === true

@@ -5,11 +5,14 @@ import type { CommandInput } from './command.ts'
 
 const COLUMNS_DEFAULT = 80
 const BAR_COLUMNS_MIN = 10
-/** Blocks that fill one eighth of a column, two eighths, and so on. */
+/** Characters that fill no, one, two and up to seven eighths of a column of the terminal. */
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const
 const HEIGHTS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'] as const
 
-/** Returns a bar of `columns` characters for the largest number, and a proportionally shorter one for others. */
+/**
+ * Returns a bar for a number. The largest number has a bar of `columns` characters, and a smaller one a proportionally
+ * shorter bar.
+ */
 export function bar(value: number, largest: number, columns: number): string {
   if (!(value > 0) || !(largest > 0)) return ''
   // A small value must look different from zero.
@@ -17,7 +20,10 @@ export function bar(value: number, largest: number, columns: number): string {
   return '█'.repeat(eighths >> 3) + (EIGHTHS[eighths & 7] ?? '')
 }
 
-/** Returns one character per share from 0 to 1. Of many shares, neighbors share the character of the largest. */
+/**
+ * Returns a small column chart: one character for each share from 0 to 1. If there are too many shares, each character
+ * stands for several neighbouring shares and shows the largest of them.
+ */
 export function heights(shares: readonly number[]): string {
   const last = HEIGHTS.length - 1
   const step = (share: number): number => Math.min(last, Math.max(0, Math.round(share * last)))
@@ -29,7 +35,7 @@ export function heights(shares: readonly number[]): string {
   return text
 }
 
-/** Adds bars for a column to rows, if they are printed on a terminal and have the column. */
+/** Adds bars for a column to rows, if the rows are printed on a terminal and have the column. */
 export function withBars(
   { io, isJson }: CommandInput,
   rows: readonly JsonObject[],
@@ -44,7 +50,7 @@ export function withBars(
   })
 }
 
-/** Returns the width that the other columns leave. */
+/** Returns the number of terminal columns that are left for bars. */
 function barColumns(rows: readonly JsonObject[], terminalColumns: number): number {
   const names = Object.keys(rows[0] ?? {})
   const widths = names.map((name) =>

@@ -10,7 +10,9 @@ import { print, printable, printCsv } from './output.ts'
 import { withBars } from './query-chart.ts'
 
 const LIMIT_DEFAULT = 20
-/** Maps the sign of a condition to the operator of a filter. Longer signs come first. */
+/**
+ * For each sign in a condition, the operator of the filter. Longer signs come first, so that `!=` is not read as `=`.
+ */
 const OPERATORS: readonly (readonly [sign: string, operator: string])[] = [
   ['!=', 'is_not'],
   ['>=', 'gte'],
@@ -45,7 +47,10 @@ export function isTable(input: CommandInput): boolean {
   return !input.isJson && !input.has('csv')
 }
 
-/** Prints rows in the requested format. On a terminal, it adds bars for `column` if the rows have it. */
+/**
+ * Prints rows in the format that the options ask for. On a terminal, it adds bars for `column` if the rows have this
+ * column.
+ */
 export function printRows(
   input: CommandInput,
   rows: readonly JsonObject[],
@@ -56,13 +61,13 @@ export function printRows(
   else print(io, column === undefined ? rows : withBars(input, rows, column), isJson)
 }
 
-/** Queries a daemon about a project, with the filters of one command line. */
+/** Sends queries about a project to a daemon. Each contains the filters that the command line gives. */
 export class QueryClient {
   readonly #input: CommandInput
   readonly #client: DaemonClient
   readonly #filters: JsonObject
 
-  /** Throws `UsageError` for options that are not valid, and the errors of `DaemonClient`. */
+  /** Throws `UsageError` for invalid options, and the errors of `DaemonClient`. */
   constructor(input: CommandInput) {
     this.#input = input
     this.#filters = filtersOf(input)
@@ -97,8 +102,9 @@ export class QueryClient {
   }
 
   /**
-   * Reports events that never existed, because a mistyped name would otherwise look like a week without events.
-   * `missed` lists the events that nobody had. By default, these are all events of the query. Returns the exit code, 0.
+   * Warns about event names that never occurred, because a mistyped name would otherwise look like a week without
+   * events. `missed` lists the events that nobody had. By default, these are all events of the query. Returns the exit
+   * code, 0.
    */
   async finish(
     missed: readonly string[] = [...this.#input.operands, this.#input.text('returning') ?? '*'],
@@ -111,7 +117,10 @@ export class QueryClient {
     return 0
   }
 
-  /** Returns a message about an event that never existed, or null if it existed or the key may not read events. */
+  /**
+   * Returns a warning if an event with this name never occurred. Returns null if it did, or if the key may not read
+   * events.
+   */
   async #unseen(name: string): Promise<string | null> {
     if ((await this.#newestNames(`event=${encodeURIComponent(name)}&limit=1`))?.length !== 0)
       return null
@@ -123,7 +132,7 @@ export class QueryClient {
     return `tenrec: There was never an event ${printable(JSON.stringify(name))}. ${printable(told)}\n`
   }
 
-  /** Returns the distinct names of the events on a page, newest first, or null if the page cannot be read. */
+  /** Returns the names of the newest events, without duplicates. Returns null if the events cannot be read. */
   async #newestNames(query: string): Promise<readonly string[] | null> {
     try {
       const path = `${this.#client.projectPath}events/?${query}`
@@ -136,7 +145,7 @@ export class QueryClient {
   }
 }
 
-/** Returns a series of the events with one name. `*` stands for every event. */
+/** Returns a series of the events with a name. `*` stands for all events. */
 export function seriesOf(name: string, order = 0): JsonObject {
   return { id: name === '*' ? null : name, type: 'events', order }
 }

@@ -1,16 +1,19 @@
 /** Listens for the signals that stop a daemon. */
 import type { CommandIo } from './command.ts'
 
-/** A request to stop, which may arrive at any time. */
+/** A request to stop the daemon, which may come at any time. */
 export interface StopRequest {
   readonly requested: Promise<void>
-  /** Requests the stop from within the process. */
+  /** Requests the stop, as a signal does. */
   request(): void
   /** Stops listening. */
   forget(): void
 }
 
-/** Starts to listen, also during the start of a daemon. A second signal ends the process at once. */
+/**
+ * Starts to listen for signals. Call it before the daemon starts, so that its start can be stopped too. A second signal
+ * ends the process at once.
+ */
 export function watchStopSignals(io: CommandIo): StopRequest {
   let isRequested = false
   let resolveRequest: () => void = () => {}

@@ -1,7 +1,8 @@
 /**
  * Converts tables of Umami to lines of an import. A table is CSV with a header, or one JSON object per line. There is
  * one output line for each line of the file, so that line numbers stay the same. The output line is empty for the
- * header, for lines that are left out, and for the further lines of a record.
+ * header and for lines that are left out. If a record has several lines, all of its output lines except the first one
+ * are empty.
  */
 
 import { isUtf8 } from 'node:buffer'
@@ -18,10 +19,10 @@ import {
 import { IMPORT_EVENT_DATA_MAX, IMPORT_RECORD_CHARACTERS_MAX } from '../limits.ts'
 import { type FaultListener, NOT_UTF8 } from './import-batch.ts'
 
-/** Blocks with whole lines of a file. */
+/** The whole lines of a file, in blocks. */
 export type LineBlocks = AsyncIterable<Buffer>
 
-/** Properties of events by `event_id`. */
+/** The properties of Umami's events, by `event_id`. */
 export type UmamiEventData = ReadonlyMap<string, JsonObject>
 
 const EVENT_DATA_COLUMNS = ['data_key', 'string_value', 'number_value']
@@ -38,7 +39,7 @@ export async function* umamiLines(
 ): AsyncGenerator<Buffer> {
   for await (const rows of rowsOf(blocks, path, UMAMI_COLUMNS, onFault)) {
     const lines = rows.map(({ row, line, lineCount }) => {
-      // Keeps the line numbers of the following lines.
+      // Empty lines keep the line numbers of the following lines the same.
       const rest = '\n'.repeat(lineCount)
       if (row === null) return rest
       const event = umamiEvent(row, data.get(row.get('event_id') ?? '') ?? NO_DATA)
@@ -68,7 +69,7 @@ export async function readUmamiEventData(
         )
       }
       const [event, name, value] = umamiEventData(row)
-      // A name such as __proto__ must become an ordinary property.
+      // A property with a name such as `__proto__` must become an ordinary property.
       Object.defineProperty(
         getOrAdd(data, event, () => ({})),
         name,
@@ -83,9 +84,9 @@ export async function readUmamiEventData(
   return data
 }
 
-/** A record of a table, with its lines in the file. */
+/** A record of a table, and how many lines of the file it has. */
 interface FileRow {
-  /** Null for the header, for empty lines, and for records with faults. */
+  /** The record. Null for the header, for empty lines, and for records with faults. */
   readonly row: UmamiRow | null
   readonly line: number
   readonly lineCount: number

@@ -1,7 +1,7 @@
 /**
  * Opens the store for one command, whether or not a daemon runs. Every command that writes users, projects, keys, roles
- * or flags uses this module, and writes its audit log entry in the transaction of the change. The daemon logs the
- * changes that go through it.
+ * or flags uses this module, and writes its audit log entry in the transaction of the change. Changes that go through
+ * the daemon are logged by the daemon.
  */
 import { userInfo } from 'node:os'
 import { requireFreeDisk } from '../../base/disk-space.ts'
@@ -15,9 +15,9 @@ import { OBJECT_ID_CHARACTERS_MAX } from '../limits.ts'
 import type { CommandInput } from './command.ts'
 
 /**
- * Runs `action` with the store, and closes the store. With `isWriting`, the disk must have free space, and `action`
- * must store its `commandEntry` together with the change. Throws `OperatorError` if the store cannot be opened, and
- * the errors of `action`.
+ * Runs `action` with the store, and closes the store. If `isWriting` is true, the disk must have free space, and
+ * `action` must store the `commandEntry` of the command together with its change. Throws `OperatorError` if the store
+ * cannot be opened, and the errors of `action`.
  */
 export function withStore<T>(
   input: CommandInput,
@@ -43,7 +43,10 @@ export function readOrganization<T>(
   return withStore(input, false, ({ organization }) => action(organization))
 }
 
-/** Returns a project by its ID. Throws `OperatorError` with `hint` if there is none, and the errors of `withStore`. */
+/**
+ * Returns a project by its ID. If there is none, throws `OperatorError` with `hint` in its message. Also throws the
+ * errors of `withStore`.
+ */
 export async function projectOf(input: CommandInput, id: number, hint = ''): Promise<Project> {
   const project = await readOrganization(input, ({ projects }) => projects.project(id))
   if (project !== null) return project
@@ -74,13 +77,13 @@ export function noteInStore(input: CommandInput, objectId: string | null): Promi
   const { dataDir, io } = input
   const request = { dataDir, environments: ['flags'], isWriting: true, clock: io.clock } as const
   return openStore(request, ({ organization, path }) => {
-    // In a cluster, the catalogue exists independently of this store, and the command did not change it.
+    // In a cluster, the catalogue exists outside of this store, and the command did not change it.
     if (SHARED_CATALOGUE.place(path) !== null) return
     organization.audit.append([{ ...commandEntry(input, null), objectId }])
   })
 }
 
-/** Returns the audit log entry of a command. `projectId` is the project of the change, or null. */
+/** Returns the audit log entry of a command. `projectId` is the project that was changed, or null. */
 export function commandEntry(input: CommandInput, projectId: number | null): AuditEntry {
   return {
     atMs: input.io.clock.now(),
@@ -97,7 +100,10 @@ export function commandEntry(input: CommandInput, projectId: number | null): Aud
   }
 }
 
-/** Returns the name of the account, or its number, because a service account may have no name. */
+/**
+ * Returns the name of the account that runs the command. If the account has no name, as service accounts may, it
+ * returns its number.
+ */
 function accountName(): string {
   try {
     return userInfo().username

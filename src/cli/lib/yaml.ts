@@ -1,4 +1,4 @@
-/** Reads and writes YAML. Only this file imports `yaml`, and only when a command needs it. */
+/** Reads and writes YAML. This is the only file that imports `yaml`, which is loaded when a command needs it. */
 import { OperatorError } from '../../base/errors.ts'
 import { YAML_ALIASES_MAX } from '../limits.ts'
 
@@ -6,7 +6,8 @@ import { YAML_ALIASES_MAX } from '../limits.ts'
 export async function parseYaml(text: string, source: string): Promise<unknown> {
   const { parse } = await import('yaml')
   try {
-    // Aliases may stand for very large values. Warnings would be written to the terminal.
+    // A short file with many aliases may stand for a very large value, so their number is limited. Warnings would be
+    // written to the terminal.
     return parse(text, { maxAliasCount: YAML_ALIASES_MAX, logLevel: 'error' }) as unknown
   } catch (cause) {
     const reason = cause instanceof Error ? (cause.message.split('\n')[0] ?? '') : ''
@@ -15,7 +16,7 @@ export async function parseYaml(text: string, source: string): Promise<unknown> 
   }
 }
 
-/** Returns a value as YAML. Long texts stay on one line, so that a change of a text is a change of one line. */
+/** Returns a value as YAML. A long text stays on one line, so that a change of the text changes one line. */
 export async function yamlText(value: unknown): Promise<string> {
   const { stringify } = await import('yaml')
   return stringify(value, { lineWidth: 0 })

@@ -1,6 +1,6 @@
 /**
- * The kills of a proof, and the comparison after them. An acknowledged event is never sent again before the first
- * comparison, because that would hide its loss.
+ * Kills the daemon of a proof again and again, and compares the stored events with the acknowledged ones. No
+ * acknowledged event is sent again before the first comparison, because that would hide its loss.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
@@ -11,27 +11,30 @@ import type { ProofDaemon, ProofLauncher } from './proof-daemon.ts'
 import { type Comparison, ProofLedger, type Random, seededRandom } from './proof-ledger.ts'
 import { type LoadOptions, ProofLoad, type Statuses, settle } from './proof-load.ts'
 
-/** The moments at which a daemon is killed. */
+/** The moments in the life of a daemon at which it is killed. */
 const KILL_MOMENTS = ['at_random', 'after_an_answer', 'while_stopping', 'while_starting'] as const
 /** One of `KILL_MOMENTS`. */
 export type KillMoment = (typeof KILL_MOMENTS)[number]
 
-/** Percentage of the kills for each moment. All other kills are at random. */
+/** For some moments, the percentage of all kills. The other kills are at random. */
 const CHANCES: readonly (readonly [KillMoment, number])[] = [
   ['after_an_answer', 35],
   ['while_stopping', 15],
   ['while_starting', 15],
 ]
-/** Share of the runs under load that wait for an answer first. */
+/** The fraction of the runs in which at least one answer must arrive before the kill. */
 const ANSWERED_PART = 0.85
-/** Shortest run under load. */
+/** The shortest time under load before a kill, in milliseconds. */
 const RUN_MS_MIN = 20
-/** Latest kill during a stop. */
+/** While a daemon stops, it is killed after at most this time, in milliseconds. */
 const STOPPING_LATEST_MS = 100
-/** Earliest kill during a start. The latest is the duration of the last start, at most `STARTING_LATEST_MS`. */
+/**
+ * While a daemon starts, it is killed after at least this time, in milliseconds, and at most after the time that its
+ * last start took or `STARTING_LATEST_MS`.
+ */
 const STARTING_EARLIEST_MS = 20
 const STARTING_LATEST_MS = 2000
-/** Share of the acknowledged events that are sent again at the end. Each must still be stored once. */
+/** The fraction of the acknowledged events that are sent again at the end. Each must still be stored only once. */
 const REPEATED_PART = 0.05
 const LOOK_MS = 50
 const MARK_EVENT = 'end of the proof'
@@ -41,15 +44,15 @@ export interface KillPlan {
   readonly launcher: ProofLauncher
   readonly clock: Pick<Clock, 'monotonic'>
   readonly kills: number
-  /** Longest run under load, in seconds. */
+  /** The longest time under load before a kill, in seconds. */
   readonly seconds: number
   readonly connections: number
   readonly seed: number
   readonly projectKey: string
   readonly personalKey: string
-  /** Called after each kill. */
+  /** Called after each kill. `kill` is the number of kills so far. */
   readonly onKill: (kill: number, moment: KillMoment, acknowledgedCount: number) => void
-  /** Polled regularly. If it returns true, the proof ends with an `OperatorError`. */
+  /** Called regularly. If it returns true, the proof ends with an `OperatorError`. */
   readonly isStopped: () => boolean
 }
 
@@ -58,14 +61,14 @@ export interface KillOutcome {
   readonly moments: Readonly<Record<KillMoment, number>>
   readonly sentCount: number
   readonly acknowledgedCount: number
-  /** Events without an answer after the last kill. They were sent again. */
+  /** The number of events that had no answer after the last kill. They were sent again. */
   readonly unansweredCount: number
   readonly lost: readonly string[]
   readonly doubled: readonly string[]
   readonly altered: readonly string[]
   readonly inventedCount: number
   readonly unexpected: Statuses
-  /** Daemons that ended before they were killed. */
+  /** The number of daemons that ended without being killed. */
   readonly endedByThemselves: number
   readonly longestRecoveryMs: number
 }
@@ -73,7 +76,8 @@ export interface KillOutcome {
 /** Executes a plan. Throws `OperatorError` if a daemon does not start, or if the proof is stopped. */
 export async function killAndCompare(plan: KillPlan): Promise<KillOutcome> {
   const rounds = new KillRounds(plan)
-  // Some daemons end before they are killed, because they were stopping or have failed.
+  // Some daemons end before they are killed, because they were stopping or have failed. More rounds than kills are
+  // therefore allowed.
   const roundsMax = plan.kills * 2 + 10
   let kills = 0
   for (let round = 0; kills < plan.kills && round < roundsMax; round++) {
@@ -86,7 +90,10 @@ export async function killAndCompare(plan: KillPlan): Promise<KillOutcome> {
 class KillRounds {
   readonly ledger: ProofLedger
   readonly #plan: KillPlan
-  /** Generator for the kills. The load has its own generator, because its use depends on the machine. */
+  /**
+   * The random numbers for the kills. The load uses other random numbers, because how many it needs depends on the
+   * machine.
+   */
   readonly #random: Random
   readonly #loadRandom: Random
   readonly #moments = Object.fromEntries(KILL_MOMENTS.map((moment) => [moment, 0])) as Record<
@@ -127,7 +134,7 @@ class KillRounds {
     const daemon = await this.#start()
     const load = new ProofLoad(this.#loadOptions(daemon))
     try {
-      // Sometimes, a kill comes before anything is acknowledged.
+      // Some kills come before anything is acknowledged, so not every run waits for an answer.
       if (this.#random() < ANSWERED_PART) await this.#answered(daemon, load)
       await this.#pause(daemon, this.#between(RUN_MS_MIN, this.#plan.seconds * 1000))
       if (moment === 'after_an_answer') await this.#answered(daemon, load)
@@ -216,7 +223,7 @@ class KillRounds {
     await Promise.race([load.nextAcknowledgement(), ended])
   }
 
-  /** Waits, but returns early if the daemon ends or the proof is stopped. */
+  /** Waits for some milliseconds. Returns early if the daemon ends or the proof is stopped. */
   async #pause({ ended }: ProofDaemon, ms: number): Promise<void> {
     const { clock, isStopped } = this.#plan
     const endMs = clock.monotonic() + ms
@@ -236,7 +243,7 @@ class KillRounds {
       throw new OperatorError('The proof was stopped before it was complete.')
   }
 
-  /** Resolves when all events that were accepted before can be read. Throws `OperatorError`. */
+  /** Resolves when all accepted events are processed, so that they can be read. Throws `OperatorError`. */
   async #untilProcessed({ url }: ProofDaemon): Promise<void> {
     const { projectKey, clock } = this.#plan
     const uuid = crypto.randomUUID()
@@ -273,7 +280,10 @@ class KillRounds {
   }
 }
 
-/** Yields the events of an export, except the marks of the proof. Throws if the export is cut off. */
+/**
+ * Yields the events of an export. Events that the proof itself sent as marks are left out. Throws if the export is
+ * incomplete.
+ */
 async function* eventsIn(body: ReadableStream<Uint8Array>): AsyncGenerator<unknown> {
   const decoder = new TextDecoder()
   let rest = ''

@@ -9,12 +9,12 @@ import { PROOF_START_MS_MAX } from '../limits.ts'
 
 const LAST_LINES = 20
 
-/** The signal that ended a process, or null if it ended by itself. */
+/** The signal that ended a process. Null if it ended by itself. */
 export type Ending = NodeJS.Signals | null
 
-/** A daemon that is ready. */
+/** A daemon that is ready to accept requests. */
 export interface ProofDaemon {
-  /** Without a slash at its end. */
+  /** The URL of the daemon, without a slash at its end. */
   readonly url: string
   /** Time in milliseconds from its start until it was ready. */
   readonly startMs: number
@@ -24,7 +24,7 @@ export interface ProofDaemon {
   signal(name: 'SIGTERM' | 'SIGKILL'): void
 }
 
-/** Starts the daemon of a proof, each time with the same data. */
+/** Starts the daemon of a proof. Each start uses the same data directory. */
 export interface ProofLauncher {
   /** Starts a daemon. Throws `OperatorError` with its last output if it does not become ready. */
   start(): Promise<ProofDaemon>
@@ -34,9 +34,9 @@ export interface ProofLauncher {
 
 /** Options for starting a daemon. */
 export interface LauncherOptions {
-  /** Command that starts this program, without arguments. */
+  /** The command that starts this program, without its arguments. */
   readonly program: readonly string[]
-  /** Arguments of `tenrec serve`. */
+  /** The arguments of the command, such as `serve` and its options. */
   readonly words: readonly string[]
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly clock: Pick<Clock, 'monotonic'>
@@ -139,14 +139,14 @@ async function untilReady(
   if (url !== null) return url
   child.kill('SIGKILL')
   await ended
-  // The last lines may come after the end.
+  // The last lines of output may arrive after the process has ended.
   await sleep(100)
   throw new OperatorError(
     `The daemon did not become ready. Its last output was:\n${lines.last.join('\n')}`,
   )
 }
 
-/** Returns the address in the ready line, or null for any other line. */
+/** Returns the URL in the line with which a daemon says that it is ready. Returns null for any other line. */
 function urlIn(line: string): string | null {
   const fields = line.startsWith('{') ? parseJson(line) : null
   if (!isObject(fields) || fields['msg'] !== 'ready') return null

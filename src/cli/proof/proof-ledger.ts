@@ -1,6 +1,6 @@
 /**
- * Records the events that a proof has sent, and their state. Events are numbered from 0. The UUID contains the number,
- * so that a few bytes per event are enough.
+ * Records the events that a proof has sent, and their state. Events are numbered from 0, and the UUID of an event
+ * contains its number, so a few bytes of memory for each event are enough.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { isObject } from '../../base/json.ts'
@@ -14,7 +14,7 @@ export interface ProofEvent {
   readonly properties: { readonly sequence: number; readonly pad: string; readonly sum: string }
 }
 
-/** The faults in the stored events, as numbers of events. */
+/** The events that are stored wrongly, by their numbers. */
 export interface Comparison {
   /** Acknowledged events that are not stored. */
   readonly lost: readonly number[]
@@ -26,7 +26,7 @@ export interface Comparison {
   readonly inventedCount: number
 }
 
-/** Generates numbers from 0 to 1 that depend only on a seed. */
+/** Returns random numbers from 0 to 1. The numbers depend only on a seed, so that a proof can be repeated. */
 export type Random = () => number
 
 const UNKNOWN = 1
@@ -38,7 +38,7 @@ const SUM_CHARACTERS = 12
 const NUMBER_DIGITS = 12
 const COUNT_CEILING = 255
 
-/** The generator mulberry32. */
+/** Returns the random number generator mulberry32. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0
   return () => {
@@ -53,7 +53,7 @@ export function seededRandom(seed: number): Random {
 export class ProofLedger {
   readonly #random: Random
   readonly #states = new Uint8Array(PROOF_EVENTS_MAX)
-  /** The first four groups of every uuid of this proof. */
+  /** The first four groups of digits, which the UUIDs of all events of this proof have. */
   readonly #prefix: string
   readonly #pads = new Uint16Array(PROOF_EVENTS_MAX)
   readonly #unknown = new Set<number>()
@@ -74,12 +74,12 @@ export class ProofLedger {
     return this.#sentCount - this.#unknown.size
   }
 
-  /** Whether another event can be created. */
+  /** True if another event can be created. */
   get hasRoom(): boolean {
     return this.#sentCount < PROOF_EVENTS_MAX
   }
 
-  /** Numbers of the events that were sent but not acknowledged. */
+  /** The numbers of the events that were sent and are not acknowledged. */
   get unknown(): Iterable<number> {
     return this.#unknown
   }
@@ -88,7 +88,7 @@ export class ProofLedger {
     return this.#states[number] === ACKNOWLEDGED
   }
 
-  /** Creates a new event, and returns its number. The event counts as sent. */
+  /** Creates an event, and returns its number. The event counts as sent from now on. */
   add(): number {
     const number = this.#sentCount++
     this.#states[number] = UNKNOWN
@@ -97,7 +97,7 @@ export class ProofLedger {
     return number
   }
 
-  /** Returns the event with a number. It is the same each time. */
+  /** Returns the event with a number. It is always the same for this number. */
   eventOf(number: number): ProofEvent {
     const uuid = this.uuidOf(number)
     const pad = 'p'.repeat(this.#pads[number] ?? 0)
@@ -144,7 +144,7 @@ export class ProofLedger {
     return { lost, doubled, altered, inventedCount }
   }
 
-  /** Returns the number of a stored event, or null if it was never sent. */
+  /** Returns the number of a stored event. Returns null if the event was never sent. */
   #numberOf(event: unknown): number | null {
     const uuid = isObject(event) ? event['uuid'] : undefined
     if (typeof uuid !== 'string' || !uuid.startsWith(this.#prefix)) return null

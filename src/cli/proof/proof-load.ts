@@ -5,15 +5,15 @@ import { PROOF_ANSWER_MS_MAX } from '../limits.ts'
 import type { ProofLedger, Random } from './proof-ledger.ts'
 
 const EVENTS_PER_REQUEST = 25
-/** Events per request of `settle`. */
+/** The number of events in a request of `settle`. */
 const EVENTS_PER_BATCH = 500
 const PAUSE_MS = 6
 const OK = 200
 const NO_ANSWER = 0
-/** Status with which a daemon may refuse requests temporarily. */
+/** The status with which a daemon may refuse requests for a while. */
 const REFUSED = 503
 
-/** Number of answers for each status other than 200 and 503. */
+/** For each status other than 200 and 503, the number of answers. */
 export type Statuses = Map<number, number>
 
 /** Options of a load. */
@@ -31,7 +31,7 @@ export class ProofLoad {
   readonly #options: LoadOptions
   readonly #agent: Agent
   readonly #clients: readonly Promise<void>[]
-  /** Numbers of the events in flight, which no other connection sends at the same time. */
+  /** The numbers of the events that some connection is sending now. No other connection sends them at the same time. */
   readonly #onTheWay = new Set<number>()
   #isOver = false
   #onAnswer: (() => void)[] = []
@@ -43,7 +43,7 @@ export class ProofLoad {
     this.#clients = Array.from({ length: connections }, () => this.#drive())
   }
 
-  /** Resolves directly after an answer with 200, or when the load has ended. */
+  /** Resolves directly after the next answer with 200, or when the load has ended. */
   nextAcknowledgement(): Promise<void> {
     return new Promise((resolve) => this.#onAnswer.push(resolve))
   }
@@ -77,7 +77,10 @@ export class ProofLoad {
     for (const resolve of this.#onAnswer.splice(0)) resolve()
   }
 
-  /** Returns new events and, for half of the requests, unanswered events, which clients send again. */
+  /**
+   * Returns the numbers of the events for a request: new events and, in half of the requests, unanswered events that
+   * are sent again.
+   */
   #batch(): readonly number[] {
     const { ledger, random } = this.#options
     const count = 1 + Math.floor(random() * EVENTS_PER_REQUEST)
@@ -94,8 +97,9 @@ export class ProofLoad {
 }
 
 /**
- * Sends all unanswered events again, and a share of the acknowledged events, like clients that missed the answer.
- * Resolves when all are answered. The ledger records the acknowledged events. Refused events stay unknown.
+ * Sends all unanswered events again and also, like a client that missed the answer, a fraction of the acknowledged
+ * events. Resolves when all of them are answered. The ledger records which events are acknowledged. Events that are
+ * refused stay unknown.
  */
 export async function settle(options: LoadOptions, repeatedPart: number): Promise<void> {
   const { ledger, random } = options
@@ -145,7 +149,7 @@ function post(url: string, body: string, agent: Agent): Promise<number> {
       },
       (answer) => {
         answer.resume()
-        // An incomplete answer counts as no answer.
+        // An answer that breaks off counts as no answer.
         answer.once('end', () => resolve(answer.complete ? (answer.statusCode ?? 0) : NO_ANSWER))
         answer.once('error', () => resolve(NO_ANSWER))
       },

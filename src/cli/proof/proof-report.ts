@@ -1,4 +1,4 @@
-/** The report of a proof, with its findings and the machine. */
+/** The report of a proof: what was found, and on which machine. */
 import { arch, cpus, release, totalmem, type } from 'node:os'
 import { VERSION } from '../../base/version.ts'
 import { findMount } from '../doctor/doctor-data-dir.ts'
@@ -10,7 +10,7 @@ import type { KillOutcome } from './kill-rounds.ts'
 export interface ReportInput {
   readonly outcome: KillOutcome
   readonly disk: DiskSpeed
-  /** Absolute path of an existing directory. */
+  /** The data directory. It must be an absolute path and exist. */
   readonly dataDir: string
   readonly durability: string
   readonly seed: number
@@ -23,7 +23,7 @@ export interface ReportInput {
 /** Whether all acknowledged events were kept. */
 type Verdict = 'passed' | 'failed'
 
-/** Returns the report as a record. Its names are part of the interface. */
+/** Returns the report as a record. Users may rely on the names of its members. */
 export function reportOf(input: ReportInput) {
   const { outcome, disk, dataDir } = input
   const mount = findMount(dataDir)
@@ -70,7 +70,7 @@ export function verdictOf({ lost, doubled, altered, inventedCount }: KillOutcome
   return faults === 0 ? 'passed' : 'failed'
 }
 
-/** Returns the UUIDs of some faulty events, or nothing if there are none. */
+/** Returns the UUIDs of some lost, doubled and altered events. Returns nothing if there are none. */
 function examplesOf({ lost, doubled, altered }: KillOutcome) {
   const examples = (name: string, uuids: readonly string[]) =>
     uuids.length === 0 ? {} : { [name]: uuids.slice(0, PROOF_EXAMPLES_MAX) }

@@ -26,7 +26,7 @@ const DURABILITIES = ['fsync', 'commit'] as const
 
 const PROBLEMS_FOUND = 3
 
-/** The note about what a passed proof does not show. */
+/** The note in the report that says what a passed proof does not show. */
 const SCOPE =
   '\nThis test killed the daemon, not the machine. To survive a power failure, the disk must also keep the\nwrites that it has confirmed. See disk_flush_p50_ms, and "Proving durability" in docs/OPERATIONS.md.\n'
 
@@ -95,7 +95,7 @@ async function prove(input: CommandInput): Promise<number> {
 
 interface Plan {
   readonly dataDir: string
-  /** Whether the command created the directory. */
+  /** True if the command created the directory. */
   readonly isNew: boolean
   readonly kills: number
   readonly seconds: number
@@ -128,7 +128,7 @@ function bounded(input: CommandInput, name: string, byDefault: number, max: numb
   throw new UsageError(`--${name} must be at most ${max}, but it is ${value}.`)
 }
 
-/** Creates the directory if it does not exist, and returns whether it did so. Throws `OperatorError`. */
+/** Makes sure that a directory exists and is empty, and returns whether it was created. Throws `OperatorError`. */
 function requireEmpty(path: string): boolean {
   try {
     if (!existsSync(path)) {
@@ -201,7 +201,10 @@ async function kill(io: CommandIo, plan: Plan, isStopped: () => boolean): Promis
   })
 }
 
-/** Removes variables with settings and of service managers, so that only the options of the proof apply. */
+/**
+ * Returns the environment without variables that contain settings or come from a service manager, so that only the
+ * options of the proof apply.
+ */
 function environmentOf({ environment }: CommandIo): Record<string, string | undefined> {
   const kept = Object.entries(environment).filter(
     ([name]) => !/^(TENREC_|NOTIFY_SOCKET$|WATCHDOG_|JOURNAL_STREAM$)/.test(name),
@@ -209,7 +212,7 @@ function environmentOf({ environment }: CommandIo): Record<string, string | unde
   return Object.fromEntries(kept)
 }
 
-/** Throws `OperatorError` if there were no kills or no acknowledged events, because that proves nothing. */
+/** Throws `OperatorError` if there were no kills or no acknowledged events, because such a proof shows nothing. */
 function requireProof({ acknowledgedCount, moments }: KillOutcome): void {
   const kills = Object.values(moments).reduce((sum, count) => sum + count, 0)
   if (kills > 0 && acknowledgedCount > 0) return

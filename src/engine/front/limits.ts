@@ -3,11 +3,11 @@
 /** The largest number of damaged records whose last log line is remembered. Beyond it, the list is cleared. */
 export const DAMAGE_RECORDS_MAX = 1000
 /**
- * The largest number of buffers that are kept for the next blocks, because fresh memory for every commit starts the
- * garbage collector. Their size follows the traffic.
+ * The largest number of buffers that are kept for the next commits to the log, because fresh memory for every commit
+ * would start the garbage collector. Their size follows the traffic.
  */
 export const COMMIT_SPARE_BUFFERS_MAX = 4
-/** The largest number of bytes in such a buffer. A larger one is released. */
+/** The largest number of bytes in a buffer that is kept for the next commits to the log. A larger one is released. */
 export const COMMIT_SPARE_BYTES_MAX = 8 * 1024 * 1024
 /**
  * The time that a commit to the disk may take. After it, its requests are answered 503, although their events may
@@ -15,7 +15,9 @@ export const COMMIT_SPARE_BYTES_MAX = 8 * 1024 * 1024
  * @user Events
  */
 export const COMMIT_MS_MAX = 10_000
-/** The largest number of waiting bytes from which on a commit starts at once. */
+/**
+ * The number of waiting bytes with which a commit to the log starts at once, without a pause to collect more events.
+ */
 export const COMMIT_SPACED_BYTES_MAX = 1024 * 1024
 /**
  * The largest number of recent person overrides that are remembered, so that a client that repeats itself does not fill
@@ -38,13 +40,19 @@ export const COMMAND_WAIT_MS_MAX = 30_000
  * events are processed between them.
  */
 export const COHORT_CHANGES_MAX = 10_000
-/** The largest number of waiting events above which processing works without a pause, unless the front is busy. */
+/**
+ * The largest number of waiting events with which processing pauses to collect more of them. With more, it works
+ * without a pause, unless the main thread is busy.
+ */
 export const GATHER_EVENTS_MAX = 16_384
-/** The time for which processing waits for a busy front, measured from the oldest waiting event. */
+/**
+ * The time for which processing waits while the main thread is busy, measured from the oldest waiting event. After it,
+ * processing starts.
+ */
 export const YIELD_MS_MAX = 1000
 /**
- * The largest number of waiting events up to which processing waits for a busy front. It is as many as one commit of
- * processing collects.
+ * The largest number of waiting events with which processing waits while the main thread is busy. One commit of
+ * processing collects as many.
  */
 export const YIELD_EVENTS_MAX = 49_152
 /**

@@ -1,7 +1,8 @@
 /** The limits of engine/processor, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The largest number of batches that may wait for a subscriber. Beyond it, the subscriber misses everything up to then.
+ * The largest number of batches that may wait for a subscriber. Beyond it, all batches up to then are dropped, and the
+ * subscriber is told that it missed them.
  */
 export const BATCHES_MAX = 1024
 /**
@@ -14,8 +15,8 @@ export const COMMAND_LETTERS_MAX = 200
 /** The largest number of bytes of dead letters after which one command ends, so that events do not wait long. */
 export const COMMAND_LETTER_BYTES_MAX = 8 * 1024 * 1024
 /**
- * The largest number of bytes in the cache of user agents, and in the cache of addresses. Beyond it, the oldest entries
- * are evicted.
+ * The largest number of bytes in the cache of user agents, and in the cache of IP addresses. Beyond it, the oldest
+ * entries are evicted.
  */
 export const ENRICHMENT_CACHE_BYTES_MAX = 8 * 1024 * 1024
 /**
@@ -24,7 +25,7 @@ export const ENRICHMENT_CACHE_BYTES_MAX = 8 * 1024 * 1024
  */
 export const GEOIP_FILE_BYTES_MAX = 1024 ** 3
 /**
- * The largest number of references in one record of a GeoIP database. For a record with more, the address has no
+ * The largest number of references in one record of a GeoIP database. An IP address whose record has more gets no
  * location.
  */
 export const GEOIP_REFERENCES_MAX = 2000

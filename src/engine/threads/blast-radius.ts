@@ -1,9 +1,8 @@
 /**
- * Counts the persons or groups that a condition would match, and those for which a flag change would flip the value.
- * Every person, or every group of one type, is evaluated by the flag rules. The count proceeds in bounded parts, so
- * that other long reads can run in between. A person who changes meanwhile counts in the state at the time of
- * evaluation. The match count ignores the percentage of the condition. Source: docs/compatibility/flags.md, "Feature
- * flag routes".
+ * Counts the persons or groups that a condition would match, or for which the change of a flag would flip the value.
+ * Every person, or every group of one type, is evaluated by the flag rules. A count runs in short parts, so that other
+ * long reads can run in between. If a person changes meanwhile, its state at its evaluation counts. The number of
+ * matches ignores the percentage of the condition. Source: docs/compatibility/flags.md, "Feature flag routes".
  */
 
 import { ServiceError } from '../../base/errors.ts'
@@ -26,7 +25,7 @@ import type { FlagPlan } from '../../store/catalog/flag-store.ts'
 import type { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { REACH_COUNT_MS_MAX, REACH_PIECE_MS_MAX } from './limits.ts'
 
-/** The answer, as it is sent. */
+/** The answer to a count of matches, as it is sent. */
 export interface BlastRadius {
   readonly users_affected: number
   readonly total_users: number
@@ -35,7 +34,7 @@ export interface BlastRadius {
 /** The key and number of a trial flag, which no real flag has. */
 const TRIAL_KEY = '*'
 const TRIAL_ID = Number.MAX_SAFE_INTEGER
-/** The number of persons between two checks of the clock. Patterns make one person take up to about 20 ms. */
+/** The clock is checked once for this number of persons. With patterns, one person may take up to about 20 ms. */
 const CLOCK_EVERY = 16
 const NOTHING: JsonObject = Object.freeze({})
 
@@ -44,11 +43,11 @@ export interface CountState<Tally> {
   readonly tally: Tally
   /** The number of all persons or groups. */
   readonly total: number
-  /** One of this many records is evaluated. */
+  /** The count evaluates only one of this many persons or groups. */
   readonly every: number
-  /** The number of the person, or the key of the group, that was evaluated last; null before the first. */
+  /** The person number, or the key of the group, that was evaluated last. Null before the first one. */
   readonly after: number | string | null
-  /** The time that the count took so far. */
+  /** The time that the count has taken so far, in milliseconds. */
   readonly elapsedMs: number
 }
 
@@ -58,14 +57,15 @@ export type Piece<State, Answer> = { readonly answer: Answer } | { readonly rest
 /** The result of one part of a count. */
 export type CountPiece<Tally, Answer> = Piece<CountState<Tally>, Answer>
 
-/** The number of all records, and the number of those that match. */
+/** The number of records that were evaluated, and the number of records that match. */
 export interface ReachTally {
   total: number
   reached: number
 }
 
 /**
- * Continues a count. Throws 400 `invalid_input` if the body contains no usable condition, and 503 if it takes too long.
+ * Runs the next part of a count. Throws 400 `invalid_input` if the body contains no valid condition, and 503 if the
+ * count takes too long.
  */
 export function countReached(
   body: JsonObject,
@@ -94,18 +94,19 @@ export function countReached(
     : { rest }
 }
 
-/** The answer of a rehearsal, as it is sent. */
+/** The answer to a rehearsal (which values would flip), as it is sent. */
 export interface RehearsalAnswer extends RehearsalReport {
   readonly is_new: boolean
-  /** Null: persons were evaluated. */
+  /** The type of the groups that were evaluated. Null means that persons were. */
   readonly group_type_index: number | null
   /** The number of all persons or groups. It is an estimate if not all of them were evaluated. */
   readonly total: number
 }
 
 /**
- * Evaluates up to `sampleMax` persons, or groups if the flag is by group, spread over all of them. Each is evaluated
- * with the current flags and with the planned ones. Throws 503 if it takes too long.
+ * Runs the next part of a rehearsal. Up to `sampleMax` persons (or groups, for a flag by group) are evaluated, spread
+ * over all of them. Each is evaluated with the current flags and with the planned flags. Throws 503 if it takes too
+ * long.
  */
 export function rehearse(
   { before, after }: FlagPlan,
@@ -131,7 +132,7 @@ export function rehearse(
   return { answer: { is_new: before === null, group_type_index: typeIndex, total, ...report } }
 }
 
-/** Returns the sample size that a body asks for. Throws 400. */
+/** Returns the number of persons or groups that a body asks to evaluate. Throws 400. */
 export function sampleOf(sample: unknown): number {
   if (sample === undefined || sample === null) return REHEARSAL_SAMPLE_USUAL
   const isNumber = typeof sample === 'number' && Number.isInteger(sample)
@@ -140,7 +141,7 @@ export function sampleOf(sample: unknown): number {
   throw new ServiceError('invalid_input', detail, { attr: 'sample' })
 }
 
-/** Returns the state at the start of a count. About `sampleMax` records are evaluated, by default all. */
+/** Returns the state at the start of a count. About `sampleMax` records are evaluated; the default is all. */
 export function beginning<Tally>(
   tally: Tally,
   total: number,
@@ -151,8 +152,8 @@ export function beginning<Tally>(
 }
 
 /**
- * Evaluates subjects until the time of one part is over. Returns the state to continue from, or null at the end. Throws
- * 503.
+ * Evaluates persons or groups until one part has taken its time. Returns the state from which the next part continues,
+ * or null if the count is complete. Throws 503 if the whole count takes too long.
  */
 export function countOn<Tally>(
   state: CountState<Tally>,
@@ -186,12 +187,12 @@ export function recordCount(
     : stored.groupCount(set.projectId, typeIndex)
 }
 
-/** A person or group, and the position from which a count continues after it. */
+/** A person or group. `place` is its number or key, after which a count can continue. */
 interface PlacedSubject extends Subject {
   readonly place: number | string
 }
 
-/** Yields persons, or groups of a type, after a position: one of `every` records. */
+/** Yields every `every`-th person, or group of a type, after the one that was evaluated last. */
 export function* subjectsOf(
   typeIndex: number | null,
   set: FlagSet,
@@ -232,7 +233,7 @@ const NO_SOURCES: DecisionSources = {
   continuityOverrides: () => new Map(),
 }
 
-/** Returns a flag that consists of the condition only. */
+/** Returns a flag whose only condition is that of the body. */
 function trialFlag(body: JsonObject, set: FlagSet, nowMs: number): Flag {
   const condition = conditionOf(body)
   const groups = [{ properties: condition['properties'] ?? [], rollout_percentage: 100 }]
@@ -265,7 +266,7 @@ function trialFlag(body: JsonObject, set: FlagSet, nowMs: number): Flag {
   }
 }
 
-/** Checks filters. The body has no field `filters`, so refusals do not name it. */
+/** Returns filters that were checked. The body has no field `filters`, so errors do not name this field. */
 function checkedFilters(filters: JsonObject, set: FlagSet): JsonObject {
   const byId = new Map(set.flags.map((flag) => [flag.id, flag]))
   try {

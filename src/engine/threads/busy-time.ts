@@ -1,4 +1,4 @@
-/** Measures how long threads are busy, from the thread that distributes the tasks. */
+/** Measures how long threads are busy. It runs in the main thread, which distributes the tasks. */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 
 /** The busy time of a pool in which each thread runs one task at a time. */
@@ -14,13 +14,13 @@ export class BusyTime {
     this.#clock = clock
   }
 
-  /** The total seconds of work of all threads. It never falls. */
+  /** The seconds that all threads together have worked. The number never falls. */
   get seconds(): number {
     this.#settle()
     return this.#busyMs / 1000
   }
 
-  /** Counts a task, running or waiting for a thread, until `work` settles. Settles like `work`. */
+  /** Counts a task from now until `work` settles, whether it runs or waits for a thread. Settles like `work`. */
   async during<T>(work: Promise<T>): Promise<T> {
     this.#settle()
     this.#tasks++

@@ -1,7 +1,7 @@
 /**
- * The kinds of thread calls. A call takes plain data and returns a result, and states which threads carry it out. All
- * calls are listed in call-table.ts. Both ends derive from that table: the caller's object (pool.ts) and the dispatcher
- * of a thread (run-task.ts).
+ * The kinds of thread calls. A call takes plain data and returns a result, and states on which kind of thread it runs.
+ * All calls are listed in call-table.ts. Two parts of the program are derived from this table: the object on which
+ * callers call methods (pool.ts), and the function with which a thread runs any call (run-task.ts).
  */
 import type { ErrorBody } from '../../base/errors.ts'
 import type { RowFormat } from '../../base/pages.ts'
@@ -17,45 +17,48 @@ export interface Answered {
   readonly proposal?: Proposal
 }
 
-/** The answer of a thread to a call that is refused. */
+/** The answer of a thread that refuses a call. */
 export interface Refused {
   readonly refusal: ErrorBody
   readonly retryAfterSeconds: number | null
 }
 
-/** The tools for a page. */
+/** The tools with which a call produces a page. */
 export interface PageTools {
   readonly stores: ThreadStores
   readonly format: RowFormat
   readonly writer: RowsWriter
-  /** Called between rows and before expensive steps. Throws if the page is to be cancelled. */
+  /** Called between rows and before a group of columns is read. Throws if the page must not be continued. */
   readonly check: (groupBytes?: number) => void
 }
 
-/** The weight of a long call without a number of rows: it waits for calls that ask for fewer. */
+/** The weight of a long call that does not ask for a number of rows. Calls with a smaller weight run first. */
 export const LONG_WEIGHT = 1000
 
 /** A call on its way to a thread, as plain data. */
 export interface Task {
-  /** The name in the table, or `close`: close all stores and do nothing afterwards. */
+  /**
+   * The name of the call in the table. `close` is a call that closes all stores, after which the thread gets no more
+   * calls.
+   */
   readonly call: string
   readonly values: readonly unknown[]
-  /** The format of a page. */
+  /** For a page: the format of its rows. */
   readonly format?: RowFormat
-  /** For a long call: shared memory. A number other than 0 means that nobody waits any more. */
+  /** For a long call: a word in shared memory. If it is not 0, nobody waits for the result any more. */
   readonly cancelled?: Int32Array
 }
 
-/** A call with a quick answer: a row, a fact, a change. */
+/** A call that is answered quickly, such as a read of one row or a change. */
 export interface ShortCall<Values extends readonly unknown[], Result, Stores = ThreadStores> {
   readonly kind: 'short'
   readonly threads: ThreadKind
   readonly run: (stores: Stores, ...values: Values) => Result | Promise<Result>
-  /** Returns the buffers in the result whose ownership is transferred. */
+  /** Returns the buffers of the result that are transferred to the main thread instead of copied. */
   readonly memory: (result: Result) => readonly ArrayBuffer[]
 }
 
-/** The tools of a long call. */
+/** The tools with which a long call works. */
 export interface LongTools {
   readonly stores: ThreadStores
   readonly cancelled: Int32Array
@@ -74,11 +77,11 @@ export interface PageCall<Values extends readonly unknown[], Result> {
   readonly kind: 'page'
   readonly threads: 'readers'
   readonly run: (tools: PageTools, ...values: Values) => Result
-  /** Returns the number of rows that it asks for. */
+  /** Returns the number of rows that the call asks for. */
   readonly weight: (values: Values) => number
 }
 
-/** Defines a short call of the readers, or of `threads`. */
+/** Defines a short call. It runs on a reader thread, or on a thread of the kind `threads`. */
 export function short<Values extends readonly unknown[], Result, Stores = ThreadStores>(
   run: ShortCall<Values, Result, Stores>['run'],
   threads: ThreadKind = 'readers',
@@ -87,7 +90,7 @@ export function short<Values extends readonly unknown[], Result, Stores = Thread
   return { kind: 'short', threads, run, memory }
 }
 
-/** Defines a long call of the threads for long reads, or of `threads`. */
+/** Defines a long call. It runs on a thread for long reads, or on a thread of the kind `threads`. */
 export function long<Values extends readonly unknown[], Result>(
   run: LongCall<Values, Result>['run'],
   threads: ThreadKind = 'long_readers',
@@ -96,7 +99,7 @@ export function long<Values extends readonly unknown[], Result>(
   return { kind: 'long', threads, run, memory }
 }
 
-/** Defines a page. */
+/** Defines a call that returns a page of rows. */
 export function page<Values extends readonly unknown[], Result>(
   run: PageCall<Values, Result>['run'],
   weight: (values: NoInfer<Values>) => number,
@@ -104,11 +107,11 @@ export function page<Values extends readonly unknown[], Result>(
   return { kind: 'page', threads: 'readers', run, weight }
 }
 
-/** Returns the memory of a text: of a row, or of the rows of a page. */
+/** Returns the buffer of a text, which is a row or the rows of a page, for its transfer. */
 export function memoryOf(result: unknown): readonly ArrayBuffer[] {
   if (typeof result !== 'object' || result === null) return []
   const text = 'rows' in result ? result.rows : result
-  // Such text has its own buffer (base/rows-writer.ts).
+  // A text has a buffer of its own (base/rows-writer.ts).
   return text instanceof Uint8Array ? [text.buffer as ArrayBuffer] : []
 }
 

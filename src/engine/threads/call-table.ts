@@ -86,7 +86,10 @@ const CATALOGUE_CALLS = {
 const COHORT_CALLS = {
   /** Returns the cohorts of all projects whose members are calculated. */
   calculatedCohorts: short(({ reader }) => reader.persons().calculatedCohorts()),
-  /** Calculates the members of a cohort. Returns how they differ from the stored ones, or null if there is no such cohort. */
+  /**
+   * Calculates the members of a cohort. Returns the differences between them and the stored members, or null if there
+   * is no such cohort.
+   */
   cohortMembers: long(runCohortMembers, 'analytics', (changes) =>
     changes === null ? [] : [changes.added.buffer, changes.removed.buffer],
   ),
@@ -150,7 +153,7 @@ export const CALLS = {
   ),
   ...APPEND_CALLS,
   ...PROCESS_CALLS,
-  /** Checks a body that is too large for the front. */
+  /** Checks the body of a request that is too large to be checked on the main thread. */
   check: short((stores, task: CheckTask) => checkUpload(stores, task), 'checkers', memoryOfCheck),
 }
 
@@ -163,8 +166,8 @@ export const FLAG_CHANGES: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The calls that need the results of events. A machine without them asks one that has them. All other calls need only
- * the catalogue or this process.
+ * The calls that need stored events. A machine without them asks a machine that has them. All other calls need only the
+ * catalogue or this process.
  */
 export const STORE_CALLS: ReadonlySet<string> = new Set([
   ...Object.keys({ ...EVENT_CALLS, ...DROPPED_CALLS, ...FATE_CALLS, ...ERASURE_CALLS }),
@@ -183,10 +186,10 @@ const CALLS_OF_STORES: ReadonlySet<string> = new Set([
   'calculatedCohorts',
 ])
 
-/** Returns the project of a call in `STORE_CALLS`, or null for all projects of a store together. */
+/** Returns the project that a call of `STORE_CALLS` is about, or null if it is about all projects of a store. */
 export function projectOf(name: string, [first]: readonly unknown[]): number | null {
   if (CALLS_OF_STORES.has(name)) return null
-  // The first value of all other calls is the project, or an object that contains it.
+  // The first argument of any other call is the number of the project, or an object that contains it.
   return typeof first === 'number' ? first : (first as { readonly projectId: number }).projectId
 }
 
@@ -198,12 +201,13 @@ type RunOf<Entry> = Entry extends { readonly run: (tools: never, ...values: infe
   ? { readonly values: V; readonly result: Awaited<R> }
   : never
 
-/** The values and the result of each call. */
+/** The arguments and the result of each call. */
 export type Calls = { readonly [Name in CallName]: RunOf<CallTable[Name]> }
 
 /**
- * The caller's side of a table: one method for each call. It rejects with the `ServiceError` with which the call is
- * refused: 503 if too many calls wait. The method of a page also takes a `PageWish`.
+ * The methods with which a caller makes the calls of a table, one for each call. A method rejects with the
+ * `ServiceError` with which the call is refused, such as 503 if too many calls wait. The method of a page also takes a
+ * `PageWish`.
  */
 export type CallerOf<Table> = {
   readonly [Name in keyof Table]: (
@@ -228,8 +232,8 @@ export type LiveQueries = CallerOf<typeof LIVE_CALLS>
 /** Calls about erasures and retention. */
 export type ErasureQueries = CallerOf<typeof ERASURE_CALLS>
 /**
- * Calls about the names of events and properties, and about values. Those for values are cancelled when the client
- * leaves.
+ * Calls about the names of events and properties, and about values of properties. Calls about values are cancelled when
+ * the client leaves.
  */
 export type DefinitionQueries = CallerOf<typeof DEFINITION_CALLS> & {
   eventValues(query: EventValueQuery, onLeave: PageWish['onLeave']): Promise<readonly Offered[]>
@@ -257,8 +261,8 @@ export interface FlagCounts {
 /** Queries of the query route. */
 export interface QueryAnswers {
   /**
-   * Resolves with the finished text of an answer. `onCancel` receives the function to call when nobody waits any more.
-   * Rejects with `ServiceError`: the errors of `runQuery`, and 503 if too many queries wait.
+   * Resolves with the finished text of an answer. `onCancel` receives the function to call when the client no longer
+   * waits. Rejects with `ServiceError`: the errors of `runQuery`, and 503 if too many queries wait.
    */
   answer(task: QueryTask, onCancel: PageWish['onLeave']): Promise<Uint8Array<ArrayBuffer>>
 }

@@ -18,8 +18,8 @@ import { CHECK_WAIT_MS_MAX } from './limits.ts'
 import { CHECK_LANES, type CheckLane, type CheckResult, type CheckTask } from './tasks.ts'
 
 /**
- * The most bytes of one body that a lane may process. A body that needs more moves to the next lane. `AcceptTools`
- * explains the members.
+ * The largest numbers of bytes of one body that a lane may process. A body that needs more moves to the next lane.
+ * `AcceptTools` explains the members.
  */
 export interface LaneLimits {
   readonly decodedBytesMax: number
@@ -43,40 +43,48 @@ export const LANE_LIMITS: Readonly<Record<CheckLane, LaneLimits>> = {
 }
 
 /**
- * The bodies that may wait in a lane. A further one causes a 503, for itself or for the newest body of the sender with
- * most bodies there.
+ * The number of bodies that may wait in each lane. One more causes a refusal with 503: of itself, or of the newest body
+ * of the sender that has most bodies in the lane.
  */
 const WAITING_MAX: Readonly<Record<CheckLane, number>> = { express: 256, bulk: 128, slow: 64 }
-/** The size of a gzip header and trailer without content. */
+/** The number of bytes of the smallest gzip stream. It has no content. */
 const GZIP_BYTES_MIN = 18
 const LOOK_EVERY_MS = 50
 
-/** The caller that waits for a check. */
+/** The caller that waits for the check of a body. */
 export interface CheckWaiter {
   /** Returns false if the client has left and nobody needs the check. */
   isWanted(): boolean
-  /** The sender of the body. Senders get threads in turn. All callers without a sender count as one. */
+  /**
+   * The sender of the body. Threads are given to the senders in turn. All callers without a sender count as one sender.
+   */
   readonly sender?: object
-  /** Returns false if so much data waits for the disk that large bodies have to wait. */
+  /** Returns false if so much data waits to be written to the disk that large bodies have to wait. */
   hasRoom(): boolean
-  /** The slab that contains the body; the queue owns it from now on. Null: the body has its own memory. */
+  /** The slab that contains the body; the queue owns the slab from now on. Null if the body has memory of its own. */
   readonly slab: Slab | null
-  /** Returns a slab for the block of a body of this decoded size, or null if none is free. */
+  /** Returns a slab for the block of a body with this decoded size, or null if no slab is free. */
   takeSlab(decodedBytes: number): Slab | null
-  /** Throws if a body that was accepted must be refused. */
+  /** Throws if an accepted body must be refused after all. */
   admit?(projectId: number): void
 }
 
 /** The dependencies of a queue. */
 export interface CheckQueueOptions {
-  /** The threads that the bulk lane and the slow lane may use at a time, each. One more is for the express lane. */
+  /**
+   * The number of threads that the bulk lane may use at a time, which is also the number for the slow lane. The express
+   * lane has one more thread.
+   */
   readonly laneThreads: number
   /** Runs a check on a thread. `transferList` is the memory of the body, which is transferred. */
   readonly run: (task: CheckTask, transferList: readonly ArrayBuffer[]) => Promise<CheckResult>
   readonly clock?: Clock
 }
 
-/** A final result. A deferred check has none yet. The receiver owns the slab of the block. */
+/**
+ * The final result of a check. A check that was deferred to a later lane has none yet. The receiver must release the
+ * slab of the block.
+ */
 export type CheckVerdict =
   | Extract<CheckResult, { kind: 'refused' }>
   | (Extract<CheckResult, { kind: 'accepted' }> & { readonly block: Pick<CheckWaiter, 'slab'> })
@@ -89,16 +97,16 @@ interface Waiting {
   readonly reject: (reason: unknown) => void
 }
 
-/** Decides which check runs next. It lives on the main thread; the checks run in other threads. */
+/** Decides which check runs next. The queue is in the main thread; the checks run in other threads. */
 export class CheckQueue {
   readonly #options: CheckQueueOptions
   readonly #clock: Clock
   readonly #waiting = { express: [] as Waiting[], bulk: [] as Waiting[], slow: [] as Waiting[] }
   readonly #running = { express: 0, bulk: 0, slow: 0 }
-  /** The turn in which a sender last got a thread. Turns are numbered. */
+  /** For each sender, the turn in which it last got a thread. Turns are numbered consecutively. */
   readonly #turns = new WeakMap<object, number>()
   #turn = 0
-  /** The number of bodies that gave way to those of other senders. */
+  /** The number of bodies that were refused because another sender's body needed the room. */
   #displaced = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -139,8 +147,9 @@ export class CheckQueue {
   }
 
   /**
-   * Makes room for a new body in a lane: refuses the newest body of the sender that has most bodies there. Returns false
-   * and refuses nothing if that sender would then have no more bodies than the sender of the new one.
+   * Makes room for a new body in a lane by refusing the newest body of the sender that has most bodies there. Returns
+   * false and refuses nothing if this sender would then have no more bodies than the sender of the new body has with
+   * it.
    */
   #makeRoom(lane: CheckLane, { waiter }: Waiting): boolean {
     const counts = new Map<object | undefined, number>()
@@ -157,7 +166,10 @@ export class CheckQueue {
     return true
   }
 
-  /** Refuses checks that nobody waits for or that have waited too long, and starts checks that have room now. */
+  /**
+   * Refuses checks for which nobody waits any more or that have waited too long. Then starts the checks for which there
+   * is a thread.
+   */
   #look(): void {
     const nowMs = this.#clock.monotonic()
     for (const lane of CHECK_LANES) {
@@ -183,7 +195,9 @@ export class CheckQueue {
     }
   }
 
-  /** Returns the index of the oldest body of the sender that has waited longest for a thread. */
+  /**
+   * Returns the index of the next body to check: the oldest body of the sender that has waited longest for a thread.
+   */
   #nextIndex(lane: CheckLane): number {
     let [nextIndex, nextTurn] = [0, Number.POSITIVE_INFINITY]
     for (const [index, { waiter }] of this.#waiting[lane].entries()) {
@@ -222,7 +236,7 @@ export class CheckQueue {
         waiting.resolve(result)
       } else {
         waiter.admit?.(result.projectId)
-        // A block without events is not passed on.
+        // A block without events is not stored, so its slab can be released.
         const isInSlab = result.block.buffer instanceof SharedArrayBuffer
         inUse = result.eventCount > 0 && isInSlab ? slab : null
         waiting.resolve({ ...result, block: { ...result.block, slab: inUse } })
@@ -230,34 +244,37 @@ export class CheckQueue {
     } catch (error) {
       waiting.reject(error)
     } finally {
-      // A check is one call: after its thread has ended, the thread no longer uses the memory.
+      // The check has ended, or its thread has. In both cases nothing uses the memory any more.
       for (const one of new Set([body, slab])) if (one !== inUse) one?.give()
       this.#running[lane]--
-      // The caller must first pass its events on, so that `hasRoom` counts them.
+      // The caller must pass its events on before the next check starts, so that `hasRoom` counts them.
       setImmediate(() => this.#startNext())
     }
   }
 }
 
-/** Refuses a check that has no thread. */
+/** Refuses a check that has not started. */
 function giveUp({ waiter, reject }: Waiting, reason: RefusalReason): void {
   waiter.slab?.give()
   reject(refusal(reason))
 }
 
-/** Returns the number of threads of a queue in which two lanes have `laneThreads` each. */
+/** Returns the number of threads of the queue: `laneThreads` for each of two lanes, and one for the express lane. */
 export function threadsOf(laneThreads: number): number {
   return 2 * laneThreads + 1
 }
 
-/** Chooses the first lane by the size. For gzip, the size is at the end; the express lane detects a wrong one. */
+/**
+ * Chooses the first lane of a body by its decoded size. A gzip body states this size at its end; the express lane
+ * notices if it is wrong.
+ */
 function firstLaneOf(body: Uint8Array): CheckLane {
   const { decodedBytesMax } = LANE_LIMITS.express
   const declaredBytes = isGzip(body) ? gzipSize(body) : 0
   return Math.max(body.length, declaredBytes) > decodedBytesMax ? 'bulk' : 'express'
 }
 
-/** Returns the size of the content modulo 2^32, as the end of a gzip stream states it. */
+/** Returns the size of the decoded content modulo 2^32, which a gzip stream states at its end. */
 function gzipSize(body: Uint8Array): number {
   if (body.length < GZIP_BYTES_MIN) return 0
   return new DataView(body.buffer, body.byteOffset + body.length - 4, 4).getUint32(0, true)

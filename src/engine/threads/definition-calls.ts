@@ -1,6 +1,6 @@
 /**
  * Calls about the names of events and properties, and about values. Reading stored names is a short read. If names have
- * to be collected from many segments, a thread for long reads does it. Each thread caches its own result.
+ * to be collected from many segments, a thread for long reads does it. Each thread has a cache of its own.
  */
 import type { CountedRows } from '../../base/pages.ts'
 import type { RowsWriter } from '../../base/rows-writer.ts'
@@ -19,15 +19,15 @@ import { type LongTools, long, type PageTools, page } from './call-kinds.ts'
 import { queryLimits } from './queries/query-limits.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** The weight of a list of names: it has few rows in any case, so a thread for short reads tries first. */
+/** The weight of a list of names. Such a list has few rows, so a thread for short reads tries to answer first. */
 const NAMES_WEIGHT = 1
 
-/** The part of a list. */
+/** Which part of a list is requested. */
 type Place = readonly [offset: number, limit: number]
 
 /** Calls about the names of events and of properties. */
 export const DEFINITION_CALLS = {
-  /** Returns rows of `eventBody`. */
+  /** Returns rows in the form of `eventBody`. */
   eventDefinitions: page(
     (tools, query: EventDefinitionQuery, ...place: Place) => {
       const { projectId } = query
@@ -37,11 +37,11 @@ export const DEFINITION_CALLS = {
     },
     () => NAMES_WEIGHT,
   ),
-  /** Returns rows of `propertyBody`. */
+  /** Returns rows in the form of `propertyBody`. */
   propertyDefinitions: page(propertyDefinitions, () => NAMES_WEIGHT),
   /**
-   * Returns the definition with an id, and the sequence number of the newest event of the project, or null if there is
-   * no such definition.
+   * Returns the definition with an id, or null if there is none. Also returns the sequence number of the newest event
+   * of the project.
    */
   eventDefinition: page(
     ({ stores, check }, projectId: number, id: string) => {
@@ -63,7 +63,7 @@ export const DEFINITION_CALLS = {
   ),
 }
 
-/** Calls about values of event properties. The pool cancels them when nobody waits any more. */
+/** Calls about values of event properties. They are cancelled when nobody waits for them any more. */
 export const VALUE_CALLS = {
   /** Returns rows of `{ name }`. */
   eventValues: long((tools: LongTools, query: EventValueQuery) => {

@@ -37,7 +37,7 @@ export const EVENT_CALLS = {
 
 /** Calls about events that have just been stored. */
 export const LIVE_CALLS = {
-  /** Returns the JSON of each event in the form of `listEvents`. */
+  /** Returns the JSON of each event, in the form of `listEvents`. */
   liveEvents: short(({ reader }, events: readonly LiveEvent[]) => {
     const persons = reader.persons()
     return events.map(({ distinctIdNumber, ...event }) => {
@@ -51,13 +51,16 @@ export const LIVE_CALLS = {
 /** Calls about dropped events: at most a thousand, of about a kilobyte each. */
 export const DROPPED_CALLS = {
   listDropped: short(({ reader }, query: DroppedEventsQuery) => reader.listDropped(query)),
-  /** Returns the counts of the hours that end after `afterMs`, newest first, with one line for each reason. */
+  /**
+   * Returns how many events were dropped, by hour and reason, newest hour first. Only hours that end after `afterMs`
+   * are included.
+   */
   countDropped: short(({ reader }, projectId: number, afterMs: number) =>
     reader.countDropped(projectId, afterMs),
   ),
 }
 
-/** Facts on disk that the status of a daemon needs. */
+/** Facts about the disk that `tenrec status` needs. */
 export const STATUS_CALLS = {
   /** Returns the time of the newest backup beside the data directory, in ISO 8601, or null if no backup can be read. */
   lastBackup: short(({ settings }) => {
@@ -102,23 +105,23 @@ export const ERASURE_CALLS = {
     },
     ([, limit]) => limit,
   ),
-  /** Returns the number of erasures that are not done. */
+  /** Returns the number of erasures that are not complete. */
   runningErasures: short(
     ({ reader }, projectId: number) => reader.erasures().list(projectId, 0, 0).runningCount,
   ),
   getErasure: short(({ reader }, projectId: number, id: number) =>
     reader.erasures().receipt(projectId, id),
   ),
-  /** Returns null if the person does not exist. */
+  /** Returns an estimate of an erasure, or null if the person does not exist. */
   estimateErasure: long(({ stores }, projectId: number, criteria: ErasureCriteria) =>
     stores.reader.erasures().estimate(projectId, criteria),
   ),
   getRetention: short(({ reader }, projectId: number) => reader.erasures().retention(projectId)),
-  /** Uses the rules of the project if `rules` is null. */
+  /** Returns how much the retention rules would remove. If `rules` is null, the rules of the project are used. */
   planRetention: long(
     ({ stores }, projectId: number, rules: RetentionRules | null, nowMs: number) =>
       stores.reader.erasures().plan(projectId, rules, nowMs),
   ),
-  /** Returns the projects that have rules. */
+  /** Returns the projects that have retention rules. */
   retainedProjects: short(({ reader }) => reader.erasures().retainedProjects()),
 }

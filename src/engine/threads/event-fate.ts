@@ -1,6 +1,6 @@
 /**
- * Finds the fate of an accepted event in everything that the store still contains: events, the log, dead letters,
- * dropped events and warnings. Both the route and the command use it.
+ * Finds out what became of an accepted event. It searches everything that the store still contains: events, the log,
+ * dead letters, dropped events and warnings. A route and a command use it.
  */
 import { OperatorError } from '../../base/errors.ts'
 import { formatUuid } from '../../base/ids.ts'
@@ -12,7 +12,7 @@ import type { WarningView } from '../../rules/events/event-queries.ts'
 import type { EventReader } from '../../store/events/read/event-reader.ts'
 import { FATE_WARNINGS_READ_MAX } from './limits.ts'
 
-/** Warnings about events that were not stored, with the matching drop reasons. */
+/** The warnings that say that an event was not stored, each with the reason for which the event was dropped. */
 const DROPPING_WARNINGS: ReadonlyMap<string, DropReason> = new Map([
   ['message_size_too_large', 'properties_too_large'],
   ['invalid_event_when_process_person_profile_is_false', 'personless_person_event'],
@@ -24,18 +24,18 @@ export interface FateQuery {
   readonly projectId: number
   /** The uuid of the event, 16 bytes. */
   readonly uuid: Uint8Array
-  /** Dropped events that arrived earlier are ignored, in milliseconds. */
+  /** Events that were dropped before this time are ignored, in milliseconds since 1970. */
   readonly keptAfterMs: number
 }
 
-/** The position of an event in the log: the newest block that contains it. */
+/** Where an event is in the log: the newest block that contains it. */
 interface LogPlace {
   readonly block: number
   readonly arrivedAtMs: number
 }
 
 /**
- * Returns the fate of an event. Cost: one pass over the log, the dead letters and the project's dropped events. Throws
+ * Returns the fate of an event. It reads the log, the dead letters and the project's dropped events once. Throws
  * `OperatorError` if the log cannot be read, and `DamagedRecordError`.
  */
 export function fateOf(reader: EventReader, log: LogReader, query: FateQuery): EventFate {
@@ -80,8 +80,8 @@ function findInLog(log: LogReader, { projectId, uuid }: FateQuery): LogPlace | n
 }
 
 /**
- * Returns null if the block contains no such event or is damaged. A damaged block becomes a dead letter and is found
- * there.
+ * Returns the arrival time of an event in a block. Returns null if the block does not contain the event or is damaged;
+ * a damaged block becomes a dead letter and is found there.
  */
 function arrivalIn(block: Buffer, projectId: number, uuid: Uint8Array): number | null {
   if (block.indexOf(uuid) < 0) return null

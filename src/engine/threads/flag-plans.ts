@@ -1,6 +1,6 @@
 /**
- * Plans the change of several flags at once, with the number of persons or groups whose value each of them would flip.
- * Every person is read once for all flags. Like other counts, a plan proceeds in bounded parts (blast-radius.ts).
+ * Plans the change of several flags at once, with the number of persons or groups for which each change would flip the
+ * value. Every person is read once for all flags. Like other counts, a plan runs in short parts (blast-radius.ts).
  */
 import { ServiceError } from '../../base/errors.ts'
 import type { JsonObject } from '../../base/json.ts'
@@ -42,7 +42,7 @@ export interface FlagPlanTask {
   readonly flags: readonly JsonObject[]
   /** Cohorts that the project does not have yet, for the plan of a copy. */
   readonly cohorts?: readonly FlagCohort[]
-  /** The number of persons or groups to evaluate; 0 for a plan without numbers. */
+  /** The number of persons or groups to evaluate. 0 means that the plan needs no numbers. */
   readonly sampleMax: number
 }
 
@@ -59,13 +59,13 @@ export interface PlanRow {
   readonly version: number | null
   /** Sentences that say what changes. */
   readonly changes: readonly string[]
-  /** Null if nothing changes, or if no numbers are wanted. */
+  /** How many values would flip. Null if nothing changes, or if no numbers are wanted. */
   readonly effect: PlannedEffect | null
 }
 
 /** A plan, as answers show it. */
 export interface PlanAnswer {
-  /** In the order in which the flags are changed. */
+  /** The flags in the order in which they are changed. */
   readonly flags: readonly PlanRow[]
   /** The flags that cannot be changed as wanted, and why. A plan with faults cannot be applied. */
   readonly faults: readonly { readonly key: string; readonly detail: string }[]
@@ -73,13 +73,19 @@ export interface PlanAnswer {
 
 /** The progress of a plan. It is plain data, so that any thread can continue it. */
 export interface PlanState {
-  /** The type index of the groups of each pass, or null for persons; the first one is being counted. */
+  /**
+   * The passes that are left; the first one is running. A number is the type of the groups that the pass counts, and
+   * null means that it counts persons.
+   */
   readonly passes: readonly (number | null)[]
   readonly count: CountState<RehearsalTally[]> | null
   readonly effects: readonly (readonly [key: string, effect: PlannedEffect])[]
 }
 
-/** Continues a plan. A change that `check` refuses is a fault of the plan. Throws 503 if it takes too long. */
+/**
+ * Runs the next part of a plan. If `check` refuses a change, this becomes a fault of the plan. Throws 503 if the plan
+ * takes too long.
+ */
 export function planPiece(
   { flags: wanted, nowMs, sampleMax, cohorts = [] }: FlagPlanTask,
   current: FlagSet,

@@ -41,7 +41,7 @@ import type {
   ScheduleTask,
 } from './tasks.ts'
 
-/** The stores that one thread needs for flags. They are opened at first use. */
+/** The stores that one thread needs for flags. They are opened when they are first used. */
 export class FlagTasks {
   readonly #dataDir: string
   #store: FlagStore | undefined
@@ -102,8 +102,8 @@ export class FlagTasks {
   }
 
   /**
-   * Returns the log entries after the newest `offset` ones, for all flags if `flagId` is null. Returns null if the flag
-   * does not exist.
+   * Returns the log entries of a flag, or of all flags if `flagId` is null, without the newest `offset` ones. Returns
+   * null if the flag does not exist.
    */
   activity(
     projectId: number,
@@ -115,8 +115,8 @@ export class FlagTasks {
   }
 
   /**
-   * Runs one part of counting the persons or groups that the condition of a body would match. Throws 400, and 503 if it
-   * takes too long.
+   * Runs one part of a count of the persons or groups that the condition in a body would match. Throws 400, and 503 if
+   * it takes too long.
    */
   blastRadius(
     task: BlastRadiusTask,
@@ -127,9 +127,9 @@ export class FlagTasks {
   }
 
   /**
-   * Runs one part of finding the persons or groups for which `filters` and `active` of a body would flip the value. The
-   * flag is given by the body's `id` or `key`; an unknown key means a new flag. Throws 400, 404 `not_found`, and 503 if
-   * it takes too long.
+   * Runs one part of a rehearsal: counts the persons or groups for which `filters` and `active` in a body would flip
+   * the value of a flag. The flag is given by `id` or `key` in the body; an unknown key means a new flag. Throws 400,
+   * 404 `not_found`, and 503 if it takes too long.
    */
   rehearse(
     task: BlastRadiusTask,

@@ -1,9 +1,9 @@
 /**
  * Threads for work that may take long: long reads (large pages, tables, scans of all persons, estimates) and, in a
  * group of their own, analytic queries. Short reads never wait for them. Each thread starts with its first call. A call
- * can ask for a thread by its number, so that a part of a divided query returns to the thread that has its columns
- * cached. Among waiting calls, those that ask for the fewest rows run first. If too many wait, the one that asks for
- * the most is refused, so that many large pages do not delay a small one.
+ * can ask for a thread by its number, so that a part of a divided query runs on the thread that has its columns cached.
+ * Of the waiting calls, the one that asks for the fewest rows runs first. If too many calls wait, the one that asks for
+ * the most rows is refused, so that large pages do not delay a small one.
  */
 import type { ServiceError } from '../../base/errors.ts'
 import { LONG_READS_WAITING_MAX } from '../../base/limits.ts'
@@ -17,19 +17,20 @@ import type { AnalyticSettings, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /**
- * The increment of the threads' niceness. Threads that answer at once have priority over them, and they over
- * processing.
+ * How much the niceness of each kind of thread is raised. Threads for short reads have priority over these threads, and
+ * these threads have priority over processing.
  */
 const NICENESS = { long_readers: 5, analytics: 8 } as const
 
 /**
- * The young-generation memory, in MiB. Analytics mostly allocate numbers outside of the heap. Each thread would use the
- * usual 48, and collecting a smaller generation more often costs no more.
+ * The size of the heap for young objects, in MiB. Analytics threads mostly allocate numbers outside of the heap. With
+ * the usual 48 MiB, each thread would use 48; a smaller heap is collected more often, which costs no more.
  */
 const ANALYTICS_YOUNG_MIB = 12
 /**
- * The size of old objects and numbers outside of the heap at which V8 collects garbage, in MiB. By default V8 collects
- * after every few MiB of numbers, which means at each large query, although almost all old objects are cached columns.
+ * V8 collects garbage when old objects and numbers outside of the heap reach this size, in MiB. By default it would
+ * collect after every few MiB of numbers, that is, in each large query, although almost all old objects are cached
+ * columns.
  */
 const ANALYTICS_OLD_MIB = 48
 
@@ -39,7 +40,7 @@ const FULL = { long_readers: 'long_reads_full', analytics: 'questions_full' } as
 export interface LongReadsOptions {
   readonly kind?: keyof typeof NICENESS
   readonly threads: ThreadSettings
-  /** For analytics threads: additional settings, one for each thread. */
+  /** For analytics threads: one object with additional settings for each thread. */
   readonly analytics?: readonly AnalyticSettings[]
   readonly entry?: URL | undefined
   readonly threadCount: number
@@ -47,32 +48,32 @@ export interface LongReadsOptions {
   readonly onDeath: (death: ThreadDeath) => void
 }
 
-/** Returns the number of threads for long reads beside `workerThreads` for short ones. */
+/** Returns the number of threads for long reads, if there are `workerThreads` threads for short reads. */
 export function longThreads(workerThreads: number): number {
   return Math.max(1, Math.floor(workerThreads / 2))
 }
 
 interface Waiting {
-  /** The number of rows that it asks for. */
+  /** The number of rows that the call asks for. */
   readonly weight: number
   readonly start: (thread: number) => void
   readonly refuse: (error: ServiceError) => void
-  /** The only thread that may run it; null: any. */
+  /** The only thread that may run the call. Null means any thread. */
   readonly thread: number | null
 }
 
 /** The threads for long reads. */
 export class LongReads {
-  /** The time that the threads have worked. */
+  /** How long the threads have worked. */
   readonly busy: BusyTime
   readonly #kind: keyof typeof NICENESS
   readonly #settings: ThreadSettings
-  /** Groups of one thread each. */
+  /** The threads. Each is a group of its own, so that a call can be sent to a certain thread. */
   readonly #threads: readonly ThreadGroup[]
   /** For each thread: true if it runs a read. */
   readonly #isBusy: boolean[]
   readonly #waiting: Waiting[] = []
-  /** The cancel word of each running read. */
+  /** For each running read, the word in shared memory with which it is cancelled. */
   readonly #reads = new Set<Int32Array>()
 
   constructor(options: LongReadsOptions) {
@@ -109,19 +110,19 @@ export class LongReads {
     return this.#threads.length
   }
 
-  /** The `ThreadGroup.writesBegun` of each thread. */
+  /** `ThreadGroup.writesBegun` of each thread. */
   get writesBegun(): readonly (number | null)[] {
     return this.#threads.map(({ writesBegun }) => writesBegun)
   }
 
-  /** The memory figures of the threads, as in `ThreadGroup.memory`. */
+  /** The memory figures of all threads, as in `ThreadGroup.memory`. */
   get memory(): readonly ThreadMemory[] {
     return this.#threads.flatMap(({ memory }, index) =>
       memory.map((thread) => ({ ...thread, number: index + 1 })),
     )
   }
 
-  /** True if there is a thread, or one can be started. */
+  /** True if a thread runs or can be started. */
   get mayStart(): boolean {
     return this.#threads.some(({ mayStart }) => mayStart)
   }
@@ -132,9 +133,9 @@ export class LongReads {
   }
 
   /**
-   * Runs a call when its turn comes. `weight` is the number of rows that it asks for. `thread` is the number of the
-   * only thread that may run it. `onTurn` is called with the number of the chosen thread. Rejects with 503 if too many
-   * calls wait.
+   * Runs a call when its turn comes. `weight` is the number of rows that the call asks for. `thread` is the number of
+   * the only thread that may run it. `onTurn` is called with the number of the thread that runs it. Rejects with 503 if
+   * too many calls wait.
    */
   async run(
     task: Omit<Task, 'cancelled'>,
@@ -161,14 +162,14 @@ export class LongReads {
     }
   }
 
-  /** The milliseconds for which no thread has had anything to do; 0 if one is busy, or none has started. */
+  /** The milliseconds since all threads became idle. It is 0 if one of them is busy, or if none has started. */
   get idleMs(): number {
     if (this.#isBusy.includes(true)) return 0
     const idle = this.#threads.map(({ idleMs }) => idleMs).filter((ms) => ms > 0)
     return idle.length === 0 ? 0 : Math.min(...idle)
   }
 
-  /** Ends the threads as `ThreadGroup.end` does. `analytics` replaces their additional settings. */
+  /** Ends the threads as `ThreadGroup.end` does. Threads that start later get the settings in `analytics`. */
   async end(analytics?: readonly AnalyticSettings[]): Promise<void> {
     await Promise.all(
       this.#threads.map((thread, index) =>
@@ -184,7 +185,7 @@ export class LongReads {
     await Promise.all(this.#threads.map((thread) => thread.close()))
   }
 
-  /** Resolves with the number of the thread when it is free for this call. */
+  /** Resolves with the number of a thread as soon as this thread is free for the call. */
   #turn(weight: number, wanted: number | null, onLeave: PageWish['onLeave']): Promise<number> {
     const free = wanted ?? this.#isBusy.indexOf(false)
     if (this.#isBusy[free] === false) {
@@ -202,7 +203,7 @@ export class LongReads {
     })
   }
 
-  /** Gives a thread to the first call that waits for it. */
+  /** Gives a free thread to the first waiting call that may run on it. */
   #free(thread: number): void {
     const index = this.#waiting.findIndex((one) => one.thread === null || one.thread === thread)
     const [next] = index < 0 ? [] : this.#waiting.splice(index, 1)

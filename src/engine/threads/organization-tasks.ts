@@ -1,7 +1,7 @@
 /**
- * Queries and changes of the organization and its saved objects, as values that cross threads: the name, request and
- * result of each operation, and its implementation on the thread. They run in the pool, because a change waits for the
- * disk.
+ * Queries and changes of the organization and its saved objects: for each operation its name, its request, its result,
+ * and the function that carries it out on a thread. Requests and results are plain data that may cross threads. The
+ * operations run on threads of the pool, because a change waits for the disk.
  */
 import type { PageRequest } from '../../base/pages.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
@@ -31,7 +31,7 @@ type Store = OrganizationStore
 
 /** The HTTP status of an answer that reports a created object. */
 const CREATED = 201
-/** The members of a result that contain the created object. */
+/** The members of a result in which the created object may be. */
 const VIEWED = ['role', 'key', 'invite', 'insight', 'dashboard'] as const
 
 /** A personal key without its hash, as it crosses threads. */
@@ -67,7 +67,7 @@ const HANDLERS = {
     roles.addAccess(flag, roleId),
   removeRoleAccess: ({ roles }: Store, { flag, id }: { flag: FlagNumbers; id: number }) =>
     nothing(roles.removeAccess(flag, id)),
-  /** A membership is identified by the uuid of its user. */
+  /** In answers, a membership is identified by the uuid of its user, so the uuid is returned. */
   createUser: ({ users }: Store, request: UserRequest) => {
     const user = users.create(request)
     return { id: user.uuid, user }
@@ -114,7 +114,7 @@ const HANDLERS = {
   ) => projectMembers.change(place, level),
   removeProjectMember: ({ projectMembers }: Store, place: { projectId: number; userId: number }) =>
     nothing(projectMembers.remove(place)),
-  /** For `tenrec dev` only; no route calls it. */
+  /** Only `tenrec dev` uses this operation; no route calls it. */
   replaceProject: ({ projects }: Store, id: number) => projects.replaceProject(id),
   listKeys: ({ projects }: Store, { userId }: { userId: number }) =>
     projects.keys
@@ -174,7 +174,7 @@ export interface OrganizationTask<Name extends OrganizationOperation> {
   readonly audit?: AuditEntry | undefined
 }
 
-/** Carries out the operations; implemented by the pool. */
+/** The interface through which routes run the operations. The pool implements it. */
 export interface OrganizationPort {
   /** Runs an operation. Rejects with the `ServiceError` with which it is refused. */
   organization<Name extends OrganizationOperation>(
@@ -184,7 +184,7 @@ export interface OrganizationPort {
   ): Promise<OrganizationResult<Name>>
 }
 
-/** The thread's side: carries out operations on the store of a data directory, which is opened at the first one. */
+/** Runs the operations on a thread. The store of the data directory is opened at the first operation. */
 export class OrganizationWorker {
   readonly #dataDir: string
   #store: OrganizationStore | null = null
@@ -213,7 +213,7 @@ export class OrganizationWorker {
   }
 }
 
-/** Returns the id of a created object: its own, or that of the object in its view. */
+/** Returns the id of a created object, which the result or one of its members contains. */
 function idOf(result: unknown): string | null {
   if (typeof result !== 'object' || result === null) return null
   const { id, ...view } = result as Readonly<Record<'id' | (typeof VIEWED)[number], unknown>>

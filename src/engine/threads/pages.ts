@@ -1,6 +1,7 @@
 /**
  * Pages on a thread: rows are read, written as text and passed on as bytes, up to a byte limit. A thread for short
- * reads stops a page that grows too large or takes too long. A thread for long reads then produces it from the start.
+ * reads stops if a page grows too large or takes too long. A thread for long reads then produces this page from the
+ * start.
  */
 import { PAGE_BYTES_MAX, SHORT_PAGE_BYTES_MAX, SHORT_PAGE_MS_MAX } from '../../base/limits.ts'
 import type { CountedRows, Entries, RowsText } from '../../base/pages.ts'
@@ -11,13 +12,16 @@ import type { PageCall, PageTools, Task } from './call-kinds.ts'
 import { SHORT_GROUP_BYTES_MAX } from './limits.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** The answer of a thread to the call of a page. Null: it is not a short read. */
+/** The answer of a thread to a call for a page. Null means that the page is too large or slow for a short read. */
 export type MadePage = { readonly page: unknown } | null
 
-/** Stops a page that is not a short read. */
+/** Thrown to stop a page that is too large or slow for a short read. */
 class NotShortError extends Error {}
 
-/** Produces a page, or null if it is not a short read. Throws `ServiceError`, and the errors of the readers. */
+/**
+ * Produces a page. Returns null if it is too large or slow for a short read. Throws `ServiceError`, and the errors of
+ * the readers.
+ */
 export function makePage<Values extends readonly unknown[]>(
   { run }: PageCall<Values, unknown>,
   { values, format = 'json', cancelled }: Task,
@@ -27,7 +31,7 @@ export function makePage<Values extends readonly unknown[]>(
   const writer = new RowsWriter(format, isShort ? SHORT_PAGE_BYTES_MAX : PAGE_BYTES_MAX)
   const check = isShort ? shortCheck() : () => requireWanted(cancelled)
   try {
-    // The caller's object has checked the types of the values.
+    // The types of the arguments are right, because the caller's method has these types.
     const page = run({ stores, format, writer, check }, ...(values as Values))
     return isShort && isCut(page) ? null : { page }
   } catch (error) {
@@ -36,19 +40,19 @@ export function makePage<Values extends readonly unknown[]>(
   }
 }
 
-/** Throws if nobody waits any more. */
+/** Throws if nobody waits for the call any more. */
 export function requireWanted(cancelled: Int32Array): void {
-  // Nobody receives this error.
+  // Nobody receives this error, so its text does not matter.
   if (Atomics.load(cancelled, 0) !== 0) throw refusal('read_unwanted')
 }
 
-/** Writes rows with their times in wire format. */
+/** Writes rows. Times are in the form of the API. */
 export function allRows(writer: RowsWriter, rows: Iterable<object>): RowsText {
   for (const row of rows) if (!writer.add(withWireTimes(row))) break
   return writer.finish()
 }
 
-/** Writes some entries of a log, or returns null if there is no log. */
+/** Writes some entries of a log. Returns null if `found` is null, that is, if there is no such log. */
 export function logRows(writer: RowsWriter, found: Entries | null): CountedRows | null {
   if (found === null) return null
   for (const entry of found.entries) if (!writer.addText(entry)) break

@@ -1,4 +1,7 @@
-/** Calls about persons, groups, cohorts and actions. Each uses one read transaction; a table uses one for each part. */
+/**
+ * Calls about persons, groups, cohorts and actions. Each call reads in one transaction. A table is produced by several
+ * calls.
+ */
 import type { RowFormat, RowsText } from '../../base/pages.ts'
 import { rowText } from '../../base/rows-writer.ts'
 import type { GroupRows } from '../../rules/persons/group-shapes.ts'
@@ -47,7 +50,7 @@ export const PERSON_CALLS = {
     const record = reader.persons().record(projectId, reference)
     return record && { uuid: record.uuid }
   }),
-  /** Returns the uuids of the persons that exist, each once. */
+  /** Returns the uuids of those persons that exist, without duplicates. */
   findPersons: short(
     (
       { reader },
@@ -63,8 +66,8 @@ export const PERSON_CALLS = {
     () => 1,
   ),
   /**
-   * Returns rows of `ActivityView`: of the whole project if `person` is null. Returns null if the person does not
-   * exist.
+   * Returns rows of `ActivityView`. If `person` is null, they are those of the whole project. Returns null if the
+   * person does not exist.
    */
   personActivity: page(
     (
@@ -106,7 +109,7 @@ export const PERSON_CALLS = {
     },
     () => 1,
   ),
-  /** Returns the cohorts, not deleted, that contain the person, or null if the person does not exist. */
+  /** Returns the cohorts that contain a person, without deleted ones. Returns null if the person does not exist. */
   cohortsOfPerson: page(
     ({ stores, writer }, projectId: number, person: PersonReference): RowsText | null => {
       const cohorts = stores.reader.persons().cohortsOfPerson(projectId, person)
@@ -116,7 +119,7 @@ export const PERSON_CALLS = {
   ),
 }
 
-/** Calls that produce the table of persons and exports. */
+/** Calls that produce tables of persons, and exports, part by part. */
 export const TABLE_CALLS = {
   /** Produces the next part of the table. person-table.ts requests one part after the other. */
   personTablePiece: long(makeTablePiece, 'long_readers', tableBuffers),

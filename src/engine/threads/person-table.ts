@@ -1,6 +1,6 @@
 /**
- * The main thread's side of results that threads produce in parts. The next part of a table or export is requested when
- * the previous one was sent; the parts of a count follow each other directly.
+ * Collects results that threads produce in parts, on the main thread. The next part of a table or an export is
+ * requested when the previous one was sent. The next part of a count is requested at once.
  */
 import type { PageWish, RowText, TextPieces } from '../../base/pages.ts'
 import type { CallOptions } from '../../ports/task-runner.ts'
@@ -9,21 +9,26 @@ import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import type { Piece } from './blast-radius.ts'
 import type { MadePiece } from './table-tasks.ts'
 
-/** The weight of a further part among the waiting reads. */
+/** The weight of each part after the first one, compared with other waiting reads. */
 const PIECE_WEIGHT = 100
 
-/** Produces tables and exports; implemented by the pool. */
+/** Produces tables and exports. The pool implements it. */
 export interface TableQueries {
   /**
    * Resolves with the persons of a list as a table: complete if it is small, otherwise produced while it is read.
    * Rejects with 400 if the table has too many cells.
    */
   personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
-  /** Resolves in the same way with events in order of arrival. */
+  /**
+   * Resolves with events in order of arrival: all of them if they are few, otherwise produced while the result is read.
+   */
   eventExport(task: EventExportTask, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
 }
 
-/** Runs a count part by part, so that waiting reads run in between. Rejects with the errors of `TaskRunner.run`. */
+/**
+ * Runs a count, part by part. Other waiting reads can run between two parts. Rejects with the errors of
+ * `TaskRunner.run`.
+ */
 export async function countInPieces<State, Answer>(
   make: (state: State | undefined) => Promise<Piece<State, Answer>>,
 ): Promise<Answer> {
@@ -36,8 +41,8 @@ export async function countInPieces<State, Answer>(
 type Make<State> = (state: State, options: CallOptions) => Promise<MadePiece<State>>
 
 /**
- * Starts a result in parts. Resolves when the first part, or the whole result, is ready. `weight` is the weight of the
- * first part among the waiting reads. Rejects with the errors of `TaskRunner.run`.
+ * Starts a result that is produced in parts. Resolves when the first part, or the whole result, is ready. `weight` is
+ * the weight of the first part, compared with other waiting reads. Rejects with the errors of `TaskRunner.run`.
  */
 export async function openPieces<State>(
   start: State,
@@ -85,7 +90,7 @@ class Pieces<State> implements TextPieces {
     this.#giveUp()
   }
 
-  /** Requests parts until one has lines, or the end is reached. */
+  /** Requests parts until one contains lines, or until the end is reached. */
   async #make(weight: number): Promise<RowText> {
     for (;;) {
       if (this.#state === null) throw new TypeError('nothing is left to be made')

@@ -4,8 +4,8 @@
  * and some check uploads in the order of `check-queue.ts`. The table in call-table.ts says which threads carry out a
  * call.
  *
- * No task is ever aborted, and no thread is terminated while it may use LMDB: a terminated thread would block all
- * writers of the process. A task closes the stores of each thread instead.
+ * No task is ever aborted, and no thread is terminated while it may use LMDB, because a thread that is terminated in a
+ * write transaction would block all writers of the process. Before a thread is ended, a task closes its stores.
  */
 import { SCAN_CACHE_BYTES_DEFAULT, SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
 import { collectGarbage } from '../../base/memory/garbage.ts'
@@ -59,15 +59,17 @@ import { Proposed, type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 const SHRINK_LOG_EVERY_MS = 10_000
 const MEMORY_LOOK_EVERY_MS = 2000
-/** The fraction of the memory budget above which threads release what they can. */
+/** If the process uses more than this fraction of its memory budget, threads release all memory that they can. */
 const FULL_SHARE = 0.85
-/** The log counts as calm with at most this many appends: each takes at least 4 KiB. */
+/**
+ * With at most this number of appends since the last check, the log counts as calm. Each append takes at least 4 KiB.
+ */
 const CALM_APPENDS = 256
-/** The increment of the niceness of the threads that check uploads. */
+/** How much the niceness of the threads that check uploads is raised. */
 const CHECKING_NICENESS = 5
 /**
- * The young-generation heap of the processing thread, unless a plan sets it. Without a limit V8 enlarges it slowly,
- * over hours, without any benefit: events become cells, not objects.
+ * The size of the processing thread's heap for young objects, in MiB, unless a memory plan sets it. Without a limit, V8
+ * enlarges this heap slowly over hours, which gains nothing because events do not become objects.
  */
 const PROCESSING_YOUNG_MIB = 48
 
@@ -76,23 +78,26 @@ export interface PoolOptions {
   readonly threads: ThreadSettings
   /** The file that every thread runs. Default: thread.ts. */
   readonly entry?: URL | undefined
-  /** The number of reading threads, at least 1. Long reads and each lane of large bodies have half as many. */
+  /**
+   * The number of threads for short reads, at least 1. There are half as many threads for long reads, and for each lane
+   * of large bodies.
+   */
   readonly workerThreads: number
   /** The number of analytics threads, at least 1. One query is divided among all of them. */
   readonly analyticsThreads: number
-  /** The time that one analytic query may run on its thread. The wait for a thread does not count. */
+  /** The time that one analytic query may run. Waiting for a thread does not count. */
   readonly queryMsMax: number
   /** The bytes of decoded columns that all analytics threads cache together. Default `SCAN_CACHE_BYTES_DEFAULT`. */
   readonly cacheBytesMax?: number
-  /** The interval at which the log may release the disk space of a burst. Default 10 s. */
+  /** How often the log files may be made small again after a burst of events. Default: 10 s. */
   readonly shrinkLogEveryMs?: number
   /** Called when a thread has ended unexpectedly. */
   readonly onDeath: (death: ThreadDeath) => void
-  /** In a cluster: returns the log that orders changes of the catalogue. */
+  /** In a cluster: returns the log that puts the changes of the catalogue of all machines into one order. */
   readonly changes?: () => ChangeLog | null
 }
 
-/** The calls that the threads answer. */
+/** The calls that callers can make. */
 export type Queries = CallerOf<typeof QUERIES> &
   OrganizationPort &
   AnalyticQueries &
@@ -108,18 +113,18 @@ export class WorkerPool implements TaskRunner<Calls> {
   readonly #groups: Readonly<Record<'writer' | 'processor' | 'readers' | 'checkers', ThreadGroup>>
   readonly #long: Readonly<Record<'long_readers' | 'analytics', LongReads>>
   readonly #checks: CheckQueue
-  /** The memory that the analytics threads share. */
+  /** The shared memory for decoded columns of the analytics threads. */
   #columns: BlockShare | null
   readonly #options: PoolOptions
   readonly #memoryTimer: NodeJS.Timeout
   readonly #changes: () => ChangeLog | null
   readonly #append: (task: AppendTask) => Promise<AppendResult>
   readonly #shrinkTimer: NodeJS.Timeout
-  /** The number of appends since the last check of the log. */
+  /** The number of appends since the last check whether the log is calm. */
   #appendCount = 0
-  /** The `writeMark` at the last report of processing. */
+  /** The `writeMark` at the end of the last processing run. */
   #markSeen: number | null = null
-  /** The time that the threads of each kind have worked. */
+  /** How long the threads of each kind have worked. */
   readonly busy: Readonly<Record<ThreadKind, BusyTime>>
 
   constructor(options: PoolOptions) {
@@ -152,7 +157,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     this.#memoryTimer = setInterval(() => this.#lookAtMemory(), MEMORY_LOOK_EVERY_MS).unref()
     this.#checks = new CheckQueue({
       laneThreads,
-      // The call `check` returns the result of `checkUpload`.
+      // The call `check` returns the result of `checkUpload`, which TypeScript cannot see.
       run: (task, transferList) =>
         this.run('check', [task], { transferList }) as Promise<CheckResult>,
     })
@@ -170,7 +175,10 @@ export class WorkerPool implements TaskRunner<Calls> {
     return this.#long.analytics.threadCount
   }
 
-  /** A number that changes with each write to a store. Null while a write is in progress. */
+  /**
+   * A number that changes with each write to a store. Null while a write is in progress. Equal numbers therefore mean
+   * that nothing has changed.
+   */
   get writeMark(): number | null {
     const begun = [
       ...Object.values(this.#groups).map(({ writesBegun }) => writesBegun),
@@ -184,12 +192,12 @@ export class WorkerPool implements TaskRunner<Calls> {
     return sum
   }
 
-  /** The uploads that gave way to those of other senders. */
+  /** The number of uploads that were refused because other senders' uploads needed the room. */
   get displacedChecks(): number {
     return this.#checks.displacedCount
   }
 
-  /** The uploads that wait for a thread, by lane. */
+  /** The number of uploads that wait for a thread, by lane. */
   get checksWaiting(): Readonly<Record<CheckLane, number>> {
     const checks = this.#checks
     return {
@@ -199,7 +207,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     }
   }
 
-  /** The tasks that wait for a thread, by thread kind. */
+  /** The number of tasks that wait for a thread, by kind of thread. */
   get queueDepths(): Readonly<Record<ThreadKind, number>> {
     return {
       writer: this.#groups.writer.queueSize,
@@ -211,7 +219,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     }
   }
 
-  /** The memory of each thread that has started, by thread kind. */
+  /** The memory of each thread that runs, by kind of thread. */
   get memory(): Readonly<Record<ThreadKind, readonly ThreadMemory[]>> {
     const { writer, processor, readers, checkers } = this.#groups
     return {
@@ -224,29 +232,30 @@ export class WorkerPool implements TaskRunner<Calls> {
     }
   }
 
-  /** The caches that several threads share, or that the main thread has. */
+  /** The sizes of the caches that several threads share, or that belong to the main thread. */
   get caches(): CachesOfThread {
     if (this.#columns === null) return {}
     const { shared, bytesMax } = this.#columns
     return { columns: { bytes: usedBlockBytes(shared), bytesMax } }
   }
 
-  /**
-   * Runs a call as described in the port. If the thread ends, `append` and `process` reject with `ThreadEndedError`.
-   */
+  /** Runs a call; see `TaskRunner.run`. If the thread ends, `append` and `process` reject with `ThreadEndedError`. */
   async run<Name extends CallName>(
     name: Name,
     values: Calls[Name]['values'],
     options: CallOptions = {},
   ): Promise<Calls[Name]['result']> {
     const call = CALLS[name] as unknown as Call
-    // The result has the type that `run` of this call in the table returns.
+    // The result has the type that the call has in the table, which TypeScript cannot see.
     const result = (await this.#run(name, call, values, options)) as Calls[Name]['result']
     if (name === 'process') this.#processed(result as ProcessResult)
     return result
   }
 
-  /** Reports a change of the store. Segments are also merged while no events arrive. */
+  /**
+   * Called after each processing run. If the store has changed, cached answers are refreshed. Merges of segments change
+   * the store too, even if no events arrive.
+   */
   #processed({ eventCount }: ProcessResult): void {
     const mark = this.writeMark
     if (eventCount === 0 && mark === this.#markSeen) return
@@ -255,8 +264,8 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 
   /**
-   * Appends to the log, one append at a time. Blocks in shared memory stay in place, others are transferred. If the
-   * thread ends, rejects with `ThreadEndedError`.
+   * Appends to the log, one append at a time. Blocks in shared memory are handed over in place, and other blocks are
+   * transferred. Rejects with `ThreadEndedError` if the thread ends.
    */
   append(task: AppendTask): Promise<AppendResult> {
     this.#appendCount++
@@ -264,8 +273,8 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 
   /**
-   * Checks an upload that is too large for the front. Its body must be the only view of its memory, which is
-   * transferred. If the body is refused, resolves with that result. If too many uploads wait, rejects with 503.
+   * Checks an upload that is too large for the main thread. Its body must be the only view of its memory, which is
+   * transferred. A refused body is a result too. Rejects with 503 if too many uploads wait.
    */
   check(request: CaptureRequest, waiter: CheckWaiter): Promise<CheckVerdict> {
     return this.#checks.check(request, waiter)
@@ -280,8 +289,8 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 
   /**
-   * Notifies the threads when the process uses almost all of its memory budget, and ends threads that were idle for
-   * long. Their memory is then free, including the shared memory of decoded columns.
+   * Tells the threads to release memory if the process uses almost all of its memory budget, and ends threads that were
+   * idle for long. All memory of an ended thread is free, including the shared memory of decoded columns.
    */
   #lookAtMemory(): void {
     const { plan, shortages } = this.#options.threads
@@ -296,14 +305,14 @@ export class WorkerPool implements TaskRunner<Calls> {
     if (analytics.idleMs > plan.idleThreadMs) {
       const settings = analyticSettings(this.#options)
       this.#columns = settings[0]?.cache ?? null
-      // This thread must also drop its references to the memory that they shared.
+      // The main thread must also drop its references to the memory that the analytics threads shared.
       void analytics.end(settings).then(collectGarbage)
     }
   }
 
   /**
-   * Returns the function that appends. It uses no sessions if the flush is deferred, because a session would delay the
-   * flush after an append.
+   * Returns the function that appends to the log. If the flush is deferred, it uses no sessions, because a session
+   * would delay the flush that follows an append.
    */
   #appends({ isFlushDeferred }: ThreadSettings): (task: AppendTask) => Promise<AppendResult> {
     const { writer } = this.#groups
@@ -323,13 +332,13 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 
   /**
-   * Releases the log's disk space after a burst. Errors are ignored: a thread that ends reports it itself, and a failed
-   * log fails the next append.
+   * Makes the log files small again after a burst of events. Errors are ignored: the end of the thread is reported
+   * elsewhere, and if the log has failed, the next append reports it.
    */
   #shrinkLog(): void {
     const isCalm = this.#appendCount <= CALM_APPENDS
     this.#appendCount = 0
-    // During a session that does not end, such calls would only queue up.
+    // In a session that goes on, these calls would wait in the queue until it ends.
     if (!isCalm) return
     void this.#groups.writer.run({ call: 'shrinkLog', values: [] }).catch(() => {})
   }
@@ -348,7 +357,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     }
     const group = this.#groups[threads]
     if (threads === 'readers' && group.queueSize >= READS_WAITING_MAX) throw refusal('readers_full')
-    // The callers of writing threads must know whether the write was done.
+    // If a writing thread ends, the caller must know whether the write may have been done.
     const isWriting = threads === 'writer' || threads === 'processor'
     const ask = (): Promise<unknown> =>
       this.busy[threads].during(
@@ -370,7 +379,7 @@ export class WorkerPool implements TaskRunner<Calls> {
       const made = (await this.busy.readers.during(readers.ask(task))) as MadePage
       if (made !== null) return made.page
     }
-    // If no further thread can start, a reading thread produces the long page.
+    // If no thread for long reads can be started, a thread for short reads produces the page.
     const cancelled = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
     const made = (
       this.#long.long_readers.mayStart
@@ -382,7 +391,7 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 }
 
-/** Creates the additional settings of the analytics threads, one for each, with new memory for decoded columns. */
+/** Creates the additional settings of each analytics thread, with new shared memory for decoded columns. */
 function analyticSettings({
   analyticsThreads,
   queryMsMax,
@@ -397,8 +406,8 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
   const heapOf = (kind: ThreadKind) =>
     heapMib === undefined ? {} : { maxOldGenerationSizeMb: heapMib[kind] }
   const one = { ...all, threadsMin: 1, threadsMax: 1 }
-  // An idle thread that works only inside tasks may sleep on a futex. With deferred flushing, the log is flushed after
-  // the task, in the event loop of the thread.
+  // An idle thread may sleep on a futex if it works only inside tasks. With deferred flushing, the log is flushed after
+  // the task, in the event loop of the thread, which therefore must not sleep there.
   const atomics = threads.isFlushDeferred ? 'async' : 'sync'
   return {
     writer: new ThreadGroup({
@@ -430,7 +439,8 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
       },
     }),
     checkers: new ThreadGroup({
-      // These threads start when first needed: many daemons never receive a large body.
+      // The threads that check uploads start when they are first needed, because many daemons never receive a large
+      // body.
       ...all,
       threadsMin: 0,
       threadsMax: checkers,
@@ -444,7 +454,7 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
   }
 }
 
-/** Creates a method for each call of the table. */
+/** Returns an object with a method for each call that callers can make. */
 export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): Queries {
   const methods = Object.entries(QUERIES).map(([name, { kind }]) => [
     name,
@@ -492,7 +502,7 @@ export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): 
   }
 }
 
-/** In a cluster: returns the copy of the catalogue as the threads access it. */
+/** In a cluster: returns the copy of the catalogue, which is read and changed on threads. */
 export function catalogueOf(pool: Pick<WorkerPool, 'run'>): CatalogueCopy {
   return {
     apply: (set) => pool.run('applyChanges', [set]),

@@ -1,6 +1,6 @@
 /**
- * The entry of tasks on a thread of the pool: one function that carries out any call of the table. The thread's entry
- * file (thread.ts) chooses its stores.
+ * Runs the tasks that a thread of the pool gets: one function carries out any call of the table. The entry file of the
+ * thread (thread.ts) chooses which stores it opens.
  */
 import { ServiceError } from '../../base/errors.ts'
 import { loadPackage } from '../../base/load-package.ts'
@@ -25,7 +25,7 @@ import type { ThreadStores, ThreadWiring } from './thread-stores.ts'
 
 const piscina = loadPackage('piscina') as typeof import('piscina')
 
-/** The refusal of a request for each kind of shortage. */
+/** For each kind of shortage, the refusal of a request that it affects. */
 const SHORTAGES: Readonly<Record<Shortage, RefusalReason>> = {
   disk: 'changes_disk_full',
   files: 'files_full',
@@ -41,7 +41,7 @@ interface Tools {
     } & MemoryHolder
 }
 
-/** Returns the function that Piscina calls on a thread for each task. Call it once for each thread. */
+/** Returns the function that Piscina calls for each task of a thread. Call it once for each thread. */
 export async function taskRunner(
   settings: ThreadSettings,
   wiring: ThreadWiring,
@@ -50,8 +50,9 @@ export async function taskRunner(
   const damage = new DamageReports(new DamageCount(settings.damageCount), log)
   const { calls, stores } = await openTools(settings, wiring, damage)
   if (settings.openWrites !== undefined) countWrites(settings.openWrites)
-  // If a thread exits within a write transaction, closing its store would wait for that transaction forever, and so
-  // would all later writes. The process therefore ends with it. Uncommitted changes were not acknowledged.
+  // If a thread exits within a write transaction, closing its store would wait for this transaction forever, and so
+  // would all later writes of the process. The process therefore ends with it. Uncommitted changes were not
+  // acknowledged.
   process.on('exit', () => {
     if (!isWithinWrite()) return
     log.fatal('A thread ended during a write transaction, so the process ends too.')
@@ -60,9 +61,10 @@ export async function taskRunner(
   const memory = settings.memory === undefined ? null : new ThreadMemory(settings.memory, stores)
   return async (task) => {
     if (task.call === 'close') return { result: await stores.close() }
-    // Names and values come from the caller's side of the same table, which sends them to the right threads.
+    // Names and arguments come from the methods that are derived from the same table, so the call exists on this kind
+    // of thread.
     const call = calls[task.call] as Call
-    // Drops the proposal of an earlier call that was refused.
+    // Drops the proposal that an earlier call left behind if it was refused.
     stores.takeProposal?.()
     memory?.begin()
     try {
@@ -76,7 +78,7 @@ export async function taskRunner(
           return refused(refusal(SHORTAGES[shortage], { cause: error }))
         }
       }
-      // Writing threads must stop after an error. A read is refused, and other reads continue.
+      // A writing thread must stop after an error. On a reading thread, only this read is refused.
       const isWriting = call.threads === 'writer' || call.threads === 'processor'
       if (isWriting || !(error instanceof DamagedRecordError)) throw error
       damage.report(error)
@@ -88,7 +90,7 @@ export async function taskRunner(
   }
 }
 
-/** Loads the calls of a thread of this kind. Throws if its wiring is for another kind. */
+/** Loads the calls for this kind of thread. Throws if `wiring` is meant for another kind. */
 async function openTools(
   settings: ThreadSettings,
   wiring: ThreadWiring,
@@ -166,12 +168,15 @@ async function carryOut(call: Call, task: Task, stores: ThreadStores) {
   return { result, memory: call.memory(result) }
 }
 
-/** Returns a refusal as ThreadGroup rebuilds it, because no class instance crosses threads. */
+/**
+ * Returns a refusal as plain data, because no instance of a class crosses threads. ThreadGroup turns it into a
+ * `ServiceError` again.
+ */
 function refused(error: ServiceError): Refused {
   return { refusal: error.toBody(), retryAfterSeconds: error.retryAfterSeconds }
 }
 
-/** Returns the refusal for damaged data. An answer without the damaged record would look complete. */
+/** Returns the refusal of a read that met damaged data. An answer without the damaged record would look complete. */
 function refusalOf({ place }: DamagedRecordError): ServiceError {
   const detail = `This request needs a stored record that is damaged (${place}). List the damaged records with \`tenrec verify\`, and restore the store from a backup.`
   return new ServiceError('data_corrupted', detail)

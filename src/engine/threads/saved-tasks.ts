@@ -29,7 +29,10 @@ import {
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 
 type Store = Pick<OrganizationStore, 'saved'>
-/** Shown texts also contain users and the time zone of the project. */
+/**
+ * Texts that are shown also contain names of users and the time zone of the project, so more than saved objects is
+ * needed.
+ */
 type ShowingStore = Pick<OrganizationStore, 'saved' | 'users' | 'projects'>
 type ExperimentsOf = Pick<OrganizationStore, 'experiments'>
 type AnnotationRequest = SavedRequest<AnnotationFields>
@@ -45,21 +48,21 @@ export interface SharedRequest {
   readonly range: string | null
 }
 
-/** The answer to such a request. */
+/** The answer to a `SharedRequest`. */
 export interface SharedAnswer {
-  /** True if pages of other origins may show the object in a frame. */
+  /** True if pages of other sites may show the object in a frame. */
   readonly isEmbeddable: boolean
   /** The text of the object. Null if the reader has to give the password first. */
   readonly shown: ShownText | null
 }
 
-/** The lock of a link: whether it needs a password, and which ones it has. */
+/** What protects a link: whether it needs a password, and which passwords it accepts. */
 export type ShareLock = Pick<SharingAccess, 'isPasswordRequired' | 'passwords'>
 
 /**
- * The operations on saved objects by name. A refusal is a `ServiceError`. The view of a missing object is null, but a
- * deleted object still has one. The text of a missing or deleted object is null. A dashboard with its tiles can have
- * megabytes, so only its text crosses threads.
+ * The operations on saved objects by name. A refusal is a `ServiceError`. The view of an object that does not exist is
+ * null; a deleted object still has a view. The text of an object that does not exist or is deleted is null. A dashboard
+ * with its tiles can have megabytes, so it only crosses threads as text.
  */
 export const SAVED_HANDLERS = {
   listInsights: ({ saved }: Store, list: ListRequest<InsightFilter>) => saved.listInsights(list),
@@ -79,7 +82,7 @@ export const SAVED_HANDLERS = {
     saved.createDashboard(request).dashboard,
   changeDashboard: ({ saved }: Store, request: DashboardRequest & SavedPlace) =>
     saved.changeDashboard(request).dashboard,
-  /** `withDeleted` also shows a deleted dashboard. */
+  /** Returns the text of a dashboard. If `withDeleted` is true, a deleted dashboard is shown too. */
   showDashboard(
     store: ShowingStore,
     { withDeleted, ...place }: SavedPlace & { readonly withDeleted: boolean },
@@ -116,8 +119,8 @@ export const SAVED_HANDLERS = {
     return view === null ? null : accessOf(view.sharing)
   },
   /**
-   * Shows the object that a token opens to anybody, without names of users. Returns null if the token opens nothing.
-   * Throws the errors of `inRange`.
+   * Returns the text of the object that a token opens, without names of users, because anybody may see it. Returns null
+   * if the token opens nothing. Throws the errors of `inRange`.
    */
   showShared(store: ShowingStore, request: SharedRequest): SharedAnswer | null {
     const view = store.saved.findShared(request.token)
@@ -131,7 +134,7 @@ export const SAVED_HANDLERS = {
   },
 }
 
-/** Returns the memory of a shown text, which is transferred; none for any other result. */
+/** Returns the buffers of a text that is shown, which are transferred. Any other result has none. */
 export function memoryOfSaved(result: unknown): readonly ArrayBuffer[] {
   if (typeof result !== 'object' || result === null) return []
   if ('shown' in result) return memoryOfSaved(result.shown)

@@ -1,8 +1,8 @@
 /**
- * Produces tables of persons and exports of events on a thread. Each call produces a bounded part, so that a large
- * table does not occupy a thread while its reader is slow. The content of a table is fixed in steps: first the numbers
- * of its persons, then the columns of all persons, then its lines. A person who was deleted before the line is written
- * is left out, and so is a property that appeared after the columns were collected. An export has one line for each
+ * Produces tables of persons and exports of events on a thread. Each call produces a part of limited size, so that a
+ * large table does not occupy a thread while its client reads slowly. A table is made in three steps: first the numbers
+ * of its persons are determined, then its columns, then its lines. A person that is deleted before its line is written
+ * is left out, and so is a property that appears after the columns were determined. An export has one line for each
  * event, in order of arrival. See docs/compatibility/api.md, "CSV"; docs/compatibility/events.md, "Exporting events".
  */
 import { csvLine, flatRow, TableColumns } from '../../base/csv.ts'
@@ -21,12 +21,14 @@ import {
 } from './limits.ts'
 import { requireWanted } from './pages.ts'
 
-/** A table in progress. Its memory is transferred with each task. */
+/**
+ * A table in progress. Its memory is transferred with each task, from the main thread to the working thread and back.
+ */
 export interface TableState {
   readonly projectId: number
-  /** The numbers of its persons, in order. */
+  /** The numbers of the table's persons, in order. */
   readonly numbers: Uint32Array<ArrayBuffer>
-  /** The number of persons whose columns were collected. */
+  /** The number of persons that were read to determine the columns. */
   readonly seen: number
   /** The number of persons whose lines were written. */
   readonly written: number
@@ -36,15 +38,15 @@ export interface TableState {
 
 /** The result of one task. */
 export interface MadePiece<State> {
-  /** The finished lines. Empty while columns are collected, or if nothing was found yet. */
+  /** The finished lines. Empty as long as columns are being determined, or if no line was finished yet. */
   readonly piece: Uint8Array<ArrayBuffer>
-  /** The remaining work; null if the result is complete. */
+  /** What is left to do. Null if the result is complete. */
   readonly rest: State | null
 }
 
 type TableResult = MadePiece<TableState>
 
-/** The columns of an export, in order. `properties` is JSON. */
+/** The columns of an export, in order. The column `properties` contains JSON. */
 const EXPORT_COLUMNS = [
   'id',
   'uuid',
@@ -59,8 +61,8 @@ const EXPORT_COLUMNS = [
 ]
 
 /**
- * Starts the table of a list, or continues with the state of the previous part. Throws 400 for too many cells, and the
- * errors of the reader.
+ * Starts the table of a list, or continues it from the state that the previous part returned. Throws 400 for a table
+ * with too many cells, and the errors of the reader.
  */
 export function makeTablePiece(
   {
@@ -149,7 +151,7 @@ class TableMaker {
     this.#rowOf = rowOf
   }
 
-  /** Collects columns. A table that is small enough is written at once. */
+  /** Determines the columns. A table that is small enough is written at once. */
   gather(): TableResult {
     const { numbers } = this.#state
     const names = new TableColumns(columnsOf(this.#state))
@@ -196,7 +198,7 @@ class TableMaker {
 
   #goesOn(size: number, sizeMax: number): boolean {
     this.#check()
-    // A part has at least one row, however slow the machine is.
+    // Each part has at least one row, so that the table makes progress on a slow machine.
     return this.#rowCount++ === 0 || (size < sizeMax && performance.now() < this.#deadline)
   }
 }
@@ -206,6 +208,6 @@ function lineOf(row: FlatRow, columns: readonly string[]): string {
 }
 
 function columnsOf({ columns }: TableState): readonly string[] {
-  // Written by `gather`: a list of texts.
+  // `gather` wrote this list of texts.
   return JSON.parse(new TextDecoder().decode(columns)) as readonly string[]
 }

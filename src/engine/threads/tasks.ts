@@ -1,6 +1,6 @@
 /**
- * The settings of threads at their start, and the types of the tasks that the front sends them. Bytes travel in
- * transferred ArrayBuffers; no type here contains an event as an object.
+ * The settings of threads at their start, and the types of the tasks that the front sends them. Events are never sent
+ * as objects, but as bytes in ArrayBuffers that are transferred.
  */
 import { randomUUID } from 'node:crypto'
 import type { ErrorBody, ServiceError } from '../../base/errors.ts'
@@ -40,41 +40,46 @@ export type ThreadKind =
 
 /** The settings that every thread receives at its start. */
 export interface ThreadSettings {
-  /** The kind of the thread. The writer and the processor receive no other calls, and load nothing else. */
+  /**
+   * The kind of the thread. The writer thread and the processing thread receive no calls of other kinds, and load no
+   * code for them.
+   */
   readonly kind?: ThreadKind
   readonly dataDir: string
-  /** True with `--durability commit`. */
+  /** True if the log is flushed after a commit is acknowledged (`--durability commit`). */
   readonly isFlushDeferred: boolean
   readonly decodedBytesMax: number
   readonly propertiesBytesMax: number
   readonly aiPropertiesBytesMax: number
   readonly logLevel: LogLevel
   readonly logFormat: LogFormat
-  /** For analytics threads only. */
+  /** Only set for analytics threads. */
   readonly analytics?: AnalyticSettings
-  /** The address of the warehouse with the columns that segments have given away. */
+  /** The URL of the warehouse to which columns of segments were moved. */
   readonly warehouse?: string
-  /** The enrichment of events during processing. Absent: none. */
+  /** The properties that are added to events during processing. Absent if there are none. */
   readonly enrichment?: EnrichmentSettings
-  /** Shared by the threads of a group: the number of their open write transactions. */
+  /** The number of open write transactions of a group's threads. The threads share the memory. */
   readonly openWrites?: Int32Array
   /** The limits of caches. Absent: the limits for a machine with plenty of memory. */
   readonly plan?: MemoryPlan
-  /** Shared by all threads: the number of memory shortages. */
+  /** The number of memory shortages so far. All threads share the memory. */
   readonly shortages?: Int32Array
-  /** Shared by the threads of a group: the memory figures of each thread. */
+  /** The memory figures of each thread of a group. The threads share the memory. */
   readonly memory?: MemoryBoard
-  /** Shared by all threads: the number of times that damage was found (damage-reports.ts). */
+  /** How often damage was found (damage-reports.ts). All threads share the memory. */
   readonly damageCount?: Int32Array
   /** In a cluster: the name of the channel by which the processing thread receives the shared log. */
   readonly sharedLogChannel?: string
   /** False if other machines of the cluster store the events. */
   readonly holdsEvents?: boolean
-  /** Shared by all threads: the last block that was appended to the log, once there is one. */
+  /** The number of the last block that was appended to the log, once there is one. All threads share the memory. */
   readonly logReach?: BigInt64Array
-  /** Shared by all threads: the figures of `DiskRoom`. */
+  /** The figures of `DiskRoom`. All threads share the memory. */
   readonly diskRoom?: Float64Array | undefined
-  /** The descriptor that holds the lock on the data directory. Absent: no free pages are given back to the disk. */
+  /**
+   * The descriptor that holds the lock on the data directory. Absent if free pages must not be returned to the disk.
+   */
   readonly lockDescriptor?: number | undefined
 }
 
@@ -95,8 +100,8 @@ export interface EnrichmentSettings {
 }
 
 /**
- * Returns the settings of threads for the settings of the daemon, with the memory that it shares with them. All threads
- * of a daemon receive the same object.
+ * Returns the settings of all threads. They contain memory that the threads share, so all threads of a daemon must
+ * receive the same object.
  */
 export function threadSettings(
   settings: Settings,
@@ -128,7 +133,7 @@ export function threadSettings(
   }
 }
 
-/** The settings that the memory plan depends on. */
+/** The settings of the daemon from which the memory plan is made. */
 export type PlanSetting = 'memoryBytesMax' | 'workerThreads' | 'analyticsThreads'
 
 /** Returns the memory plan of a daemon. */
@@ -137,13 +142,13 @@ export function planOf(settings: Pick<Settings, PlanSetting>): MemoryPlan {
   return memoryPlan({ memoryBytesMax, coreCount: Math.max(workerThreads + 1, analyticsThreads) })
 }
 
-/** A buffer, of its own or of a slab, whose first `bytes` bytes hold a finished block. */
+/** A finished block: the first `bytes` bytes of a buffer. The buffer may be a slab. */
 export interface BlockBuffer {
   readonly buffer: ArrayBufferLike
   readonly bytes: number
 }
 
-/** A block on the main thread, with the slab that contains it. Null: it has its own memory. */
+/** A block on the main thread, and the slab that contains it. The slab is null if the block has memory of its own. */
 export interface HeldBlock extends BlockBuffer {
   readonly slab: Slab | null
 }
@@ -151,7 +156,7 @@ export interface HeldBlock extends BlockBuffer {
 /** A request to append blocks to the log and remove processed ones. */
 export interface AppendTask {
   readonly blocks: readonly BlockBuffer[]
-  /** Blocks up to this number may be removed. */
+  /** The log may remove blocks up to this number, because they are processed. */
   readonly trimThrough: number
   /** In a cluster: the partition of the outbox. Default 0. */
   readonly partition?: number
@@ -163,107 +168,108 @@ export interface AppendResult {
   readonly last: number
   readonly commitMs: number
   /**
-   * In a cluster: resolves when other machines have the blocks too, with null or with the refusal for the requests. The
-   * next commit does not wait for it.
+   * In a cluster: resolves when enough other machines have the blocks too, with null, or with the refusal that the
+   * requests get. The next commit does not wait for it.
    */
   readonly replicated?: Promise<ServiceError | null>
 }
 
-/** A request to process log blocks for about `budgetMs`. */
+/** A request to process blocks of the log for about `budgetMs`. */
 export interface ProcessTask {
   readonly budgetMs: number
   /**
-   * Set if the front is busy. The run then makes one commit of at least this many events, and merges hardly any
-   * segments after it.
+   * Set if the main thread is busy. The run then makes only one commit, of at least this many events, and merges hardly
+   * any segments after it.
    */
   readonly commitEventsMin?: number
   /**
-   * The milliseconds until the lag is larger than yielding explains. The thread then gets the priority of the front.
+   * The milliseconds after which the lag is larger than a low priority can explain. The processing thread then gets the
+   * priority of the main thread.
    */
   readonly lateInMs: number
-  /** True if there is no room to rewrite stored data: erasing and merging wait. */
+  /** True if the disk has no room to rewrite stored data. Erasing and merging then wait. */
   readonly isDiskShort: boolean
-  /** True after an idle time: unless there is something to process, some persons are folded. */
+  /** True if the daemon was idle for a while. If there is nothing to process, some persons are then folded. */
   readonly isQuiet?: boolean
-  /** The events that streams want. */
+  /** The events that clients of live streams ask for. */
   readonly watches: readonly LiveWatch[]
-  /** The segments whose columns may be removed from the store. */
+  /** The segments whose columns may be moved, because the warehouse has a copy. */
   readonly copied?: readonly CopiedSegment[]
-  /** The jobs whose events have no copies elsewhere any more. */
+  /** The erasure jobs whose events were erased from all copies. */
   readonly erasedCopies?: readonly ErasedJob[]
 }
 
-/** The numbers of stored and dropped events of one project. */
+/** How many events of a project were stored and dropped. */
 export interface ProjectFates {
   readonly projectId: number
   readonly stored: number
   readonly drops: Readonly<Partial<Record<DropReason, number>>>
 }
 
-/** The outcome of a command in the log. */
+/** The result of a command that was in the log. */
 export interface CommandOutcome {
-  /** The uuid of its record. */
+  /** The uuid of the command's record in the log. */
   readonly uuid: string
-  /** The result. Null: an unforeseen error occurred, and the command became a dead letter. */
+  /** The result. Null means that an unforeseen error occurred, and that the command became a dead letter. */
   readonly result: CommandResult | null
 }
 
-/** The figures of the GeoIP database. */
+/** Figures about the GeoIP database. */
 export interface GeoIpCounts {
   readonly isLoaded: boolean
-  /** The number of addresses, since the last report, whose record could not be read. */
+  /** The number of IP addresses, since the last report, for which the record in the database could not be read. */
   readonly failures: number
 }
 
 /** The result of a processing run. */
 export interface ProcessResult {
-  /** The number of the last block that is processed durably. */
+  /** The number of the last block that is processed and on the disk. */
   readonly processed: number
   readonly last: number
   readonly eventCount: number
-  /** The number of these events that the kernel recognised. */
+  /** The number of these events that the WebAssembly kernel recognised and read. */
   readonly recognisedCount: number
-  /** The duration, without merging and erasing. */
+  /** The duration of the run in milliseconds, without merging and erasing. */
   readonly elapsedMs: number
   readonly fates: readonly ProjectFates[]
   readonly commitMs: number
-  /** The commands that were carried out durably. */
+  /** The commands whose results are on the disk. */
   readonly commands: readonly CommandOutcome[]
-  /** The projects whose cohorts or group types were changed durably. Flags refer to them. */
+  /** The projects whose cohorts or group types were changed. The changes are on the disk. Flags refer to them. */
   readonly changedDefinitions: readonly number[]
-  /** Absent after a failure. */
+  /** The numbers of dead letters. Absent after a failure. */
   readonly deadLetters?: DeadLetterCounts | undefined
-  /** The jobs of `WarehouseWriter.takeCarriedOut`. */
+  /** The erasure jobs that are complete in the store; see `WarehouseWriter.takeCarriedOut`. */
   readonly erased: readonly ErasedJob[]
   /** The free bytes inside the data file of the environment `events`. */
   readonly freeBytes?: number | undefined
   /**
-   * The bytes of free pages that were given back to the disk, and the reason if that failed. Null: neither. Absent
-   * after a failure.
+   * The bytes of free pages that were returned to the disk, and the reason if that failed. Null if nothing was returned
+   * and nothing failed. Absent after a failure.
    */
   readonly released?: { readonly bytes: number; readonly failure: string | null } | null | undefined
   /** Absent if no GeoIP database is configured. */
   readonly geoIp?: GeoIpCounts | undefined
-  /** The number of persons that were folded. */
+  /** The number of persons that were folded in this run. */
   readonly folded?: number
   /** True if persons wait to be folded after an idle time. */
   readonly mayFold?: boolean
-  /** The events found for each requested stream. */
+  /** For each requested live stream, the events that were found. */
   readonly live?: readonly LiveFound[]
-  /** True if nothing was left to do, including background merging. */
+  /** True if nothing is left to do, including merges and other maintenance. */
   readonly isIdle: boolean
   /** The maintenance steps that have failed and are paused. */
   readonly pausedSteps: readonly MaintenanceStep[]
-  /** The error that ended the run. The other members describe the commits before it. */
+  /** The error that ended the run. The other members then describe what was committed before it. */
   readonly failure?: ProcessFailure | undefined
 }
 
 /** The reason why a processing run ended early. The next run repeats everything that was not committed. */
 export interface ProcessFailure {
   /**
-   * `events`: a batch of events could not be stored, and the next batch is smaller. `maintenance`: a maintenance step
-   * failed and is paused. `shortage`: the machine is out of disk space or file descriptors, or a read failed; the same
-   * batch is retried. `broken`: it is unknown which data is durable, so the process must end.
+   * `events`: a batch of events could not be stored, so the next batch is made smaller. `maintenance`: a maintenance
+   * step failed and is paused. `shortage`: the machine lacks disk space or file descriptors, or a read failed, so the
+   * same batch is retried. `broken`: it is unknown which data is on the disk, so the process must end.
    */
   readonly kind: 'events' | 'maintenance' | 'shortage' | 'broken'
   readonly shortage?: Shortage
@@ -271,16 +277,19 @@ export interface ProcessFailure {
   readonly reason: string
 }
 
-/** A request to check a body that is too large for the front. */
+/** A request to check a body that is too large for the main thread. */
 export interface CheckTask {
   readonly lane: CheckLane
   /** The request. Its body is a view of a transferred buffer, or of the slab. */
   readonly request: CaptureRequest
-  /** The memory to which the block is written, over the body if that is there too. Null: memory of its own. */
+  /**
+   * The shared memory to which the block is written. If the body is there too, the block overwrites it. Null means that
+   * the block gets memory of its own.
+   */
   readonly slab: SharedArrayBuffer | null
 }
 
-/** The result for a body. An accepted body is returned as a finished block. */
+/** The result of a check. An accepted body is returned as a finished block. */
 export type CheckResult =
   | {
       readonly kind: 'accepted'
@@ -295,10 +304,10 @@ export type CheckResult =
       readonly error: ErrorBody
       readonly retryAfterSeconds: number | null
     }
-  /** The check is more work than the lane is for. The body is returned. */
+  /** The check needs more work than the lane allows, so the body is returned for the next lane. */
   | { readonly kind: 'deferred'; readonly body: Uint8Array }
 
-/** A change of a flag. Bodies are JSON as the client sent it. */
+/** A change of a flag. Bodies are JSON as the client sent it, because parsing it may be slow. */
 export type FlagCommand =
   | { readonly kind: 'create'; readonly body: Uint8Array }
   | {
@@ -353,8 +362,8 @@ export interface FlagMoveTask {
 }
 
 /**
- * A request to count the persons that the condition in a body would match, or whose value the change in a body would
- * flip.
+ * A request to count persons: those that the condition in a body would match, or those whose value the change in a body
+ * would flip.
  */
 export interface BlastRadiusTask {
   readonly projectId: number

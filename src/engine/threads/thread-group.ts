@@ -1,7 +1,6 @@
 /**
  * The threads of one kind, with the handling of a thread that ends unexpectedly: by an error outside of its task, for
- * lack of memory, or by an exit. Its task is refused, another thread replaces it, and the owner of the group is
- * notified.
+ * lack of memory, or by an exit. Its task is refused, another thread replaces it, and the owner of the group is told.
  *
  * The end of a thread within a write transaction cannot be repaired. LMDB holds the lock until the process ends, and
  * every later write would wait for it forever. The threads count their transactions in shared memory to detect this.
@@ -26,11 +25,11 @@ import type { ThreadKind, ThreadSettings } from './tasks.ts'
 
 const THREAD_ENTRY = new URL('../../thread.js', import.meta.url)
 const LOOK_EVERY_MS = 10
-/** The pause before a group restarts after its last thread has ended. */
+/** The pause before a group starts threads again after its last thread has ended, in milliseconds. */
 const RESTART_PAUSE_MS = 500
 /**
- * A transaction that is open for this long belongs to a thread that hangs while it ends. The largest transactions take
- * a second, or minutes on a busy machine with a slow disk.
+ * If a transaction is open for this long, its thread hangs. The largest transactions take a second, or minutes on a
+ * busy machine with a slow disk.
  */
 const STUCK_MS_MIN = 180_000
 const STUCK_LOOK_EVERY_MS = 5000
@@ -38,16 +37,16 @@ const STUCK_LOOK_EVERY_MS = 5000
 /** A thread that has ended unexpectedly. */
 export interface ThreadDeath {
   readonly threads: ThreadKind
-  /** The reason for its end, if it is known. */
+  /** The error that ended the thread, if it is known. */
   readonly cause: unknown
-  /** False if it cannot be replaced and the process must end. */
+  /** False if the thread cannot be replaced, so that the process must end. */
   readonly isReplaced: boolean
 }
 
-/** The thread of a task has ended. It is unknown whether the task was carried out. */
+/** Thrown for a task whose thread has ended. It is unknown whether the task was carried out. */
 export class ThreadEndedError extends Error {
   override readonly name = 'ThreadEndedError'
-  /** True if the thread was within a write transaction: this process must not write any more. */
+  /** True if the thread was within a write transaction. This process must then not write any more. */
   readonly wasWriting: boolean
 
   constructor(wasWriting: boolean, cause: unknown) {
@@ -63,15 +62,15 @@ export interface ThreadGroupOptions {
   /** The file that every thread runs. Default: thread.ts. */
   readonly entry?: URL | undefined
   readonly threadsMax: number
-  /** The number of threads that are started in advance. */
+  /** The number of threads that are started before there is work for them. */
   readonly threadsMin: number
   readonly pool: NonNullable<ConstructorParameters<typeof Piscina>[0]>
-  /** The size of old objects and memory outside of the heap at which V8 collects the garbage of a thread, in MiB. */
+  /** V8 collects garbage of a thread when old objects and memory outside of the heap reach this size, in MiB. */
   readonly oldMib?: number
   readonly onDeath: (death: ThreadDeath) => void
 }
 
-/** The decision of a call whose changes are not written yet (ports/change-log.ts). */
+/** In a cluster: the decision of a call that changes the catalogue, before it is written (ports/change-log.ts). */
 export class Proposed implements Decided<unknown> {
   readonly result: unknown
   readonly proposal: Proposal
@@ -82,21 +81,21 @@ export class Proposed implements Decided<unknown> {
   }
 }
 
-/** Threads that run one task each at a time. */
+/** The threads of one kind. Each runs one task at a time. */
 export class ThreadGroup {
   readonly #kind: ThreadKind
   #threads: Piscina
   readonly #options: Omit<ThreadGroupOptions, 'settings'>
-  /** The settings of threads that start from now on. */
+  /** The settings for threads that start from now on. */
   #settings: ThreadSettings
   readonly #threadsMin: number
   readonly #oldMib: number
   readonly #onDeath: (death: ThreadDeath) => void
-  /** The write transactions of the threads, as `countWrites` counts them. */
+  /** Counts of the threads' write transactions; see `countWrites`. */
   readonly #writes = new Int32Array(new SharedArrayBuffer(4 * Int32Array.BYTES_PER_ELEMENT))
   /**
-   * The memory figures of the threads. It has spare slots, because a new thread may report before the slot of the old
-   * one is free.
+   * The memory figures of the threads. There are more slots than threads, because a new thread may report before the
+   * slot of an ended thread is free.
    */
   readonly #board: ReturnType<typeof memoryBoard>
   readonly #stuckTimer: NodeJS.Timeout
@@ -104,7 +103,7 @@ export class ThreadGroup {
   #writesSeen = 0
   #deaths = 0
   #cause: unknown
-  /** The reasons why pools were replaced, for the tasks that waited in them. */
+  /** For each pool that was replaced, the reason. Tasks that waited in it are refused with this reason. */
   readonly #givenUpFor = new WeakMap<Piscina, unknown>()
   #isClosing = false
   #running = 0
@@ -140,25 +139,27 @@ export class ThreadGroup {
       recordTiming: false,
     })
     threads.on('workerDestroy', () => {
-      // Threads of a replaced pool were ended on purpose, because they were idle.
+      // The threads of a replaced pool were ended on purpose because they were idle.
       if (threads === this.#threads) this.#died()
     })
-    // The error of a thread that ended without a task.
+    // A thread without a task ended with an error.
     threads.on('error', (cause: unknown) => {
       this.#cause = cause
     })
     return threads
   }
 
-  /** The milliseconds for which its threads have been idle; 0 if they are busy, or there are none. */
+  /**
+   * The milliseconds for which the threads of the group have been idle. It is 0 if they are busy, or if there are none.
+   */
   get idleMs(): number {
     const isIdle = this.#running === 0 && this.#threads.threads.length > 0
     return isIdle ? performance.now() - this.#usedAtMs : 0
   }
 
   /**
-   * Ends the idle threads of a group that has no minimum number of threads. All of their memory is free afterwards. The
-   * next task starts new threads with these `settings`.
+   * Ends the threads of a group if they are idle and the group may have none. All of their memory is free afterwards.
+   * The next task starts threads with the given `settings`.
    */
   async end(settings: ThreadSettings = this.#settings): Promise<void> {
     const ended = this.#threads
@@ -168,7 +169,7 @@ export class ThreadGroup {
     await this.#ending
   }
 
-  /** True if the group has a thread, or the process can open the files that a new thread needs. */
+  /** True if the group has a thread, or if the process can still open the files that a new thread needs. */
   get mayStart(): boolean {
     if (this.#threadsMin > 0 || this.#threads.threads.length > 0) return true
     return openFilesLeft() >= THREAD_FILES_MIN
@@ -180,9 +181,9 @@ export class ThreadGroup {
   }
 
   /**
-   * Runs a task. If it proposes a change of the shared catalogue, resolves with a `Proposed`. Rejects with the
-   * `ServiceError` with which the task was refused, with `ThreadEndedError` if its thread has ended, or with the error
-   * that it threw.
+   * Runs a task. If the task proposes a change of the shared catalogue, resolves with a `Proposed`. Rejects with the
+   * `ServiceError` with which the task was refused, with `ThreadEndedError` if its thread ended, or with the error that
+   * the task threw.
    */
   async run(task: Task, transferList: readonly ArrayBuffer[] = []): Promise<unknown> {
     const threads = this.#threads
@@ -191,7 +192,7 @@ export class ThreadGroup {
     const isFirst = threads.threads.length === 0
     if (isFirst && !this.mayStart) throw refusal('files_full')
     const isStarting = this.#oldMib > 0 && isFirst
-    // V8 reads this flag when a heap is created, and offers no other way to set the value.
+    // V8 reads this flag when a thread's heap is created. There is no other way to set the value.
     if (isStarting) setFlagsFromString(`--initial-old-space-size=${this.#oldMib}`)
     this.#running++
     try {
@@ -206,7 +207,7 @@ export class ThreadGroup {
       this.#usedAtMs = performance.now()
       if (isStarting) setFlagsFromString('--initial-old-space-size=0')
     }
-    // As returned by run-task.ts: a failure for the client is a value.
+    // run-task.ts returns a refusal as a value, not as an error.
     const given = answer as Answered | Refused
     if ('refusal' in given) {
       throw ServiceError.fromBody(given.refusal, given.retryAfterSeconds)
@@ -215,7 +216,7 @@ export class ThreadGroup {
     return proposal === undefined ? result : new Proposed(result, proposal)
   }
 
-  /** Like `run`, for a client that waits for the answer: the end of the thread becomes a refusal with 503. */
+  /** Runs a task like `run`, but if its thread ends, rejects with a refusal (503) that can be sent to a client. */
   async ask(task: Task, transferList: readonly ArrayBuffer[] = []): Promise<unknown> {
     try {
       return await this.run(task, transferList)
@@ -233,14 +234,17 @@ export class ThreadGroup {
     await Promise.all([this.#threads.destroy(), this.#ending])
   }
 
-  /** The last reported memory of each thread that has started. */
+  /** The memory that each running thread reported last. */
   get memory(): readonly ThreadMemory[] {
     return readBoard(this.#board, new Set(this.#threads.threads.map(({ threadId }) => threadId)))
   }
 
-  /** The number of transactions that its threads have begun and that change readable data; null while one is open. */
+  /**
+   * How many transactions that change data which readers see the threads have begun. Null while such a transaction is
+   * open.
+   */
   get writesBegun(): number | null {
-    // The order matters: a transaction that is counted here and still open is detected below.
+    // The order matters: a transaction that is counted here and is still open is found by the next line.
     const begun = Atomics.load(this.#writes, CHANGING_WRITES + 1)
     return Atomics.load(this.#writes, CHANGING_WRITES) > 0 ? null : begun
   }
@@ -253,7 +257,7 @@ export class ThreadGroup {
     if (this.#isClosing) return
     this.#deaths++
     this.#cause = undefined
-    // The error of the task that it ran arrives within this turn of the event loop, and with it the cause.
+    // The error that ended the thread arrives within this turn of the event loop, so the report waits for it.
     setImmediate(() => void this.#report(this.#cause))
   }
 
@@ -265,10 +269,10 @@ export class ThreadGroup {
   }
 
   /**
-   * Checks whether the group has a thread again after one has ended. If a thread ends while it loads its code, Piscina
-   * starts no other one, and tasks that wait for a thread would wait forever. If the process could not open the files
-   * of the code, the group restarts until the shortage is over. For any other cause the process must end, unless the
-   * group works without a running thread.
+   * Checks after a while whether the group has a thread again after one has ended. If a thread ends while it loads its
+   * code, Piscina starts no other one, and tasks that wait for a thread would wait forever. If the process could not
+   * open the files of the code, the group restarts until the shortage is over. For any other cause the process must
+   * end, unless the group works without a running thread.
    */
   #awaitReplacement(cause: unknown): void {
     const isRestarted = this.#threadsMin === 0 || isShortage(cause) === 'files'
@@ -281,7 +285,8 @@ export class ThreadGroup {
   }
 
   /**
-   * Opens a new pool in place of one without threads. The tasks that wait in it are refused with `ThreadEndedError`.
+   * Replaces a pool that has no threads by a new one. Tasks that wait in the old pool are refused with
+   * `ThreadEndedError`.
    */
   #beginAnew(cause: unknown): void {
     const ended = this.#threads
@@ -292,8 +297,8 @@ export class ThreadGroup {
   }
 
   /**
-   * Detects a transaction that does not end. It counts checks instead of elapsed time, because the process itself may
-   * have been paused.
+   * Detects a write transaction that does not end. It adds up the intervals between checks instead of measuring time,
+   * because the process itself may have been paused.
    */
   #lookForStuck(): void {
     const writes = Atomics.load(this.#writes, ALL_WRITES + 1)
@@ -307,8 +312,8 @@ export class ThreadGroup {
   }
 
   /**
-   * Returns true if an open transaction belongs to a thread that has ended. Other threads may have open transactions
-   * too.
+   * Returns whether an ended thread has left a transaction open. Transactions of other threads, which may be open too,
+   * end after a while.
    */
   async #hasLeftWrite(): Promise<boolean> {
     if (this.#threads.options.maxThreads === 1) return this.#isWriting
@@ -320,10 +325,10 @@ export class ThreadGroup {
   }
 }
 
-/** Lets threads without a task close their stores, then ends them. */
+/** Lets each thread close its stores, and then ends the threads. They must have no task. */
 async function endThreads(threads: Piscina): Promise<void> {
   const closing = threads.threads.map(() => threads.run({ call: 'close', values: [] }))
-  // A thread that has ended in the meantime has nothing open any more.
+  // If a thread has ended meanwhile, its stores are closed already, so its error is ignored.
   await Promise.allSettled(closing)
   await threads.destroy()
 }

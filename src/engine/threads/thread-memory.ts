@@ -1,7 +1,7 @@
 /**
  * The memory of one thread: the thread reports it (base/memory/memory-board.ts), and releases the memory of its work
- * after it has been idle for a while. V8 releases memory during garbage collection, which it delays in an idle thread;
- * therefore an idle thread collects garbage itself.
+ * after it has been idle for a while. V8 releases memory when it collects garbage, but delays that in an idle thread.
+ * An idle thread therefore collects garbage itself.
  */
 import { collectGarbage } from '../../base/memory/garbage.ts'
 import {
@@ -12,35 +12,37 @@ import {
 } from '../../base/memory/memory-board.ts'
 import { IDLE_MEMORY_MS_MAX, MEMORY_TOLD_MS_MAX } from './limits.ts'
 
-/** The memory of a thread's stores. */
+/** The stores of a thread, as far as their memory matters here. */
 export interface MemoryHolder {
-  /** The sizes of its caches. */
+  /** The sizes of the caches of the thread. */
   readonly caches?: CachesOfThread
-  /** Frees memory that can be computed or read again. */
+  /** Evicts everything that can be computed or read again. */
   release?(): void
 }
 
-/** The number of idle ticks after which memory is released. */
+/** Memory is released after a thread was idle for this number of ticks. */
 const IDLE_TICKS = 2
 const TICK_MS = IDLE_MEMORY_MS_MAX / (IDLE_TICKS + 1)
-/** A thread that works less than this share of the time is idle: checking for work does not count as work. */
+/**
+ * A thread counts as idle if it works less than this fraction of the time, because checking for work also takes time.
+ */
 const IDLE_SHARE = 0.05
-/** A thread whose memory has grown less than this since the last release has nothing to release. */
+/** If the memory of a thread has grown by less than this since the last release, nothing is released. */
 const GROWN_BYTES_MIN = 8 * 1024 ** 2
 
-/** The memory of the calling thread. */
+/** Reports and releases the memory of the thread in which it is created. */
 export class ThreadMemory {
   readonly #report: MemoryReport
   readonly #holder: MemoryHolder
   #toldAtMs = Number.NEGATIVE_INFINITY
   #begunAtMs = 0
   #isRunning = false
-  /** The working time since the last tick. */
+  /** The time worked since the last tick, in milliseconds. */
   #busyMs = 0
   #idleTicks = 0
   readonly #shortages: Int32Array
   #shortagesSeen = 0
-  /** The memory of the thread after the last release. */
+  /** The bytes that the thread used after the last release. */
   #restingBytes = 0
 
   constructor(board: MemoryBoard, holder: MemoryHolder) {
@@ -57,7 +59,7 @@ export class ThreadMemory {
     this.#begunAtMs = performance.now()
   }
 
-  /** Records that a call has ended. Cost: nothing, or some microseconds once a second. */
+  /** Records that a call has ended. It costs almost nothing, except for some microseconds once a second. */
   end(): void {
     const nowMs = performance.now()
     this.#isRunning = false

@@ -1,6 +1,6 @@
 /**
- * The stores that one thread has open. A store is opened at the first call that needs it and stays open. The pool
- * always sends a call to the same threads.
+ * The stores that one thread has open. A store is opened at the first call that needs it and stays open. The pool sends
+ * a call only to threads of one kind, so no thread opens all stores.
  */
 import type { CachesOfThread } from '../../base/memory/memory-board.ts'
 import type { Proposal } from '../../ports/change-log.ts'
@@ -21,22 +21,22 @@ interface Closable {
   close(): Promise<void>
 }
 
-/** The implementation that the writer thread uses. */
+/** The implementations that the writer thread uses. */
 export interface AppendWiring {
-  /** Opens the appender of a log. In a cluster, `partition` is the partition of the outbox. */
+  /** Opens the appender of a log. In a cluster, this is the outbox of `partition`. */
   appender(settings: ThreadSettings, partition: number): LogAppender
 }
 
 /** The implementations that the processing thread uses. */
 export interface ProcessWiring {
   processor(settings: ThreadSettings, damage: DamageReports): LogProcessor
-  /** Returns the outbox of this thread's processor. */
+  /** Returns the outbox that receives what the processor has stored. */
   outbox(): Outbox
 }
 
 /** The implementations that all other threads use. */
 export interface ReadWiring {
-  /** Opens the log for lookups. */
+  /** Opens the log, to look up single blocks. */
   log(settings: ThreadSettings): LogReader
   /** Opens the reader of persons and of everything else that is not in the warehouse. */
   reader(settings: ThreadSettings, damage: DamageReports): EventReader
@@ -52,7 +52,7 @@ export class ThreadStores {
   readonly settings: ThreadSettings
   /** The cached results of queries. */
   readonly remembered: RememberedParts
-  /** The numbers of pieces of queries that had to be computed in pieces. */
+  /** For each query that had to be computed in pieces, the number of pieces. */
   readonly pieceCounts = new PieceCounts()
   readonly #wiring: ReadWiring
   readonly #damage: DamageReports
@@ -66,7 +66,10 @@ export class ThreadStores {
     if (settings.sharedLogChannel !== undefined) SHARED_CATALOGUE.propose(settings.dataDir)
   }
 
-  /** In a cluster: returns the decision of a call whose changes are not written yet, and clears it. */
+  /**
+   * In a cluster: returns the decision of the current call, whose changes are not written yet. The next call returns
+   * null.
+   */
   takeProposal(): Proposal | null {
     return SHARED_CATALOGUE.takeProposal()
   }
@@ -84,7 +87,7 @@ export class ThreadStores {
     return this.#once('reader', () => this.#wiring.reader(this.settings, this.#damage))
   }
 
-  /** Called when a call has ended, so that scans can release its resources. */
+  /** Call it when a call has ended. Resources that only a running scan needs are released. */
   rest(): void {
     if (this.#open.has('reader')) this.reader.scans?.rest()
   }
@@ -95,7 +98,7 @@ export class ThreadStores {
     return this.#open.has('reader') ? { ...this.reader.caches, ...remembered } : remembered
   }
 
-  /** Frees memory that can be computed again. Must not be called while a call uses it. */
+  /** Evicts everything that can be computed or read again. Must not be called while a call uses it. */
   release(): void {
     if (this.#open.has('reader')) this.reader.release()
   }
@@ -116,14 +119,14 @@ export class ThreadStores {
     return this.#once('organization', () => new OrganizationWorker(this.settings.dataDir))
   }
 
-  /** The working memory of one query on this thread. */
+  /** The bytes of memory that one query may use on this thread. */
   get questionBytesMax(): number {
     const { plan, analytics } = this.settings
     if (plan === undefined || analytics === undefined) return Number.POSITIVE_INFINITY
     return plan.questionBytes / analytics.cache.shared.threads
   }
 
-  /** The bytes of decoded columns in the thread's own memory. */
+  /** The bytes of decoded columns that belong to this thread alone. */
   get cachedBytes(): number {
     return this.#open.has('reader') ? (this.reader.caches.column_values?.bytes ?? 0) : 0
   }
@@ -134,7 +137,7 @@ export class ThreadStores {
     return this.settings.analytics.queryMsMax
   }
 
-  /** Closes the open stores in reverse order of opening. */
+  /** Closes the open stores. The store that was opened last is closed first. */
   async close(): Promise<void> {
     for (const store of [...this.#open.values()].reverse()) await store.close()
     this.#open.clear()
@@ -146,7 +149,7 @@ export class ThreadStores {
       store = open()
       this.#open.set(name, store)
     }
-    // No other store is opened under this name.
+    // Only stores of this type are opened under this name.
     return store as Store
   }
 }

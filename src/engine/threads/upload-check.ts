@@ -1,4 +1,4 @@
-/** Checks an upload on a thread. check-queue.ts chooses the lane. */
+/** Checks an upload on a thread. check-queue.ts chooses the lane and so the thread. */
 
 import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
@@ -12,16 +12,19 @@ import { CHECK_MS_MAX } from './limits.ts'
 import type { CheckResult, CheckTask } from './tasks.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** The largest scanner memory that is kept for the next body. */
+/** If the memory of a scanner is larger than this number of bytes, it is released after the body. */
 const SCANNER_BYTES_KEPT = 16 * 1024 * 1024
 
-/** The scanner of this thread. The slow lane uses none. */
+/** The scanner of this thread. The slow lane parses bodies without a scanner. */
 let kept: Scanner | undefined
 
-/** Checks a body. Returns a finished block, a refusal, or the body for a later lane. Throws unforeseen errors. */
+/**
+ * Checks a body. Returns a finished block, a refusal, or the body itself if a later lane must check it. Throws errors
+ * that were not foreseen.
+ */
 export function checkUpload(stores: ThreadStores, { lane, request, slab }: CheckTask): CheckResult {
   const { directory } = stores
-  // A body in the slow lane was not suitable for the scanner, whose memory would only add to that of the parsed body.
+  // The slow lane parses the body instead. Memory of a scanner would be needed in addition.
   if (lane !== 'slow') kept ??= new Scanner()
   directory.refreshIfChanged()
   const limits = LANE_LIMITS[lane]
@@ -32,8 +35,8 @@ export function checkUpload(stores: ThreadStores, { lane, request, slab }: Check
     decodedBytesMax: Math.min(limits.decodedBytesMax, stores.settings.decodedBytesMax),
     checkTime: timeLimit(CHECK_MS_MAX),
   }
-  // The block holds a copy of the events plus a table. When it is written, the body is no longer read, because the
-  // scanner and parsed events have their own copies.
+  // The block contains a copy of the events and a table. When it is written, the body is no longer read, because the
+  // scanner and the parsed events have copies of their own.
   const block = new LogBlockWriter(
     slab === null ? Buffer.allocUnsafeSlow(request.body.length + 65_536) : Buffer.from(slab),
   )
@@ -56,18 +59,21 @@ export function checkUpload(stores: ThreadStores, { lane, request, slab }: Check
     const { retryAfterSeconds } = error
     return { kind: 'refused', error: error.toBody(), retryAfterSeconds }
   } finally {
-    // A scanner keeps the memory of the largest body so far, and each thread has a scanner.
+    // A scanner keeps the memory that its largest body needed, and each thread has a scanner.
     if (kept !== undefined && kept.memoryBytes > SCANNER_BYTES_KEPT) kept = undefined
   }
 }
 
-/** Returns the memory of a result, which is transferred. A returned body is the only view of its memory. */
+/** Returns the buffers of a result, which are transferred. A body that is returned is the only view of its memory. */
 export function memoryOfCheck(result: CheckResult): readonly ArrayBuffer[] {
   if (result.kind === 'deferred') return transferable([result.body.buffer])
   return result.kind === 'accepted' ? transferable([result.block.buffer]) : []
 }
 
-/** Returns a function that throws the `ServiceError` `server_error` after this time. */
+/**
+ * Returns a function that throws the `ServiceError` `server_error` as soon as this number of milliseconds has passed
+ * since now.
+ */
 function timeLimit(milliseconds: number): () => void {
   const endMs = performance.now() + milliseconds
   return () => {

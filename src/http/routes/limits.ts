@@ -17,7 +17,7 @@ export const TAGS_MAX = 100
 export const MEMBERS_MAX = 100_000
 /**
  * The largest number of UTF-16 units in an event name or a condition of an erasure or a retention rule. A longer one is
- * answered 400. Events cannot have longer values, so no name is cut off here.
+ * answered 400. Names of events and distinct IDs are never longer, so no useful condition is refused.
  */
 export const TEXT_UNITS_MAX = 400
 /**
@@ -70,15 +70,19 @@ export const MERGED_PERSONS_MAX = 1000
  * @user Persons and groups
  */
 export const DELETED_PERSONS_MAX = 1000
-/** The largest number of persons of one request that are deleted at a time, because other changes wait meanwhile. */
+/**
+ * The largest number of persons that one request deletes at a time, because other changes wait meanwhile. The others
+ * follow at once.
+ */
 export const DELETED_PERSONS_AT_ONCE_MAX = 100
 /**
- * The largest number of bytes on their way to the disk from which on large bodies wait. Small bodies share the next
- * flush.
+ * The number of bytes of accepted events, waiting to be written to the disk, with which large bodies have to wait.
+ * Small bodies are still accepted for the next write.
  */
 export const CAPTURE_WAITING_BYTES_MAX = 64 * 1024 * 1024
 /**
- * The largest number of UTF-8 bytes from which on the `distinct_id` of a flag request is cut off after 200 code points.
+ * The largest number of UTF-8 bytes up to which the `distinct_id` of a flag request is used unchanged. A longer one is
+ * cut off after 200 code points.
  */
 export const DISTINCT_ID_BYTES_MAX = 200
 /**
@@ -87,12 +91,18 @@ export const DISTINCT_ID_BYTES_MAX = 200
  */
 export const FLAG_LIST_ENTRIES_MAX = 10_000
 /**
- * The largest number of query strings of flag requests whose parsed heads are cached. Beyond it, the cache is cleared.
+ * The largest number of query strings of flag requests whose parsed form is cached. Beyond it, the cache is cleared.
  */
 export const FLAG_HEADS_KNOWN_MAX = 200
-/** The largest number of cached heads for one query string. Further ones are parsed each time. */
+/**
+ * The largest number of combinations of content type, encoding and client that are cached for one query string of flag
+ * requests. Further ones are parsed each time.
+ */
 export const FLAG_HEADS_OF_QUERY_MAX = 16
-/** The largest number of UTF-16 units of a cached head or query string. Longer ones are parsed each time. */
+/**
+ * The largest number of UTF-16 units in the query string of a cached flag request, and in its content type and encoding
+ * together. Longer ones are parsed each time.
+ */
 export const FLAG_KNOWN_UNITS_MAX = 200
 /** The largest number of bytes in one file of the SDK. A larger file is not served. */
 export const SDK_FILE_BYTES_MAX = 2 * 1024 * 1024
@@ -145,11 +155,11 @@ export const DASHBOARD_RESULTS_BYTES_MAX = 8 * 1024 * 1024
  */
 export const SHARED_RESULTS_MAX = 1000
 /**
- * The largest number of bytes of all these results. Beyond it, the results that were not used for the longest time are
- * evicted.
+ * The largest number of bytes of the results that shared pages cache. Beyond it, the results that were not used for the
+ * longest time are evicted.
  */
 export const SHARED_RESULTS_BYTES_MAX = 32 * 1024 * 1024
-/** The time for which such a result is cached. Then it is computed again. */
+/** The time for which shared pages cache a result. After it, the result is computed again. */
 export const SHARED_RESULT_AGE_MS_MAX = 30_000
 /**
  * The largest number of event names that one live stream can show. More are answered 400 `invalid_input`.

@@ -1,6 +1,6 @@
 /** The limits of http/server, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** The largest number of characters of the ID of an object that an audit entry keeps. The rest is cut off. */
+/** The largest number of characters of an object's ID that an audit entry keeps. The rest is cut off. */
 export const AUDIT_OBJECT_CHARACTERS_MAX = 200
 /**
  * The largest number of bytes of an answer in which the audit log searches for the ID of a created object. Larger

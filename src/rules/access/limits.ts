@@ -10,5 +10,8 @@ export const SESSION_IDLE_MS_MAX = 12 * 3_600_000
  * @user Console and live events
  */
 export const SESSION_AGE_MS_MAX = 7 * 24 * 3_600_000
-/** The time by which the stored time of the last use of a console session may be late. It is not written more often. */
+/**
+ * The longest time between two updates of the stored time at which a console session was last used. The stored time may
+ * be late by this much.
+ */
 export const SESSION_SEEN_LATE_MS_MAX = 60_000

@@ -5,15 +5,15 @@
 import type { ActorPage, Inquiry } from './analytic-query.ts'
 import type { EventScanner } from './event-columns.ts'
 
-/** A number for each person number, or null if there are none. */
+/** A number for each person, found by person number. Null if persons have no number to be ordered or shown by. */
 export type Scores = Float64Array | Uint32Array | null
 
-/** Persons between two looks at the limits of a query. */
+/** The loops over persons check the time limit of the query once for this number of persons. */
 const CHECK_EVERY = 65_536
 
 /**
  * Returns the person numbers, ascending, whose entry in `marks` equals `wanted`. If `wanted` is null, every entry
- * except 0 counts. The cost is linear.
+ * except 0 counts. The cost is linear in the number of entries.
  */
 export function personsMarked(marks: Uint8Array | Uint32Array, wanted: number | null): Uint32Array {
   const persons = new Uint32Array(marks.length)
@@ -26,10 +26,11 @@ export function personsMarked(marks: Uint8Array | Uint32Array, wanted: number | 
 }
 
 /**
- * Returns the page of persons, given by person numbers without duplicates. The order is by score, the highest first and
- * NaN last; equal scores are in the order of uuids. The page contains those `values` that are finite. Distinct ids
- * without a person come last, because there is nothing to show of them. Throws as `EventScanner.checkLimits`. It costs
- * one comparison for each person, and a logarithm of the page size for the few that get further.
+ * Returns the requested page of persons. `persons` contains person numbers without duplicates. The person with the
+ * highest score comes first and a score of NaN comes last; persons with equal scores are in the order of their uuids. A
+ * finite number in `values` becomes the `value` of the person on the page. Distinct ids without a person come last,
+ * because there is nothing to show of them. Throws as `EventScanner.checkLimits`. Each person costs one comparison.
+ * Only a person that may be on the page also costs time that grows with the logarithm of the page size.
  */
 export function pageOfPersons(
   persons: Uint32Array,
@@ -62,7 +63,7 @@ export function pageOfPersons(
   return { actors, isFull: actors.length >= limit, total: persons.length }
 }
 
-/** Those with numbers below a limit, and the others, each in their order. */
+/** Splits a list into the persons and the distinct ids without a person. Both keep their order. */
 function withAndWithoutProfile(
   persons: Uint32Array,
   firstPersonless: number,
@@ -82,7 +83,10 @@ export interface FoundGroup {
   readonly value: number | null
 }
 
-/** Returns the page of groups of a type: by value, the highest first; equal values are in the order of keys. */
+/**
+ * Returns the requested page of groups of one type. The group with the highest value comes first; groups with equal
+ * values are in the order of their keys.
+ */
 export function pageOfGroups(
   groups: readonly FoundGroup[],
   typeIndex: number,
@@ -97,8 +101,8 @@ export function pageOfGroups(
 }
 
 /**
- * Returns the largest person number of a list, or 0 if it is empty. Lists that are indexed by person number have one
- * entry more than this.
+ * Returns the largest of the first `count` person numbers of a list, or 0 if `count` is 0. An array that is indexed by
+ * person number needs one entry more than this.
  */
 export function largestPerson(persons: Uint32Array, count: number): number {
   let largest = 0
@@ -109,7 +113,10 @@ export function largestPerson(persons: Uint32Array, count: number): number {
   return largest
 }
 
-/** The first `size` persons, in order. As soon as there are so many, they are a heap with the last at its root. */
+/**
+ * Returns the first `size` persons by `compare`, in order. The best persons so far form a heap whose root is the worst
+ * of them, so most of the other persons are ruled out by one comparison with the root.
+ */
 function firstOf(
   persons: Uint32Array,
   size: number,
@@ -125,7 +132,7 @@ function firstOf(
   for (let index = size; index < persons.length; index++) {
     if (index % CHECK_EVERY === 0) limits.checkLimits()
     const person = persons[index] ?? 0
-    // Nearly everybody ends here.
+    // The score of most persons is below the worst score in the heap, so they need no call of `compare`.
     if (scores !== null && (scores[person] ?? 0) < least) continue
     if (compare(person, heap[0] ?? 0) > 0) continue
     sink(heap, 0, person, compare)
@@ -134,7 +141,10 @@ function firstOf(
   return heap.sort(compare)
 }
 
-/** Puts a person at a place of a heap or below it, and whoever comes later above. */
+/**
+ * Replaces the entry at index `start` of a heap by `person`, and moves entries up until every parent comes after its
+ * children again.
+ */
 function sink(
   heap: Uint32Array,
   start: number,

@@ -5,12 +5,17 @@
 import { largestPerson } from './actor-page.ts'
 import type { EventColumns, EventScanner } from './event-columns.ts'
 
-/** Rows that may stand between a row and its place, on average, for sorting by insertion. */
+/**
+ * An insertion sort of an actor's rows is given up if it moves rows by more than this number of positions on average.
+ */
 const SHIFTS_A_ROW = 16
-/** Actors between two looks at the limits of a query. */
+/** The loop over actors checks the time limit of the query once for this number of actors. */
 const CHECK_EVERY = 4096
 
-/** Rows by actor. The rows of actor i are `rows[starts[i]]` up to, but not including, `rows[starts[i + 1]]`. */
+/**
+ * The rows of a scan, grouped by actor. The rows of actor i are `rows[starts[i]]` up to, but not including,
+ * `rows[starts[i + 1]]`.
+ */
 export interface ActorRows {
   /** The key of each actor (a person number, or the position of a value), ascending and without duplicates. */
   readonly keys: Uint32Array
@@ -33,7 +38,7 @@ export function rowsByActor(
 ): ActorRows {
   const length = order === null ? count : order.length
   const largest = largestPerson(keyOfRow, count)
-  // Counts first, then where the rows of a key go next.
+  // First the number of rows of each key, later the next free index for a row of the key, plus one.
   const places = new Uint32Array(largest + 1)
   for (let position = 0; position < length; position++) {
     const key = keyOfRow[order === null ? position : (order[position] ?? 0)] ?? 0
@@ -54,7 +59,7 @@ export function rowsByActor(
     if (rowCount === 0) continue
     keys[actor] = key
     starts[actor++] = next
-    // Plus one: 0 is for those who are left out.
+    // Plus one, because 0 marks a key whose rows are left out.
     places[key] = next + 1
     next += rowCount
   }
@@ -77,9 +82,9 @@ function keepsAll(): boolean {
 }
 
 /**
- * Splits the rows of actors by a second key. An actor then occurs once for each of its second keys, in the order of
- * these keys. `rows` must be in the order that each part shall have; rows without a key are left out. The cost is
- * linear in the rows and in the largest keys.
+ * Splits the rows of actors by a second key, such as a breakdown value. An actor then occurs once for each of its
+ * second keys, in the order of these keys. The rows of each part keep their order in `rows`; rows without a key are
+ * left out. The cost is linear in the rows and in the largest keys.
  */
 export function splitActors(
   rows: Uint32Array,
@@ -87,7 +92,7 @@ export function splitActors(
   secondKeyOfRow: Uint32Array,
   count: number,
 ): ActorRows {
-  // Sorted by the second key first and then by actor, both stable: each part is one range.
+  // Both sorts are stable. Sorting by the second key and then by actor makes the rows of each part adjacent.
   const bySecondKey = rowsByActor(secondKeyOfRow, count, rows)
   const actors = rowsByActor(keyOfRow, count, bySecondKey.rows)
   const keys: number[] = []
@@ -131,7 +136,10 @@ export function orderRows(
   }
 }
 
-/** False when it takes too long; the rows are then in no order. */
+/**
+ * Sorts the rows of one actor by time. Returns false if it gives up because the rows are far from sorted; the rows are
+ * then in any order.
+ */
 function insertionSort(
   rows: Uint32Array,
   start: number,
@@ -159,7 +167,9 @@ function insertionSort(
   return true
 }
 
-/** The times (in milliseconds) and series masks of rows, as parallel lists in the order of the rows. */
+/**
+ * The times (in milliseconds) and the series masks of rows. Entry i of both lists belongs to row i of the given rows.
+ */
 export interface GatheredRows {
   readonly timesMs: Float64Array
   readonly masks: Uint32Array

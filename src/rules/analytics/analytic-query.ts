@@ -17,7 +17,7 @@ import { parseInterval } from './periods.ts'
 import type { AnalyticParameters } from './question-shapes.ts'
 import type { ActionLookup } from './series.ts'
 
-/** The values that a query needs in addition to its parameters. */
+/** The values that an answer depends on in addition to the parameters of the request. */
 export interface AnalyticContext {
   readonly projectId: number
   /** The time zone, as a name of the IANA time zone database. */
@@ -28,7 +28,10 @@ export interface AnalyticContext {
   readonly actions: ActionLookup
 }
 
-/** A question that is being answered: its parameters, its context, and the port to stored events. */
+/**
+ * A question that is being answered: its parameters, its context, and the interface through which it reads stored
+ * events.
+ */
 export interface Inquiry<Parameters extends AnalyticParameters = AnalyticParameters> {
   readonly parameters: Parameters
   readonly context: AnalyticContext
@@ -50,14 +53,17 @@ export interface GroupActor {
   readonly value: number | null
 }
 
-/** A page of an answer, in order. */
+/** A page of an answer. The actors are in the order in which they are shown. */
 export interface ActorPage {
   readonly actors: readonly (PersonActor | GroupActor)[]
   /** True if the page has as many rows as were requested, so that another page may follow. */
   readonly isFull: boolean
   /** The number of actors on all pages. */
   readonly total: number
-  /** For retention: for each actor, 1 or 0 for the cohort's period (always 1) and for each later period. */
+  /**
+   * For retention: one list for each actor. Entry i is 1 if the actor appears in period i. Period 0 is the period of
+   * the cohort, so entry 0 is always 1.
+   */
   readonly appearances?: readonly (readonly number[])[]
   /** For retention: the number of actors on all pages that appear in each period. */
   readonly totals?: readonly number[]
@@ -67,7 +73,8 @@ export interface ActorPage {
 export const NO_ACTORS: ActorPage = { actors: [], isFull: false, total: 0 }
 
 /**
- * Returns the date range of a request before any rule is applied. Throws 400 `invalid_input` with `interval` as `attr`.
+ * Returns the date range as the request states it, before `RangeRules` move its ends. Throws 400 `invalid_input` with
+ * `interval` as `attr`.
  */
 export function rangeRequest({ parameters, context, scanner }: Inquiry): RangeRequest {
   const { dateFrom, dateTo, isExplicit } = parameters
@@ -78,7 +85,7 @@ export function rangeRequest({ parameters, context, scanner }: Inquiry): RangeRe
   return { dateFrom, dateTo, interval, timezone, nowMs, firstEventMs, isExplicit }
 }
 
-/** Returns the date range of a request. Throws as `rangeRequest`. */
+/** Returns the date range of a request, with its ends moved by `rules`. Throws as `rangeRequest`. */
 export function analyticRange(inquiry: Inquiry, rules: RangeRules): DateRange {
   return dateRange(rangeRequest(inquiry), rules)
 }
@@ -110,7 +117,10 @@ export function scanEvents(
   return scanner.scan({ projectId, fromMs, toMs, nowMs, ...rest, ...wish })
 }
 
-/** Restricts the events: those of persons whose e-mail or name fit, and those sent under such an id. */
+/**
+ * Returns a filter for events whose person has `text` in the e-mail address or the name, or that were sent with a
+ * distinct_id that contains `text`.
+ */
 function searchFilter(text: string): FilterGroup {
   const operator = 'icontains'
   return {

@@ -34,7 +34,7 @@ export interface AnalyticQuery extends Omit<AnalyticContext, 'actions'> {
   readonly format: RowFormat
 }
 
-/** One page of an answer. */
+/** One page of the answer to a question. */
 export interface AnalyticAnswer {
   /**
    * A JSON list or a table in UTF-8, in memory of its own. The rows are persons and groups as the API shows them; for
@@ -48,17 +48,17 @@ export interface AnalyticAnswer {
   readonly totals: readonly number[] | null
   /** True if another page may follow. */
   readonly isFull: boolean
-  /** The number of positions of the page that are included, if the page ended at its limit of bytes. Otherwise null. */
+  /** The number of rows before the page ended because it reached its maximum size in bytes. Null if it did not. */
   readonly cutAfter: number | null
   /** The number of actors of the page that no longer exist. */
   readonly missingPersons: number
 }
 
-/** The questions that the front sends to the threads for analytics. */
+/** The interface through which the HTTP routes ask questions. The questions are answered on the analytics threads. */
 export interface AnalyticQueries {
   /**
-   * Answers a question. `onCancel` receives the function to call when nobody waits for the answer any more. Rejects
-   * with `ServiceError`: 400, `query_too_large`, `query_timeout`, or 503 if too many questions wait.
+   * Answers a question. `onCancel` receives the function to call when the client no longer waits for the answer.
+   * Rejects with `ServiceError`: 400, `query_too_large`, `query_timeout`, or 503 if too many questions wait.
    */
   analyse(query: AnalyticQuery, onCancel: (cancel: () => void) => void): Promise<AnalyticAnswer>
 }
@@ -69,7 +69,7 @@ export function runQuestion(
   context: AnalyticContext,
   scanner: EventScanner,
 ): ActorPage {
-  // A question has the parameters of its kind.
+  // TypeScript cannot see that `parameters` are the parameters of this `kind`.
   const answer = ANSWERS[kind] as (inquiry: Inquiry) => ActorPage
   return answer({ parameters, context, scanner })
 }

@@ -58,9 +58,9 @@ export function breakdownValues({
 }
 
 /**
- * Returns the filter for the one value that a request names, or null if it names none. An empty text is a value:
- * missing or empty. Throws as `readBreakdown`, and 400 `invalid_input` with `breakdown_value` as `attr` for a value
- * that does not fit the breakdown.
+ * Returns the filter for the one value that a request names, or null if it names none. An empty text is a value too: it
+ * selects events whose property is missing or empty. Throws as `readBreakdown`, and 400 `invalid_input` with
+ * `breakdown_value` as `attr` for a value that does not fit the breakdown.
  */
 export function breakdownFilter(parameters: BreakdownParameters): FilterGroup | null {
   const { value, binCount } = parameters
@@ -86,7 +86,7 @@ function filterOn({ type, groupTypeIndex }: Breakdown, key: string): PropertyFil
   return { key, type, ...(groupTypeIndex === null ? {} : { group_type_index: groupTypeIndex }) }
 }
 
-/** `all` is everybody. */
+/** Returns the filter for one cohort, or null for the cohort `all`, which contains everybody. */
 function cohortFilter(given: unknown): FilterGroup | null {
   const list = listOf(given)
   const value = list === null ? given : list[0]
@@ -94,7 +94,7 @@ function cohortFilter(given: unknown): FilterGroup | null {
   return { type: 'AND', values: [{ key: 'id', type: 'cohort', value }] }
 }
 
-/** A range of numbers, its end excluded. */
+/** Returns the filter for a pair of numbers: at least the first and less than the second. */
 function binFilter(given: unknown, filter: PropertyFilter): FilterGroup {
   const range = listOf(given)
   const [lower, upper] = range ?? []
@@ -126,7 +126,10 @@ function givenKeys({ breakdown, breakdowns, type }: BreakdownParameters): GivenK
   return { type: type ?? 'event', keys: keys.map((key) => keyOf(key, 'breakdown')) }
 }
 
-/** All of `breakdowns` are of one type: that of the first, else `breakdown_type`. */
+/**
+ * Returns the keys of `breakdowns` and their common type. An object without a type has the type `breakdown_type`, or
+ * event.
+ */
 function keysOfObjects(items: readonly unknown[], type: string | null): GivenKeys {
   const types = new Set<unknown>()
   const keys = items.map((item) => {
@@ -155,7 +158,7 @@ function keyOf(value: unknown, attr: string): string {
   throw invalidInput(attr, 'must contain names of properties, or numbers of cohorts')
 }
 
-/** A list, or the JSON of one; null for anything else. */
+/** Returns a list that is given as such or as JSON. Returns null for any other value. */
 function listOf(value: unknown): readonly unknown[] | null {
   if (Array.isArray(value)) return value as readonly unknown[]
   if (typeof value !== 'string' || !value.startsWith('[')) return null

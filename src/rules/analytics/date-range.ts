@@ -34,7 +34,10 @@ export interface RangeRequest {
   readonly isExplicit?: boolean
 }
 
-/** The rules that move the ends of a range. Source: docs/compatibility/analytics.md, "Analytic person routes". */
+/**
+ * The rules by which a question moves the ends of a range. Source: docs/compatibility/analytics.md, "Analytic person
+ * routes".
+ */
 export interface RangeRules {
   /** If true, two identical ends mean one whole interval. */
   readonly isWidened: boolean
@@ -59,14 +62,14 @@ export const ALWAYS: DateRange = {
 }
 
 /**
- * `all` does not begin with earlier events: those are of clocks that were never set, not of use. PostHog begins in
- * 2015; a year 2000 leaves room for events that somebody imports.
+ * The range `all` ignores earlier events, because they come from clocks that were never set. PostHog ignores events
+ * before 2015. The year 2000 leaves room for imported events.
  */
 const ALL_FROM_MS_MIN = Date.UTC(2000, 0, 1)
 
 const INSIGHT_RULES: RangeRules = { isWidened: true, isRounded: true }
 const HOUR_MS = 3_600_000
-/** Matches a date or a moment in ISO 8601 form. `dateParts` takes its groups. */
+/** Matches a date or a date with a time of day in ISO 8601 form. `dateParts` reads its capture groups. */
 export const MOMENT =
   /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
 const RELATIVE = /^(?:-(\d{1,5})([hdwmyq])|(?:-(\d{1,5}))?([dmy]))(Start|End)?$/
@@ -80,7 +83,10 @@ export function allFromMs(firstEventMs: (sinceMs?: number) => number | null): nu
   return firstEventMs(ALL_FROM_MS_MIN) ?? firstEventMs()
 }
 
-/** Returns the date range of a request. A date that cannot be read counts as now, as clients expect. */
+/**
+ * Returns the date range of a request. A date that cannot be read counts as the current time, because clients rely on
+ * this.
+ */
 export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RULES): DateRange {
   const { dateFrom, timezone, interval, isExplicit = false } = request
   let fromMs = startOf(request)
@@ -97,8 +103,9 @@ export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RUL
 }
 
 /**
- * Returns the moment that a text names, by the rules of `dateFrom`. A day means its midnight, and a time of day is kept
- * only with the interval hour. A text that cannot be read counts as now.
+ * Returns the moment that a text names, by the rules for `dateFrom`, in milliseconds since 1970. A day means its
+ * midnight. A time of day is ignored unless the interval is hour. A text that cannot be read counts as the current
+ * time.
  */
 export function momentOfText(text: string, request: RangeRequest): number {
   return startOf({ ...request, dateFrom: text })
@@ -126,7 +133,7 @@ export function isoInZone(timeMs: number, timezone: string): string {
   return `${text.slice(0, 19)}${digits}${sign}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`
 }
 
-/** Only then hours and minutes of a date survive. */
+/** Returns whether the time of day in a date counts. Otherwise the whole day is meant. */
 function isTimeKept(
   text: string,
   { kind }: ReadDate,
@@ -135,7 +142,10 @@ function isTimeKept(
   return kind === 'absolute' && (isExplicit || interval === 'hour' || text.includes('h'))
 }
 
-/** Moments, not wall times: an hour that a clock shows twice is two hours. */
+/**
+ * Returns the start of the range. Hours are added to moments and not to the clock of the time zone, because the clock
+ * shows one hour twice when daylight saving time ends.
+ */
 function startOf(request: RangeRequest): number {
   const { dateFrom, timezone, nowMs, firstEventMs } = request
   const dayStart = (wall: Wall): number => momentOf(startOfDay(wall), timezone)
@@ -166,9 +176,12 @@ function endOf(request: RangeRequest, fromMs: number, { isWidened }: RangeRules)
 interface ReadDate {
   readonly wall: Wall
   readonly momentMs: number
-  /** Written as a date, as so many hours ago, or as so many days or longer ago. */
+  /**
+   * `absolute` is a date, `hours` is relative such as `-6h`, and `days` is relative in days or longer units such as
+   * `-2w`.
+   */
   readonly kind: 'absolute' | 'hours' | 'days'
-  /** The text says how far its clock is from UTC. */
+  /** Whether the text contains an offset from UTC. */
   readonly isZoned: boolean
 }
 
@@ -216,8 +229,8 @@ function movedBack(wall: Wall, count: number, unit: string): Wall {
 }
 
 /**
- * Returns the first or last day of the month or year (`unit` is m or y, `edge` is Start or End). Otherwise it returns
- * the given wall-clock time.
+ * Returns the first or last day of the month (`unit` m) or year (`unit` y) that contains the given wall-clock time;
+ * `edge` is Start or End. For any other unit, or without an edge, it returns the wall-clock time itself.
  */
 export function atEdge(wall: Wall, unit: string, edge: string | undefined): Wall {
   const [year, month] = wall
@@ -227,7 +240,10 @@ export function atEdge(wall: Wall, unit: string, edge: string | undefined): Wall
   return [year, last, lastDayOf(year, last), 0, 0, 0, 0]
 }
 
-/** When both ends are written alike, the end goes to the end of the period that begins there. */
+/**
+ * Returns the end of the interval that begins at `fromMs`. A range whose ends are the same date means this whole
+ * interval.
+ */
 function widened(fromMs: number, interval: Interval, timezone: string): number {
   if (interval === 'hour') return fromMs + HOUR_MS
   const from = wallOf(fromMs, timezone)
@@ -237,7 +253,10 @@ function widened(fromMs: number, interval: Interval, timezone: string): number {
   return endMomentOf(endOfDay(last), timezone)
 }
 
-/** Back to the start of the week (Sunday), month or, in ranges of two hours and more, hour. */
+/**
+ * Returns the start of the week (from Sunday) or month that contains `fromMs`. With the interval hour it returns the
+ * start of the hour, but only if the range is at least two hours long.
+ */
 function roundedStart(fromMs: number, toMs: number, interval: Interval, timezone: string): number {
   if (interval === 'hour') {
     return toMs - fromMs >= 2 * HOUR_MS ? hourStart(fromMs, timezone) : fromMs
@@ -246,7 +265,10 @@ function roundedStart(fromMs: number, toMs: number, interval: Interval, timezone
   return periodStart(fromMs, { interval, timezone, weekStart: 'sunday' })
 }
 
-/** Far back, numbers of days and months leave what a date can say. */
+/**
+ * Returns whether the year of a relative date has at most four digits and is not before the year 1, as ISO 8601
+ * requires.
+ */
 function isRepresentable([year]: Wall): boolean {
   return year >= 1 && year <= 9999
 }

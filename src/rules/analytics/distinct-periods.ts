@@ -6,9 +6,12 @@ import { largestPerson } from './actor-page.ts'
 import type { EventColumns, EventScanner } from './event-columns.ts'
 import type { Periods } from './periods.ts'
 
-/** 32-bit words of bits at a time (64 MiB); when they do not suffice, persons take turns. */
+/**
+ * The bits of the persons take at most this number of 32-bit words (64 MiB). If they need more, the events are read
+ * again for each batch of persons.
+ */
 const WORDS_MAX = 1 << 24
-/** Rows between two looks at the limits of a query. */
+/** The loop over events checks the time limit of the query once for this number of events. */
 const CHECK_EVERY = 65_536
 
 /** The bit of persons with events before the moment. */
@@ -29,11 +32,11 @@ export function activityOf({ count, persons, timesMs }: EventColumns, startMs: n
   return marks
 }
 
-/** The numbers of different pairs of a person and a period with events. */
+/** Counts of the different pairs of a person and a period in which the person has events. */
 export interface PeriodCounts {
-  /** The number of periods, by person number. */
+  /** The number of periods with events of each person, by person number. */
   readonly byPerson: Uint32Array
-  /** The number of persons of each period. */
+  /** The number of persons with events in each period. */
   readonly byPeriod: Uint32Array
 }
 
@@ -55,7 +58,7 @@ export function distinctPeriodCounts(
   const bits = new Uint32Array(personsEach * wordsEach)
   for (let first = 0; first <= largest; first += personsEach) {
     if (first > 0) bits.fill(0)
-    // Neighbours mostly lie in the same period.
+    // Consecutive events are mostly in the same period, so its bounds are compared before the period is looked up.
     let period = -1
     let startMs = 0
     let endMs = 0

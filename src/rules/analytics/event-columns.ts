@@ -31,11 +31,11 @@ export interface ActionStepMatch {
 /** A value to read from each event. */
 export type ValueRequest =
   | { readonly kind: 'event_property'; readonly key: string }
-  /** The latest value of the owner's property. */
+  /** The value that the property of the owner has now. */
   | { readonly kind: 'person_property'; readonly key: string }
-  /** The latest value of a property of the group of that type that the event was sent with. */
+  /** The value that a property of the event's group of this type has now. */
   | { readonly kind: 'group_property'; readonly typeIndex: number; readonly key: string }
-  /** The key of the group of that type that the event was sent with. */
+  /** The key of the event's group of this type. */
   | { readonly kind: 'group_key'; readonly typeIndex: number }
   | { readonly kind: 'event_name' }
   | { readonly kind: 'distinct_id' }
@@ -58,41 +58,45 @@ export interface EventScanRequest {
   /** The persons whose events are scanned. Null means all persons. */
   readonly persons: PersonSet | null
   /**
-   * The sessions whose events are scanned: 1 at the number of each. If it is absent, all events are scanned, also those
-   * without a session.
+   * The sessions whose events are scanned: the entry at the number of a session is 1 if its events are scanned. If it
+   * is absent, all events are scanned, also those without a session.
    */
   readonly sessions?: Uint8Array
   /** The current time in milliseconds since 1970, for filters on relative dates. */
   readonly nowMs: number
   /**
-   * The order of the events. `unsorted` allows any order. `any` also allows it, and `sequences` may be empty. `arrival`
-   * is the order of `sequences`. None of these needs sorting. The default is `time`.
+   * The order in which the events are returned. `time` sorts them and is the default. `arrival` is the order of
+   * `sequences`. `unsorted` allows any order. `any` also allows any order, and `sequences` may be left empty. Only
+   * `time` costs a sort.
    */
   readonly order?: 'time' | 'arrival' | 'unsorted' | 'any'
-  /** If true, `timesMs` and `seriesMasks` may also be empty. */
+  /** If true, the caller reads only the persons, so `timesMs` and `seriesMasks` may be left empty too. */
   readonly isPersonsOnly?: boolean
   /**
-   * For pieces: returns which columns the caller reads for events whose times are `within`, in addition to their
-   * values. `persons` excludes times and series, `times` includes only the times, and `count` excludes all of them. If
-   * it is absent, `isPersonsOnly` decides.
+   * For pieces: returns which columns the caller reads of events whose times are in the range `within`, in addition to
+   * the columns of values. `persons` leaves out times and series, `times` leaves out all except the times, and `count`
+   * leaves out all of them. If `looksAt` is absent, `isPersonsOnly` decides.
    */
   readonly looksAt?: (within: DateRange) => LookedAt
-  /** If true, events that belong to nobody are found as well, with the person 0. */
+  /** If true, events without an owner are found as well. Their person number is 0. */
   readonly keepsOwnerless?: boolean
-  /** If true, only events of persons are found, and not those of a distinct_id without a person. */
+  /** If true, only events of persons are found, and no events of a distinct_id without a person. */
   readonly hasProfile?: boolean
   /**
    * If true, `persons` contains the distinct ID number of each event instead of its owner, or 0 if the id was erased.
-   * The result then does not depend on the owners. It must not be combined with `hasProfile` or with parts by persons.
+   * The result then stays valid when owners change. It must not be combined with `hasProfile` or with parts by persons.
    */
   readonly areIds?: boolean
   /** The part of the events to scan. If it is absent, all events are scanned. */
   readonly part?: EventPart
-  /** Event properties that will be read soon. Reading them is cheaper while a segment is open. */
+  /**
+   * Event properties that the caller will read in a later scan. They are read now, because that is cheaper while a
+   * segment is open.
+   */
   readonly soon?: readonly string[]
 }
 
-/** The columns of a piece that the caller reads, in addition to those of values. `count` means none. */
+/** The columns of a piece that the caller reads, in addition to the columns of values. `count` means none of them. */
 export type LookedAt = 'all' | 'persons' | 'times' | 'count'
 
 /**
@@ -104,17 +108,17 @@ export interface EventPart {
   readonly index: number
   readonly count: number
   /**
-   * For parts by sessions: the start of each part except the first; see `EventScanner.sessionBounds`. If it is absent,
-   * there is one part.
+   * For parts by sessions: the times at which the parts begin, without the first part; see
+   * `EventScanner.sessionBounds`. If it is absent, there is one part.
    */
   readonly bounds?: readonly number[]
   /** Restricts the part to events after one sequence number, up to another one. */
   readonly sequences?: { readonly after: number; readonly through: number }
-  /** Restricts the part to events of these persons: 1 at each person number. */
+  /** Restricts the part to events of some persons: the entry at the number of such a person is 1. */
   readonly among?: Uint8Array
   /**
-   * The number of changes of owners after which the events are attributed; see `KnownEvents.moves`. If it is absent,
-   * the current owners count.
+   * The number of changes of owners that count: each event belongs to its owner after these changes; see
+   * `KnownEvents.moves`. If it is absent, the current owners count.
    */
   readonly ownersAt?: number
 }
@@ -125,7 +129,7 @@ export interface KnownEvents {
   readonly through: number
   /** A text that changes when earlier events may have changed or may have lost their owner. */
   readonly version: string
-  /** The number of known changes of the owner of a distinct_id since the version began. */
+  /** The number of times that a distinct_id got another owner since the current `version` began. */
   readonly moves: number
 }
 
@@ -194,7 +198,7 @@ export interface EventExtent {
   /** A text that identifies the state. Scans of the same state find the same events, in parts or as a whole. */
   readonly state: string
   /**
-   * The largest number of an owner: a person number, or the number of a distinct_id without a person. 0 if there are no
+   * The largest owner number that exists. An owner is a person or a distinct_id without a person. 0 if there are no
    * owners.
    */
   readonly lastPerson: number
@@ -205,12 +209,14 @@ export interface EventExtent {
 /** The current owners of distinct ids. */
 export interface DistinctIdOwners {
   /**
-   * For each distinct ID number, its owner as in `EventColumns.persons`, in the bits of `OWNER_BITS`. 0 if the number
-   * does not exist.
+   * For each distinct ID number, its owner, in the same numbers as `EventColumns.persons`. The bits `OWNER_BITS` of a
+   * word contain the owner. The word of a number that does not exist is 0.
    */
   readonly words: Uint32Array
   readonly lastPerson: number
-  /** Numbers from this one on are not person numbers, but numbers of distinct ids without a person. */
+  /**
+   * The first number that is not a person number. This number and larger ones stand for distinct ids without a person.
+   */
   readonly firstPersonless: number
 }
 
@@ -219,44 +225,48 @@ export const OWNER_BITS = 0x7fff_ffff
 
 /** The creation times of persons, as parallel lists. */
 export interface CreatedPersons {
-  /** The person numbers. */
+  /** The numbers of the persons. */
   readonly persons: Uint32Array
   /** The creation times, in milliseconds since 1970. */
   readonly timesMs: Float64Array
 }
 
-/** Receives one piece. The times of all its events are `within`. */
+/** Receives one piece of the found events. The times of all its events are in the range `within`. */
 export type PieceVisitor = (piece: EventColumns, within: DateRange) => void
 
-/** The port to stored events, on one snapshot. It is synchronous, because it is used in a thread of the pool. */
+/**
+ * The interface through which queries read stored events, on one snapshot. It is synchronous, because it is used in a
+ * worker thread.
+ */
 export interface EventScanner {
   /**
    * Returns the events of a request. Throws `ServiceError` `query_too_large` or `query_timeout` if a limit is reached.
    */
   scan(request: EventScanRequest): EventColumns
   /**
-   * Passes the same events to `visit` piece by piece, in an order that is `unsorted` or `any`. A piece is valid until
-   * `visit` returns. The pieces are usually in the order of arrival, but only the speed may depend on that. A value has
-   * the same position in all pieces, whose lists of values grow. It needs no memory for all events at once, and the
-   * data of a piece is in the CPU cache while it is processed. Throws as `scan`.
+   * Passes the events of a request to `visit` in pieces, so that no memory is needed for all events at once. `order`
+   * must be `unsorted` or `any`. A piece is valid until `visit` returns. The pieces are usually in the order of
+   * arrival, but a caller may rely on this only for its speed. A value has the same position in all pieces, because
+   * their lists of values only grow. Throws as `scan`.
    */
   scanPieces(request: EventScanRequest, visit: PieceVisitor): void
-  /** Returns the state of the store. It is cheap, except for changed owners, which are read again. */
+  /** Returns the state of the store. It is cheap unless owners changed, because changed owners are read again. */
   extent(projectId: number): EventExtent
-  /** Returns the owners. It costs as much as `extent`. */
+  /** Returns the owners of all distinct ids. It costs as much as `extent`. */
   owners(projectId: number): DistinctIdOwners
   /** Returns an upper bound for the events that a scan of a range reads. It takes a few ns for each segment. */
   eventsWithin(projectId: number, range: DateRange): number
   /**
-   * Returns times that divide the sessions with events in a range into `count` parts with about the same number of
-   * events. The id of a session contains its start time, which may be wrong. An event without a session belongs to the
-   * part of events that arrived with it. It costs as much as `eventsWithin`.
+   * Returns the times at which to divide the sessions with events in a range into `count` parts with about the same
+   * number of events. The start time of a session is taken from its id. It may be wrong, but then only the sizes of the
+   * parts differ. An event without a session belongs to the part of the events that arrived together with it. It costs
+   * as much as `eventsWithin`.
    */
   sessionBounds(projectId: number, range: DateRange, count: number): readonly number[]
   /**
-   * Returns values of the events with the given sequence numbers, which must ascend. An event that does not exist has
-   * no values. `person_property` is not supported. The cost is linear in the sequence numbers and in the segments that
-   * contain them.
+   * Returns the requested values of the events with the given sequence numbers, which must ascend. An event that does
+   * not exist has no values. `person_property` is not supported. The cost is linear in the sequence numbers and in the
+   * segments that contain them.
    */
   valuesAt(
     projectId: number,
@@ -264,22 +274,25 @@ export interface EventScanner {
     values: readonly ValueRequest[],
   ): readonly ValueColumn[]
   /**
-   * Returns the result of `make`, which computes it from stored events and their owners. The result may be cached under
-   * its name, and is not computed again as long as neither has changed. The caller must not change it.
+   * Returns the result of `make`, which must compute it only from stored events and their owners. The result may be
+   * cached under `name`, and is computed again only if the events or the owners changed. The caller must not change it.
    */
   remembered<Value extends { readonly bytes: number }>(
     projectId: number,
     name: string,
     make: () => Value,
   ): Value
-  /** Returns the state of all events. It costs one comparison of the owners after each commit. */
+  /** Returns the state of all events. After each commit, it costs one comparison of the owners. */
   known(projectId: number): KnownEvents
   /**
-   * Returns the owners that lost or gained a distinct_id after the first `moves` changes of this version, as numbers of
-   * `EventColumns.persons`. The list may contain duplicates. Call `known` on the same snapshot first.
+   * Returns the owners that lost or gained a distinct_id in the changes of owners after the first `moves` ones, in the
+   * same numbers as `EventColumns.persons`. The list may contain duplicates. Call `known` on the same snapshot first.
    */
   movedBehind(projectId: number, moves: number): Uint32Array
-  /** Whether a scan so far has read more than events and their owners, that is, data that may change. */
+  /**
+   * Whether a scan read more than events and their owners, such as properties of persons. Its result may then become
+   * wrong without a new event.
+   */
   readonly looksAtPersons: boolean
   /**
    * Releases the results of earlier scans, whose memory the next scans reuse. The caller must not use these results any
@@ -296,23 +309,26 @@ export interface EventScanner {
    * none. Without `sinceMs`, it returns the timestamp of the first event.
    */
   firstEventMs(projectId: number, sinceMs?: number): number | null
-  /** Returns the uuid of a person by number, or the uuid that a distinct_id without a person stands for. */
+  /**
+   * Returns the uuid of the person with this number. For a distinct_id without a person, it returns the uuid that the
+   * API shows for it.
+   */
   personUuid(projectId: number, person: number): string
   /**
-   * Returns the number of the distinct_id without a person that a uuid (lower case) stands for, or null if there is
-   * none. It takes about 4 us for each such distinct_id.
+   * Returns the number of the distinct_id without a person for which the API shows this uuid (lower case), or null if
+   * there is none. It takes about 4 us for each distinct_id without a person.
    */
   personlessOf(projectId: number, uuid: string): number | null
   /**
    * Returns the first number that is not a person number. Numbers from it on belong to distinct ids without a person.
    */
   firstPersonless(projectId: number): number
-  /** Returns the distinct_id without a person that has such a number. */
+  /** Returns the distinct_id with this number, which must be one without a person. */
   personlessId(projectId: number, number: number): string
   /**
-   * Returns the first 48 bits of `personUuid` as a number. It is smaller for a smaller uuid; equal numbers decide
-   * nothing. It is called for every person that may be on a page, so it must be cheap; the result for a person number
-   * never changes. It takes about 5 us for a distinct_id without a person.
+   * Returns the first 48 bits of `personUuid` as a number, so that most uuids can be ordered without being built. If
+   * the numbers of two persons are equal, compare the whole uuids. The result for a person number never changes. It
+   * takes about 5 us for a distinct_id without a person, and far less for a person.
    */
   uuidPrefix(projectId: number, person: number): number
   /**
@@ -321,8 +337,8 @@ export interface EventScanner {
    */
   createdWithin(projectId: number, fromMs: number, untilMs: number): CreatedPersons
   /**
-   * Throws as `scan` if the time is over or nobody waits for the answer. It is cheap enough for every few thousand
-   * rows. All code except scans that runs for long must call it.
+   * Throws as `scan` if the time limit is reached or nobody waits for the answer. All long-running code except scans
+   * must call it; it is cheap enough to be called for every few thousand rows.
    */
   checkLimits(): void
 }

@@ -1,13 +1,13 @@
 /**
- * Typed arrays that grow: a longer array takes over the content of the shorter one. A registry records which arrays own
- * their memory.
+ * Typed arrays that grow: a longer array takes over the content of the shorter one. A registry records which arrays are
+ * alone in their memory.
  */
 
 type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
 
 const IN_OWN_MEMORY = new WeakSet<object>()
 
-/** Marks an array as the only content of its memory, so that its owner may transfer it to another thread. */
+/** Marks an array as the only one that uses its memory, so that the memory may be transferred to another thread. */
 export function inOwnMemory<T extends Numbers>(numbers: T): T {
   IN_OWN_MEMORY.add(numbers)
   return numbers
@@ -20,7 +20,7 @@ export function isInOwnMemory(numbers: object): boolean {
 
 /** Returns a copy of an array with room for `length` numbers, which must be at least as many. */
 export function grown<T extends Numbers>(numbers: T, length: number): T {
-  // The constructor of typed arrays makes its own kind.
+  // The array is created by the constructor of `numbers`, so it has the same type.
   const larger = new (numbers.constructor as new (length: number) => T)(length)
   larger.set(numbers)
   return larger
@@ -50,9 +50,9 @@ export class NumberList<T extends Numbers> {
     this.#numbers[this.length++] = number
   }
 
-  /** Returns all numbers in memory of their own. */
+  /** Returns a copy of all numbers, in memory that the list does not use. */
   toArray(): T {
-    // A copy of a typed array has its type.
+    // `slice` returns an array of the same type.
     return inOwnMemory(this.#numbers.slice(0, this.length) as T)
   }
 }

@@ -21,14 +21,14 @@ import { readSeries } from './series.ts'
 
 type LifecycleInquiry = Inquiry<ParametersOf<'lifecycle'>>
 
-/** The period that is asked for and what is looked at for it; times in milliseconds. */
+/** The requested period, and the range of events that decide about it. All times are in milliseconds. */
 interface LifecycleRange {
   readonly fromMs: number
   readonly toMs: number
-  /** Start of the period before. */
+  /** The start of the period before the requested one. */
   readonly beforeMs: number
   readonly startMs: number
-  /** Start of the period behind. */
+  /** The start of the period after the requested one. */
   readonly endMs: number
 }
 
@@ -44,7 +44,7 @@ export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
     const detail = 'The query needs a series. Send `events`, a list with at least one series.'
     throw new ServiceError('invalid_input', detail)
   }
-  // When a distinct_id without a person was new, nobody knows.
+  // A distinct_id without a person has no creation time, so it cannot be new and is left out.
   const wish = { filter: globalFilter(inquiry), series: [series.match], hasProfile: true }
   const range = lifecycleRange(inquiry)
   const { startMs, endMs } = range
@@ -57,12 +57,13 @@ export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
     const wanted = status === 'dormant' ? EARLIER : status === 'returning' ? EARLIER | WITHIN : -1
     return pageOfPersons(personsMarked(marks, wanted), inquiry)
   }
-  // For each P 1 when it was active in the period and not before it, and was created in it.
+  // By person number: 1 if the person was created in the period and is active in it, but not in the period before it.
   const created = new Uint8Array(marks.length)
   for (const person of scanner.createdWithin(context.projectId, startMs, endMs).persons) {
     if (marks[person] === WITHIN) created[person] = 1
   }
-  // Of few persons, created lately: their older events decide, and hardly any segment can have some.
+  // A person that was created in the period is not new if it has older events. Such persons are few, and hardly any
+  // segment can contain older events of them.
   if (created.includes(1) && range.fromMs < fromMs) {
     const older = { fromMs: range.fromMs, toMs: fromMs }
     const some = { ...wish, persons: markedPersons(created) }
@@ -76,7 +77,10 @@ export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
   return pageOfPersons(persons, inquiry)
 }
 
-/** From one period before the range to the end of its last one; empty when the range is. */
+/**
+ * Returns the periods of the request. The events begin one period before the range and end with its last period. If the
+ * range is empty, no event is in it.
+ */
 function lifecycleRange(inquiry: LifecycleInquiry): LifecycleRange {
   const request = rangeRequest(inquiry)
   const { interval, timezone } = request

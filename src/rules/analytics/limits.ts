@@ -55,7 +55,7 @@ export const PATH_CLEANING_UNITS_MAX = 1_000_000_000
  */
 export const PATH_TEXTS_MAX = 200
 /**
- * The largest number of UTF-16 units in such a name or pattern. A longer one is answered 400.
+ * The largest number of UTF-16 units in a name or pattern of a paths query. A longer one is answered 400.
  * @user Queries
  */
 export const PATH_TEXT_UNITS_MAX = 2000

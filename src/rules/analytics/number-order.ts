@@ -1,12 +1,14 @@
 /**
- * Sorts positions by number with a radix sort, a few bits at a time. It takes a few ns for each number, whatever their
- * initial order.
+ * Returns the order of numbers, computed with a radix sort. It takes a few ns for each number, whatever their initial
+ * order.
  */
 
 const DIGIT_BITS = 11
 const DIGITS = 2 ** DIGIT_BITS
 
-/** Returns the positions of numbers, the smallest number first. Equal numbers stay in their order. */
+/**
+ * Returns the positions of numbers, with the position of the smallest number first. Equal numbers stay in their order.
+ */
 export function ascendingOrder(numbers: Uint32Array): Uint32Array {
   let from = new Uint32Array(numbers.length)
   let to = new Uint32Array(numbers.length)

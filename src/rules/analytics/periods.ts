@@ -21,7 +21,10 @@ import { PERIODS_MAX } from './limits.ts'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const MINUTE_MS = 60_000
-/** How long a period is at least. A day that is shorter has a longer one to make up for it. */
+/**
+ * The usual length of each period (28 days for a month). A single day may be shorter when clocks change, but a longer
+ * day makes up for it.
+ */
 const SHORTEST_MS: Readonly<Record<Interval, number>> = {
   minute: MINUTE_MS,
   hour: HOUR_MS,
@@ -29,7 +32,7 @@ const SHORTEST_MS: Readonly<Record<Interval, number>> = {
   week: 7 * DAY_MS,
   month: 28 * DAY_MS,
 }
-/** The first day that every time zone can write: the second of the year 1. */
+/** The first day that can be written with a year of at least 1 in every time zone. */
 const FIRST_TIME_MS = Date.parse('0001-01-02T00:00:00Z')
 const INTERVALS = ['hour', 'day', 'week', 'month'] as const
 
@@ -64,7 +67,7 @@ export interface PeriodLimit {
   readonly refusal: () => ServiceError
 }
 
-/** The limit of questions that are not charts: 400 `invalid_input`. */
+/** The limit of questions other than charts. Too many periods are answered 400 `invalid_input`. */
 const QUESTION_PERIODS: PeriodLimit = {
   countMax: PERIODS_MAX,
   refusal: () =>
@@ -75,10 +78,10 @@ const QUESTION_PERIODS: PeriodLimit = {
     ),
 }
 
-/** Takes the start of a period, and at last the end of all. */
+/** Receives the start of each period in order, and finally the end of the last period. */
 type Add = (startMs: number) => void
 
-/** Returns the first moment of the period that contains a moment, in milliseconds. */
+/** Returns the start of the period that contains a moment. Both are in milliseconds since 1970. */
 export function periodStart(timeMs: number, rules: PeriodRules): number {
   if (rules.interval === 'minute') return Math.floor(timeMs / MINUTE_MS) * MINUTE_MS
   if (rules.interval === 'hour') return hourStart(timeMs, rules.timezone)
@@ -86,11 +89,11 @@ export function periodStart(timeMs: number, rules: PeriodRules): number {
 }
 
 /**
- * Returns the earliest start of a period from which a range to `toMs` does not exceed the maximum number of periods of
- * a query. A range over `all` begins there if its first event is earlier.
+ * Returns the earliest start of a period for which a range up to `toMs` does not have too many periods. The range `all`
+ * begins there if the first event is earlier.
  */
 export function earliestStart(toMs: number, rules: PeriodRules): number {
-  // The first period, the last one, and the time by which a zone has moved its clocks meanwhile.
+  // Three periods are kept in reserve: the first and the last one are incomplete, and clock changes may add one.
   const spanMs = (PERIODS_MAX - 3) * SHORTEST_MS[rules.interval]
   return periodStart(Math.max(toMs - spanMs, FIRST_TIME_MS), rules)
 }
@@ -127,7 +130,9 @@ function nextHour(startMs: number, timezone: string): number {
   }
 }
 
-/** Day by day: some zones have left out a day of the calendar, and it is none. */
+/**
+ * Moves by one day at a time, because some time zones left out a whole day of the calendar, which must not be counted.
+ */
 function shiftedDay(startMs: number, count: number, timezone: string): number {
   let timeMs = startMs
   let wall = startOfDay(wallOf(startMs, timezone))
@@ -147,11 +152,11 @@ export function shiftedWall(wall: Wall, count: number, interval: CalendarInterva
   return addDays(wall, interval === 'week' ? 7 * count : count)
 }
 
-/** The periods from the period of one moment to that of another, without gaps, numbered from 0. */
+/** A series of periods without gaps, numbered from 0. It covers all time between two moments. */
 export class Periods {
-  /** One more than there are periods: the last one is the end. */
+  /** The starts of the periods, followed by the end of the last one. */
   readonly #starts: Float64Array
-  /** Periods in a millisecond, on average. */
+  /** The average number of periods in a millisecond, to estimate the period of a moment. */
   readonly #rate: number
 
   private constructor(starts: Float64Array) {
@@ -171,7 +176,7 @@ export class Periods {
   ): Periods {
     const starts: number[] = []
     const add = (startMs: number): void => {
-      // The last one is the end.
+      // The last start is the end of the last period and does not count as a period.
       if (starts.length > limit.countMax) throw limit.refusal()
       starts.push(startMs)
     }
@@ -185,7 +190,7 @@ export class Periods {
     return this.#starts.length - 1
   }
 
-  /** Returns the first moment of a period. The period with the number `count` is the end of the last one. */
+  /** Returns the start of a period in milliseconds. `startMs(count)` is the end of the last period. */
   startMs(index: number): number {
     return this.#starts[index] ?? Number.NaN
   }
@@ -231,7 +236,7 @@ function collectDays(
   for (let step = 0, startMs = Number.NEGATIVE_INFINITY; startMs <= toMs; step++) {
     const lastMs = startMs
     startMs = momentOf(shiftedWall(first, step, interval), rules.timezone)
-    // A day that the zone has left out begins when the next one does.
+    // A day that the time zone left out has the same start as the next day, and is no period.
     if (startMs > lastMs) add(startMs)
   }
 }
@@ -242,7 +247,10 @@ function collectMinutes(fromMs: number, toMs: number, add: Add): void {
   add(startMs)
 }
 
-/** Hour by hour; only days on which clocks change are looked at closely. */
+/**
+ * Collects the starts of hours. A day of 24 hours is stepped through by hours. A day on which clocks change is searched
+ * in shorter steps, because its hours may have another length.
+ */
 function collectHours(fromMs: number, toMs: number, timezone: string, add: Add): void {
   const firstMs = hourStart(fromMs, timezone)
   add(firstMs)

@@ -38,7 +38,7 @@ export function aggregatesByPerson(
   const results = new Float64Array(largestPerson(persons, count) + 1).fill(Number.NaN)
   const quantile = QUANTILES.get(math)
   if (quantile !== undefined) {
-    // The numbers of each person side by side, in one list for all.
+    // The numbers of all persons in one list, in which the numbers of each person are adjacent.
     const gathered = new Float64Array(count)
     const ends = countsOf(persons, count, results.length)
     for (let person = 0, start = 0; person < ends.length; person++) {

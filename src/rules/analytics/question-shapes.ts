@@ -5,7 +5,7 @@
 import { invalidInput } from '../../base/errors.ts'
 import { QUESTION_ROWS_MAX } from './limits.ts'
 
-/** Persons of a page when the request names no limit. */
+/** The number of persons on a page if the request does not contain a limit. */
 const PAGE_ROWS_DEFAULT = 100
 const TRUE_TEXTS: readonly string[] = ['true', 'y', 'yes', 't', 'on', '1']
 
@@ -92,7 +92,7 @@ export function readAnalyticParameters(source: ParameterSource) {
   }
 }
 
-/** Reads a page from the parameters with these names. Throws 400 `invalid_input`. */
+/** Reads the requested page; `limit` and `offset` are the names of the two parameters. Throws 400 `invalid_input`. */
 export function readRowPage(source: ParameterSource, limit: string, offset: string) {
   const rows = source.wholeNumber(limit) ?? 0
   return {
@@ -118,12 +118,12 @@ export function readBreakdownParameters(source: ParameterSource) {
     groupTypeIndex: source.wholeNumber('breakdown_group_type_index'),
     /** The requested value. Undefined when absent. An empty text means that the property is missing or empty. */
     value: source.value('breakdown_value'),
-    /** Set if `value` is a range of numbers. */
+    /** The number of ranges of a histogram. If it is set, `value` is a pair of numbers: the range that is selected. */
     binCount: source.wholeNumber('breakdown_histogram_bin_count'),
   }
 }
 
-/** A text that begins as a JSON list is one; any other text stands for itself. */
+/** Returns the list in a text that is a JSON list. Any other text stands for itself. */
 function listOrText(source: ParameterSource, name: string): unknown {
   const value = source.value(name)
   if (typeof value !== 'string') return value ?? undefined

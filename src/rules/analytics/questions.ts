@@ -1,7 +1,7 @@
 /**
- * All kinds of questions about many events, each with the reader of its parameters, in one table. The questions are
- * plain data that may cross threads; `analytics.ts` answers them. Source: docs/compatibility/analytics.md, "Analytic
- * person routes".
+ * All kinds of questions of the analytic routes of persons, each with the reader of its parameters, in one table. The
+ * questions are plain data that may cross threads; `analytics.ts` answers them. Source:
+ * docs/compatibility/analytics.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { readCorrelationParameters, readFunnelParameters } from './funnel/funnel-shapes.ts'
@@ -38,7 +38,7 @@ export type AnalyticQuestion = {
  * `required` for `target_date` and `lifecycle_type`; see `lifecycleMessage`.
  */
 export function readQuestion<Kind extends AnalyticKind>(kind: Kind, source: ParameterSource) {
-  // The reader beside a kind gives the parameters of that kind.
+  // The reader of a kind returns the parameters of this kind, which TypeScript cannot see.
   return { kind, parameters: READERS[kind](source) } as Extract<AnalyticQuestion, { kind: Kind }>
 }
 
@@ -90,12 +90,15 @@ function readRetentionParameters(source: ParameterSource) {
     period: source.text('period'),
     totalIntervals: source.wholeNumber('total_intervals'),
     selectedInterval: source.wholeNumber('selected_interval'),
-    /** Only persons that appear in this period after that of the cohort. Null means the whole cohort. */
+    /**
+     * Restricts the cohort to persons with a returning event this number of periods later. Null and 0 mean the whole
+     * cohort.
+     */
     appearsIn: source.wholeNumber('appears_in'),
   }
 }
 
-/** Which series of a chart is meant. Links of older charts call them `entityId` and `type`. */
+/** Reads which series of a chart is meant. Links from older charts use the names `entityId` and `type`. */
 function readTarget(source: ParameterSource) {
   return {
     id: source.text('entity_id') ?? source.text('entityId'),

@@ -34,17 +34,17 @@ const INTERVALS: ReadonlyMap<string, Interval> = new Map([
   ['Month', 'month'],
 ])
 
-/** The cohort that is asked for. */
+/** The requested cohort: who belongs to it, which events count as a return, and the periods that are shown. */
 interface CohortPlan {
   readonly target: Series
   readonly returning: Series
   readonly filter: FilterGroup | null
   readonly isFirstTime: boolean
-  /** The cohort's period and those behind it; further ones are not shown. */
+  /** The period of the cohort (period 0) and the later periods that are shown. */
   readonly periods: Periods
-  /** Periods of an answer, that of the cohort included. */
+  /** The number of periods in the answer, including the period of the cohort. */
   readonly shown: number
-  /** First moment that does not count any more. */
+  /** Events at or after this moment do not count. */
   readonly endMs: number
 }
 
@@ -125,7 +125,10 @@ function periodsOf(
   return { periods, shown: total - selected, endMs: shownEndMs }
 }
 
-/** The end lies one period behind the last moment, the start all periods before the end. */
+/**
+ * Returns the time that the table covers. It ends one period after the last moment and begins `total` periods before
+ * its end.
+ */
 function reach(lastMs: number, total: number, rules: PeriodRules) {
   const { interval, timezone } = rules
   if (interval === 'minute' || interval === 'hour') {
@@ -140,7 +143,7 @@ function reach(lastMs: number, total: number, rules: PeriodRules) {
   return { startMs: momentOf(start, timezone), endMs: momentOf(end, timezone) }
 }
 
-/** The persons of the cohort (P), ascending. */
+/** Returns the person numbers of the cohort, ascending. */
 function cohortOf(plan: CohortPlan, inquiry: RetentionInquiry): Uint32Array {
   const { periods, endMs, isFirstTime, filter, target } = plan
   const { context, scanner } = inquiry
@@ -151,11 +154,15 @@ function cohortOf(plan: CohortPlan, inquiry: RetentionInquiry): Uint32Array {
     toMs: Math.min(periods.startMs(1), endMs) - 1,
   }
   const columns = scanEvents(inquiry, range, { filter, series: [target.match] })
-  // Who was there earlier is not there for the first time.
+  // With first-time retention, the events before the period are scanned too. A person with such an event is not in the
+  // cohort.
   return personsMarked(activityOf(columns, startMs), WITHIN)
 }
 
-/** Those of the cohort who have a returning event in the period that the request names; all when it names none. */
+/**
+ * Returns the persons of the cohort that have a returning event in the requested period, or all of them if the request
+ * names no period.
+ */
 function returningActors(
   { periods, shown, endMs, filter, returning }: CohortPlan,
   cohort: Uint32Array,
@@ -174,7 +181,7 @@ function returningActors(
   return personsMarked(counts, null)
 }
 
-/** The returning events of the cohort behind its period. */
+/** Returns the returning events of the cohort after its own period, or null if there can be none. */
 function returnsOf(
   { periods, endMs, filter, returning }: CohortPlan,
   cohort: Uint32Array,
@@ -187,7 +194,7 @@ function returnsOf(
   return scanEvents(inquiry, range, { filter, series: [returning.match], persons })
 }
 
-/** For each person of a page in which periods it appears. */
+/** Returns a list for each person of a page: entry i is 1 if the person appears in period i. */
 function appearancesOf(
   { actors }: ActorPage,
   returns: EventColumns | null,

@@ -1,6 +1,9 @@
 /** Finds the number at one position of a sorted list without sorting the whole list. */
 
-/** Rounds that nearly always suffice; behind them what is left is sorted, whatever the numbers are. */
+/**
+ * The usual number of rounds is far lower. After this number of rounds the rest is sorted, so that no input can make
+ * the search slow.
+ */
 const ROUNDS_USUAL = 64
 
 /**

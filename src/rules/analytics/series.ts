@@ -32,7 +32,7 @@ export interface Series {
   readonly mathGroupTypeIndex: number | null
   /** The filters of the series itself. */
   readonly filter: FilterGroup | null
-  /** The same series, in the form for the port to stored events. */
+  /** The series in the form that a scan of stored events takes. */
   readonly match: SeriesMatch
 }
 
@@ -58,8 +58,8 @@ export function readSeries(
 }
 
 /**
- * One series that is written as an object or as the bare name of an event. `type` holds when the object
- * names none. Throws 400 `invalid_input` with `attr`.
+ * One series that is written as an object or as the bare name of an event. `type` is the type of an object that does
+ * not contain one. Throws 400 `invalid_input` with `attr`.
  */
 function readSeriesItem(
   item: unknown,
@@ -127,8 +127,8 @@ export function targetSeries(
 
 /**
  * Returns whether a series is equal to or broader than another one: it has the same event or action, and all its
- * filters are also filters of the other one. Keys and values are compared. Source: docs/compatibility/analytics.md,
- * "Funnels and correlation".
+ * filters are also filters of the other one. Two filters are the same if they have the same key and value. Source:
+ * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 export function isEqualOrBroader(series: Series, other: Series): boolean {
   if (series.type !== other.type || series.id !== other.id) return false
@@ -166,7 +166,7 @@ function checkMath({ math, mathProperty, mathGroupTypeIndex }: Series): void {
   }
 }
 
-/** What of a series need not be said. */
+/** The members that a series has unless it says otherwise. */
 const PLAIN = { index: 0, math: 'total', mathProperty: null, mathGroupTypeIndex: null } as const
 
 type BareSeries = Pick<Series, 'type' | 'id'> & Partial<Series>
@@ -191,7 +191,7 @@ function matchOf(
       'refers to an action that does not exist. Take its number from the list of actions',
     )
   }
-  // An action without steps stands for no event at all.
+  // An action without steps matches no event. An empty list of names says so.
   return { names: steps.length === 0 ? [] : null, filter, steps }
 }
 
@@ -202,7 +202,7 @@ function listOf(value: unknown, attr: SeriesType): readonly unknown[] {
   return value as readonly unknown[]
 }
 
-/** Without a usable number a series comes first. */
+/** Returns the position that a series asks for. A series without a number comes first. */
 function orderOf(item: unknown): number {
   return (isObject(item) ? numberOf(item['order']) : null) ?? 0
 }

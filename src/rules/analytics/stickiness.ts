@@ -41,7 +41,10 @@ export function stickinessActors(inquiry: Inquiry<ParametersOf<'stickiness'>>): 
   return pageOfPersons(personsMarked(byPerson, wanted), inquiry)
 }
 
-/** A range may be far longer than there are events. */
+/**
+ * Returns the times of the first and the last event. Periods are computed only between them, because the range may be
+ * far longer.
+ */
 function extentOf({ count, timesMs }: EventColumns) {
   let earliestMs = Number.POSITIVE_INFINITY
   let latestMs = Number.NEGATIVE_INFINITY

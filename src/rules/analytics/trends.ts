@@ -25,7 +25,7 @@ import { aggregatesByPerson, countsOf } from './person-aggregates.ts'
 import type { ParametersOf } from './questions.ts'
 import { PROPERTY_MATH, type Series, targetSeries } from './series.ts'
 
-/** Days that a point of such a series looks back. */
+/** The number of days before a point of the chart that also count, for each math that looks back. */
 const DAYS_BEFORE: ReadonlyMap<string, number> = new Map([
   ['weekly_active', 7],
   ['monthly_active', 30],
@@ -64,7 +64,7 @@ function valuesOf({ math, mathProperty, mathGroupTypeIndex }: Series): readonly 
   return [{ kind: 'event_property', key: mathProperty ?? '' }]
 }
 
-/** Events without a key belong to no group. */
+/** Returns the groups with the number of their events. Events without a group key are left out. */
 function groupsOf({ ids, values }: ValueColumn, count: number): readonly FoundGroup[] {
   const counts = countsOf(ids, count, values.length)
   return values

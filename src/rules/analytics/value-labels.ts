@@ -13,8 +13,8 @@ export interface ValueLabels {
 }
 
 /**
- * Returns the texts that the values of columns stand for in each row. `textOf` also receives the position of the
- * column. The cost is linear in the rows; `textOf` is called once for each different value.
+ * Combines the values of several columns into one label for each row. `textOf` turns a value into a text; it also
+ * receives the position of the column, and is called once for each different value. The cost is linear in the rows.
  */
 export function labelsOf(
   columns: readonly ValueColumn[],
@@ -25,7 +25,7 @@ export function labelsOf(
   let texts: readonly (readonly string[])[] = [[]]
   for (const [index, column] of columns.entries()) {
     const own = column.values.map((value) => textOf(value, index))
-    // The number 1 and the text `1` are one value.
+    // Different values may have the same text, such as the number 1 and the text `1`. They are one label.
     const numbers = new Map(own.map((text, id) => [text, id]))
     const numberOf = Uint32Array.from(own, (text) => numbers.get(text) ?? 0)
     const known = new Map<number, number>()
@@ -48,7 +48,7 @@ export function labelsOf(
   return { ids, texts }
 }
 
-/** Returns the group of each row as a position in the column, or 0 for none. An empty key belongs to nobody. */
+/** Returns the group of each row as a position in `values`, or 0 if the event has no group key or an empty one. */
 export function groupIds({ ids, values }: ValueColumn): Uint32Array {
   const isEmpty = values.map((value) => propertyText(value) === '')
   return isEmpty.lastIndexOf(true) <= 0 ? ids : ids.map((id) => (isEmpty[id] === true ? 0 : id))

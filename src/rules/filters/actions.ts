@@ -9,7 +9,7 @@ import { readStoredFilters } from './filter-tree.ts'
 /** How a text of a step is compared. */
 export type StepMatching = 'contains' | 'exact' | 'regex'
 
-/** A step as it is stored and shown. A null member means no condition. */
+/** A step as it is stored and shown. A member that is null sets no condition. */
 export interface ActionStep {
   readonly event: string | null
   readonly url: string | null

@@ -1,7 +1,7 @@
 /**
- * Filters on the behaviour of persons, which only the rule of a cohort may contain: who did an event how often, and
- * when. This file reads them from client input; rules/queries/cohort-members.ts finds the persons. Source:
- * docs/compatibility/persons.md, "Cohorts by behavior".
+ * Filters on the behaviour of persons, which only the rule of a cohort may contain. They say which event a person must
+ * have, how often, and when. This file reads them from client input; rules/queries/cohort-members.ts finds the persons.
+ * Source: docs/compatibility/persons.md, "Cohorts by behavior".
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { isMoment } from '../analytics/date-range.ts'
@@ -22,7 +22,7 @@ const EVENT_TYPES = ['events', 'actions'] as const
 /** The types of filters on events in a behaviour. */
 const EVENT_FILTER_TYPES: readonly unknown[] = ['event', 'element']
 
-/** The length of a unit in years, rounded up. */
+/** The length of each unit in years, rounded up. */
 const YEARS: Readonly<Record<TimeUnit, number>> = {
   hour: 1 / 8760,
   day: 1 / 365,
@@ -54,9 +54,9 @@ const KINDS = {
   stopped_performing_event: ['recent'],
   restarted_performing_event: ['recent'],
 } as const
-/** The kind of a behaviour. */
+/** One of `KINDS`. */
 export type BehaviorKind = keyof typeof KINDS
-/** The kinds whose time may be given as dates. */
+/** The kinds of behaviour whose time may be given as dates. */
 const DATED: readonly BehaviorKind[] = [
   'performed_event',
   'performed_event_multiple',
@@ -66,7 +66,7 @@ const DATED: readonly BehaviorKind[] = [
 /** Members that PostHog derives from the others. They are not stored. */
 const DERIVED: readonly string[] = ['bytecode', 'bytecode_error', 'conditionHash']
 
-/** A filter on the behaviour of a person. Members that its kind does not use are absent. */
+/** A filter on the behaviour of a person. A member that the kind of behaviour does not use is absent. */
 export interface BehaviorFilter extends PropertyFilter {
   readonly type: 'behavioral'
   /** The name of the event, or the number of the action as text. */
@@ -75,22 +75,25 @@ export interface BehaviorFilter extends PropertyFilter {
   readonly event_type: 'events' | 'actions'
   /** The filters of the event. All of them must hold. */
   readonly event_filters?: readonly PropertyFilter[]
-  /** The time before now, or the length of a period of `performed_event_regularly`. */
+  /** How long before now the behaviour counts, in units. For `performed_event_regularly`, the length of a period. */
   readonly time_value?: number
   readonly time_interval?: TimeUnit
-  /** The time as dates, in place of `time_value`. The default of the second one is now. */
+  /** The dates between which the behaviour counts, in place of `time_value`. The default of the second date is now. */
   readonly explicit_datetime?: string
   readonly explicit_datetime_to?: string
-  /** The number of events. */
+  /** How often the event must have happened. */
   readonly operator?: CountOperator
   readonly operator_value?: number
   /** The second event of a sequence. */
   readonly seq_event?: string
   readonly seq_event_type?: 'events' | 'actions'
-  /** The time between the two events of a sequence, or the recent time of an event that stopped or began again. */
+  /**
+   * For a sequence, the time that the second event may come after the first one. For an event that stopped or began
+   * again, the length of the recent time.
+   */
   readonly seq_time_value?: number
   readonly seq_time_interval?: TimeUnit
-  /** The number of the last periods, and of those in which the event must have happened. */
+  /** How many of the last periods are looked at, and in how many of them the event must have happened. */
   readonly total_periods?: number
   readonly min_periods?: number
 }
@@ -100,12 +103,15 @@ export function isBehavior(filter: PropertyFilter): filter is BehaviorFilter {
   return filter.type === 'behavioral'
 }
 
-/** Returns whether a tree has a filter on behaviour, so that its members are calculated and kept. */
+/**
+ * Returns whether a tree contains a filter on behaviour. The members of a cohort with such a rule are calculated and
+ * stored.
+ */
 export function hasBehavior(tree: FilterGroup | null): boolean {
   return tree !== null && filtersOf(tree).some(isBehavior)
 }
 
-/** Returns all filters of a tree, with those on the events of a behaviour in its place. */
+/** Returns all filters of a tree. A filter on behaviour is replaced by its filters on the event. */
 export function filtersWithin(tree: FilterGroup): readonly PropertyFilter[] {
   return filtersOf(tree).flatMap((filter) =>
     isBehavior(filter) ? (filter.event_filters ?? []) : [filter],
@@ -113,7 +119,7 @@ export function filtersWithin(tree: FilterGroup): readonly PropertyFilter[] {
 }
 
 /**
- * Reads a filter on behaviour. Returns the reason why it is refused, as the continuation of a sentence that begins with
+ * Reads a filter on behaviour. If the filter is refused, returns the reason as a text that continues a sentence about
  * the filter. `readEvent` reads a filter on the event, and returns null if it cannot be used.
  */
 export function readBehavior(
@@ -127,12 +133,12 @@ export function readBehavior(
 
 type Members = Partial<Record<keyof BehaviorFilter, unknown>>
 
-/** Reads the members of one filter. The first fault is kept. */
+/** Reads the members of one filter on behaviour. Only the first fault is reported. */
 class BehaviorReader {
   fault: string | null = null
   readonly #raw: JsonObject
   readonly #readEvent: (raw: unknown) => PropertyFilter | null
-  /** The members that have been read. */
+  /** The names of the members that were read. Any other member is a fault. */
   readonly #known = new Set<string>(['type', 'key', 'value', 'negation', ...DERIVED])
 
   constructor(raw: JsonObject, readEvent: (raw: unknown) => PropertyFilter | null) {
@@ -168,7 +174,7 @@ class BehaviorReader {
     }
     if (needs.includes('recent')) this.#checkRecent(members as BehaviorFilter)
     this.#refuseUnknown(kind)
-    // Each member was read as its kind needs it, unless there is a fault.
+    // Each member that the kind needs was read and checked, unless there is a fault.
     return members as unknown as BehaviorFilter
   }
 
@@ -185,7 +191,7 @@ class BehaviorReader {
     }
   }
 
-  /** Returns a member. null counts as absent. */
+  /** Returns a member of the filter, or undefined if it is absent or null. */
   #member(name: string): unknown {
     this.#known.add(name)
     const value = Object.hasOwn(this.#raw, name) ? this.#raw[name] : undefined
@@ -262,7 +268,7 @@ class BehaviorReader {
     return { seq_event: this.#event('seq_event', type), seq_event_type: type }
   }
 
-  /** Reads a number of units: `time_value` and `time_interval`, or the same with a prefix. */
+  /** Reads a number of units: `time_value` and `time_interval`, or `seq_time_value` and `seq_time_interval`. */
   #length(prefix: '' | 'seq_'): Members {
     const unit = this.#choice(`${prefix}time_interval`, TIME_UNITS)
     const max = Math.min(99_999, Math.floor(BEHAVIOR_YEARS_MAX / YEARS[unit]))
@@ -275,7 +281,7 @@ class BehaviorReader {
     const from = mayBeDated ? this.#date('explicit_datetime') : null
     if (from === null) return this.#length('')
     const to = this.#date('explicit_datetime_to')
-    // Clients send both forms; the dates have priority, as in PostHog.
+    // Clients may send dates and `time_value` together. The dates have priority, as in PostHog.
     this.#member('time_value')
     this.#member('time_interval')
     return { explicit_datetime: from, ...(to === null ? {} : { explicit_datetime_to: to }) }
@@ -296,7 +302,7 @@ class BehaviorReader {
     return { total_periods: total, min_periods: least }
   }
 
-  /** The recent time is a part of the whole time. */
+  /** Checks that the recent time is a part of the whole time. */
   #checkRecent({
     time_value: value = 1,
     time_interval: unit = 'day',

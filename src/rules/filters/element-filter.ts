@@ -9,7 +9,7 @@ import { propertyTest } from './property-filter.ts'
 /** The keys that a filter on the element of an autocaptured event may have. */
 export const ELEMENT_KEYS: readonly string[] = ['tag_name', 'text', 'href', 'selector']
 
-/** Returns whether a chain passes. An event without elements has the chain ''. */
+/** Returns whether a chain of elements passes. The chain of an event without elements is ''. */
 export type ElementTest = (chain: string) => boolean
 
 const ATTRIBUTES_START = /^[\w-]*="/
@@ -73,8 +73,8 @@ function selectorsTest(value: unknown): ChainTest {
  */
 function isSelected(elements: readonly ChainElement[], parts: readonly SelectorPart[]): boolean {
   const failed = new Set<number>()
-  // Returns whether elements from `start` outwards match the parts from `part` down to 0. Chains are in the order from
-  // the inside outwards.
+  // Returns whether the elements from index `start` on match the parts from `part` down to 0. A chain begins with the
+  // innermost element, and a selector with the outermost part.
   const fits = (part: number, start: number, isNext: boolean): boolean => {
     const wanted = parts[part]
     if (wanted === undefined) return true
@@ -106,8 +106,8 @@ const SIMPLE =
 const COMBINATOR = /\s*([>,])\s*|\s+/y
 
 /**
- * Returns the alternatives of a selector, each from the outermost part inwards. Returns null if the selector cannot be
- * parsed.
+ * Returns the alternatives of a selector, which commas separate. Each is a list of parts, the outermost one first.
+ * Returns null if the selector cannot be parsed.
  */
 function parseSelector(selector: string): readonly (readonly SelectorPart[])[] | null {
   const text = selector.trim()
@@ -130,7 +130,10 @@ function parseSelector(selector: string): readonly (readonly SelectorPart[])[] |
   return alternatives
 }
 
-/** Returns one part of a selector, or null if it cannot be parsed, and the offset at which it ends. */
+/**
+ * Reads one part of a selector. Returns null if it cannot be parsed, otherwise the part and the offset at which it
+ * ends.
+ */
 function readPart(text: string, start: number) {
   let tagName: string | null = null
   const classes: string[] = []
@@ -203,7 +206,7 @@ export function chainElements(chain: string): readonly ChainElement[] {
   return elements
 }
 
-/** Returns the offset at which tag and classes end. Class names may contain colons. */
+/** Returns the offset at which the tag and the classes of an element end. Class names may contain colons. */
 function endOfHead(chain: string, start: number): number {
   const first = chain.indexOf('="', start)
   const semicolon = chain.indexOf(';', start)

@@ -12,7 +12,7 @@ import { sortedText } from './property-text.ts'
 
 /** A fault of one filter. */
 export interface FilterFault {
-  /** The position of the filter in the stored value, such as `groups[0].properties[2]`. */
+  /** The path of the filter within the stored value, such as `groups[0].properties[2]`. */
   readonly path: string
   readonly code: 'invalid_operator' | 'invalid_value'
   /** The reason, which continues a sentence that begins with the path: `has the operator ...`. */
@@ -21,7 +21,7 @@ export interface FilterFault {
   readonly filter: JsonObject
 }
 
-/** Returns the patterns of filters, from left to right. */
+/** Returns all patterns in the values of filters, in the order of the filters. */
 export function patternsOf(
   filters: readonly { readonly operator?: unknown; readonly value?: unknown }[],
 ): readonly string[] {
@@ -47,7 +47,7 @@ export function patternLimitFault(
   )
 }
 
-/** Returns the first fault whose filter is not among the filters of `before`, or null if there is none. */
+/** Returns the first fault of a filter that `before` does not contain, or null if there is none. */
 export function newFault(
   faults: readonly FilterFault[],
   before: () => readonly FilterFault[],
@@ -57,21 +57,21 @@ export function newFault(
   return faults.find(({ filter }) => !known.has(sortedText(filter))) ?? null
 }
 
-/** Returns the position and the reason of a fault in one sentence. */
+/** Returns the fault as one sentence, which begins with the path of the filter. */
 export function faultText({ path, reason, filter }: FilterFault): string {
   const { key } = filter
   return `${path}${typeof key === 'string' ? ` (${JSON.stringify(key)})` : ''} ${reason}.`
 }
 
-/** A filter and its position. */
+/** A filter and its path within the stored value. */
 export interface PlacedFilter {
   readonly path: string
   readonly filter: JsonObject
 }
 
 /**
- * Returns the fault of a filter, at most one: an operator that is not in `known`, or an invalid pattern. `patterns` are
- * the patterns that the filter's value stands for. Each pattern is compiled in each dialect.
+ * Returns the fault of a filter as a list of at most one: an operator that is not in `known`, or an invalid pattern.
+ * `patterns` are the patterns in the value of the filter. Each is compiled in each dialect.
  */
 export function faultsOfFilter(
   { path, filter }: PlacedFilter,
@@ -92,8 +92,8 @@ export function faultsOfFilter(
 }
 
 /**
- * Returns the reason why a pattern is invalid, as the continuation of a sentence that begins with the position of the
- * filter. The value may be any JSON; its text is the pattern.
+ * Returns the reason why a pattern is invalid, as a text that continues a sentence about the filter. The value may be
+ * any JSON; its text is the pattern.
  */
 function patternFaultReason(value: unknown, dialect: PatternDialect): string | null {
   if (value === undefined || value === null) return 'has no pattern. Send one as `value`'

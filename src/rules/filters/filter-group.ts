@@ -23,13 +23,14 @@ export interface FilterGroup {
 
 const COHORT_TYPES: readonly unknown[] = ['cohort', 'static-cohort', 'precalculated-cohort']
 
-/** Returns whether filters of this type test the membership in a cohort. */
+/** Returns whether filters of a type test whether a person is in a cohort. */
 export function isCohortFilterType(type: unknown): boolean {
   return COHORT_TYPES.includes(type)
 }
 
 /**
- * Returns the number of the cohort that a cohort filter names. Returns null if it names none; nobody is then a member.
+ * Returns the number of the cohort in a filter on a cohort. Returns null if the filter names no cohort; nobody is then
+ * a member.
  */
 export function cohortIdOf(filter: PropertyFilter): number | null {
   const { value } = filter

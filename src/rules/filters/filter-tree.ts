@@ -70,7 +70,7 @@ export function readEventFilters(value: unknown, attr: string): FilterGroup | nu
   })
 }
 
-/** Reads stored filters in the same way. Filters with an unknown operator are left out. */
+/** Reads stored filters as `readEventFilters` does, but filters with an unknown operator are left out. */
 export function readStoredFilters(value: unknown, attr: string): FilterGroup | null {
   return readTree(value, TREE_LIST_DEPTH_MAX, attr, takeForStored)
 }
@@ -100,7 +100,10 @@ export function operatorsInRequests(type: unknown): readonly string[] | null {
   return EVENT_TYPES.includes(type) ? LIST_OPERATORS : null
 }
 
-/** Returns the filter to use, null to leave it out, or a text with the reason why it is rejected. */
+/**
+ * Returns the filter that is used, or null to leave it out. Returns a text with the reason if the filter must be
+ * rejected.
+ */
 type TakeFilter = (raw: JsonObject, path: string) => PropertyFilter | string | null
 
 function readTree(
@@ -218,7 +221,7 @@ function placeText(path: string, { key }: JsonObject): string {
   return typeof key === 'string' ? `${path} (${JSON.stringify(key)})` : path
 }
 
-/** Returns the parts of a filter that have a meaning, or null if it has no key. */
+/** Returns a filter with only the members that have a meaning. Returns null if it has no key. */
 function filterOf(raw: JsonObject, defaultType: string): PropertyFilter | null {
   const { key, value, operator, negation } = raw
   const type = raw['type'] ?? defaultType
@@ -249,8 +252,8 @@ function isBuildable(filter: PropertyFilter): boolean {
 }
 
 /**
- * Reads the old form, such as `plan__is_not` and a value. If no known operator follows `__`, the whole text is the
- * name.
+ * Reads a filter in the old form: a name such as `plan__is_not`, and a value. If no known operator follows `__`, the
+ * whole text is the name of the property.
  */
 function filterOfOldForm([name, value]: readonly [string, unknown]): PropertyFilter {
   const start = name.lastIndexOf('__')

@@ -16,7 +16,8 @@ export const SELECTOR_UNITS_MAX = 1000
  */
 export const PATTERNS_MAX = 200
 /**
- * The largest number of UTF-16 units of all these regular expressions together. More are answered 400 `invalid_input`.
+ * The largest number of UTF-16 units of all regular expressions in one flag, cohort or action together. More are
+ * answered 400 `invalid_input`.
  * @user Cohorts, actions and filters
  */
 export const PATTERN_UNITS_SUM_MAX = 5000
@@ -40,7 +41,8 @@ export const TREE_LIST_DEPTH_MAX = 5
  */
 export const TREE_COHORT_DEPTH_MAX = 2
 /**
- * The largest number of cohorts that may refer to each other in a row. A cohort beyond that has no members.
+ * The largest number of cohorts in a chain in which each refers to the next one. A cohort with a longer chain has no
+ * members.
  * @user Cohorts, actions and filters
  */
 export const PERSON_COHORT_DEPTH_MAX = 10
@@ -50,7 +52,7 @@ export const PERSON_COHORT_DEPTH_MAX = 10
  */
 export const BEHAVIORS_MAX = 20
 /**
- * The largest number of events with which a cohort can compare what a person did. A larger one is answered 400
+ * The largest number of events in a filter on behavior, such as "at least 5 times". A larger number is answered 400
  * `invalid_input`.
  * @user Cohorts, actions and filters
  */
@@ -66,16 +68,18 @@ export const BEHAVIOR_PERIODS_MAX = 100
  */
 export const BEHAVIOR_YEARS_MAX = 100
 /**
- * The largest number of nested containers whose keys are sorted when values are compared. The keys of deeper containers
- * keep their order.
+ * The largest depth of nested lists and objects whose keys are sorted when values are compared. Deeper objects are only
+ * equal if their keys are in the same order.
  */
 export const SORTED_DEPTH_MAX = 128
-/** The largest number of UTF-16 units in a version that a filter compares. A longer text is not a version. */
+/**
+ * The largest number of UTF-16 units in a version that a filter compares. A longer text does not count as a version.
+ */
 export const VERSION_UNITS_MAX = 256
 /**
- * The largest number of bytes of a needle that the search in long texts compares. If a needle is longer and its
- * beginning is found, the text itself is tested.
+ * The largest number of bytes of a search text that the search in long texts compares. If a search text is longer and
+ * its beginning is found, the property value itself is tested.
  */
 export const NEEDLE_BYTES_MAX = 1024
-/** The number of bytes that the search copies into the memory of its module at once. */
+/** The number of bytes that the search in long texts copies into the memory of its WebAssembly module at once. */
 export const SEARCH_CHUNK_BYTES = 32 * 1024

@@ -63,8 +63,8 @@ export const DATE_OPERATORS: readonly unknown[] = [
 export const OPERATORS_WITHOUT_VALUE: readonly unknown[] = ['is_set', 'is_not_set']
 
 /**
- * Returns the reason why an operator is not one of `known`, as the continuation of a sentence that begins with the
- * position of the filter. Returns null if it is one of them or absent.
+ * Returns the reason why an operator is refused, as a text that continues a sentence about the filter. Returns null if
+ * the operator is one of `known` or absent.
  */
 export function operatorRefusal(operator: unknown, known: readonly string[]): string | null {
   if (operator === undefined || operator === null) return null

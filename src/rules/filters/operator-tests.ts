@@ -1,8 +1,8 @@
 /**
  * Compiles the operators of property filters: a filter becomes a test of one property value. Lists, charts, cohorts,
- * actions and flags use this one table. A dialect describes how they differ in reading values. A comparison that cannot
- * be made is false. Source: docs/compatibility/events.md, "Property filters" and docs/compatibility/decisions.md, "Flag
- * decisions".
+ * actions and flags use this one table. They differ in how they read values, which a dialect describes. A comparison
+ * that cannot be made is false. Source: docs/compatibility/events.md, "Property filters" and
+ * docs/compatibility/decisions.md, "Flag decisions".
  */
 import { compilePattern, PatternBudget, type PatternDialect } from '../../base/pattern/pattern.ts'
 import type { FlagOperator } from './operator-names.ts'
@@ -22,37 +22,43 @@ export interface TestMoment {
 }
 
 /**
- * Returns whether a value passes. `undefined` means that the property does not exist; `null` is a value. Without a
- * moment, the total time of patterns is not limited (each single search is), and relative dates are relative to 1970.
+ * Returns whether a value passes. `undefined` means that the property does not exist; `null` is a value. Without
+ * `moment`, relative dates are relative to 1970, and the time of all patterns together is not limited. The time of a
+ * single search always is.
  */
 export type PropertyTest = (value: unknown, moment?: TestMoment) => boolean
 
-/** The relation between a date and the date of a filter. */
+/** How the date of a property must lie relative to the date of a filter. */
 export type DateRelation = 'before' | 'after' | 'exact'
 
-/** The way in which one user of the table reads values. */
+/** How one user of the table (lists and charts, or flags) reads values. */
 export interface FilterDialect {
-  /** If true, a missing property counts as the empty text. Otherwise it passes exactly the negative operators. */
+  /**
+   * If true, a missing property counts as the empty text. Otherwise, a missing property passes the negative operators
+   * and no others.
+   */
   readonly isMissingEmpty: boolean
-  /** Returns the values that a filter's value stands for: each value of a list, or the list as one text. */
+  /** Returns the values with which a filter compares: each entry of a list, or the list as one text. */
   readonly each: (value: unknown) => readonly unknown[]
   readonly text: (value: unknown) => string
-  /** Folds the case of a text, for comparisons that ignore case. */
+  /** Returns a text in the case in which texts are compared, for operators that ignore case. */
   readonly folded: (text: string) => string
-  /** Returns the test of `exact`. Its value is never undefined unless a missing property counts as empty. */
+  /**
+   * Returns the test of the operator `exact`. The tested value is undefined only if a missing property counts as empty.
+   */
   readonly equals: (wanted: unknown) => (value: unknown) => boolean
-  /** Returns the number that a value stands for, or NaN. */
+  /** Returns the number that a value represents, or NaN. */
   readonly number: (value: unknown) => number
   readonly date: (relation: DateRelation, wanted: unknown, timezone: string) => PropertyTest
   readonly patterns: PatternDialect
   /**
-   * Returns the error that is thrown if the budget does not cover a pattern. The result is then unknown, and "no" would
-   * be wrong.
+   * Returns the error to throw if a pattern would exceed the time budget. The result is then unknown, so answering "no"
+   * would be wrong.
    */
   readonly beyondBudget: () => Error
 }
 
-/** The test that nothing passes. */
+/** A test that no value passes. */
 export const NEVER: PropertyTest = () => false
 
 /** The moment that a test uses if it is given none. */
@@ -106,8 +112,8 @@ const BUILDS = new Map<string, Build>(Object.entries(TESTS))
 
 /**
  * Returns the test of an operator with the value of a filter. Returns null if the operator is unknown, or if the value
- * is missing or null. Dates without an offset are in the time zone `timezone`. If there is a pattern, the cost is that
- * of `compilePattern`. The test throws `beyondBudget`.
+ * is missing or null. Dates without an offset from UTC are in the time zone `timezone`. A pattern is compiled, at the
+ * cost of `compilePattern`. The test may throw `beyondBudget`.
  */
 export function operatorTest(
   operator: string,
@@ -121,7 +127,7 @@ export function operatorTest(
   return BUILDS.get(operator)?.(wanted, dialect, timezone) ?? null
 }
 
-/** Returns the values of a list, or the single value in a list. */
+/** Returns the entries of a list. Any other value becomes a list of one entry. */
 export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [value]
 }

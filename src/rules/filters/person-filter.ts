@@ -13,7 +13,7 @@ import { PERSON_COHORT_DEPTH_MAX } from './limits.ts'
 import { propertyTest } from './property-filter.ts'
 import { membershipTest, type TreeDialect, treeTest } from './tree-test.ts'
 
-/** The person that a test reads. The store of persons implements it. */
+/** The person that is tested. The store of persons implements this interface. */
 export interface PersonCandidate {
   readonly number: number
   /** Returns the value of a property, or undefined if it is missing. */
@@ -26,24 +26,23 @@ export const NO_PERSON: PersonCandidate = { number: 0, property: () => undefined
 /** Returns whether a person passes. */
 export type PersonTest = (person: PersonCandidate) => boolean
 
-/** Returns the test of a filter on behavior, which ignores `negation`. */
+/** Returns the test of a filter on behavior. The test ignores the member `negation` of the filter. */
 export type BehaviorTests = (filter: BehaviorFilter) => PersonTest
 
-/** The definition of a cohort, as far as membership needs it. `static`: its members are stored. */
+/** The definition of a cohort, as far as tests of its members need it. `static` means that its members are stored. */
 export type CohortDefinition =
   | { readonly kind: 'static'; readonly hasMember: (personNumber: number) => boolean }
   | { readonly kind: 'dynamic'; readonly filters: FilterGroup }
 
 /**
- * Returns the definition of a cohort. Returns null for a cohort that does not exist or is deleted; nobody is then a
- * member.
+ * Returns the definition of a cohort. Returns null for a cohort that does not exist or was deleted; it has no members.
  */
 export type CohortLookup = (id: number) => CohortDefinition | null
 
 /**
- * Returns the test of a tree. Each cohort is looked up now, and not when the test runs. A group without usable filters
- * passes everybody. A test costs as much as its filters, and evaluates each cohort at most once. Without `behavior`,
- * filters on behavior are left out.
+ * Returns the test of a tree. The cohorts in it are looked up now, and not when the test runs. A group in which no
+ * filter can be used passes everybody. A test costs as much as its filters, and evaluates each cohort at most once for
+ * a person. If `behavior` is absent, filters on behavior are left out.
  */
 export function personTest(
   tree: FilterGroup,
@@ -64,13 +63,13 @@ class TestBuilder {
   readonly #cohorts: CohortLookup
   readonly #behavior: BehaviorTests | undefined
   readonly #known = new Map<number, PersonTest>()
-  /** The cohorts that lead to the cohort that is being built, from the outside inwards. */
+  /** The cohorts whose tests are being built: the outermost cohort, a cohort in its rule, and so on. */
   readonly #path: number[] = []
-  /** The number of the current test run. The results for cohorts are valid for one run. */
+  /** The number of the current person among those that were tested. Results for cohorts are valid for one person. */
   #round = 0
 
   readonly #dialect: TreeDialect<PersonCandidate> = {
-    // `filter-tree.ts` has already read the filters of lists and cohorts, so they have this shape.
+    // `filter-tree.ts` has read the filters of lists and cohorts, so they have this shape.
     leaf: (filter) => this.#filter(filter as unknown as PropertyFilter),
     isLenient: true,
     depthMax: Number.POSITIVE_INFINITY,
@@ -81,7 +80,7 @@ class TestBuilder {
     this.#behavior = behavior
   }
 
-  /** Returns the outermost test. Each call of it tests another person. */
+  /** Returns the test of the whole tree. Each call tests another person, so it ends the validity of cached results. */
   counted(test: PersonTest): PersonTest {
     return (person) => {
       this.#round++
@@ -119,7 +118,7 @@ class TestBuilder {
     return test
   }
 
-  /** Returns a test that runs once for each person, because many filters may use the same cohort. */
+  /** Returns a test that computes its result once for each person, because many filters may use the same cohort. */
   #remembered(test: PersonTest): PersonTest {
     let round = -1
     let result = false

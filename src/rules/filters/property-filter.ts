@@ -49,8 +49,8 @@ const LISTS: FilterDialect = {
 }
 
 /**
- * Returns the test of a filter, or null if it cannot be built (no key, no value or an unknown operator). Such filters
- * are left out and not rejected. `negation` replaces the operator by its opposite.
+ * Returns the test of a filter, or null if it cannot be built (no key, no value or an unknown operator). Callers leave
+ * out such a filter instead of rejecting it. `negation` replaces the operator by its opposite.
  */
 export function propertyTest(filter: PropertyFilter): PropertyTest | null {
   const operator = effectiveOperator(filter)
@@ -71,7 +71,7 @@ export function numberOf(text: string): number {
 
 interface DateLimit {
   readonly startMs: number
-  /** True if the limit is a day and not a moment. */
+  /** True if the filter names a day, and false if it names a moment. */
   readonly isDay: boolean
 }
 

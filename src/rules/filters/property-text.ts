@@ -5,7 +5,7 @@
  */
 import { SORTED_DEPTH_MAX } from './limits.ts'
 
-/** Caches the text of lists and objects, because many filters of a request compare the same value. */
+/** The texts of lists and objects. They are cached, because many filters of a request compare the same value. */
 const texts = new WeakMap<object, string>()
 
 /**
@@ -19,8 +19,8 @@ export function propertyText(value: unknown): string {
 }
 
 /**
- * Returns the same text with sorted keys, as flags compare it. The cost is linear in the value at the first call. A
- * list or object must not be changed afterwards.
+ * Returns the text of `propertyText`, but with sorted keys, as flags compare it. The first call costs time linear in
+ * the value. A list or object must not be changed after it.
  */
 export function sortedText(value: unknown): string {
   if (typeof value === 'string') return value

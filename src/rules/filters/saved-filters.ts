@@ -9,11 +9,14 @@ import { isCohortFilterType } from './filter-group.ts'
 import { filterPlaces, operatorsInRequests } from './filter-tree.ts'
 import { COHORT_OPERATORS } from './operator-names.ts'
 
-/** The pattern dialects of cohorts. Lists and flags use cohorts, and flags read patterns in another dialect. */
+/**
+ * The pattern dialects of cohorts. A pattern must be valid in both, because lists and flags use cohorts and read
+ * patterns in different dialects.
+ */
 export const COHORT_DIALECTS: readonly PatternDialect[] = ['ascii', 'unicode']
 /** The pattern dialects of actions, which only analytic questions use. */
 export const ACTION_DIALECTS: readonly PatternDialect[] = ['ascii']
-/** The members of a step that may be patterns, each with the member that says whether it is one. */
+/** The members of a step that may contain patterns. Each is given with the member that says whether it does. */
 const STEP_PATTERNS = [
   ['url', 'url_matching'],
   ['text', 'text_matching'],
@@ -21,7 +24,7 @@ const STEP_PATTERNS = [
 ] as const
 
 /**
- * Returns the faults of the tree of a cohort, as it was sent or as it is stored. The cost is linear, apart from
+ * Returns the faults in the rule of a cohort, as a client sent it or as it is stored. The cost is linear, apart from
  * patterns.
  */
 export function cohortFaults(tree: unknown): readonly FilterFault[] {
@@ -40,7 +43,7 @@ export function actionFaults(steps: readonly ActionStep[]): readonly FilterFault
   )
 }
 
-/** Returns the filters of an action, including filters that represent its texts. */
+/** Returns the filters of an action. Its texts, such as a URL, are returned as filters too. */
 export function actionFilters(steps: readonly ActionStep[]): readonly PlacedFilter[] {
   return steps.flatMap((step, index) => {
     const start = `steps[${index}]`
@@ -69,7 +72,9 @@ function cohortFilters(tree: unknown): readonly PlacedFilter[] {
   return placedFilters(tree, 'person', '')
 }
 
-/** Returns filters in one canonical form, so that sent filters can be compared with stored ones. */
+/**
+ * Returns the filters of a tree in one canonical form, so that filters from a client can be compared with stored ones.
+ */
 function placedFilters(tree: unknown, defaultType: string, prefix: string) {
   return filterPlaces(tree).map(({ path, raw }): PlacedFilter => {
     if (raw['type'] === 'behavioral') return { path: prefix + path, filter: raw }

@@ -10,9 +10,9 @@
  *     the text       a, line feed, ext
  *     stored as      "a\next"                   a match within an escape does not count
  *
- * A character of the needle has one or two forms with equally many bytes, such as `ö` and `Ö`. The other characters
- * that become it in lower case are its rivals, such as the Kelvin sign for `k`. A text in which the needle is not found
- * but a rival is, is left to the test on the value.
+ * A character of the needle has one or two forms with equally many bytes, such as `ö` and `Ö`. Other characters that
+ * also become it in lower case are its rivals, such as the Kelvin sign for `k`. If a text contains a rival but not the
+ * needle, the test on the value decides.
  *
  * A regular expression reads only the beginning of a text, so only the beginning is decoded.
  */
@@ -27,24 +27,24 @@ import { type NeedleCharacter, TextSearch } from './text-search/text-search.ts'
 import { formWithContext, upperForms } from './text-search/upper-forms.ts'
 
 /**
- * Returns whether the value in `json` passes that begins at `start` and ends before `end`. Returns null if the bytes
- * cannot decide.
+ * Returns whether a value passes. Its JSON begins at `start` and ends before `end`. Returns null if the bytes cannot
+ * decide.
  */
 export type StoredTest = (json: Buffer, start: number, end: number) => boolean | null
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const LETTER_U = 0x75
-/** The number of digits of an escape such as \u001f. */
+/** The number of digits in an escape such as \u001f. */
 const ESCAPE_DIGITS = 4
-/** The upper bits of the bytes of a character in UTF-8 after its first byte. */
+/** The upper two bits of a continuation byte: any byte of a UTF-8 character except the first one. */
 const CONTINUATION = 0x80
 const CONTINUATION_MASK = 0xc0
 const SURROGATE = /\p{Surrogate}/u
-/** The bytes in which the beginning of most texts is looked for. A text with many escapes takes more. */
+/** The beginning of most texts fits into this number of bytes. A text with many escapes needs more. */
 const BEGINNING_BYTES = PATTERN_TEXT_UNITS_MAX + 512
 
-/** Returns whether the stored value passes: according to its bytes, or else according to the test on the value. */
+/** Returns whether a stored value passes. If the bytes cannot decide, the value is decoded and tested. */
 export function passesStored(
   stored: StoredTest | null,
   test: PropertyTest,
@@ -55,7 +55,7 @@ export function passesStored(
   return stored?.(json, start, end) ?? test(JSON.parse(json.toString('utf8', start, end)))
 }
 
-/** Returns the test of a filter on stored values, or null if only the values themselves can decide. */
+/** Returns the test of a filter on stored values. Returns null if every value has to be decoded. */
 export function storedTest(filter: PropertyFilter): StoredTest | null {
   const operator = effectiveOperator(filter)
   if (operator === 'is_set') return () => true
@@ -96,7 +96,8 @@ function containsTest(text: string): StoredTest {
   const needle = text.toLowerCase()
   if (needle === '') return () => true
   const part = longestPart(needle)
-  // Only halves of surrogate pairs: JSON writes some as escapes, and some are parts of characters.
+  // The needle consists only of halves of surrogate pairs. The bytes cannot decide, because JSON may write such a half
+  // as an escape or as part of a character.
   if (part === '') return () => null
   const isWhole = part.length === needle.length
   const inText = new TextSearch([...part].map((character) => formsOf(character, true)))
@@ -114,7 +115,10 @@ function containsTest(text: string): StoredTest {
   }
 }
 
-/** Returns the longest part of a needle that can be searched: without halves of surrogate pairs, and not too long. */
+/**
+ * Returns the longest part of a needle that can be searched for in bytes. It contains no half of a surrogate pair, and
+ * has at most `NEEDLE_BYTES_MAX` bytes.
+ */
 function longestPart(needle: string): string {
   let longest = ''
   for (const run of needle.split(SURROGATE)) if (run.length > longest.length) longest = run
@@ -128,7 +132,10 @@ function longestPart(needle: string): string {
   return longest.slice(0, length)
 }
 
-/** Returns the forms of a character of a needle that are searched. In a JSON text some characters are escapes. */
+/**
+ * Returns the two forms of a character that are searched for. If `isText` is true, the forms are those within a JSON
+ * text, where some characters are escapes.
+ */
 function formsOf(character: string, isText: boolean): NeedleCharacter {
   const lower = Buffer.from(isText ? JSON.stringify(character).slice(1, -1) : character)
   const other = equallyLongForm(character)
@@ -141,7 +148,7 @@ function equallyLongForm(character: string): string | undefined {
   return upperForms(character).find((form) => Buffer.byteLength(form) === bytes)
 }
 
-/** Returns the characters that may become this one, but are not searched. */
+/** Returns the characters that may become this one in lower case, but are not searched for. */
 function rivalsOf(character: string): readonly string[] {
   const searched = equallyLongForm(character)
   const others = upperForms(character).filter((form) => form !== searched)
@@ -149,7 +156,7 @@ function rivalsOf(character: string): readonly string[] {
   return withContext === undefined ? others : [...others, withContext]
 }
 
-/** Returns a test that reads only the beginning of a value, which is all that a pattern reads. */
+/** Returns a test that decodes only the beginning of a value, because a pattern reads no more. */
 function beginningTest(test: PropertyTest | null): StoredTest | null {
   if (test === null) return null
   return (json, start, end) => {
@@ -162,7 +169,7 @@ function beginningTest(test: PropertyTest | null): StoredTest | null {
 function beginningOf(json: Buffer, start: number, end: number, isText: boolean): string {
   for (let bytes = BEGINNING_BYTES; ; bytes *= 2) {
     let cut = Math.min(end, start + bytes)
-    // The cut must not divide a character or an escape.
+    // A value must not be cut within a character or an escape.
     while (cut < end && ((json[cut] ?? 0) & CONTINUATION_MASK) === CONTINUATION) cut--
     while (isText && cut < end && isWithinEscape(json, start, cut)) cut--
     const written = json.toString('utf8', start, cut)
@@ -172,7 +179,7 @@ function beginningOf(json: Buffer, start: number, end: number, isText: boolean):
 }
 
 function unescaped(written: string): string {
-  // A part of a JSON text between two characters is a JSON text.
+  // Any part of a JSON text is a valid JSON text, if it is not cut within a character or an escape.
   return JSON.parse(`"${written}"`) as string
 }
 

@@ -8,7 +8,7 @@ import { isObject, type JsonObject } from '../../base/json.ts'
 /** Returns whether a candidate passes. */
 export type CandidateTest<Candidate> = (candidate: Candidate) => boolean
 
-/** The way in which one user reads trees. */
+/** How one user of the tests (lists or flags) reads trees. */
 export interface TreeDialect<Candidate> {
   /** Returns the test of a filter, or null if the filter cannot be used. */
   readonly leaf: (filter: JsonObject) => CandidateTest<Candidate> | null
@@ -47,7 +47,8 @@ export function treeTest<Candidate>(
 
 /**
  * Returns the test of a cohort filter. The default operator is `in`. If `isEqualityKnown` is true, `exact` and `is_not`
- * mean the same as `in` and `not_in`. With any other operator nobody passes, or everybody if the filter is negated.
+ * mean the same as `in` and `not_in`. With any other operator, nobody passes, or everybody if the filter has
+ * `negation`.
  */
 export function membershipTest<Candidate>(
   { operator, negation }: { readonly operator?: unknown; readonly negation?: unknown },

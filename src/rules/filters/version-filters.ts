@@ -6,7 +6,7 @@
 import { VERSION_UNITS_MAX } from './limits.ts'
 import { sortedText } from './property-text.ts'
 
-/** The exclusive upper bound of the parts of a version. */
+/** The parts of a version are less than this number. */
 const PART_END = 2n ** 64n
 const CORE = /^(\d+)\.(\d+)\.(\d+)$/
 const LABELS =
@@ -65,7 +65,8 @@ export function caretRange(value: unknown): VersionRange | null {
 
 /**
  * Returns the range of a wildcard. `*` or `x` in the last parts stands for any number. A version without a wildcard has
- * the range of `^`, in which missing parts may have any value. Returns null if the value is neither.
+ * the range of `^`, in which missing parts may have any value. Returns null if the value is neither a version nor a
+ * wildcard.
  */
 export function wildcardRange(value: unknown): VersionRange | null {
   const { core, labels } = splitVersion(value)
@@ -90,7 +91,8 @@ function rangeFrom(least: Version, fixed: number): VersionRange {
     for (let index = 0; index < fixed; index++) {
       if (version.parts[index] !== least.parts[index]) return false
     }
-    // A pre-release is in the range only if the lower bound is a pre-release of the same release.
+    // A pre-release is only in the range if it belongs to the same release as the lower bound, and the lower bound is a
+    // pre-release too.
     if (version.preRelease.length > 0) {
       if (least.preRelease.length === 0) return false
       if (version.parts.some((part, index) => part !== least.parts[index])) return false
@@ -99,7 +101,10 @@ function rangeFrom(least: Version, fixed: number): VersionRange {
   }
 }
 
-/** Splits a version into the parts before the first `-` or `+`, without leading zeros, and the rest. */
+/**
+ * Splits a version at the first `-` or `+`. Returns the parts before it, without leading zeros, and the text from it
+ * on.
+ */
 function splitVersion(value: unknown): {
   readonly core: readonly string[]
   readonly labels: string
@@ -156,7 +161,7 @@ function compareIdentifier(left: string, right: string): number {
   const isNumber = /^\d+$/.test(left)
   if (isNumber !== /^\d+$/.test(right)) return isNumber ? -1 : 1
   if (isNumber && BigInt(left) !== BigInt(right)) return BigInt(left) < BigInt(right) ? -1 : 1
-  // Only build metadata may have two forms of the same number. The longer form comes later.
+  // Only build metadata may have two forms of the same number, such as `1` and `01`. The longer form comes later.
   if (isNumber) return left.length - right.length
   return left === right ? 0 : left < right ? -1 : 1
 }

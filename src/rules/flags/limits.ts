@@ -19,17 +19,18 @@ export const FLAG_CHAIN_MAX = 100
  */
 export const COMPARED_VALUES_MAX = 1000
 /**
- * The largest number of cohorts that may refer to each other in a row when a flag is evaluated. A cohort beyond that
- * counts as unavailable.
+ * The largest number of cohorts in a chain in which each refers to the next one, when a flag is evaluated. A cohort
+ * further along the chain counts as unavailable.
  */
 export const FLAG_COHORT_DEPTH_MAX = 50
 /**
- * The largest number of entries in which a lookup of flags may differ from the shared map. With more, it gets a map of
- * its own.
+ * The largest number of flags in which a lookup of flags may differ from the map that several lookups share. With more,
+ * the lookup gets a map of its own.
  */
 export const LOOKUP_CHANGES_MAX = 128
 /**
- * The distance of a time from 1970, in either direction, that a date can represent. A value beyond it is not a time.
+ * The largest distance from 1970, in either direction, of a moment that a JavaScript date can represent. A value beyond
+ * it does not count as a time.
  */
 export const TIME_MS_MAX = 8.64e15
 /**
@@ -90,7 +91,8 @@ export const FLAG_NOTE_UNITS_MAX = 2000
  */
 export const FLAG_TAGS_MAX = 200
 /**
- * The largest number of UTF-16 units in such a text. A longer one is answered 400 `max_length`.
+ * The largest number of UTF-16 units in a tag or evaluation context of a flag. A longer one is answered 400
+ * `max_length`.
  * @user Flags
  */
 export const FLAG_TAG_UNITS_MAX = 255

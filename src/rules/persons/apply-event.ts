@@ -56,8 +56,8 @@ const FORCE_UPGRADE_MS = 60_000
 /** The outcome of an event. */
 export interface PersonOutcome {
   /**
-   * The person after the event. It is the live object and must be read before the next event. Null if there is no
-   * person, or if it was not read.
+   * The person after the event. This is the object that later events change, so read it before the next event. Null if
+   * there is no person, or if the person was not read.
    */
   readonly person: PersonState | null
   readonly personMode: PersonMode
@@ -67,7 +67,8 @@ export interface PersonOutcome {
 }
 
 /**
- * The events that have rules of their own. Most of the traffic has names that begin with `$`, but few of these events.
+ * The names of events that have rules of their own. Most names of events begin with `$`, but few of them are in this
+ * list.
  */
 const SPECIAL_NAMES: ReadonlySet<string> = new Set([
   '$identify',
@@ -88,7 +89,7 @@ const NOBODY: PersonOutcome = Object.freeze({
 /** The outcome of an event whose person was not read. */
 const NOT_READ: PersonOutcome = Object.freeze({ ...NOBODY, personMode: 'full' })
 
-/** One event while the rules are applied to it. */
+/** An event and everything that is needed while the rules are applied to it. */
 interface Step {
   readonly event: PersonEvent
   /** The number of bytes of the event's JSON, which limits what the event can add to a person. */
@@ -123,7 +124,7 @@ export function applyEvent(
   }
   const person = world.senderOf(event)
   if (person !== null && isUsual) {
-    // Fast path for the usual event.
+    // Most events only update the properties of a person that exists.
     const isFitting = updatePerson(person, event, eventBytes, world, context, false)
     const warnings = isFitting ? NO_WARNINGS : [sizeWarning(event, person, context)]
     return { person, personMode: 'full', groupKeys, warnings }
@@ -199,8 +200,8 @@ function areLegal(step: Step, otherId: string): boolean {
 }
 
 /**
- * Merges the persons of two different, legal ids. `target` is the person of the event's distinct_id. It survives,
- * regardless of its age.
+ * Merges the persons of two different ids, which must be legal. `target` is the person of the event's distinct_id. It
+ * is the person that remains, even if it is the younger one.
  */
 function mergePersons(step: Step, target: PersonState | null, otherId: string): PersonState {
   const { event, world } = step
@@ -247,7 +248,7 @@ function absorbPerson(step: Step, target: PersonState, source: PersonState): voi
   // The merge comes first, because it may fail while it reads.
   world.merge(target, source)
   const isHistorical = context.isHistorical === true
-  // The values from live events remain, whichever person has them.
+  // If one of the persons only has values from an import, the values from live events win.
   const isSourceStronger = isHistorical && target.isImported && !source.isImported
   const [stronger, weaker] = isSourceStronger ? [source, target] : [target, source]
   const merged = mergeProperties(stronger.properties, weaker.properties, propertiesBytesMax)
@@ -324,8 +325,8 @@ function updatePerson(
 }
 
 /**
- * Applies the updates of an event. An event of an import only adds missing properties if live events have already
- * changed the person.
+ * Applies the updates of an event. If live events have changed the person, an imported event only adds missing
+ * properties.
  */
 function updateTable(
   person: PersonState,
@@ -349,7 +350,7 @@ function updateTable(
   return first === 'changed' ? first : result
 }
 
-/** Sets the creation time of a person to that of an earlier event of an import. */
+/** If an imported event is older than the person, its time becomes the creation time of the person. */
 function takeEarlierTime(
   person: PersonState,
   { timestampMs }: PersonEvent,

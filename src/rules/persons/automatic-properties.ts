@@ -59,20 +59,21 @@ export const SLOT_NAMES: readonly string[] = PROPERTIES.flatMap((name) => [
   `$initial_${name.startsWith('$') ? name.slice(1) : name}`,
 ])
 
-/** The slot of each person property, by name. */
+/** For each person property that is copied automatically, its slot. */
 export const SLOT_OF: ReadonlyMap<string, number> = new Map(
   SLOT_NAMES.map((name, slot) => [name, slot]),
 )
 
-/** The slot of the latest value of each event property, by name. `$os_name` stands in for `$os`. */
+/**
+ * For each event property that is copied automatically, the slot of its latest value. `$os_name` stands in for `$os`.
+ */
 export const EVENT_SLOT_OF: ReadonlyMap<string, number> = new Map([
   ...PROPERTIES.map((name, index): [string, number] => [name, index * 2]),
   ['$os_name', 0],
 ])
 
 /**
- * The values that an event copies to its person: the slots of the latest values, without duplicates, and the value of
- * each.
+ * The values that an event copies to its person: a list of slots (even, without duplicates), and the value for each.
  */
 export interface AutomaticValues {
   readonly count: number
@@ -90,8 +91,9 @@ export function isSystemSlot(slot: number): boolean {
 
 /**
  * Returns the properties of a stored event as a reader sees them: a new object in which `$set` and `$set_once` also
- * contain the automatic entries, which are never stored. Explicit entries win. Personless events and `$groupidentify`
- * get no automatic entries. Applying it twice changes nothing more.
+ * contain the automatic entries, which are never stored. An entry that the client sent takes precedence over an
+ * automatic one. Personless events and `$groupidentify` get no automatic entries. Applying it twice changes nothing
+ * more.
  */
 export function expandProperties(
   properties: JsonObject,
@@ -107,7 +109,10 @@ export function expandProperties(
   return expanded
 }
 
-/** Returns the member with the automatic entries added, as a new object. Returns null if there are none. */
+/**
+ * Returns the member `$set` or `$set_once` of a stored event with its automatic entries, as a new object. Returns null
+ * if there are no automatic entries.
+ */
 function withAutomatic(
   properties: JsonObject,
   field: '$set' | '$set_once',

@@ -40,9 +40,9 @@ export interface CohortRecord extends Omit<CohortDraft, 'personUuids' | 'distinc
   readonly createdBy: Readonly<Record<string, unknown>> | null
   /** The time at which members were last added. Null for dynamic cohorts. */
   readonly changedAt: string | null
-  /** The number of stored members: of a fixed list, or of a rule on behavior. */
+  /** The number of members, if they are stored. They are for a fixed list, and for a rule on behavior. */
   readonly count: number
-  /** The calculation of the members of a rule on behavior. Absent for rules that never filtered on behavior. */
+  /** The state of the calculation of members. Absent if the rule never contained a filter on behavior. */
   readonly calculation?: CohortCalculation
 }
 
@@ -50,15 +50,15 @@ export interface CohortRecord extends Omit<CohortDraft, 'personUuids' | 'distinc
 export interface CohortCalculation {
   /** A number that is different after each change of the rule. */
   readonly revision: number
-  /** The number of requests to calculate the members. */
+  /** How often a calculation of the members was requested. */
   readonly requests: number
-  /** The number of requests that the last calculation answered. */
+  /** How many of these requests the last calculation has answered. */
   readonly answered: number
-  /** The time as of which the members of this rule were calculated. Null if they were not. */
+  /** The moment for which the members were calculated. Null if they were not calculated yet with this rule. */
   readonly calculatedAt: string | null
-  /** The time of the last calculation, also of one that failed, in milliseconds. 0: there was none. */
+  /** The time of the last calculation, even if it failed, in milliseconds since 1970. 0 if there was none. */
   readonly triedAtMs: number
-  /** The number of calculations that failed since the last one that did not, and what the last one said. */
+  /** How many calculations have failed since the last successful one, and the error of the last one. */
   readonly errors: number
   readonly error: string | null
 }
@@ -73,12 +73,12 @@ const NEVER_CALCULATED: CohortCalculation = {
   error: null,
 }
 
-/** The end of a calculation. */
+/** The outcome of a calculation. */
 export interface CalculationEnd {
-  /** The time as of which the members were calculated, as text and in milliseconds. */
+  /** The moment for which the members were calculated, as text and in milliseconds. */
   readonly at: string
   readonly atMs: number
-  /** The `CohortCalculation.requests` that were known when the calculation began. */
+  /** The value of `CohortCalculation.requests` when the calculation began. */
   readonly requests: number
   /** The reason why the members could not be calculated, or null. */
   readonly error: string | null
@@ -94,7 +94,10 @@ export function areMembersStored(cohort: Pick<CohortRecord, 'isStatic' | 'filter
   return cohort.isStatic || isCalculated(cohort)
 }
 
-/** Returns the state of the calculation after a rule was set, or undefined if the cohort needs none. */
+/**
+ * Returns the state of the calculation after a cohort got a new rule. Returns undefined if the members need not be
+ * calculated.
+ */
 export function calculationOfRule(
   filters: FilterGroup | null,
   before?: CohortCalculation,
@@ -109,7 +112,7 @@ export function calculationOfRule(
   }
 }
 
-/** Returns the state of a calculation after its end. */
+/** Returns the state of the calculation after a calculation has ended. */
 export function calculationAfter(
   before: CohortCalculation,
   { at, atMs, requests, error }: CalculationEnd,

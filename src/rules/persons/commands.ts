@@ -11,8 +11,8 @@ import type { GroupTypeChange, GroupView } from './group-shapes.ts'
 import type { PersonReference, PersonView } from './person-queries.ts'
 
 /**
- * An explicit change that a user requests. It goes through the log in order with the events. As soon as its result is
- * known, every read sees the change.
+ * An explicit change that a user requests. It goes through the log in order with the events. When its result is known,
+ * every read sees the change.
  */
 export type PersonCommand =
   /**
@@ -51,7 +51,10 @@ export type PersonCommand =
   | { readonly kind: 'describe_group_types'; readonly types: readonly GroupTypeChange[] }
   /** Deletes a group type with all its groups. Its index can then be used for a new type. */
   | { readonly kind: 'delete_group_type'; readonly typeIndex: number }
-  /** If `needsMembers` is true, nothing changes if none of the named persons exists. */
+  /**
+   * Creates a cohort. If `needsMembers` is true, here or in `update_cohort`, and none of the named persons exists,
+   * nothing is changed.
+   */
   | {
       readonly kind: 'create_cohort'
       readonly cohort: CohortDraft
@@ -63,19 +66,22 @@ export type PersonCommand =
       readonly changes: Partial<CohortDraft> & { readonly deleted?: boolean }
       readonly needsMembers?: boolean
     }
-  /** Requests that the members of a cohort are calculated. Nothing changes if they need not be. */
+  /** Requests that the members of a cohort are calculated. Nothing happens if they need not be calculated. */
   | { readonly kind: 'count_cohort'; readonly id: number }
   /**
-   * Stores changes of the calculated members of a cohort, unless its rule has changed since `revision`. Many changes
-   * come in several commands, of which the last one has an `end`.
+   * Stores changes of the calculated members of a cohort, unless its rule has changed since `revision`. If there are
+   * many changes, they come in several commands, and the last one has an `end`.
    */
   | {
       readonly kind: 'set_cohort_members'
       readonly id: number
       readonly revision: number
-      /** The new members. Each is the owner of one of these distinct ID numbers, also after a merge. */
+      /**
+       * The new members, each as a distinct ID number. The member is the person that owns this distinct ID when the
+       * command is executed, even if persons were merged meanwhile.
+       */
       readonly added: readonly number[]
-      /** The person numbers of former members. */
+      /** The person numbers of persons that are no longer members. */
       readonly removed: readonly number[]
       readonly end: CalculationEnd | null
     }
@@ -86,7 +92,7 @@ export type PersonCommand =
       readonly changes: Partial<ActionDraft> & { readonly deleted?: boolean }
     }
   | ErasureCommand
-  /** Stores the overrides of a decision with an anonymous id; see store/identity/flag-overrides.ts. */
+  /** Stores flag overrides that a decision with an anonymous id made; see store/identity/flag-overrides.ts. */
   | {
       readonly kind: 'set_flag_overrides'
       readonly distinctIds: readonly string[]

@@ -9,13 +9,13 @@ import { groupState, type PersonContext, type PersonWorld } from './person-world
 import { PropertyTable } from './property-table.ts'
 import { fillProperties, type UpdateResult, updateProperties } from './property-updates.ts'
 
-/** A group of an event. `$group_<typeIndex>` contains its key. */
+/** A group of an event: the index of its type, and its key, which is stored as the property `$group_<typeIndex>`. */
 export interface GroupKey {
   readonly typeIndex: number
   readonly key: string
 }
 
-/** The options of an update that only fills missing properties. Groups have no `$initial_` properties. */
+/** The options of an update that only adds missing properties. Groups have no `$initial_` properties. */
 const JUST_MISSING = { automatic: undefined, isEarlier: false }
 const NO_GROUP_KEYS: readonly GroupKey[] = Object.freeze([])
 const GROUP_PROPERTIES: readonly string[] = Array.from(
@@ -24,8 +24,9 @@ const GROUP_PROPERTIES: readonly string[] = Array.from(
 )
 
 /**
- * Returns the groups that `$groups` names, in its order, and registers their types. Entries without a usable key and
- * types beyond the limit are left out. It creates no group, and allocates nothing for events without groups.
+ * Returns the groups in the property `$groups` of an event, in its order. New group types are registered. An entry
+ * without a valid key is left out, and so is an entry whose type would exceed the maximum number of types. It creates
+ * no group, and allocates nothing for an event without groups.
  */
 export function groupKeysOf(
   properties: JsonObject,
@@ -46,8 +47,8 @@ export function groupKeysOf(
 }
 
 /**
- * Writes `$group_0` to `$group_4` into the properties of an event before it is stored. If `cells` is not null, the
- * properties are those of the cells.
+ * Writes `$group_0` to `$group_4` into the properties of an event before it is stored. If `cells` is not null, they are
+ * written into the cells instead.
  */
 export function setGroupProperties(
   properties: Record<string, unknown>,

@@ -31,7 +31,7 @@ const ILLEGAL_AS_WRITTEN: ReadonlySet<string> = new Set([
 
 /**
  * Returns the id that a merge event joins with its distinct_id, as text. Returns null for every other event and for
- * merge events without such an id. `$identify` has one if the key exists at all.
+ * merge events without such an id. For `$identify`, the key is enough: its value may be anything.
  */
 export function otherIdOf(eventName: string, properties: JsonObject): string | null {
   switch (eventName) {
@@ -50,7 +50,8 @@ export function otherIdOf(eventName: string, properties: JsonObject): string | n
 }
 
 /**
- * Returns whether an id is never merged: well-known values of faulty clients, with or without quotes, and blank ids.
+ * Returns whether an id must never be merged. Such ids are well-known values of faulty clients, with or without quotes,
+ * and blank ids.
  */
 export function isIllegalId(id: string): boolean {
   if (id.length > ILLEGAL_ID_UNITS_MAX) return id.trim() === ''

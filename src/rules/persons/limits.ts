@@ -1,13 +1,13 @@
 /** The limits of rules/persons, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The largest number of UTF-16 units in the longest illegal `distinct_id`, including a pair of quotation marks. A
- * longer ID is illegal only if it is blank.
+ * The number of UTF-16 units in the longest `distinct_id` of the list of illegal ones, including a pair of quotation
+ * marks. A longer ID is illegal only if it is blank.
  */
 export const ILLEGAL_ID_UNITS_MAX = 19
 /**
- * The largest number of positions at which the property table remembers the name of a property. Names at later
- * positions are looked up each time.
+ * The largest number of positions within an event for which the property table remembers which property was there last.
+ * Names at later positions are looked up each time.
  */
 export const TABLE_SEEN_KEYS_MAX = 64
 /** The largest number of property names whose JSON is cached. Beyond it, the cache is cleared. */

@@ -7,7 +7,7 @@ import type { PersonCommand } from './commands.ts'
 export interface LoggedCommand {
   readonly actor: Actor
   readonly command: PersonCommand
-  /** The time at which the command was given, in milliseconds. */
+  /** The time at which the command was given, in milliseconds since 1970. */
   readonly at: number
 }
 

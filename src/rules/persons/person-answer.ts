@@ -5,10 +5,10 @@
 import { exactTimeText } from '../../base/time.ts'
 import type { PersonView } from './person-queries.ts'
 
-/** A person of the API. Interface description, section 2.6. */
+/** A person as the API returns it; see `personBody`. */
 export type PersonBody = Omit<PersonView, 'is_identified'>
 
-/** Returns the body of a person, which contains exactly these members. */
+/** Returns the body of a person in an answer. It has only the members that the API documents. */
 export function personBody(person: PersonBody): PersonBody {
   const { id, name, distinct_ids, distinct_ids_count, properties, created_at, uuid } = person
   return {
@@ -22,7 +22,7 @@ export function personBody(person: PersonBody): PersonBody {
   }
 }
 
-/** Returns a copy of an object whose `created_at`, `timestamp` and `last_calculation` are in the form of the wire. */
+/** Returns a copy of an object in which `created_at`, `timestamp` and `last_calculation` have the form of the API. */
 export function withWireTimes<T extends object>(value: T): T {
   const changed: Record<string, unknown> = {}
   for (const [name, member] of Object.entries(value)) {

@@ -2,7 +2,7 @@
 import type { RowsText } from '../../base/pages.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 
-/** A person as the API shows it. Interface description, section 2.6. */
+/** A person as the API shows it. */
 export interface PersonView {
   /** The person number within the project. It begins at 1 and is never reused. */
   readonly id: number
@@ -20,7 +20,7 @@ export interface PersonView {
   readonly is_identified: boolean
 }
 
-/** The number of a person or its uuid (lower case with hyphens), both within one project. */
+/** Identifies a person within a project: its number, or its uuid (lower case with hyphens). */
 export type PersonReference = number | string
 
 /** A query for a page of persons: newest `created_at` first, then uuid descending. All filters must hold. */
@@ -29,13 +29,16 @@ export interface PersonListQuery {
   readonly distinctId?: string
   /** The value that the property `email` must have. */
   readonly email?: string
-  /** A text that `email` must contain (ignoring case), or that a distinct_id or the uuid must equal. */
+  /**
+   * A text to search for. The property `email` must contain it (ignoring case), or it must be a distinct_id or the uuid
+   * of the person.
+   */
   readonly search?: string
   readonly properties?: FilterGroup
   readonly cohortId?: number
   readonly limit: number
   readonly offset: number
-  /** The current time in milliseconds. Persons of the far future are left out. */
+  /** The current time in milliseconds since 1970. Persons whose creation time is far in the future are left out. */
   readonly nowMs: number
 }
 
@@ -74,14 +77,14 @@ export interface ActivityPage {
   readonly results: readonly ActivityView[]
 }
 
-/** A point of a timeline: from this event on, the crucial properties have these values. */
+/** One point of a timeline: an event after which the crucial properties have these values. */
 export interface TimelinePoint {
   readonly timestamp: string
   readonly properties: Readonly<Record<string, unknown>>
   readonly relevant_event_count: number
 }
 
-/** A query for the timeline of one person. The times are in milliseconds, and both are inclusive. */
+/** A query for the timeline of one person. The times are in milliseconds since 1970, and both are inclusive. */
 export interface TimelineQuery {
   readonly projectId: number
   readonly person: PersonReference

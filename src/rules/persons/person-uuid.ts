@@ -1,4 +1,7 @@
-/** Computes the uuid of a person that is created from a distinct_id. Events without a person also carry it. */
+/**
+ * Computes the uuid that a person gets when it is created from a distinct_id. Events of a distinct_id without a person
+ * have the same uuid.
+ */
 import { uuidV5 } from '../../base/ids.ts'
 
 const NAMESPACE = '932979b4-65c3-4424-8467-0b66ec27bc22'
@@ -22,7 +25,7 @@ export function laterPersonUuid(projectId: number, distinctId: string, number: n
   return uuidV5(NAMESPACE, `${projectId}:${distinctId}\u0000${number}`)
 }
 
-/** Returns whether a text looks like the uuid of a distinct_id. */
+/** Returns whether a text has the form of a uuid that was computed from a distinct_id. */
 export function isPersonUuid(text: string): boolean {
   return DERIVED.test(text)
 }

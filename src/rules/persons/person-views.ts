@@ -14,13 +14,13 @@ export interface PersonFacts {
   readonly createdAtMs: number
   readonly isIdentified: boolean
   readonly properties: Readonly<Record<string, unknown>>
-  /** The first distinct ids. There are at least as many as are shown. */
+  /** The first distinct ids: at least as many as the view shows, if the person has so many. */
   readonly distinctIds: readonly string[]
   /** The number of all distinct ids. */
   readonly idCount: number
 }
 
-/** Returns the member with the number of ids, if not all of them are shown. */
+/** Returns the member `distinct_ids_count` if not all ids are shown, otherwise nothing. */
 export function countOfIds(
   idCount: number,
   idsMax: number,

@@ -1,15 +1,18 @@
 /**
- * The port through which the rules of persons and groups read and change a project, and the plain data that they share.
- * The implementation of the port decides how the data is stored.
+ * The interface through which the rules for persons and groups read and change a project (the world), and the plain
+ * data that both sides share. The implementation decides how the data is stored.
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { AutomaticValues } from './automatic-properties.ts'
 import { PropertyTable } from './property-table.ts'
 
-/** The parts of a normalised event that the rules need: clean properties without derived entries. */
+/**
+ * The parts of a normalised event that the rules need. Its properties do not contain values that are derived from
+ * others.
+ */
 export interface PersonEvent {
   readonly name: string
-  /** The distinct_id. It may be built only on access, because worlds can find the sender of an event without it. */
+  /** The distinct_id. Reading it may create the text, so a world should find the person of an event without it. */
   readonly distinctId: string
   readonly timestampMs: number
   readonly properties: JsonObject
@@ -17,7 +20,7 @@ export interface PersonEvent {
    * The values that are copied to the person, if the event was read into cells. Otherwise they are among `properties`.
    */
   readonly automatic?: AutomaticValues
-  /** True if no person is created or changed. */
+  /** True if the event must not create or change a person. */
   readonly isPersonless: boolean
 }
 
@@ -27,7 +30,8 @@ export interface PersonEvent {
 export interface PersonState {
   /**
    * The number under which the world stores the person and its data. Numbers begin at 1 for each project and are never
-   * reused. After a merge, the remaining person may have the number of the other one, if that had more distinct ids.
+   * reused. After a merge, the remaining person may have the number of the other person, if the other one had more
+   * distinct ids.
    */
   number: number
   /** The integer id that the API shows: the number that the person was created with. It never changes. */
@@ -44,7 +48,7 @@ export interface PersonState {
   version: number
   /** True if the person has changed since it was last stored. Only the world reads and writes this member. */
   isUnsaved: boolean
-  /** The bytes of memory that the world has counted for the person. */
+  /** The bytes of memory that the world has counted for the person. Only the world uses this member. */
   countedBytes: number
 }
 
@@ -59,7 +63,7 @@ export interface GroupState {
   isImported: boolean
   /** True if the group has changed since it was last stored. Only the world reads and writes this member. */
   isUnsaved: boolean
-  /** The bytes of memory that the world has counted for the group. */
+  /** The bytes of memory that the world has counted for the group. Only the world uses this member. */
   countedBytes: number
 }
 
@@ -76,37 +80,37 @@ export interface PersonWorld {
   /**
    * Records the updates of an event without reading its person. The world applies them when the person is read, as
    * `updateProperties` does, and raises the version by one if they change anything. Returns false if nothing was
-   * recorded, because nobody owns the distinct_id, the person is already in memory, or its properties may exceed
-   * `bytesMax`.
+   * recorded. The reason is that nobody owns the distinct_id, that the person is in memory already, or that its
+   * properties might exceed `bytesMax`.
    */
   updateUnread?(event: PersonEvent, eventBytes: number, bytesMax: number): boolean
   /**
-   * Returns whether a person has or had this uuid, which is the deterministic one of `distinctId`. This happens only
-   * for a distinct_id that was taken from its person by a deletion or a split.
+   * Returns whether a person has or had this uuid. It is the uuid that is computed from `distinctId`. The result can
+   * only be true if a deletion or a split took the distinct_id from a person.
    */
   isUuidTaken(uuid: string, distinctId: string): boolean
-  /** Returns the number for a new person. */
+  /** Returns the number that a new person gets. */
   nextPersonNumber(): number
   /** Adds a new person with its first distinct_id. */
   create(person: PersonState, distinctId: string): void
-  /** Links a distinct_id that belongs to nobody. It becomes the last one of the person. */
+  /** Links a distinct_id without an owner to a person. It becomes the last id of the person. */
   addDistinctId(person: PersonState, distinctId: string): void
   /** Marks a person as changed. It may be called several times for one event. */
   update(person: PersonState): void
   /**
-   * Appends all distinct ids of `from` to those of `into` and deletes `from`, whose uuid stays taken. The flag
-   * overrides of `from` go to `into`, unless `into` has its own for the flag. Afterwards `into` has one of the two
-   * numbers. A call of `update(into)` follows.
+   * Merges two persons: appends all distinct ids of `from` to those of `into`, and deletes `from`, whose uuid is never
+   * used again. The flag overrides of `from` go to `into`, except for flags for which `into` has an override.
+   * Afterwards, `into` has one of the two numbers. The caller must then call `update(into)`.
    */
   merge(into: PersonState, from: PersonState): void
-  /** Returns whether an event without a person has used a distinct_id that belonged to nobody. */
+  /** Returns whether an event without a person was sent with this distinct_id while nobody owned it. */
   wasUsedPersonless(distinctId: string): boolean
   notePersonless(distinctId: string): void
   /** Returns the group types in the order of their index. A deleted type is ''. */
   groupTypes(): readonly string[]
   /** Returns the index that a new group type would get, or -1 if there is no free one. */
   freeGroupType(): number
-  /** Assigns that index to a new group type. */
+  /** Assigns the index that `freeGroupType` returned to a new group type. */
   addGroupType(type: string, typeIndex: number): void
   group(typeIndex: number, key: string): GroupState | null
   createGroup(group: GroupState): void
@@ -117,13 +121,13 @@ export interface PersonWorld {
 /** The context that all events of a request share. */
 export interface PersonContext {
   readonly projectId: number
-  /** The arrival of the request, in milliseconds. */
+  /** The time at which the request arrived, in milliseconds since 1970. */
   readonly arrivedAtMs: number
   /** The maximum number of JSON bytes of the properties of a person or a group. 0 switches the limit off. */
   readonly propertiesBytesMax: number
   /** True if events create no new group types. The default is false. */
   readonly areGroupTypesClosed?: boolean
-  /** True if the events are imported old ones, which do not change values from live events. The default is false. */
+  /** True if the events are imported. Imported events do not change values from live events. The default is false. */
   readonly isHistorical?: boolean
 }
 

@@ -6,7 +6,7 @@
 
 /** The bytes of a string in addition to its characters. */
 const STRING_BYTES = 24
-/** The bytes of a character. A character may take one or two bytes, and it is unknown which strings take two. */
+/** The bytes of a character. A string may take one or two bytes for each, and which of them is unknown here. */
 const UNIT_BYTES = 2
 const NUMBER_BYTES = 16
 const ARRAY_BYTES = 48
@@ -34,7 +34,7 @@ export function valueMemoryBytes(value: unknown): number {
 
 function nestedMemoryBytes(value: object): number {
   let bytes = 0
-  // A loop is used because values may be nested deeper than the call stack allows.
+  // A loop is used instead of recursion, because values may be nested deeper than the call stack allows.
   const waiting: object[] = [value]
   const add = (member: unknown): void => {
     if (typeof member === 'object' && member !== null) waiting.push(member)

@@ -3,8 +3,8 @@
  * properties have a slot in an array, and all others are in a map. Values are JSON. They may be shared with events and
  * are never changed, only replaced.
  *
- * The table knows an upper bound for the size of its JSON. Far from the limit, the bound is a cheap over-estimate. Near
- * the limit, changes are recorded, measured exactly and rolled back if they are too large.
+ * The table has an upper bound for the size of its JSON. Far below the limit for properties, a rough bound is enough.
+ * Near the limit, changes are recorded and measured exactly, and are rolled back if they are too large.
  */
 import { isSameJson, type JsonObject } from '../../base/json.ts'
 import {
@@ -19,14 +19,14 @@ import { nameMemoryBytes, valueMemoryBytes } from './property-memory.ts'
 
 const EMPTY_JSON_BYTES = 2
 /**
- * Tables that are larger than this part of the limit are always measured exactly, because measuring them again would
- * cost more.
+ * A table that is larger than this fraction of the limit is always measured exactly. A rough bound would reach the
+ * limit soon, and measuring a large table again costs more.
  */
 const EXACT_PART = 1 / 8
 const SLOT_PREFIXES: readonly string[] = SLOT_NAMES.map((name) => `${JSON.stringify(name)}:`)
 
 const CHANGE_WORDS = 3
-/** The memory of a table without properties, followed by the memory of its slots. */
+/** The estimated bytes of a table without properties. `SLOTS_MEMORY_BYTES` is the size of its slots. */
 const TABLE_MEMORY_BYTES = 400
 const SLOTS_MEMORY_BYTES = SLOT_NAMES.length * 8
 
@@ -45,17 +45,17 @@ export class PropertyTable {
   /** An upper bound for the bytes of the table's JSON. It is exact if `#isExact` is true. */
   #bytes = EMPTY_JSON_BYTES
   #isExact = true
-  /** The estimated memory of the names and values. */
+  /** The estimated bytes of memory of all names and values. */
   #memoryBytes = 0
   #changes: Change[] | null = null
-  /** The slots that were written since `forgetChanges`, 31 bits a word. */
+  /** The slots that were written since `forgetChanges`, as bits. Each number of the list has the bits of 31 slots. */
   readonly #changedSlots: number[] = [0, 0, 0]
   #changedOthers: Set<string> | null = null
   #hasRemoved = false
 
   /**
    * Creates the table whose JSON object is `members`. `jsonBytes` is the number of bytes of its compact JSON, as
-   * `toJson` returns it, if it is known. A store that has the text knows it without measuring.
+   * `toJson` returns it, if it is known. A store that has the text passes it, so that nothing must be measured.
    */
   static from(members: JsonObject, jsonBytes?: number): PropertyTable {
     const table = new PropertyTable()
@@ -73,7 +73,9 @@ export class PropertyTable {
     return slot === undefined ? this.#others.get(name) : this.#slots?.[slot]
   }
 
-  /** Sets a name, unless it already has the same value by deep comparison. Returns true if that changed something. */
+  /**
+   * Sets a property, unless its value is equal already. Values are compared deeply. Returns true if something changed.
+   */
   set(name: string, value: unknown): boolean {
     const slot = SLOT_OF.get(name)
     const before = slot === undefined ? this.#others.get(name) : this.#slots?.[slot]
@@ -83,7 +85,10 @@ export class PropertyTable {
     return true
   }
 
-  /** Sets a name that the table does not have. null, false, 0 and "" count as values. Returns true if it was set. */
+  /**
+   * Sets a property that the table does not have. A value of null, false, 0 or "" counts as having it. Returns true if
+   * it was set.
+   */
   setOnce(name: string, value: unknown): boolean {
     const slot = SLOT_OF.get(name)
     const before = slot === undefined ? this.#others.get(name) : this.#slots?.[slot]
@@ -94,8 +99,8 @@ export class PropertyTable {
   }
 
   /**
-   * Removes a name. Returns true if the table had it. While changes are recorded, each name may be removed only once,
-   * and only at the end.
+   * Removes a property. Returns true if the table had it. While changes are recorded, a property may be removed only
+   * once, and after all other changes.
    */
   remove(name: string): boolean {
     const before = this.get(name)
@@ -106,9 +111,9 @@ export class PropertyTable {
   }
 
   /**
-   * Sets the values that follow from automatically copied event properties, except for names that `set` and `setOnce`
-   * of the same event contain. Returns true if something changed. It runs for every event: about 0.5 us for 20
-   * automatic properties, without allocation.
+   * Sets the values that are copied automatically from the properties of an event. Names in `set` and `setOnce`, which
+   * are those of the same event, are left out. Returns true if something changed. It runs for every event, allocates
+   * nothing, and takes about 0.5 us for 20 automatic properties.
    */
   setAutomatic(
     event: JsonObject,
@@ -124,7 +129,7 @@ export class PropertyTable {
       const value = event[key]
       if (value === undefined) continue
       const slots = this.#slots ?? this.#makeSlots()
-      // None of these names is inherited, so reading a name tells whether the object has it.
+      // None of these names is inherited from the prototype, so reading a name tells whether the object has it.
       const isLatest = set === undefined || set[SLOT_NAMES[slot] ?? ''] === undefined
       if (isLatest && this.#setLatest(slots, slot, value)) isChanged = true
       const isFirst = setOnce === undefined || setOnce[SLOT_NAMES[slot + 1] ?? ''] === undefined
@@ -153,8 +158,8 @@ export class PropertyTable {
   }
 
   /**
-   * Returns the values that `setAutomatic` of a table would set, as alternating slots and values. 20 automatic
-   * properties take about 0.5 us.
+   * Returns the values that `setAutomatic` would set, as a list in which slots and values alternate. It takes about 0.5
+   * us for 20 automatic properties.
    */
   static automaticOf(event: JsonObject): unknown[] {
     const found: unknown[] = []
@@ -168,7 +173,7 @@ export class PropertyTable {
     return found
   }
 
-  /** Does the same as `setAutomatic`, by slots. */
+  /** Sets automatic values like `setAutomatic`, but from a list of slots and values. */
   setSlots(
     { count, slots: given, values }: AutomaticValues,
     set: JsonObject | undefined,
@@ -205,7 +210,9 @@ export class PropertyTable {
     for (const [name, value] of weaker.#others) this.setOnce(name, value)
   }
 
-  /** Sets all properties of `stronger`. The result has the same properties as `stronger.addMissing(this)`. */
+  /**
+   * Sets all properties of `stronger`. Both ways give the same properties: this one, and `stronger.addMissing(this)`.
+   */
   overlay(stronger: PropertyTable): void {
     const theirs = stronger.#slots
     if (theirs !== null) {
@@ -238,8 +245,8 @@ export class PropertyTable {
   }
 
   /**
-   * Returns the compact JSON text. 40 properties take about 3 us. The order of the names is not part of the state:
-   * names that are integers come first after the text is parsed.
+   * Returns the compact JSON text. It takes about 3 us for 40 properties. The order of the names has no meaning: when
+   * the text is parsed, names that are integers come first.
    */
   toJson(): string {
     let text = ''
@@ -297,7 +304,10 @@ export class PropertyTable {
     return this.#changedSlots.every((word) => word === 0)
   }
 
-  /** Sets members that were written earlier and stored separately. They count as changes of `jsonBytes` bytes. */
+  /**
+   * Sets properties from a store that stores later changes separately. They count as changes, and their JSON has
+   * `jsonBytes` bytes.
+   */
   addChanges(members: JsonObject, jsonBytes: number): void {
     for (const name in members) {
       if (Object.hasOwn(members, name)) this.#write(name, SLOT_OF.get(name), members[name])
@@ -305,7 +315,7 @@ export class PropertyTable {
     this.addBytes(jsonBytes)
   }
 
-  /** The estimated bytes of memory that the table takes. Reading it costs nothing. */
+  /** The estimated bytes of memory that the table takes. Reading this member is cheap. */
   get memoryBytes(): number {
     const slots = this.#slots === null ? 0 : SLOTS_MEMORY_BYTES
     return TABLE_MEMORY_BYTES + slots + this.#memoryBytes
@@ -316,15 +326,15 @@ export class PropertyTable {
     return this.#bytes
   }
 
-  /** Sets the exact number of bytes of the JSON. A caller that has just written the JSON knows it. */
+  /** Sets the exact number of bytes of the JSON, for a caller that has just written the JSON. */
   setJsonBytes(bytes: number): void {
     this.#bytes = bytes
     this.#isExact = true
   }
 
   /**
-   * Returns whether `bytes` more are certain to stay within the limit, so that nothing must be measured. A limit of 0
-   * means no limit.
+   * Returns whether the JSON is certain to stay within the limit if it grows by `bytes`. Nothing must be measured then.
+   * A limit of 0 means no limit.
    */
   hasRoom(bytes: number, bytesMax: number): boolean {
     if (bytesMax === 0) return true
@@ -332,13 +342,13 @@ export class PropertyTable {
     return this.#bytes + bytes <= bytesMax
   }
 
-  /** Counts the changes that were made since the call of `hasRoom`: at most `bytes` more. */
+  /** Adds `bytes` to the upper bound. Call it after `hasRoom` was true and the changes were made. */
   addBytes(bytes: number): void {
     this.#bytes += bytes
     this.#isExact = false
   }
 
-  /** Starts recording changes until `finishChanges`. Removals take effect only then. */
+  /** Starts recording changes, until `finishChanges` is called. Properties are only removed then. */
   recordChanges(): void {
     if (!this.#isExact) this.#measure()
     this.#changes = []
@@ -355,12 +365,12 @@ export class PropertyTable {
     for (const { name, before, after } of changes) {
       growth += memberBytes(name, after) - memberBytes(name, before)
     }
-    // An empty object has no trailing comma to account for.
+    // The JSON of an empty object has no comma that a further member could replace.
     const base = this.#bytes === EMPTY_JSON_BYTES ? EMPTY_JSON_BYTES - 1 : this.#bytes
     const sum = base + growth
     const bytes = sum < EMPTY_JSON_BYTES ? EMPTY_JSON_BYTES : sum
     if (bytes > bytesMax && growth > 0) {
-      // Nothing was removed yet, so the names are in their old order after this loop.
+      // Names were not removed yet, so after this loop the names are in their old order.
       for (const { name, before } of changes.reverse()) {
         if (before === undefined) this.#erase(name)
         else this.#write(name, SLOT_OF.get(name), before)
@@ -388,7 +398,7 @@ export class PropertyTable {
     } else this.#noteSlot(slot)
   }
 
-  /** Sets a name that the table does not have, without counting it as a change. */
+  /** Sets a property that the table does not have. It does not count as a change. */
   #load(name: string, value: unknown): void {
     this.#memoryBytes += valueMemoryBytes(value)
     const slot = SLOT_OF.get(name)
@@ -425,7 +435,7 @@ export class PropertyTable {
   }
 
   #makeSlots(): unknown[] {
-    // The array is filled, because arrays with holes are slower.
+    // The array is filled, because V8 is slower with arrays that have holes.
     const slots = new Array<unknown>(SLOT_NAMES.length).fill(undefined)
     this.#slots = slots
     return slots
@@ -437,8 +447,8 @@ export class PropertyTable {
 }
 
 /**
- * Returns the slot of an event's property, or -1 if it has none, and caches it by position. Events usually repeat the
- * order of their keys, and comparing a key is cheaper than looking it up.
+ * Returns the slot of an event's property, or -1 if it has none. The slot is cached by the position of the property,
+ * because events mostly have their keys in the same order, and comparing a key is faster than looking it up.
  */
 function eventSlotAt(position: number, key: string): number {
   const slot = EVENT_SLOT_OF.get(key) ?? -1
@@ -474,15 +484,18 @@ function jsonOf(value: unknown): string {
   return JSON.stringify(value)
 }
 
-/** Returns the number of bytes of `"name":value,`. It is 0 if the name does not exist. */
+/**
+ * Returns the number of bytes that a member adds to the JSON, including a comma. It is 0 if the property does not
+ * exist.
+ */
 function memberBytes(name: string, value: unknown): number {
   if (value === undefined) return 0
   return Buffer.byteLength(JSON.stringify(name)) + Buffer.byteLength(JSON.stringify(value)) + 2
 }
 
 /**
- * Returns whether a property is ignored: the system of a server, or the older name of `$os` if the newer name is
- * present.
+ * Returns whether a property of the event is not copied to the person. Such a property describes the system of a
+ * server, or is the older name of `$os` while the newer name is present.
  */
 function isHidden(key: string, event: JsonObject): boolean {
   return event['$is_server'] === true || (key === '$os_name' && event['$os'] !== undefined)

@@ -10,11 +10,12 @@ import { PropertyTable } from './property-table.ts'
 export type UpdateResult = 'unchanged' | 'changed' | 'refused'
 
 /**
- * An upper bound for the growth per byte of the event. An event adds each of its members at most twice (latest and
- * first value), and numbers may become longer when they are written again: `1e20` has 4 bytes, then 21.
+ * An upper bound for the bytes that a byte of an event can add to a table. An event adds each of its members at most
+ * twice (as latest and as first value), and a number may become longer when it is written again: `1e20` has 4 bytes,
+ * but is written with 21.
  */
 const GROWTH_FACTOR = 12
-/** The extra bytes for names that begin with `$initial_`, which are longer than the names they come from. */
+/** The additional bytes for names with `$initial_`, which are longer than the names from which they are made. */
 const GROWTH_BYTES = 1024
 
 /**
@@ -77,9 +78,10 @@ export function fillProperties(
 }
 
 /**
- * Merges the properties of both tables. If both have a name, the value of `stronger` wins. The larger of the two tables
- * is changed and returned, so that a merge costs the size of the smaller one; the other must not be used any more.
- * Returns null if the result would have more than `bytesMax` bytes of JSON (0: no limit); `stronger` is then unchanged.
+ * Merges the properties of both tables. If both have a property, the value of `stronger` wins. The larger of the two
+ * tables is changed and returned, so that a merge costs the size of the smaller one. The other table must not be used
+ * any more. Returns null if the result would have more than `bytesMax` bytes of JSON (0: no limit); `stronger` is then
+ * unchanged.
  */
 export function mergeProperties(
   stronger: PropertyTable,
@@ -105,8 +107,8 @@ export function mergeProperties(
 }
 
 /**
- * Applies the updates in the order set, set once if absent, unset. The result is the same as with the order of the
- * reference, but needs no copy of the table, because a value that is set wins over a value that is set once.
+ * Applies the updates in the order `$set`, `$set_once`, `$unset`. PostHog uses another order, which would need a copy
+ * of the table. The result is the same, because a value that is set wins over a value that is set once.
  */
 function applyUpdates(
   table: PropertyTable,
@@ -140,8 +142,8 @@ function applyUpdates(
 }
 
 /**
- * Returns the names that the table had before the event. Only these are unset; a name that the event itself sets as new
- * stays, as on a new person.
+ * Returns those of the names that the table had before the event. Only these are removed by `$unset`. A name that the
+ * event itself sets for the first time stays, as on a new person.
  */
 function namesWithin(table: PropertyTable, names: readonly unknown[]): ReadonlySet<string> {
   const within = new Set<string>()

@@ -1,6 +1,6 @@
 /**
- * The events of a scan by actor: persons, or groups of a type. Actors are numbered without gaps, so that data for each
- * actor takes only as much memory as there are actors.
+ * Assigns the events of a scan to actors: persons, or groups of one type. Actors get numbers without gaps, so that an
+ * array indexed by actor has no unused entries.
  */
 import { largestPerson } from '../analytics/actor-page.ts'
 import type { EventColumns, ValueColumn, ValueRequest } from '../analytics/event-columns.ts'
@@ -17,7 +17,10 @@ export interface ActorEvents {
   readonly seriesMasks: Uint32Array
 }
 
-/** Assigns numbers to keys (person numbers or numbers of names) in the order of their first occurrence, from 1. */
+/**
+ * Assigns numbers to keys in the order of their first occurrence, from 1. A key is a person number or the number of a
+ * text.
+ */
 export class ActorNumbers {
   readonly #numbers: Uint32Array
   readonly #keys: Uint32Array
@@ -35,12 +38,15 @@ export class ActorNumbers {
     return { numbers, actors: numbers.add(keys, count) }
   }
 
-  /** The number of keys that have a number. */
+  /** The number of different keys so far. */
   get count(): number {
     return this.#count
   }
 
-  /** Returns the number of each key of a list. The key 0, which is nobody, has the number 0. */
+  /**
+   * Returns the number that each key of a list has, and gives new keys a number. The key 0 stands for nobody and has
+   * the number 0.
+   */
   add(keys: Uint32Array, count: number): Uint32Array {
     const numbers = this.#numbers
     const actors = new Uint32Array(count)
@@ -58,17 +64,17 @@ export class ActorNumbers {
     return actors
   }
 
-  /** Returns the number of a key, or 0 if it has none. */
+  /** Returns the number that a key has, or 0 for an unknown key. */
   numberOf(key: number): number {
     return this.#numbers[key] ?? 0
   }
 
-  /** Returns the key of a number. */
+  /** Returns the key that has a number. */
   keyOf(number: number): number {
     return this.#keys[number - 1] ?? 0
   }
 
-  /** Removes all keys. The cost is linear in their count. */
+  /** Removes all keys. The cost is linear in the number of keys. */
   clear(): void {
     for (let index = 0; index < this.#count; index++) this.#numbers[this.#keys[index] ?? 0] = 0
     this.#count = 0
@@ -80,12 +86,12 @@ export class TextNumbers {
   readonly #numbers = new Map<string, number>()
   readonly #texts: string[] = ['']
 
-  /** Returns the text of a number. */
+  /** Returns the text that has a number. */
   textOf(number: number): string {
     return this.#texts[number] ?? ''
   }
 
-  /** Returns the number of the text of each value of a column. It is 0 if the text is null. */
+  /** Returns the number of each value's text in a column. It is 0 if `textOf` returns null for the value. */
   add(
     { ids, values }: ValueColumn,
     count: number,
@@ -117,15 +123,15 @@ export class ActorKeys {
     this.#groupTypeIndex = groupTypeIndex
   }
 
-  /** The values that a scan must read first. */
+  /** The values that a scan must read. They must come first in the list of its values, or at `place` of `keysOf`. */
   get values(): readonly ValueRequest[] {
     const typeIndex = this.#groupTypeIndex
     return typeIndex === null ? [] : [{ kind: 'group_key', typeIndex }]
   }
 
   /**
-   * Returns the key of the actor of each event. It is 0 if the event belongs to no group. `place` is the position of
-   * the group key in the scan's values.
+   * Returns the key of each event's actor. It is 0 if the event belongs to no group. `place` is the index of the group
+   * key in the scan's values.
    */
   keysOf({ count, persons, values }: EventColumns, place = 0): Uint32Array {
     const column = values[place]
@@ -133,7 +139,7 @@ export class ActorKeys {
     return this.#names.add(column, count, (value) => propertyText(value ?? '') || null)
   }
 
-  /** Returns the actors with these keys, in the form for callers. */
+  /** Returns the actors with these keys as person numbers or as keys of groups. */
   actors(keys: readonly number[]): QueryActors {
     const groupTypeIndex = this.#groupTypeIndex
     const isPersons = groupTypeIndex === null

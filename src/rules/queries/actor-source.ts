@@ -1,23 +1,26 @@
-/** The port to the persons and groups of a query's project, on one snapshot. This file contains only shapes. */
+/**
+ * The interface through which queries read the persons and groups of their project, on one snapshot. This file contains
+ * only shapes.
+ */
 import type { JsonObject } from '../../base/json.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 import type { BehaviorTests, PersonCandidate, PersonTest } from '../filters/person-filter.ts'
 import type { GroupView } from '../persons/group-shapes.ts'
 
-/** An existing person. Members that are expensive to read are read on access. */
+/** An existing person. A member that is expensive to read is read when it is accessed. */
 export interface FoundPerson extends PersonCandidate {
   readonly uuid: string
   /** The time of creation, in milliseconds since 1970. */
   readonly createdAtMs: number
   readonly isIdentified: boolean
   readonly properties: JsonObject
-  /** The approximate number of characters of the JSON of all properties. */
+  /** The approximate number of characters in the JSON of all properties of the person. */
   readonly propertyUnits: number
-  /** Returns the first distinct ids in the order of their links, at most `idsMax`. */
+  /** Returns the first `idsMax` distinct ids of the person, in the order in which they were linked to it. */
   distinctIds(idsMax: number): readonly string[]
 }
 
-/** The persons and groups. The port is synchronous, because it is used in a thread of the pool. */
+/** The persons and groups of a project. All methods are synchronous, because they are used in a worker thread. */
 export interface ActorSource {
   /** Returns the person with a person number, or null if it no longer exists. */
   person(number: number): FoundPerson | null
@@ -29,8 +32,8 @@ export interface ActorSource {
    */
   numbers(order: 'created_at' | 'id', isDescending: boolean): Iterable<number>
   /**
-   * Returns the test of a tree of filters on persons and cohorts. `behavior` tests its filters on behavior. The default
-   * is to leave them out.
+   * Returns a test for filters on persons and cohorts. `behavior` tests the filters on behavior. If it is absent, these
+   * filters are left out.
    */
   personTest(filter: FilterGroup, behavior?: BehaviorTests): PersonTest
 }

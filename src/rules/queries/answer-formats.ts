@@ -52,15 +52,15 @@ function textOf(page: QueryPage, { context }: QueryShard, format: AnswerFormat):
   }
 }
 
-/** Returns the error 400 `query_too_large` for an answer that has more than `bytesMax` bytes. */
+/** Returns the error 400 `query_too_large`: the answer has more than `bytesMax` bytes. */
 export function answerTooLarge(bytesMax = QUERY_ANSWER_BYTES_MAX): ServiceError {
   const detail = `The answer has more than ${bytesMax} bytes. Request fewer rows, values or periods.`
   return new ServiceError('query_too_large', detail)
 }
 
 /**
- * Throws 400 `query_too_large` if a chart would have too many points in all its series. Call it before the points are
- * computed.
+ * Throws 400 `query_too_large` if all series of a chart together would have too many points. Call it before the points
+ * are computed.
  */
 export function checkPoints(count: number): void {
   if (count <= CHART_POINTS_MAX) return
@@ -70,7 +70,7 @@ export function checkPoints(count: number): void {
 
 const A_CODE = 65
 
-/** What a number of a table takes in an answer at least, with its date and label. */
+/** The smallest number of bytes that a number of a table takes in an answer, including its date and label. */
 const DATED_NUMBER_BYTES = 26
 
 /**
@@ -81,12 +81,12 @@ export function checkDatedNumbers(count: number): void {
   if (count * DATED_NUMBER_BYTES > QUERY_ANSWER_BYTES_MAX) throw answerTooLarge()
 }
 
-/** Of which project an answer is, and when it was given. */
+/** The project of an answer, and the time at which the answer was given. */
 type AnswerFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs'>
 
 /**
- * Returns the same answer for another time, in memory of its own. `text` must be the result of `answerText` in
- * `format`, with these facts. The cost is linear in its bytes.
+ * Returns a copy of an answer with another time in it. `text` must be the result of `answerText` in `format`, with
+ * these facts. The cost is linear in the number of bytes.
  */
 export function answerAt(
   text: Uint8Array,
@@ -100,12 +100,15 @@ export function answerAt(
   return copy
 }
 
-/** The end of every answer as JSON. It is as long at any time, up to the year 2286. */
+/**
+ * Returns the end of an answer as JSON, which contains its time. The length does not depend on the time, up to the year
+ * 2286, so a copy can be overwritten in place.
+ */
 function endText(facts: AnswerFacts): string {
   return JSON.stringify(surroundings(facts)).slice(1)
 }
 
-/** What stands around the results of every kind. */
+/** Returns the members that every answer has beside its results. */
 function surroundings({ projectId, timezone, nowMs }: AnswerFacts): JsonObject {
   return {
     timezone,
@@ -124,8 +127,9 @@ function surroundings({ projectId, timezone, nowMs }: AnswerFacts): JsonObject {
 }
 
 /**
- * Returns results for a table. Rows of retention get the days of the project in place of instants, because a reader in
- * another time zone takes an instant for the day before. Two hours with the same name get their offsets from UTC.
+ * Returns results in the form that a table shows. The rows of retention show days in the time zone of the project
+ * instead of moments in UTC, because a reader in another time zone might take such a moment for the day before. If
+ * clocks show an hour twice, both hours get their offsets from UTC.
  */
 function withDays(results: unknown, timezone: string): unknown {
   if (!Array.isArray(results)) return results
@@ -148,8 +152,8 @@ function withDays(results: unknown, timezone: string): unknown {
 }
 
 /**
- * Results as rows of a table: of what is counted over time a row for each bucket, of rows with columns one
- * each, of anything else one for each item.
+ * Returns the rows of a table. A result over time has a row for each bucket, a result with columns has its own rows,
+ * and any other result has a row for each item.
  */
 function tableRows({ results, members }: QueryPage): readonly JsonObject[] {
   const items = Array.isArray(results) ? results.flat() : [results]
@@ -166,7 +170,10 @@ function tableRows({ results, members }: QueryPage): readonly JsonObject[] {
   )
 }
 
-/** What tells a series from others: its letter, as in formulas, its math, and the name that somebody gave it. */
+/**
+ * Returns the cells that distinguish the series of an item: the letter of the series in formulas, its math, and its
+ * custom name.
+ */
 function seriesCells(item: JsonObject, hasSeveral: boolean): JsonObject {
   const { order, math, custom_name } = actionOf(item)
   return {
@@ -201,7 +208,7 @@ function rowsOf(item: JsonObject, series: JsonObject): readonly JsonObject[] {
   }))
 }
 
-/** A column for each figure of a period, and for each figure of the period that it is compared with. */
+/** Returns a row with a column for each metric, and a column for each metric of the comparison range. */
 function figuresRow({ metrics, previous, ...plain }: JsonObject): JsonObject {
   const before = isObject(previous) ? previous : {}
   const numbers = isObject(before['metrics']) ? Object.entries(before['metrics']) : []
@@ -213,7 +220,7 @@ function figuresRow({ metrics, previous, ...plain }: JsonObject): JsonObject {
   return Object.fromEntries(cells)
 }
 
-/** A column for each period, by its label. */
+/** Returns a row with a column for each period, named by the label of the period. */
 function retentionRow(
   { date, breakdown_value }: JsonObject,
   values: readonly JsonObject[],

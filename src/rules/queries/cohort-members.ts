@@ -21,26 +21,26 @@ import { PacedLimits } from './paced-limits.ts'
 import { type QueryScan, type QueryShard, scanShard, scanShardPieces } from './query-kind.ts'
 
 const HOUR_MS = 3_600_000
-/** The test of a person takes as long as this number of steps, because it may read the person. */
+/** A test may read the person, so one test counts as this number of steps towards the check of the time limit. */
 const PERSON_STEPS = 32
-/** A time with a clock in a date. Without one, the end of a range is the end of the day. */
+/** Matches a date with a time of day. If the end of a range has none, the range includes its whole day. */
 const HAS_CLOCK = /\d[T ]\d/
 
 /** The differences between the calculated members of a cohort and the stored ones. */
 export interface MemberChanges {
-  /** The new members, each as the smallest distinct ID number that it owns. */
+  /** The new members. A member is given as the smallest distinct ID number that it owns. */
   readonly added: Uint32Array<ArrayBuffer>
-  /** The person numbers of members that no longer are. */
+  /** The person numbers of persons that are no longer members. */
   readonly removed: Uint32Array<ArrayBuffer>
   /** The number of calculated members. */
   readonly count: number
 }
 
 /**
- * Calculates the members of a rule, and returns how they differ from the stored members, which are person numbers. The
- * memory is 8 bytes for each person of the project, and 16 more for a first event with filters. It costs one scan for
- * each filter on behavior (one for each period of regular behavior), and one step for each person. Throws as
- * `EventScanner.scan`.
+ * Calculates the members of a rule, and returns how they differ from the stored members, which are person numbers. It
+ * needs 8 bytes of memory for each person of the project. A filter on the first event of a person that also has event
+ * filters needs 16 bytes more. Each filter on behavior costs one scan (a filter on regular behavior: one scan for each
+ * period), and each person costs one step. Throws as `EventScanner.scan`.
  */
 export function memberChanges(
   rule: FilterGroup,
@@ -84,7 +84,7 @@ export function memberChanges(
   return { added: Uint32Array.from(added), removed: Uint32Array.from(removed), count }
 }
 
-/** A person whose properties are read when a filter needs them. */
+/** A person whose properties are not read until a filter needs them. */
 class LazyCandidate implements PersonCandidate {
   readonly number: number
   readonly #world: QueryShard['world']
@@ -101,12 +101,12 @@ class LazyCandidate implements PersonCandidate {
   }
 }
 
-/** Which filters on behavior each person passes: bit i of a person is that of filter i. */
+/** The filters on behavior that each person passes: bit i is set if the person passes filter i. */
 class BehaviorBits {
   readonly bits: Uint32Array
   readonly #shard: QueryShard
   readonly #size: number
-  /** The number of events of each person, cleared before each use. */
+  /** By person number, the number of events. The array is reused by each count. */
   readonly #counts: Uint32Array
 
   constructor(shard: QueryShard, size: number) {
@@ -116,7 +116,7 @@ class BehaviorBits {
     this.#counts = new Uint32Array(size)
   }
 
-  /** Sets the bit of all persons that pass a filter, whose `negation` is ignored. */
+  /** Sets the bit of all persons that pass a filter. The member `negation` of the filter is ignored. */
   mark(filter: BehaviorFilter, bit: number): void {
     const mask = 1 << bit
     const match = this.#match(filter.event_type, filter.key, filter.event_filters)
@@ -145,7 +145,10 @@ class BehaviorBits {
     }
   }
 
-  /** Returns the events that a name or an action stands for. An action that does not exist stands for none. */
+  /**
+   * Returns the series for the name of an event or the number of an action. If the action does not exist, no event
+   * matches.
+   */
   #match(
     type: 'events' | 'actions',
     key: string,
@@ -158,7 +161,7 @@ class BehaviorBits {
     return { names: steps.length === 0 ? [] : null, filter, steps }
   }
 
-  /** Returns the range of a filter: from its first day to the end of today, or its dates. */
+  /** Returns the range of a filter: the dates that it contains, or the time from its first day to the end of today. */
   #rangeOf({
     time_value: value = 1,
     time_interval: unit = 'day',
@@ -228,13 +231,15 @@ class BehaviorBits {
   ): void {
     const counts = this.#count(match, range)
     for (let person = 1; person < this.#size; person++) {
-      // A person without such an event passes no comparison, as in PostHog.
+      // A person without such an event passes no comparison, not even `lte`. PostHog does the same.
       const count = counts[person] ?? 0
       if (count > 0 && test(count)) this.#set(person, mask)
     }
   }
 
-  /** Marks persons whose first event of this name or action is in the range, and passes the filters of the event. */
+  /**
+   * Marks persons whose first event of the name or action is in the range, if this event also passes the event filters.
+   */
   #markFirst(filter: BehaviorFilter, match: SeriesMatch, mask: number): void {
     const range = this.#rangeOf(filter)
     const ofAnyKind = { ...match, filter: null }
@@ -269,7 +274,9 @@ class BehaviorBits {
     }
   }
 
-  /** Marks persons with the event in the range, and the second event after it within the time between them. */
+  /**
+   * Marks persons that have the event and, within the given time after it, the second event. Both must be in the range.
+   */
   #markSequence(filter: BehaviorFilter, match: SeriesMatch, mask: number): void {
     const { fromMs, toMs } = this.#rangeOf(filter)
     if (fromMs > toMs) return
@@ -284,7 +291,8 @@ class BehaviorBits {
       const person = persons[row] ?? 0
       const timeMs = timesMs[row] ?? 0
       const series = seriesMasks[row] ?? 0
-      // The latest first event is the nearest one. An event cannot follow itself.
+      // `lastMs` is the latest first event of the person. It is set after the comparison, because an event cannot
+      // follow itself.
       if ((series & 2) !== 0 && timeMs - (lastMs[person] ?? 0) <= withinMs) this.#set(person, mask)
       if ((series & 1) !== 0) lastMs[person] = timeMs
     }
@@ -292,8 +300,8 @@ class BehaviorBits {
   }
 
   /**
-   * Marks persons who did it often enough in enough of the last periods. Periods are counted back from the start of
-   * today, or of this hour.
+   * Marks persons that had enough events in enough of the last periods. Periods are counted back from the start of
+   * today or, for hours, from the start of this hour.
    */
   #markRegular(filter: BehaviorFilter, match: SeriesMatch, mask: number): void {
     const { time_value: value = 1, time_interval: unit = 'day' } = filter
@@ -322,14 +330,17 @@ class BehaviorBits {
       : momentOf(startOfDay(wallOf(nowMs, timezone)), timezone)
   }
 
-  /** Marks persons who did it in the whole time, but not in the recent one. */
+  /** Marks persons that have the event in the range of the filter, but not in the recent part of the range. */
   #markStopped(filter: BehaviorFilter, match: SeriesMatch, mask: number): void {
     const { before, recent } = this.#splitRange(filter)
     this.#markCounted(match, before, mask, () => true)
     this.#scan(match, recent, (person) => this.#unset(person, mask))
   }
 
-  /** Marks persons who did it in the recent time, not in the rest of the whole time, and earlier. */
+  /**
+   * Marks persons that have the event in the recent part of the range and also before the range, but not in the rest of
+   * the range.
+   */
   #markRestarted(filter: BehaviorFilter, match: SeriesMatch, mask: number): void {
     const { before, recent } = this.#splitRange(filter)
     const earlier = { fromMs: Number.NEGATIVE_INFINITY, toMs: before.fromMs - 1 }
@@ -344,7 +355,7 @@ class BehaviorBits {
     this.#scan(match, before, (person) => this.#unset(person, mask))
   }
 
-  /** Divides the time of a filter into the recent time, up to the end of today, and the time before it. */
+  /** Divides the range of a filter into a recent part and the part before it. */
   #splitRange(filter: BehaviorFilter): { readonly before: DateRange; readonly recent: DateRange } {
     const { seq_time_value: value = 1, seq_time_interval: unit = 'day' } = filter
     const { fromMs, toMs } = this.#rangeOf(filter)
@@ -361,7 +372,10 @@ class BehaviorBits {
   }
 }
 
-/** The time between two events of a sequence has units of one length, because it is not a time of the calendar. */
+/**
+ * The milliseconds of each unit in which a sequence limits the time between two events. The units do not follow the
+ * calendar, so a month always has 30 days and a year 365.
+ */
 const UNIT_MS: Readonly<Record<TimeUnit, number>> = {
   hour: HOUR_MS,
   day: 24 * HOUR_MS,

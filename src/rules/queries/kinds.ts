@@ -38,10 +38,10 @@ const KINDS: Readonly<Record<string, AnyQueryKind>> = {
   TrendsQuery: TRENDS_QUERY,
 }
 
-/** Queries around another one, which is asked in their place. */
+/** Kinds that only wrap another query. The wrapped query is answered instead. */
 const WRAPPERS: readonly unknown[] = ['InsightVizNode', 'DataTableNode']
 
-/** A query that was read. */
+/** A query after it was read and checked. */
 export interface PlannedQuery {
   readonly kind: AnyQueryKind
   readonly plan: unknown
@@ -60,7 +60,10 @@ export function planQuery(query: unknown, context: QueryContext): PlannedQuery {
   }
 }
 
-/** Returns the kind of a query for statistics. It is `unknown` for any other text. */
+/**
+ * Returns the kind of a query for statistics. Any text that is not a kind becomes `unknown`, so that clients cannot
+ * create new labels.
+ */
 export function kindName(query: unknown): string {
   const kind = isObject(query) ? query['kind'] : null
   if (typeof kind !== 'string') return 'unknown'
@@ -68,8 +71,8 @@ export function kindName(query: unknown): string {
 }
 
 /**
- * Returns a text that is equal for queries that are usually divided alike: the kind, and the counted series. The query
- * need not be valid.
+ * Returns a text that is the same for queries that should be divided in the same way: the kind and the math of each
+ * series. The query need not be valid.
  */
 export function shapeOf(query: unknown): string {
   if (!isObject(query)) return ''
@@ -78,7 +81,7 @@ export function shapeOf(query: unknown): string {
   const maths = Array.isArray(series)
     ? series.map((one: unknown) => isObject(one) && one['math'])
     : []
-  // Other values than texts may be objects that cannot be converted to a text.
+  // A value that is not a text may be an object that cannot be converted to a text.
   const words = [kind, ...maths].map((word) => (typeof word === 'string' ? word : ''))
   return words.join(' ').slice(0, QUERY_SHAPE_UNITS_MAX)
 }
@@ -91,7 +94,10 @@ export function rowsAsked(query: unknown): number {
   return typeof limit === 'number' ? limit : 0
 }
 
-/** Returns whether all queries of this kind in a project belong to one thread. Throws as `planQuery`. */
+/**
+ * Returns whether one thread answers all queries of this kind in a project; see `QueryKind.isOfOneThread`. Throws as
+ * `planQuery`.
+ */
 export function isOfOneThread(query: unknown): boolean {
   return kindOf(query).kind.isOfOneThread === true
 }
@@ -104,7 +110,7 @@ export function divisionOf({ kind, plan }: PlannedQuery, lastDistinctId: number)
   return typeof dividedBy === 'function' ? dividedBy(plan, lastDistinctId) : dividedBy
 }
 
-/** The kind of a query, and the query without what is around it. Throws as `planQuery`. */
+/** Returns the kind of a query, and the query without its wrapper. Throws as `planQuery`. */
 function kindOf(query: unknown): FoundKind {
   if (query === null || query === undefined) {
     const detail = '`query` is missing. Send an object with a `kind`, such as TrendsQuery.'

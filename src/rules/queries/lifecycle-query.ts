@@ -43,27 +43,31 @@ import { type QuerySeries, readSeriesList } from './query-series.ts'
 
 const STATUSES = ['new', 'returning', 'resurrecting', 'dormant'] as const
 
-/** What somebody is in an interval. */
+/** The status of a person in an interval. */
 type Status = (typeof STATUSES)[number]
 
 interface LifecyclePlan {
   readonly series: QuerySeries
   readonly action: JsonObject
   readonly filter: FilterGroup | null
-  /** From the start of its first interval on. */
+  /** The range, extended to the start of its first interval. */
   readonly range: QueryRange
   readonly hasPersonsUrls: boolean
 }
 
-/** How many persons have each status in each interval of the range. */
+/** For each status, the number of persons that have it in each interval of the range. */
 type StatusCounts = Readonly<Record<Status, Uint32Array>>
 
-/** Numbers of some persons, or of some events who came in each of the intervals that decide. */
+/**
+ * The result for some of the events: counts for a part by persons, or the bits of the active distinct ids for a part by
+ * segments.
+ */
 type LifecyclePart = StatusCounts | IdBits
 
 /**
- * The bits of those with a status, of 32 persons in one interval: who came, who came in the one before, who was
- * created and came first.
+ * Returns the bits of the persons that have a status, of 32 persons in one interval. Each argument is the bits of 32
+ * persons: `now` are active in the interval, `before` were active in the interval before it, and `fresh` were created
+ * in the interval and are active for the first time.
  */
 type StatusBits = (now: number, before: number, fresh: number) => number
 
@@ -82,7 +86,7 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
       : 'persons'
   },
 
-  // Who was created when, and who owns what.
+  // The creation times of persons and the owners of distinct ids may change.
   isOfOneState: () => true,
 
   plan(query, context) {
@@ -181,7 +185,10 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
   },
 }
 
-/** The route begins weeks on Monday, and has no minutes. */
+/**
+ * Returns the maker of the URLs for the persons behind a number. The persons route begins weeks on Monday and has no
+ * minutes, so such queries have no URLs.
+ */
 function urlsOf({ series, filter, range }: LifecyclePlan, context: QueryContext): UrlMaker {
   const { interval } = range
   if (interval === 'week' || interval === 'minute') return NO_URLS
@@ -193,7 +200,7 @@ function urlsOf({ series, filter, range }: LifecyclePlan, context: QueryContext)
   })
 }
 
-/** Counts what `each` visits. */
+/** Counts the persons of each status. `each` calls its argument for every interval and 32 persons. */
 function countsOf({ range }: LifecyclePlan, each: (visit: PresenceVisitor) => void): StatusCounts {
   const counts = emptyCounts(bucketCount(range, bucketsOf(range)))
   each((bucket, _, now, before, fresh) => {
@@ -210,7 +217,7 @@ function emptyCounts(length: number): StatusCounts {
   return { new: counts(), returning: counts(), resurrecting: counts(), dormant: counts() }
 }
 
-/** The intervals that decide: those of the range, and one before. */
+/** Returns the intervals whose events are scanned: those of the range, and the one before it. */
 function scannedPeriods({ range }: Pick<LifecyclePlan, 'range'>) {
   const rules = bucketRules(range)
   const fromMs = shiftedPeriodStart(bucketsOf(range).startMs(0), -1, rules)
@@ -224,7 +231,7 @@ function scannedPeriods({ range }: Pick<LifecyclePlan, 'range'>) {
   }
 }
 
-/** Of persons only: when a distinct_id without one was new, nobody knows. */
+/** Returns a scan for events of persons. A distinct_id without a person has no creation time and is left out. */
 function scanOf({ filter, series }: LifecyclePlan) {
   return { filter, series: [series.match], hasProfile: true }
 }
@@ -233,7 +240,7 @@ function isBits(part: LifecyclePart): part is IdBits {
   return Array.isArray(part)
 }
 
-/** Who came, of a part of the events. */
+/** Returns the bits of the distinct ids that were active in each interval, for one part of the events. */
 function bitsOf(plan: LifecyclePlan, shard: QueryShard): IdBits {
   const { periods, scanned, isEmpty } = scannedPeriods(plan)
   const nobody: IdBits = Array.from({ length: periods.count }, () => null)
@@ -245,7 +252,10 @@ function bitsOf(plan: LifecyclePlan, shard: QueryShard): IdBits {
   return came
 }
 
-/** Who was created, each at the place of its smallest D. */
+/**
+ * Returns the bits of the persons that were created in each interval. The bit of a person is at the smallest distinct
+ * ID number that it owns.
+ */
 function createdBits(
   plan: LifecyclePlan,
   { scanner, context }: QueryShard,
@@ -256,12 +266,12 @@ function createdBits(
   const { lastDistinctId } = scanner.extent(context.projectId)
   const created = scanner.createdWithin(context.projectId, scanned.fromMs, scanned.toMs + 1)
   const firstIds = firstIdOfPersons(owners)
-  // Nobody comes with the D 0, which is that of persons without any.
+  // The distinct ID number 0 stands for persons without a distinct id, which have no events.
   const persons = created.persons.map((person) => firstIds[person] ?? 0)
   return bitsOfEvents({ persons, timesMs: created.timesMs }, periods, lastDistinctId)
 }
 
-/** Calls `visit` for each interval of the range and 32 persons each, from the one with the number `first` on. */
+/** Receives the presence of 32 persons in one interval. The first of these persons has the number `first`. */
 type PresenceVisitor = (bucket: number, first: number, ...presence: Parameters<StatusBits>) => void
 
 function eachOfBits(came: PersonBits, created: PersonBits, visit: PresenceVisitor): void {
@@ -269,7 +279,9 @@ function eachOfBits(came: PersonBits, created: PersonBits, visit: PresenceVisito
   compareIntervals(flatBits(came, words), flatBits(created, words), { first: 0, words }, visit)
 }
 
-/** Compares each interval, from the second on, with the one before; bits as `periodBits` has them. */
+/**
+ * Compares each interval, from the second one on, with the interval before it. The bits have the form of `periodBits`.
+ */
 function compareIntervals(
   bits: Uint32Array,
   createdBits: Uint32Array,
@@ -290,7 +302,10 @@ function compareIntervals(
   }
 }
 
-/** Scans for `visit`. Gives the persons of its numbers; null when the range is empty. */
+/**
+ * Scans the events and passes the presence of all persons to `visit`. Returns the numbers that the persons have there,
+ * or null if the range is empty.
+ */
 function eachPresence(
   plan: LifecyclePlan,
   shard: QueryShard,
@@ -310,7 +325,7 @@ function eachPresence(
   return numbers
 }
 
-/** When persons with a number were created, as if that were events. */
+/** Returns the creations of the numbered persons in the form of events. */
 function creationsOf(
   numbers: ActorNumbers,
   { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },

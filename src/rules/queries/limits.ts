@@ -11,8 +11,8 @@ export const QUERY_SERIES_MAX = 26
  */
 export const QUERY_FILTERS_MAX = 100
 /**
- * The largest number of texts and patterns in the lists of all filters of one tree that search for a part of a text.
- * More are answered 400 `invalid_query`.
+ * The largest number of texts and patterns in the lists of one filter tree, for filters that search within a text
+ * (`icontains`, `regex` and their opposites). More are answered 400 `invalid_query`.
  * @user Queries
  */
 export const QUERY_PATTERNS_MAX = 1000
@@ -100,7 +100,8 @@ export const QUERY_COLUMNS_MAX = 100
  */
 export const QUERY_COLUMN_DEPTH_MAX = 5
 /**
- * The largest number of events that are read one by one to sort them. More are answered 400 `query_too_large`.
+ * The largest number of events that are read one by one because a list is ordered by a value that a scan cannot read.
+ * More are answered 400 `query_too_large`.
  * @user Queries
  */
 export const EVENT_ROWS_COMPARED_MAX = 50_000
@@ -134,13 +135,13 @@ export const RETENTION_COLUMNS_MAX = 100
  */
 export const RETENTION_ROWS_MAX = 200_000
 /**
- * The largest number of numbers in a retention table, for all values of a breakdown together. More are answered 400.
+ * The largest number of counts in a retention table, for all values of a breakdown together. More are answered 400.
  * @user Queries
  */
 export const QUERY_CELLS_MAX = 4_000_000
 /**
- * The largest number of actors that are read and sorted for one answer. If there are more and no index has the order,
- * the answer is 400 `query_too_large`.
+ * The largest number of actors that are read and sorted for one answer. If there are more and no index yields them in
+ * the requested order, the answer is 400 `query_too_large`.
  * @user Queries
  */
 export const ACTORS_SORTED_MAX = 100_000
@@ -167,28 +168,33 @@ export const QUERY_FORMULA_UNITS_MAX = 500
  * @user Queries
  */
 export const PATH_EDGES_MAX = 2_000_000
-/** The largest number of time bins that a funnel can ask for. A larger number is treated as this one. */
+/**
+ * The largest number of bins for conversion times that a funnel can ask for. A larger number is treated as this one.
+ */
 export const FUNNEL_BINS_MAX = 90
 /**
- * The largest number of time bins of a funnel that asks for no number. Their number is the cube root of the number of
- * actors, up to this limit.
+ * The largest number of bins for conversion times of a funnel whose query asks for no number. The number is the cube
+ * root of the number of actors, up to this limit.
  */
 export const FUNNEL_OWN_BINS_MAX = 60
 /**
- * The largest number of bytes for the bits of distinct IDs by period that one part of a query keeps. With more, the
- * query is divided by persons, and its parts are not cached.
+ * The largest number of bytes that one part of a query uses to record which distinct IDs were active in which periods.
+ * A query that would need more is divided by persons, and its parts are not cached.
  */
 export const PERSON_BITS_BYTES_MAX = 24 * 1024 * 1024
 /**
- * The largest number of bytes for the state of every person in a funnel. With more, the events are gathered person by
- * person, which is slower.
+ * The largest number of bytes for the states of all persons in a funnel. If a funnel would need more, the events are
+ * collected person by person, which is slower.
  */
 export const FUNNEL_STREAM_BYTES_MAX = 128 * 1024 * 1024
-/** The largest number of these bytes that a thread keeps for its next funnel. More memory is allocated each time. */
+/**
+ * The largest number of these bytes that a thread keeps for its next funnel. A larger state is allocated anew for each
+ * funnel.
+ */
 export const FUNNEL_SPARE_BYTES_MAX = 16 * 1024 * 1024
 /**
- * The largest number of counts, by bucket and breakdown value, that are kept at the same time. With more, the values
- * are counted one after the other, which is slower.
+ * The largest number of counts that a trend holds at a time, one for each bucket and breakdown value. If there would be
+ * more, the values are counted one after the other, which is slower.
  */
 export const TREND_CELLS_MAX = 1_000_000
 /** The largest number of values of a session property that are suggested. Less frequent values are left out. */

@@ -1,7 +1,7 @@
 /**
- * Converts bits of distinct ids into bits of their owners, for callers that only count persons. Each person has the bit
- * of the smallest distinct ID number that it owns. Most bits therefore stay where they are, and 32 bits are processed
- * in one step.
+ * Converts the bits of distinct ids into bits of their owners, for callers that count persons. A person has its bit at
+ * the smallest distinct ID number that it owns. Most bits therefore stay where they are, and 32 bits are processed in
+ * one step.
  */
 import { type DistinctIdOwners, OWNER_BITS } from '../analytics/event-columns.ts'
 import { grown } from '../analytics/growing-arrays.ts'
@@ -9,17 +9,20 @@ import { PacedLimits, type QueryLimits } from './paced-limits.ts'
 import { bitCount } from './period-bits.ts'
 import type { IdBits, PersonBits } from './person-bits.ts'
 
-/** Who stands for whom. */
+/** For each owner, the smallest distinct ID number that it owns: its first ID. */
 interface FirstIds {
-  /** The smallest D of each owner; 0: it has none. */
+  /** By owner: its first ID, or 0 if it owns none. */
   readonly ofOwner: Uint32Array
-  /** The smallest D of the owner of each D; 0 where there is none. */
+  /** By distinct ID number: the first ID of its owner, or 0 if it has no owner. */
   readonly firstOf: Uint32Array
-  /** The bits of those that are the smallest. */
+  /** A bit for each distinct ID number that is the first ID of its owner. */
   readonly areFirst: Uint32Array
-  /** Behind the largest D that has an owner. */
+  /** One more than the largest distinct ID number that has an owner. */
   readonly end: number
-  /** The same where one table has further D and is as the other before them: nobody of before stands elsewhere. */
+  /**
+   * Identifies a series of tables in which each table only adds distinct ID numbers to the one before. No first ID of
+   * the earlier table changes, so results for the earlier table stay valid.
+   */
   readonly line: object
 }
 
@@ -32,12 +35,15 @@ interface KnownTable {
 const EMPTY = new Uint32Array(0)
 const NOBODY: FirstIds = { ofOwner: EMPTY, firstOf: EMPTY, areFirst: EMPTY, end: 1, line: {} }
 
-/** Who stands for whom by tables of owners, which never change: a commit that changes an owner makes another one. */
+/** The first IDs for tables of owners. A table never changes: a commit that changes an owner makes another table. */
 class FirstIdTables {
   readonly #known = new WeakMap<Uint32Array, FirstIds>()
   #newest: KnownTable = { owners: EMPTY, firsts: NOBODY, nobodyFrom: 0 }
 
-  /** `nobodyFrom`: owners from this number on are nobody; all others are less than `ownersEnd`. */
+  /**
+   * Returns the first IDs of a table. Owners from the number `nobodyFrom` on are left out, and all others are less than
+   * `ownersEnd`.
+   */
   of(owners: Uint32Array, ownersEnd: number, nobodyFrom: number): FirstIds {
     let firsts = this.#known.get(owners)
     if (firsts !== undefined) return firsts
@@ -55,7 +61,10 @@ class FirstIdTables {
 
 const KNOWN = { all: new FirstIdTables(), persons: new FirstIdTables() }
 
-/** What was made of a row of bits, none of which ever changes, for the owners of last time. */
+/**
+ * Results that were computed from rows of bits, for the newest table of owners. A row of bits never changes, so it can
+ * be the key.
+ */
 class MadeOfRows<Value> {
   readonly #made = new WeakMap<Uint32Array, { readonly line: object; readonly value: Value }>()
 
@@ -72,10 +81,10 @@ const OWNED = new MadeOfRows<Uint32Array>()
 const COUNTED = new MadeOfRows<number>()
 
 /**
- * Returns the bits of persons, each at its smallest distinct ID number. The same owners give the same persons at the
- * same positions. If `isPersonsOnly` is true, a distinct_id without a person has no bit. It costs one step for 32
- * distinct ids, about 3 ns for each bit of a further distinct_id of a person, and nothing for a row that was converted
- * before; once for each table of owners, it costs a few ns for each distinct_id. Throws as `EventScanner.checkLimits`.
+ * Returns the bits of persons, each at the smallest distinct ID number of the person. If the owners are the same, a
+ * person is at the same position in every call. If `isPersonsOnly` is true, a distinct_id without a person has no bit.
+ * It costs one step for 32 distinct ids, plus about 3 ns for each bit that has to move. A row that was converted before
+ * costs nothing. A new table of owners costs a few ns for each distinct_id once. Throws as `EventScanner.checkLimits`.
  */
 export function ownerBits(
   bits: IdBits,
@@ -97,7 +106,7 @@ export function firstIdOfPersons(owners: DistinctIdOwners): Uint32Array {
 }
 
 /**
- * Returns the number of persons in each row of bits. Cost and errors are those of `ownerBits`, but it needs less
+ * Returns the number of persons in each row of bits. It costs the same as `ownerBits` and throws as it, but needs less
  * memory.
  */
 export function ownerCounts(
@@ -117,15 +126,15 @@ export function ownerCounts(
 }
 
 /**
- * Returns, at index k, the number of persons that have a bit in exactly k rows, for k of at least one. It takes a few
- * steps for 32 persons and each row.
+ * Returns a list whose entry k is the number of persons that have a bit in exactly k rows, for k of at least 1. It
+ * takes a few steps for 32 persons in each row.
  */
 export function lengthCounts(bits: PersonBits): Uint32Array {
   const rows = bits.filter((row) => row !== null)
   const counts = new Uint32Array(bits.length + 1)
   const digits = 32 - Math.clz32(rows.length)
   const words = rows.reduce((most, { length }) => Math.max(most, length), 0)
-  // 32 numbers side by side: digit i of each is in word i.
+  // The sums of 32 persons in binary: word i contains binary digit i of each person's sum.
   const sums = new Uint32Array(digits)
   for (let word = 0; word < words; word++) {
     sums.fill(0)
@@ -143,7 +152,10 @@ export function lengthCounts(bits: PersonBits): Uint32Array {
   return counts
 }
 
-/** Counts those of `among`, whose digits from `digit` on are those of `number`, by all of their digits. */
+/**
+ * Counts the persons of `among` by their sums. The digits from `digit` on are the same for all of them and are those of
+ * `number`.
+ */
 function addEqual(
   sums: Uint32Array,
   digit: number,
@@ -161,7 +173,9 @@ function addEqual(
   addEqual(sums, digit - 1, number | (1 << (digit - 1)), among & sum, counts)
 }
 
-/** The row itself where everybody in it stands for itself. */
+/**
+ * Returns a row in which each bit is moved to the first ID of its owner. Returns the row itself if no bit has to move.
+ */
 function ownedRow(
   row: Uint32Array,
   { firstOf, areFirst }: FirstIds,
@@ -177,7 +191,7 @@ function ownedRow(
   }
   for (let word = 0; word < row.length; word++) {
     for (let left = (row[word] ?? 0) & ~(areFirst[word] ?? 0); left !== 0; left &= left - 1) {
-      // A smaller one: its word has been begun.
+      // The first ID is smaller than the ID, so its word of `target` was already written.
       const first = firstOf[word * 32 + 31 - Math.clz32(left & -left)] ?? 0
       if (first !== 0) target[first >>> 5] = (target[first >>> 5] ?? 0) | (1 << (first & 31))
     }
@@ -195,7 +209,7 @@ function firstIdsOf(
     : KNOWN.persons.of(owners, firstPersonless, firstPersonless)
 }
 
-/** Whether a table is as another one as far as that goes. */
+/** Returns whether a table of owners contains another table at its beginning. */
 function beginsWith(owners: Uint32Array, { owners: before, firsts }: KnownTable): boolean {
   if (owners.length < before.length) return false
   for (let distinctId = 1; distinctId < firsts.end; distinctId++) {
@@ -204,7 +218,7 @@ function beginsWith(owners: Uint32Array, { owners: before, firsts }: KnownTable)
   return true
 }
 
-/** Goes on with what is known of a table that begins alike. */
+/** Computes the first IDs of a table from those of a table that it contains at its beginning. */
 function extendFirstIds(before: FirstIds, owners: Uint32Array, ownersEnd: number): FirstIds {
   const firstOf = grown(before.firstOf, owners.length)
   const areFirst = grown(before.areFirst, (owners.length >>> 5) + 1)

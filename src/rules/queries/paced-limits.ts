@@ -4,13 +4,13 @@
  */
 import type { EventScanner } from '../analytics/event-columns.ts'
 
-/** The function that decides whether a query may continue. */
+/** The part of `EventScanner` that throws if a query may not continue. */
 export type QueryLimits = Pick<EventScanner, 'checkLimits'>
 
-/** Steps between two looks at the limits of a query. */
+/** The limits are checked once for this number of steps. */
 const CHECK_EVERY = 65_536
 
-/** Checks the limits after a number of steps. */
+/** Checks the limits of a query each time that enough steps of work were counted. */
 export class PacedLimits {
   readonly #limits: QueryLimits
   #left = 0

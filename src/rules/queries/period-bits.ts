@@ -7,9 +7,12 @@ import type { EventScanner } from '../analytics/event-columns.ts'
 import type { Periods } from '../analytics/periods.ts'
 import type { ActorEvents } from './actor-events.ts'
 
-/** 32-bit words of bits, or of counts, at a time: 32 MiB. */
+/**
+ * The bits or counts take at most this number of 32-bit words at a time (32 MiB). If more are needed, the actors are
+ * processed in batches.
+ */
 const WORDS_AT_A_TIME = 1 << 23
-/** Rows between two looks at the limits of a query. */
+/** The loop over events checks the time limit of the query once for this number of events. */
 const CHECK_EVERY = 65_536
 
 type Limits = Pick<EventScanner, 'checkLimits'>
@@ -28,7 +31,10 @@ export interface ActorRange {
   readonly words: number
 }
 
-/** Yields the ranges that cover the actors with the numbers 1 to `actors`. `test` is that of `periodBits`. */
+/**
+ * Yields ranges that together contain the actors with the numbers 1 to `actors`, each small enough for the memory of a
+ * query. `test` must be the test that is passed to `periodBits`.
+ */
 export function* actorRanges(
   actors: number,
   periods: Periods,
@@ -57,7 +63,7 @@ export function periodBits(
   const size = words * 32
   const bits = new Uint32Array(periods.count * words)
   const counts = countsFor(test, periods.count * size)
-  // Neighbours mostly lie in the same period.
+  // Consecutive events are mostly in the same period, so its bounds are compared before the period is looked up.
   let period = -1
   let startMs = 0
   let endMs = 0
@@ -86,8 +92,7 @@ export function periodBits(
 }
 
 /**
- * Adds the number of periods in which each actor has bits, by the number of the actor. `bits` are those of a range of
- * actors.
+ * Adds to `counts`, by actor number, the periods in which each actor has a bit. `bits` belong to one range of actors.
  */
 export function addPeriodCounts(
   bits: Uint32Array,
@@ -108,7 +113,7 @@ export function bitCount(word: number): number {
   return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
 
-/** Calls `visit` with `first` plus the position of each bit that is set. */
+/** Calls `visit` for each bit of a word that is set, with `first` plus the position of the bit. */
 export function eachBit(word: number, first: number, visit: (actor: number) => void): void {
   let left = word
   while (left !== 0) {
@@ -118,12 +123,15 @@ export function eachBit(word: number, first: number, visit: (actor: number) => v
   }
 }
 
-/** Returns whether a single event decides. */
+/** Returns whether a single event is enough for a period to count. */
 export function isPlain(test: CountTest | null): boolean {
   return test === null || (test.operator === 'gte' && test.value <= 1)
 }
 
-/** Returns the numbers of an actor's events that make a period count. A period without events never counts. */
+/**
+ * Returns the smallest and largest number of an actor's events with which a period counts. A period without events
+ * never counts.
+ */
 export function timesWanted(test: CountTest | null) {
   const { operator, value } = test ?? ONCE
   return {
@@ -134,12 +142,12 @@ export function timesWanted(test: CountTest | null) {
 
 const ONCE: CountTest = { operator: 'gte', value: 1 }
 
-/** Whether it makes no difference how many more than 255 there are. */
+/** Returns whether the test gives the same result for all counts above 255, so that 8 bits are enough. */
 function isSmall(test: CountTest | null): boolean {
   return test !== null && test.value < 255
 }
 
-/** Null: no counts are needed. Small ones stop at 255. */
+/** Returns memory for counts, or null if no counts are needed. 8-bit counts stop at 255. */
 function countsFor(test: CountTest | null, size: number): Uint8ClampedArray | Uint32Array | null {
   if (isPlain(test)) return null
   return isSmall(test) ? new Uint8ClampedArray(size) : new Uint32Array(size)

@@ -1,8 +1,9 @@
 /**
- * Stores which persons had events in which period. For events divided by segments, there are bits by distinct ID
- * number, independent of the owner. Parts of the events can therefore be computed separately, merged, and cached while
- * persons are merged and split. The bits by person number are computed from them for an answer. Period-bits.ts does the
- * same for actors without a person number, and for actors that must have several events.
+ * Stores as bits which persons had events in which periods. If the events are divided by segments, there is a bit for
+ * each distinct ID number, which does not depend on its owner. Parts of the events can therefore be computed
+ * separately, merged and cached, even if persons are merged or split meanwhile. The bits of persons are computed from
+ * them for each answer. period-bits.ts does the same for actors without a person number, and for actors that need
+ * several events.
  */
 import type { DateRange } from '../analytics/date-range.ts'
 import type { EventColumns, EventPart } from '../analytics/event-columns.ts'
@@ -14,16 +15,16 @@ import { bitCount } from './period-bits.ts'
 import { type QueryScan, type QueryShard, scanShardPieces } from './query-kind.ts'
 
 /**
- * The bits of each period: bit P % 32 of word P / 32, where P is the person number. Null means that nobody had events.
- * The lists may differ in length.
+ * For each period, the persons that had events in it: person number P has bit P % 32 of word P / 32. Null means that
+ * nobody had events. The lists of words may differ in length.
  */
 export type PersonBits = readonly (Uint32Array | null)[]
-/** The same bits by distinct ID number. */
+/** Bits as in `PersonBits`, but by distinct ID number instead of person number. */
 export type IdBits = PersonBits
 
 /**
- * Returns whether `lists` lists of bits, up to the largest distinct ID number, are small enough to be cached and
- * merged.
+ * Returns whether the bits of all distinct IDs, in `lists` lists, are small enough to be cached and merged.
+ * `lastDistinctId` is the largest distinct ID number.
  */
 export function areBitsSmall(lists: number, lastDistinctId: number): boolean {
   return lists * wordsOf(lastDistinctId) * Uint32Array.BYTES_PER_ELEMENT <= PERSON_BITS_BYTES_MAX
@@ -55,7 +56,7 @@ export function scanIdBits(
   return found.map(({ rows }) => rows)
 }
 
-/** Merges parts. A list that is the only one of its period is reused. */
+/** Merges the bits of parts. If only one part has bits for a period, its list is used itself and not copied. */
 export function mergeBits(parts: readonly IdBits[]): IdBits {
   const [first = []] = parts
   if (parts.length === 1) return first
@@ -72,7 +73,9 @@ export function mergeBits(parts: readonly IdBits[]): IdBits {
   })
 }
 
-/** Returns the bits of all periods one after the other, with `words` words for each, as `periodBits` does. */
+/**
+ * Returns the bits of all periods in one list, with `words` words for each period. `periodBits` returns the same form.
+ */
 export function flatBits(bits: PersonBits, words: number): Uint32Array {
   const flat = new Uint32Array(bits.length * words)
   for (const [period, row] of bits.entries()) if (row !== null) flat.set(row, period * words)
@@ -84,14 +87,14 @@ export function wordsOfBits(...all: readonly PersonBits[]): number {
   return Math.max(1, ...all.flatMap((bits) => bits.map((row) => row?.length ?? 0)))
 }
 
-/** Returns whether the parts of a query are divided by segments. Such parts are bits. */
+/** Returns whether a part of a query consists of segments. The result of such a part is bits. */
 export function isOfBits(part: EventPart | null): part is EventPart {
   return part?.by === 'segments'
 }
 
 /**
- * Returns the bits of events that are not stored ones. `persons` contains distinct ID numbers, of which
- * `lastDistinctId` is the largest.
+ * Returns bits for events that do not come from a scan, such as creations of persons. `persons` contains distinct ID
+ * numbers; `lastDistinctId` is the largest one that exists.
  */
 export function bitsOfEvents(
   events: { readonly persons: Uint32Array; readonly timesMs: Float64Array },
@@ -106,8 +109,8 @@ export function bitsOfEvents(
 }
 
 /**
- * Returns, for each period in `lastPeriods`, the number of persons that had events in the `length` periods up to and
- * including it. The number is 0 for an entry that is not a period. Throws as `EventScanner.checkLimits`.
+ * Returns, for each period in `lastPeriods`, the number of persons that had events in this period or in the `length -
+ * 1` periods before it. The number is 0 for an entry that is not a period. Throws as `EventScanner.checkLimits`.
  */
 export function activeCounts(
   bits: PersonBits,
@@ -128,7 +131,7 @@ export function activeCounts(
   })
 }
 
-/** Returns the number of persons that had events for the first time in each period. */
+/** Returns, for each period, the number of persons whose first events are in it. */
 export function firstCounts(bits: PersonBits): readonly number[] {
   const seen = new Uint32Array(wordsOfBits(bits))
   return bits.map((row) => {
@@ -144,7 +147,7 @@ export function firstCounts(bits: PersonBits): readonly number[] {
 
 const NO_WORDS = new Uint32Array(0)
 
-/** The lists of one series; each is made when somebody is in it. */
+/** The bits of one series. The list of a period is allocated when the first actor gets a bit in it. */
 class BitRows {
   readonly rows: (Uint32Array | null)[]
   readonly #words: number
@@ -157,14 +160,14 @@ class BitRows {
   at(period: number): Uint32Array {
     const known = this.rows[period]
     if (known !== undefined && known !== null) return known
-    // Memory of its own: the row may be remembered for longer than the others.
+    // The row has memory of its own, because it may be cached for longer than the other rows.
     const row = inOwnMemory(new Uint32Array(this.#words))
     this.rows[period] = row
     return row
   }
 }
 
-/** `mask` null: all rows. */
+/** Sets the bits of the rows whose series mask contains `mask`. Null means all rows. */
 function markAll(
   { count, persons, seriesMasks }: EventColumns,
   mask: number | null,
@@ -183,7 +186,7 @@ function markPeriods(
   mask: number | null,
   rows: BitRows,
 ): void {
-  // Neighbours mostly lie in the same period.
+  // Consecutive events are mostly in the same period, so its bounds are compared before the period is looked up.
   let startMs = 0
   let endMs = 0
   let bits: Uint32Array | null = null

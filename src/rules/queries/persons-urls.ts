@@ -1,6 +1,6 @@
 /**
- * Builds addresses of the persons routes that list the actors behind the numbers of a query. A number that no route can
- * list exactly has no address. Source: docs/compatibility/queries.md, "Who is behind a number".
+ * Builds the URLs of persons routes that list the actors behind the numbers of a query. A number that no route can list
+ * exactly has no URL. Source: docs/compatibility/queries.md, "Who is behind a number".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isSameJson } from '../../base/json.ts'
@@ -16,13 +16,13 @@ import type { QuerySeries } from './query-series.ts'
 const MOMENT_MIN_MS = Date.parse('0001-01-01T00:00:00Z')
 const MOMENT_MAX_MS = Date.parse('9999-12-31T23:59:59.999Z')
 
-/** The address that lists the actors behind a number. Null if there is none. */
+/** The URL that lists the actors behind a number. Null if there is none. */
 export type PersonsUrl = { readonly url: string } | null
 
 /** Parameters of a route; null and undefined are left out, lists and objects written as JSON. */
 type Parameters = Readonly<Record<string, unknown>>
 
-/** The parameters that the numbers of an item share. */
+/** The parameters that are the same in the URLs of all numbers of an item. */
 export interface UrlRequest {
   readonly route: 'trends' | 'funnel' | 'retention' | 'stickiness' | 'lifecycle' | 'path'
   /** The filter for all events. */
@@ -32,13 +32,13 @@ export interface UrlRequest {
   readonly parameters: Parameters
 }
 
-/** Returns the address of one number, given the parameters that only this number has. */
+/** Returns the URL for one number. `own` contains the parameters that only this number has. */
 export type UrlMaker = (own: Parameters) => PersonsUrl
 
-/** The maker for numbers without an address. */
+/** The maker for numbers without a URL. */
 export const NO_URLS: UrlMaker = () => null
 
-/** Builds the addresses of one answer. */
+/** Builds the URLs of one answer. */
 export class PersonsUrls {
   readonly #base: string
   #bytes = 0
@@ -48,8 +48,8 @@ export class PersonsUrls {
   }
 
   /**
-   * Returns the maker for the numbers of an item. It throws 400 `query_too_large` if all addresses together are larger
-   * than an answer.
+   * Returns the function that builds the URLs for the numbers of an item. The function throws 400 `query_too_large` if
+   * all URLs together are larger than an answer may be.
    */
   of({ route, filter, series, parameters }: UrlRequest): UrlMaker {
     if (![filter, ...series.map((one) => one.filter)].every(isReadable)) return NO_URLS
@@ -65,7 +65,9 @@ export class PersonsUrls {
   }
 }
 
-/** Returns the parameters `events` and `actions`. `more` contains further members for each series. */
+/**
+ * Returns the parameters `events` and `actions` for a list of series. `more` contains further members for each series.
+ */
 export function seriesParameters(series: readonly QuerySeries[], more: Parameters = {}) {
   const of = (type: QuerySeries['type']) => {
     const list = series.flatMap((one, order) =>
@@ -76,26 +78,26 @@ export function seriesParameters(series: readonly QuerySeries[], more: Parameter
   return { events: of('events'), actions: of('actions') }
 }
 
-/** Returns the parameters that select the only series. */
+/** Returns the parameters with which a route selects a single series. */
 export function targetParameters(series: QuerySeries, more: Parameters = {}): Parameters {
   const { type, id } = series
   const target = { entity_type: type, entity_id: id, entity_order: 0 }
   return { ...target, ...seriesParameters([series], more) }
 }
 
-/** Returns a series that contains its own type. */
+/** Returns a series as one object that contains its type, for parameters such as `target_entity`. */
 export function entityParameter({ type, id, filter }: QuerySeries): Parameters {
   return { id, type, ...(filter === null ? {} : { properties: filterParameter(filter) }) }
 }
 
-/** Returns the parameters of a range with exact ends. */
+/** Returns the parameters for a range whose ends the route must not move. */
 export function rangeParameters({ fromMs, toMs }: DateRange): Parameters {
   return { date_from: momentText(fromMs), date_to: momentText(toMs) }
 }
 
 /**
- * Returns a moment in the form that routes read, with milliseconds. A moment outside of the years 1 to 9999 becomes
- * their first or last moment.
+ * Returns a moment in ISO 8601 with milliseconds, as routes read it. A moment outside of the years 1 to 9999 becomes
+ * the first or last moment of these years.
  */
 export function momentText(timeMs: number): string {
   return new Date(Math.max(MOMENT_MIN_MS, Math.min(MOMENT_MAX_MS, timeMs))).toISOString()
@@ -103,8 +105,9 @@ export function momentText(timeMs: number): string {
 
 /**
  * Returns the filter that only events with a value of a breakdown pass. Returns null if all events pass, and undefined
- * if no filter can express it. `texts` contains one text for each property (null means missing), or that of the cohort.
- * `hasNullText` says whether another value is the text `null`, which filters cannot distinguish from the JSON null.
+ * if no filter can express it. `texts` contains one text for each property (null means missing), or the number of the
+ * cohort. `hasNullText` says whether another value is the text `null`, which filters cannot distinguish from the JSON
+ * null.
  */
 export function breakdownFilter(
   breakdown: Pick<QueryBreakdown, 'properties' | 'cohorts'> | null,
@@ -139,7 +142,10 @@ export function breakdownFilter(
   return { type: 'AND', values }
 }
 
-/** A filter as routes write it: no group holds filters and groups, and none lies deeper than it must. */
+/**
+ * Returns a filter in the form that routes accept: a group contains either filters or groups, and is not nested more
+ * deeply than necessary.
+ */
 function filterParameter(filter: FilterGroup): unknown {
   const { type, values } = unmixed(flat(filter))
   return type === 'AND' && !values.some(isGroup) ? values : { type, values }
@@ -167,7 +173,7 @@ function unmixed({ type, values }: FilterGroup): FilterGroup {
   }
 }
 
-/** Whether routes read a filter as what it is: they leave out, or refuse, what they do not know. */
+/** Returns whether a route reads the filter unchanged. Routes leave out or refuse filters that they do not know. */
 function isReadable(filter: FilterGroup | null): boolean {
   if (filter === null) return true
   const sent: unknown = JSON.parse(JSON.stringify(filterParameter(filter)))

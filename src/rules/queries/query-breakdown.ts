@@ -1,6 +1,6 @@
 /**
- * The breakdown of a query: values of one or several properties, or cohorts; and the texts that stand for values.
- * Source: docs/compatibility/queries.md, "Breakdowns".
+ * Reads the breakdown of a query: the properties or cohorts by which it is split, and the texts that its values have in
+ * answers. Source: docs/compatibility/queries.md, "Breakdowns".
  */
 import type { ValueRequest } from '../analytics/event-columns.ts'
 import { propertyText } from '../filters/property-text.ts'
@@ -13,9 +13,9 @@ import {
 } from './limits.ts'
 import type { QueryFields } from './query-fields.ts'
 
-/** The text for a value that is missing, null or empty. */
+/** The text that answers contain for a value that is missing, null or empty. */
 export const NULL_LABEL = '$$_posthog_breakdown_null_$$'
-/** The text for all values beyond the limit. */
+/** The text that answers contain for all values beyond the limit. */
 export const OTHER_LABEL = '$$_posthog_breakdown_other_$$'
 
 const TYPES = ['event', 'person', 'group', 'cohort'] as const
@@ -31,7 +31,7 @@ export interface BreakdownProperty {
 /** A breakdown by properties or by cohorts. One of the two lists is empty. */
 export interface QueryBreakdown {
   readonly properties: readonly BreakdownProperty[]
-  /** The numbers of cohorts, or `all` for everybody. */
+  /** The numbers of the cohorts. `all` means everybody. */
   readonly cohorts: readonly (number | 'all')[]
   /** True if values are lists of texts, one for each property. */
   readonly isList: boolean
@@ -80,7 +80,10 @@ export function breakdownText(value: unknown, property?: BreakdownProperty): str
   return text.replace(/[/?#]+$/, '') || '/'
 }
 
-/** What the members of a breakdown are called, beside `breakdown` and within `breakdowns`. */
+/**
+ * The names of the members of a breakdown. The long names are used for the only breakdown of a query, the plain names
+ * within the list `breakdowns`.
+ */
 const LONG_NAMES = {
   name: 'breakdown',
   type: 'breakdown_type',

@@ -1,4 +1,7 @@
-/** The buckets of a query over time, and their names. Source: docs/compatibility/queries.md, "Ranges". */
+/**
+ * The buckets of a query over time (the periods of its range), and their names. Source: docs/compatibility/queries.md,
+ * "Ranges".
+ */
 import { ServiceError } from '../../base/errors.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { timeText } from '../../base/time.ts'
@@ -26,8 +29,8 @@ export function bucketRules({ interval, timezone }: Pick<QueryRange, 'interval' 
 }
 
 /**
- * Returns the buckets of a range. There are none if the range ends before it begins. Throws 400 `query_too_large` if
- * there are too many.
+ * Returns the buckets of a range. A range that ends before it begins has one bucket here; use `bucketCount` for the
+ * real number. Throws 400 `query_too_large` if there are too many.
  */
 export function bucketsOf(range: QueryRange): Periods {
   return Periods.covering(range.fromMs, range.toMs, bucketRules(range), CHART_PERIODS)
@@ -40,12 +43,15 @@ export function bucketCount(range: QueryRange, buckets: Periods): number {
   return range.fromMs > range.toMs ? 0 : buckets.count
 }
 
-/** Returns the texts of `days`, such as `2020-01-09`, or `2020-01-09 13:00:00` with hours and minutes. */
+/**
+ * Returns the member `days` of an answer: one text for each bucket, such as `2020-01-09`, or `2020-01-09 13:00:00` with
+ * hours and minutes.
+ */
 export function bucketDays(range: QueryRange, buckets: Periods): readonly string[] {
   return everyBucket(range, buckets, (wall) => bucketDay(wall, range.interval))
 }
 
-/** Returns one text of `days`. */
+/** Returns the text of one bucket in `days`. `wall` is the wall-clock time of its start. */
 export function bucketDay(wall: Wall, interval: Interval): string {
   const [year, month, day, hour, minute] = wall
   const date = `${String(year).padStart(4, '0')}-${two(month)}-${two(day)}`
@@ -56,7 +62,7 @@ export function bucketDay(wall: Wall, interval: Interval): string {
 const DAY_WITH_CLOCK = /^(\d{4})-(\d{2})-(\d{2}) (\d{2}):(\d{2}):00$/
 
 /**
- * Returns the texts of `days` for a table. A time that clocks show twice gets its offset from UTC, so that all texts
+ * Returns the texts of `days` for a table. An hour that clocks show twice gets its offset from UTC, so that all texts
  * are different.
  */
 export function tableDays(days: readonly unknown[], timezone: string): readonly unknown[] {
@@ -81,7 +87,7 @@ function offsetText(offsetMs: number): string {
   return `${offsetMs < 0 ? '-' : '+'}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`
 }
 
-/** Returns the texts of `labels`. */
+/** Returns the member `labels` of an answer: one text for each bucket. */
 export function bucketLabels(range: QueryRange, buckets: Periods): readonly string[] {
   return everyBucket(range, buckets, (wall, index) =>
     range.interval === 'week'
@@ -90,13 +96,13 @@ export function bucketLabels(range: QueryRange, buckets: Periods): readonly stri
   )
 }
 
-/** Returns the starts of the buckets as ISO 8601 in UTC. */
+/** Returns the starts of the buckets in ISO 8601 form, in UTC. */
 export function bucketStarts(range: QueryRange, buckets: Periods): readonly string[] {
   const count = bucketCount(range, buckets)
   return Array.from({ length: count }, (_, index) => timeText(buckets.startMs(index)))
 }
 
-/** Returns the member with the resolved dates of a query. */
+/** Returns the member `resolved_date_range` of an answer. */
 export function resolvedRange({ fromMs, toMs }: DateRange): JsonObject {
   return { resolved_date_range: { date_from: timeText(fromMs), date_to: timeText(toMs) } }
 }
@@ -130,7 +136,7 @@ function bucketLabel(wall: Wall, interval: Exclude<Interval, 'week'>): string {
   }
 }
 
-/** The days of the week that lie in the range. */
+/** Returns the label of a week: the first and last of its days that are in the range. */
 function weekLabel(start: Wall, end: Wall, { fromMs, toMs, timezone }: QueryRange): string {
   const from = latest(start, wallOf(fromMs, timezone))
   const to = earliest(end, wallOf(toMs, timezone))
@@ -149,7 +155,7 @@ function earliest(left: Wall, right: Wall): Wall {
   return dayNumber(left) > dayNumber(right) ? right : left
 }
 
-/** Greater for a later day. */
+/** Returns a number that is greater for a later day, to compare days. */
 function dayNumber([year, month, day]: Wall): number {
   return (year * 12 + month) * 31 + day
 }

@@ -5,7 +5,7 @@
 import { fieldText, ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 
-/** One object of a query, and the path to it. */
+/** One object of a query, and its path within the query. */
 export class QueryFields {
   /** The object as it was sent. Its keys come from the client. */
   readonly json: JsonObject
@@ -22,7 +22,7 @@ export class QueryFields {
     return new QueryFields(json, this.#path)
   }
 
-  /** Returns the dotted path of a member, for `attr`. */
+  /** Returns the dotted path of a member, for the member `attr` of an error. */
   pathOf(name: string): string {
     return this.#path === '' ? name : `${this.#path}.${name}`
   }
@@ -115,13 +115,19 @@ export class QueryFields {
     }
   }
 
-  /** Returns the error 400 `invalid_query` about a member. */
+  /**
+   * Returns the error 400 `invalid_query` for a member. `what` continues a sentence that begins with the path of the
+   * member.
+   */
   fault(name: string, what: string) {
     return invalidQuery(this.pathOf(name), what)
   }
 }
 
-/** Returns the error 400 `invalid_query`. `attr` is the dotted path of the field within the query, or null. */
+/**
+ * Returns the error 400 `invalid_query`. `attr` is the dotted path of the member within the query, or null. `what`
+ * continues a sentence that begins with this path.
+ */
 export function invalidQuery(attr: string | null, what: string): ServiceError {
   const detail = attr === null ? what : fieldText(attr, what)
   return new ServiceError('invalid_query', detail, attr === null ? {} : { attr })

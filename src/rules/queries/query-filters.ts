@@ -22,9 +22,12 @@ import { readDate } from './query-range.ts'
 
 type Node = FilterGroup | PropertyFilter
 
-/** They are compared as a whole: no part of them is looked for. */
+/** These members of an element can only be compared as a whole. */
 const ELEMENT_KEYS_EXACT: readonly string[] = ['tag_name', 'selector']
-/** With a list, any of them; their opposites: none of them. */
+/**
+ * With a list of values, these operators hold if one value matches. The operators of `NONE_OF` hold if no value
+ * matches.
+ */
 const ANY_OF: readonly string[] = ['icontains', 'regex']
 const NONE_OF: readonly string[] = ['not_icontains', 'not_regex']
 
@@ -74,7 +77,7 @@ class FilterReader {
     throw new QueryFields({}).fault(path, 'must be a list of filters, or a tree of AND and OR')
   }
 
-  /** Null: it restricts nothing. */
+  /** Reads one filter. Returns null if it restricts nothing. */
   filter(fields: QueryFields): Node | null {
     if (++this.#count > QUERY_FILTERS_MAX) {
       throw fields.fault(
@@ -125,7 +128,7 @@ class FilterReader {
       throw new QueryFields({}).fault(path, what)
     }
     const nodes = items.map((item, index) => this.#node(item, `${path}.${index}`, depth + 1))
-    // Of an OR, what restricts nothing makes the whole hold.
+    // If one part of an OR restricts nothing, the whole OR restricts nothing.
     if (type === 'OR' && nodes.includes(null)) return null
     const values = nodes.filter((node) => node !== null)
     return values.length === 0 ? null : { type, values }
@@ -152,7 +155,7 @@ class FilterReader {
       if (value.length === 0) return null
       const isAny = ANY_OF.includes(operator)
       if (isAny || NONE_OF.includes(operator)) {
-        // Each is looked for by itself, in every value.
+        // Each text or pattern is searched for separately in every value.
         this.#patterns += value.length
         if (this.#patterns > QUERY_PATTERNS_MAX) {
           throw fields.fault(
@@ -174,7 +177,10 @@ class FilterReader {
     throw fields.fault('value', `cannot be used with the operator ${filter.operator ?? 'exact'}`)
   }
 
-  /** Filters on dates compare with moments: `-7d` is one. */
+  /**
+   * Returns the value of a filter. If a filter compares dates, a relative date such as `-7d` becomes the moment that it
+   * means.
+   */
   #dateOf(fields: QueryFields, operator: string, value: unknown): unknown {
     if (!DATE_OPERATORS.includes(operator) || typeof value !== 'string') return value
     const { timezone, nowMs } = this.#context
@@ -200,7 +206,10 @@ function cohortFilter(fields: QueryFields): PropertyFilter {
   return { ...filter, operator: isOutside === fields.boolean('negation') ? 'in' : 'not_in' }
 }
 
-/** Both ends belong to it; a property that is no number is in neither. */
+/**
+ * Returns a filter for numbers between two bounds, both inclusive. A property that is not a number passes neither
+ * `between` nor `not_between`.
+ */
 function betweenFilter(
   fields: QueryFields,
   base: Omit<PropertyFilter, 'operator' | 'value'>,
@@ -231,7 +240,7 @@ function checkElement(fields: QueryFields, { type, key }: PropertyFilter, operat
   }
 }
 
-/** Converts an error of another module's rule into the error of an invalid query. */
+/** Converts a 400 error that a rule of another module threw into the error of an invalid query. */
 export function asInvalidQuery(error: unknown): unknown {
   if (!(error instanceof ServiceError) || error.status !== 400) return error
   if (error.code === 'query_too_large' || error.code === 'unsupported_kind') return error

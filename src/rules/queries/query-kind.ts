@@ -1,7 +1,7 @@
 /**
- * The interface of a kind of query: it is read into a plan, computed part by part, merged, and turned into an answer.
- * This file also contains the context of a query and the data it computes on. Source: docs/compatibility/queries.md,
- * "Kinds".
+ * The interface of a kind of query. The kind reads a query into a plan, computes it part by part, merges the parts, and
+ * turns the result into an answer. This file also contains the context of a query and the data that it computes on.
+ * Source: docs/compatibility/queries.md, "Kinds".
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { DateRange } from '../analytics/date-range.ts'
@@ -19,7 +19,7 @@ import type { ActorSource } from './actor-source.ts'
 import type { QueryLimits } from './paced-limits.ts'
 import type { QueryFields } from './query-fields.ts'
 
-/** The values that a query needs in addition to its own text. */
+/** The values that an answer depends on in addition to the query itself. */
 export interface QueryContext {
   readonly projectId: number
   /** The time zone, as a name of the IANA time zone database. */
@@ -51,7 +51,7 @@ export interface NamedAction {
   readonly steps: readonly ActionStepMatch[]
 }
 
-/** A part of the events, or all of them, and the ports of the computing thread. */
+/** Some or all events of a project, and the interfaces through which the computing thread reads them. */
 export interface QueryShard {
   readonly context: QueryContext
   readonly scanner: EventScanner
@@ -62,11 +62,12 @@ export interface QueryShard {
   readonly part: EventPart | null
 }
 
-/** Single events, on the snapshot of the scanner. */
+/** Reads single events, on the same snapshot as the scanner. */
 export interface EventRowSource {
   /**
-   * Returns the person number for a uuid or number, or the number of the distinct_id without a person whose events have
-   * that uuid. Returns null if there is none. In the second case the cost is that of `EventScanner.personlessOf`.
+   * Returns the person number for a uuid or number. If it is the uuid that the API shows for a distinct_id without a
+   * person, the number of this distinct_id is returned, at the cost of `EventScanner.personlessOf`. Returns null if
+   * there is neither.
    */
   personNumber(reference: string | number): number | null
   /**
@@ -76,7 +77,7 @@ export interface EventRowSource {
   events(sequences: readonly number[]): readonly EventView[]
 }
 
-/** The answer of a query without its envelope. */
+/** The answer of a query without the members that all answers have. */
 export interface QueryPage {
   readonly results: unknown
   /** Further members of the answer, such as `hasMore`, `columns` and `resolved_date_range`. */
@@ -93,9 +94,9 @@ export interface QueryActors {
   readonly groupKeys: readonly string[]
   /** The number of matching events of each actor. */
   readonly eventCounts?: readonly number[]
-  /** The distinct ids that these events were sent with. */
+  /** For each actor, the distinct ids with which its matching events were sent. */
   readonly distinctIds?: readonly (readonly string[])[]
-  /** For retention: the columns in which each actor counts, ascending. */
+  /** For retention: for each actor, the columns in which it counts, ascending. */
   readonly appearances?: readonly (readonly number[])[]
 }
 
@@ -103,9 +104,9 @@ export interface QueryActors {
 export type Division = EventPart['by'] | 'nothing'
 
 /**
- * The work that a query does for each event. `counts` counts it by name and time, mostly from the headers of segments.
- * `simple` reads one value of it, or records that an actor had an event, in a few nanoseconds. `much` is everything
- * else.
+ * The work that a query does for each event. `counts` only counts events by name and time, mostly from the headers of
+ * segments. `simple` reads one value, or records that an actor had an event, within a few nanoseconds. `much` is
+ * everything else.
  */
 export type QueryWork = 'counts' | 'simple' | 'much'
 
@@ -113,8 +114,8 @@ export type QueryWork = 'counts' | 'simple' | 'much'
 export interface QueryKind<Plan, Part> {
   /**
    * How the events may be divided into parts that are computed separately: by segments, by persons, by sessions, or not
-   * at all. It may depend on the largest distinct ID number of the project. The merged parts have the same meaning with
-   * every division. The result for parts by segments must not depend on the owners of distinct ids. The merged result
+   * at all. It may depend on the largest distinct ID number of the project. The merged parts mean the same, whichever
+   * division is used. The result for parts by segments must not depend on the owners of distinct ids. The merged result
    * of parts by sessions need not be a part again; it is cached as long as nothing has changed.
    */
   readonly dividedBy: Division | ((plan: Plan, lastDistinctId: number) => Division)
@@ -124,19 +125,22 @@ export interface QueryKind<Plan, Part> {
    */
   readonly isOfOneThread?: true
   /**
-   * Returns whether `page` reads data that may change, so that it must see the state of the store that the parts are
-   * of.
+   * Returns whether `page` reads data that may change, such as the owners of distinct ids. `page` must then see the
+   * same state of the store as the parts.
    */
   isOfOneState?(plan: Plan): boolean
   /** Reads and checks the whole query. Throws 400, see `invalidQuery`. */
   plan(query: QueryFields, context: QueryContext): Plan
   /** Returns the range that `partial` reads. Null or an absent method means all events. */
   rangeOf?(plan: Plan): DateRange | null
-  /** Returns the members of a plan that determine its parts. An absent method means the whole plan. */
+  /**
+   * Returns the members of a plan that a part depends on, as the key of cached parts. An absent method means the whole
+   * plan.
+   */
   partPlan?(plan: Plan): unknown
   /**
-   * Returns whether one thread must compute the whole query, so that the division is only used for caching. An absent
-   * method means false.
+   * Returns whether one thread must compute all parts of the query. The division is then only used to cache parts. An
+   * absent method means false.
    */
   isWhole?(plan: Plan): boolean
   /** Returns the work for each event. An absent method means `much`. */
@@ -149,9 +153,9 @@ export interface QueryKind<Plan, Part> {
    */
   merge(plan: Plan, parts: readonly Part[], limits: QueryLimits): Part
   /**
-   * Returns a part without some persons, which are 1 at their person numbers. `theirs` computes the part of these
-   * persons alone. Returns null if the result cannot be determined. If it is absent, parts by persons are not cached.
-   * Throws as `merge`.
+   * Returns a part without the contribution of some persons. `persons` has a 1 at the number of each such person, and
+   * `theirs` computes the part of these persons alone. Returns null if the result cannot be determined. If the method
+   * is absent, parts by persons are not cached. Throws as `merge`.
    */
   without?(
     plan: Plan,
@@ -161,18 +165,19 @@ export interface QueryKind<Plan, Part> {
     limits: QueryLimits,
   ): Part | null
   /**
-   * Builds the page of the answer. `shard` contains all events; it is used for lookups that only the answer needs, such
-   * as names.
+   * Builds the page of the answer. `shard` contains all events; it is used for data that only the answer needs, such as
+   * names.
    */
   page(plan: Plan, whole: Part, shard: QueryShard): QueryPage
   /**
-   * Returns the actors behind a number of the query of `plan`. `pick`, an `InsightActorsQuery` or `FunnelsActorsQuery`
-   * around that query, names the number. If it is absent, the kind cannot list actors. Throws 400, see `invalidQuery`.
+   * Returns the actors behind one number of the answer. `pick` names the number; it is the `InsightActorsQuery` or
+   * `FunnelsActorsQuery` that contains the query of `plan`. If the method is absent, the kind cannot list actors.
+   * Throws 400, see `invalidQuery`.
    */
   actors?(plan: Plan, pick: QueryFields, shard: QueryShard): QueryActors
 }
 
-/** Each kind; what a plan and a part of it are, only the kind knows. */
+/** Any kind. Only the kind itself knows the types of its plans and parts. */
 // biome-ignore lint/suspicious/noExplicitAny: what a table of kinds holds shares nothing but its form
 export type AnyQueryKind = QueryKind<any, any>
 
@@ -186,7 +191,7 @@ export interface FoundKind {
 export type QueryScan = Pick<EventScanRequest, 'fromMs' | 'toMs' | 'series'> &
   Partial<Omit<EventScanRequest, 'projectId' | 'nowMs' | 'part'>>
 
-/** The project and the part whose events a scan reads. */
+/** The project and the part of the events that a scan reads. */
 export type ScannedShard = Pick<QueryShard, 'context' | 'scanner' | 'part'>
 
 /** Scans the events of a shard. Throws as `EventScanner.scan`. */

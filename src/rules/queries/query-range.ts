@@ -1,6 +1,7 @@
 /**
- * Reads the date range of a query: `dateRange`, the interval, the comparison range, and the start of the events that
- * count. All times are wall-clock times in the project's zone. Source: docs/compatibility/queries.md, "Ranges".
+ * Reads the date range of a query: `dateRange`, the interval and the comparison range. It also determines the moment
+ * from which events count. All times are wall-clock times in the time zone of the project. Source:
+ * docs/compatibility/queries.md, "Ranges".
  */
 import {
   addDays,
@@ -33,25 +34,26 @@ export interface QueryRange extends DateRange {
   readonly interval: Interval
   /** The time zone, as a name of the IANA time zone database. */
   readonly timezone: string
-  /** True if the ends are exactly those of the request, without moving them to the edge of an interval. */
+  /** True if the ends are used as requested. Otherwise they are moved to the edge of an interval. */
   readonly isExplicit: boolean
   /**
-   * The form of the start, also for a comparison range: a date, or a time before now in days or longer units, in hours
-   * or in minutes.
+   * How the start was given: as a date, as days or longer units before now, as hours, or as minutes before now. A
+   * comparison range has the form of the original range.
    */
   readonly start: 'absolute' | 'days' | 'hours' | 'minutes' | 'first_event'
   /**
-   * True if the preceding range begins one day later than its length implies: a week earlier, so that the weekdays are
-   * the same.
+   * True if the start was requested in whole weeks, such as `-14d`. The range then also contains today, one day more
+   * than whole weeks. The comparison range begins one day later than its length implies, so that both begin on the same
+   * weekday.
    */
   readonly isWeekAligned: boolean
 }
 
-/** A text with a date after it was read. */
+/** A date after it was read from a text. */
 export interface ReadDate {
-  /** The moment. For a text in hours, it is the start of the hour that the text names. */
+  /** The moment that the text names, in milliseconds since 1970. For a text in hours, it is the start of the hour. */
   readonly momentMs: number
-  /** The moment that the text names, without rounding. */
+  /** The moment that the text names, also for a text in hours. It is not moved to the start of the hour. */
   readonly exactMs: number
   /** The wall-clock time in the zone at that moment. */
   readonly wall: Wall
@@ -116,8 +118,8 @@ export function readRange(
 }
 
 /**
- * Reads the range of a query that is not shown over time. An end without a time of day includes the whole day, whatever
- * interval the query contains from another form. Throws as `readRange`.
+ * Reads the range of a query that has no buckets. An end without a time of day includes the whole day, whatever
+ * `interval` the query contains. Throws as `readRange`.
  */
 export function readWholeRange(query: QueryFields, context: QueryContext): QueryRange {
   const { timezone, nowMs } = context
@@ -145,7 +147,9 @@ export function readDate(text: string, timezone: string, nowMs: number): ReadDat
   return { ...read, exactMs: endMomentOf(endOfDay(read.wall), timezone) }
 }
 
-/** Returns the start of the events that count for the buckets of a range. */
+/**
+ * Returns the moment from which events count in the buckets of a range. It may be earlier than the start of the range.
+ */
 export function eventsFromMs({
   fromMs,
   interval,
@@ -170,15 +174,18 @@ export function eventsFromMs({
 }
 
 /**
- * Returns the comparison range of a query, or null if it compares with nothing. Throws 400 `invalid_query` for a text
- * that cannot be read.
+ * Returns the comparison range of a query, or null if the query asks for no comparison. Throws 400 `invalid_query` for
+ * a text that cannot be read.
  */
 export function readComparedRange(query: QueryFields, range: QueryRange): QueryRange | null {
   const isCompared = query.within('compareFilter').boolean('compare')
   return isCompared ? comparedRange(query, range) : null
 }
 
-/** Returns the range that `compareFilter` describes, even if `compare` is not set. Throws as `readComparedRange`. */
+/**
+ * Returns the range that `compareFilter` describes, even if the member `compare` is not set. Throws as
+ * `readComparedRange`.
+ */
 export function comparedRange(query: QueryFields, range: QueryRange): QueryRange {
   const fields = query.within('compareFilter')
   const text = fields.text('compare_to') || null
@@ -193,7 +200,7 @@ export function comparedRange(query: QueryFields, range: QueryRange): QueryRange
   return movedTo(range, startWallOf(from.exactMs, range.timezone), false)
 }
 
-/** The range of the same length before this one. */
+/** Returns the range of the same length that ends where this one begins. */
 function rangeBefore(range: QueryRange): QueryRange {
   const { fromMs, timezone, interval, isWeekAligned } = range
   const from = startWallOf(fromMs, timezone)
@@ -216,7 +223,7 @@ function movedTo(range: QueryRange, from: Wall, isClockKept: boolean): QueryRang
   }
 }
 
-/** By the wall: a day of 23 hours counts as one of 24. */
+/** Returns the length of a range by the clock on the wall: a day of 23 hours counts as one of 24. */
 function wallLengthMs({ fromMs, toMs, timezone }: QueryRange): number {
   return utcOf(startWallOf(toMs, timezone)) - utcOf(startWallOf(fromMs, timezone))
 }
@@ -248,10 +255,11 @@ function readMoment(match: RegExpExecArray, timezone: string): ReadDate | null {
   return { wall: shown, momentMs, exactMs: momentMs, kind: 'absolute', hasTime }
 }
 
-/** Null when a calendar does not go back so far. `now`: what clocks show at the moment to go back from. */
+/** Returns the date that is `count` units before `now`, a wall-clock time. Returns null if it is before the year 1. */
 function movedBack(count: number, unit: string, timezone: string, now: Wall): ReadDate | null {
   if (unit === 'h' || unit === 'M') {
-    // By the wall: 24 hours back, clocks show the same as now.
+    // Hours are subtracted from the wall-clock time, so that 24 hours before now has the same time of day, even if
+    // clocks changed.
     const earlier = wallOfUtc(utcOf(now) - count * (unit === 'h' ? HOUR_MS : MINUTE_MS))
     const exactMs = momentOf(earlier, timezone)
     const momentMs = unit === 'h' ? hourStart(exactMs, timezone) : exactMs

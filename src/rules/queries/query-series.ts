@@ -1,6 +1,6 @@
 /**
- * Reads the series of a query: the events that each stands for, and its name. The kinds of queries read the math of the
- * series. Source: docs/compatibility/queries.md, "Series".
+ * Reads the series of a query: the events that belong to each series, and its name. The math of a series is read by the
+ * kind of the query. Source: docs/compatibility/queries.md, "Series".
  */
 
 import type { SeriesMatch } from '../analytics/event-columns.ts'
@@ -27,7 +27,7 @@ export interface QuerySeries {
   readonly match: SeriesMatch
 }
 
-/** A series of a query with the additional values that were read. */
+/** A series of a query, with the values that its kind of query read from the series in addition. */
 export interface ReadSeries<More> {
   readonly series: QuerySeries
   readonly more: More
@@ -96,7 +96,7 @@ export function actionSeries(
   }
   const action = context.action(id)
   const steps = action?.steps ?? []
-  // An action without steps stands for no event at all.
+  // An action without steps matches no event. An empty list of names says so.
   const match = { names: steps.length === 0 ? [] : null, filter, steps }
   const label = action?.name ?? ''
   const exists = action !== null

@@ -39,26 +39,29 @@ import {
 } from './query-range.ts'
 import { type QuerySeries, type ReadSeries, readSeriesList } from './query-series.ts'
 
-/** A series, and the type of the groups that are counted; null: persons. */
+/** A series, and the type of the groups that it counts. Null means that it counts persons. */
 type StickinessSeries = ReadSeries<number | null>
 
 interface StickinessPlan {
-  /** Those whose action exists. */
+  /** The series, without those whose action does not exist. */
   readonly series: readonly StickinessSeries[]
   readonly filter: FilterGroup | null
-  /** That of the query, and the one that it is compared with. */
+  /** The range of the query, and the comparison range if there is one. */
   readonly ranges: readonly [QueryRange, ...QueryRange[]]
   readonly isCumulative: boolean
   readonly test: CountTest | null
   readonly hasPersonsUrls: boolean
 }
 
-/** For each range and each series: who came when, or at k how many actors came in exactly k + 1 intervals. */
+/**
+ * The result of a part, for each range and each series. For a part by segments, it is the bits of the active distinct
+ * ids. Otherwise, entry k is the number of actors that were active in exactly k + 1 intervals.
+ */
 type StickinessPart = readonly (readonly (IdBits | Uint32Array)[])[]
 
-/** In how many intervals the actors of a series came. */
+/** The number of intervals in which each actor of a series was active. */
 interface SeriesCounts {
-  /** By number of the actor. */
+  /** The number of intervals, by actor number. */
   readonly counts: Uint32Array
   readonly keys: ActorKeys
   readonly numbers: ActorNumbers
@@ -80,7 +83,7 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
     return isByNames && isPlain(test) ? 'simple' : 'much'
   },
 
-  // Who owns what.
+  // `page` reads the owners of distinct ids, which may have changed since the parts were computed.
   isOfOneState: () => true,
 
   plan(query, context) {
@@ -88,7 +91,7 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
     const range = readRange(query, readInterval(query), context)
     const compared = readComparedRange(query, range)
     query.whole('intervalCount', 1, 1)
-    // What has too many intervals is refused here.
+    // A range with too many intervals is refused below.
     const ranges: StickinessPlan['ranges'] = compared === null ? [range] : [range, compared]
     const series = readSeriesList(query, context, 1, groupTypeOf)
     let numbers = 0
@@ -156,14 +159,17 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
   },
 }
 
-/** How many actors have each number of intervals, from 1; `counts` has the number of each actor. */
+/**
+ * Returns how many actors were active in 1, 2, 3 and more intervals. `counts` has the number of intervals of each
+ * actor.
+ */
 function lengths(counts: Uint32Array, range: QueryRange): Uint32Array {
   const data = new Uint32Array(bucketCount(range, bucketsOf(range)))
   for (const count of counts) if (count > 0) data[count - 1] = (data[count - 1] ?? 0) + 1
   return data
 }
 
-/** None: the range is empty. */
+/** Merges the results of parts. If there are none, the range is empty. */
 function merged(all: readonly (IdBits | Uint32Array)[]): IdBits | Uint32Array {
   const [first = new Uint32Array(), ...rest] = all.filter(isCounts)
   const bits = all.filter((one): one is IdBits => !isCounts(one))
@@ -186,7 +192,7 @@ function isCounts(found: IdBits | Uint32Array): found is Uint32Array {
   return found instanceof Uint32Array
 }
 
-/** Who came when, of each series; none when the range is empty. */
+/** Returns the bits of the active distinct ids for each series. The list is empty if the range is. */
 function bitsOf(
   { filter, series }: StickinessPlan,
   range: QueryRange,
@@ -200,7 +206,10 @@ function bitsOf(
   return found
 }
 
-/** The route knows persons who came in exactly so many intervals, and no minutes. */
+/**
+ * Returns the maker of the URLs for the persons behind a number. The persons route only lists persons that were active
+ * in an exact number of intervals, and it has no minutes.
+ */
 function urlsOf(
   urls: PersonsUrls,
   { filter, isCumulative, test }: StickinessPlan,
@@ -222,7 +231,7 @@ function urlMembers(urlOf: UrlMaker, counts: Uint32Array) {
   return { persons_urls: Array.from(counts, (_, index) => urlOf({ stickiness_days: index + 1 })) }
 }
 
-/** The series that `series` of a pick names, the first one by default. */
+/** Returns the series that the member `series` of a request for actors names. The default is the first one. */
 function pickedSeries(series: readonly StickinessSeries[], pick: QueryFields): StickinessSeries {
   const order = pick.whole('series', 0) ?? series[0]?.series.order
   const found = series.find((one) => one.series.order === order)
@@ -247,7 +256,7 @@ function readTest(fields: QueryFields): CountTest | null {
   return { operator, value }
 }
 
-/** One scan for all series of a range; none when the range is empty. */
+/** Counts all series of a range with one scan. The list is empty if the range is. */
 function countsOf(
   { filter, test }: StickinessPlan,
   series: readonly StickinessSeries[],
@@ -290,8 +299,8 @@ function countsOf(
 }
 
 /**
- * In how many intervals each actor came, by its number, where there are too many of both for a bit each.
- * Cost: linear in the events, which are brought together by actor.
+ * Returns, by actor number, the number of intervals in which each actor was active. It is used if there are too many
+ * actors and intervals for one bit each. The events are grouped by actor; the cost is linear in the events.
  */
 function manyCounts(
   { count, actors, timesMs, seriesMasks }: ActorEvents,
@@ -305,7 +314,7 @@ function manyCounts(
   const pace = new PacedLimits(scanner)
   const { keys, starts, rows } = rowsByActor(actors, count)
   const counts = new Uint32Array(actorCount + 1)
-  // How often the actor came in each interval; all 0 in between.
+  // The number of events of the current actor in each interval. All entries are 0 between two actors.
   const times = new Uint32Array(periods.count)
   const met: number[] = []
   for (const [index, actor] of keys.entries()) {

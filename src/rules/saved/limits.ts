@@ -7,13 +7,14 @@
  */
 export const INSIGHTS_MAX = 10_000
 /**
- * The largest number of dashboards of a project. Beyond it, the same rule applies as for insights.
+ * The largest number of dashboards of a project. For a further one, the dashboard that was deleted first is removed
+ * permanently. If none is deleted, the answer is 400 `invalid_input`.
  * @user Insights, dashboards and annotations
  */
 export const DASHBOARDS_MAX = 2000
 /**
- * The largest number of annotations of a project, and of the organization. Beyond it, the same rule applies as for
- * insights.
+ * The largest number of annotations of a project, and of the organization. For a further one, the annotation that was
+ * deleted first is removed permanently. If none is deleted, the answer is 400 `invalid_input`.
  * @user Insights, dashboards and annotations
  */
 export const ANNOTATIONS_MAX = 5000
@@ -45,7 +46,7 @@ export const SAVED_DESCRIPTION_CHARACTERS_MAX = 2000
  */
 export const SAVED_TAGS_MAX = 50
 /**
- * The largest number of characters in such a tag. A longer tag is answered 400 `invalid_input`.
+ * The largest number of characters in a tag of an insight or a dashboard. A longer tag is answered 400 `invalid_input`.
  * @user Insights, dashboards and annotations
  */
 export const SAVED_TAG_CHARACTERS_MAX = 255
@@ -93,12 +94,14 @@ export const PAGE_SAVED_UNITS_MAX = 256 * 1024
  */
 export const SHARE_PASSWORDS_MAX = 5
 /**
- * The largest number of characters in the note of such a password. A longer note is answered 400 `max_length`.
+ * The largest number of characters in the note of a password of a shared link. A longer note is answered 400
+ * `max_length`.
  * @user Insights, dashboards and annotations
  */
 export const SHARE_NOTE_CHARACTERS_MAX = 100
 /**
- * The time for which a reader who gave the password of a shared link can read it. Then the password is needed again.
+ * The time for which a reader who gave the password of a shared link can open the link. After it, the password is
+ * needed again.
  * @user Insights, dashboards and annotations
  */
 export const SHARE_PROOF_MS_MAX = 12 * 3_600_000
@@ -108,8 +111,7 @@ export const SHARE_PROOF_MS_MAX = 12 * 3_600_000
  */
 export const SHARED_ROWS_MAX = 200
 /**
- * The largest number of columns in such a table, such as the days and 25 values of a breakdown, twice. Further columns
- * are left out, and the page says so.
+ * The largest number of columns in a table on a shared page. Further columns are left out, and the page says so.
  * @user Insights, dashboards and annotations
  */
 export const SHARED_COLUMNS_MAX = 60

@@ -67,7 +67,8 @@ export const PROJECTS_MAX = 10_000
  */
 export const PROJECT_LIST_ITEMS_MAX = 100
 /**
- * The largest number of bytes of JSON in such a list. More are answered 400 `invalid_input`.
+ * The largest number of bytes of JSON in each list of a project: its test account filters, its path cleaning rules and
+ * its channel rules. More are answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const PROJECT_LIST_BYTES_MAX = 64 * 1024
@@ -107,7 +108,7 @@ export const USERS_MAX = 5000
  */
 export const INVITES_MAX = 1000
 /**
- * The time for which an invitation can be accepted. Later it is answered 400 `invalid_input`.
+ * The time for which an invitation can be accepted. After it, accepting the invitation is answered 400 `invalid_input`.
  * @user Projects, users and keys
  */
 export const INVITE_MS_MAX = 7 * 86_400_000
@@ -133,7 +134,7 @@ export const USER_DISTINCT_ID_CHARACTERS_MAX = 200
  */
 export const SESSIONS_OF_USER_MAX = 50
 /**
- * The time for which the code of a login link can be used. Later it is invalid.
+ * The time for which the code of a login link can be used. After it, the code is invalid.
  * @user Console and live events
  */
 export const LOGIN_CODE_MS_MAX = 600_000

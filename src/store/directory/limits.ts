@@ -1,23 +1,30 @@
 /** The limits of store/directory, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The time for which a process waits for the lock of the data directory while a command or another process holds it
- * for a moment.
+ * The time for which a daemon or another process waits for the lock of the data directory while a command holds it.
+ * After it, the start fails.
  */
 export const LOCK_WAIT_MS_MAX = 1500
-/** The time for which a command waits for the lock of the data directory while another command holds it. */
+/**
+ * The time for which a command waits for the lock of the data directory while another command holds it. After it, the
+ * command fails.
+ */
 export const LOCK_COMMAND_WAIT_MS_MAX = 10_000
 /**
- * The time for which a process waits for a lock whose holder has written no note. A holder without a note for longer
- * neither only checks the lock nor is about to write a note.
+ * The time for which a process waits for the lock of the data directory if its holder has written no note about itself.
+ * The holder may only be checking the lock, or be about to write the note. After this time, the start fails.
  */
 export const LOCK_SILENCE_MS_MAX = 500
 /**
- * The largest number of attempts to register as a user of an environment. Other processes that start at the same time
- * are in the way for a moment, a command until it ends, and a daemon for longer.
+ * The largest number of attempts to register as a user of an environment. After the last one, the start fails. Other
+ * processes that start at the same time are in the way for a moment, a command is until it ends, and a daemon for
+ * longer.
  */
 export const LOCK_ATTEMPTS_MAX = 75
-/** The same number if a daemon runs on the data directory. */
+/**
+ * The largest number of attempts to register as a user of an environment, if a daemon runs on the data directory. After
+ * the last one, the command fails.
+ */
 export const LOCK_ATTEMPTS_BESIDE_DAEMON_MAX = 10
 /** The time in which the helper process must take the lock. If it takes longer, the start fails. */
 export const LOCK_SPAWN_MS_MAX = 10_000

@@ -1,7 +1,7 @@
 /**
  * Writes the persons and groups of an analytic result in the form of the API, in the snapshot of the reader. The result
- * is finished JSON, because it is copied between threads and sent by the main thread, and both are faster with bytes.
- * The text of a person is cached as long as the person does not change.
+ * is finished JSON as bytes, because bytes are faster to copy to the main thread and to send than objects. The text of
+ * a person is cached as long as the person does not change.
  */
 import { DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
 import type { RowFormat } from '../../base/pages.ts'
@@ -14,9 +14,9 @@ import { ACTOR_TEXT_UNITS_MAX, ACTOR_TEXTS_MAX } from './limits.ts'
 import type { PersonReader } from './person-reader.ts'
 import { INLINE_IDS_MAX, type PersonRecord } from './person-records.ts'
 
-/** The text of a person without its last member, and the record from which it was made. */
+/** The cached text of a person, without its last member, and the record from which the text was made. */
 interface KnownText {
-  /** The log position of the last snapshot at which the text was correct. */
+  /** The position in the log of the last snapshot for which the text was checked. */
   position: number
   readonly record: PersonRecord
   readonly text: string
@@ -33,8 +33,8 @@ export class ActorTexts {
   }
 
   /**
-   * Looks up the persons and groups of a page. Persons that no longer exist are omitted and counted. `position` is the
-   * log position of the snapshot. Costs about 20 us for each person whose text is not cached.
+   * Returns the persons and groups of a page. Persons that no longer exist are omitted and counted. `position` is the
+   * position in the log of the snapshot. It takes about 20 us for each person whose text is not cached.
    */
   answerOf(
     page: ActorPage,
@@ -90,7 +90,7 @@ export class ActorTexts {
     return `${text}${String(value)}}`
   }
 
-  /** Returns the text up to the value of the last member, which depends on the query. */
+  /** Returns the text of a person up to the value of its last member, because that value depends on the query. */
   #openText(projectId: number, record: PersonRecord): string {
     const view = this.#persons.actor(projectId, record)
     const text = JSON.stringify(
@@ -141,7 +141,7 @@ export class ActorTexts {
 }
 
 /**
- * Returns whether two records of the same person have the same text. Call it only for persons whose ids are all in the
+ * Returns whether two records of one person give the same text. Call it only for persons whose ids are all in the
  * record.
  */
 function isSamePerson(a: PersonRecord, b: PersonRecord): boolean {

@@ -1,7 +1,6 @@
 /**
  * Caches records that contain the data of a range of 256 numbers, such as the owners of 256 distinct ID numbers. A
- * lookup of one number reads the whole record, so it is cached for the next lookup as long as the snapshot stays the
- * same.
+ * lookup of one number reads the whole record. The record stays cached for further lookups until the snapshot changes.
  */
 import { RANGES_CACHED_MAX } from './limits.ts'
 
@@ -10,12 +9,14 @@ export class CachedRanges {
   readonly #load: (projectId: number, number: number) => Buffer | null
   readonly #known = new Map<number, Buffer | null>()
 
-  /** `load` reads the range of a number, or returns null if nothing is stored for it. */
+  /**
+   * `load` reads the record for the range that contains a number, or returns null if nothing is stored for the range.
+   */
   constructor(load: (projectId: number, number: number) => Buffer | null) {
     this.#load = load
   }
 
-  /** Returns the range of a number. Throws `DamagedRecordError`. */
+  /** Returns the record for the range that contains a number. Throws `DamagedRecordError`. */
   of(projectId: number, number: number): Buffer | null {
     const place = projectId * 2 ** 24 + (number >>> 8)
     const known = this.#known.get(place)
@@ -26,7 +27,7 @@ export class CachedRanges {
     return loaded
   }
 
-  /** Evicts all ranges, after a commit. */
+  /** Evicts all ranges. Call it after a commit. */
   clear(): void {
     if (this.#known.size > 0) this.#known.clear()
   }

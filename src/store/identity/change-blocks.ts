@@ -9,7 +9,9 @@ import { PERSON_CHANGES_MAX } from './limits.ts'
 
 /** The name of the table of blocks. */
 export const CHANGES = 'person_changes'
-/** The version of an entry that has the version of the whole person. */
+/**
+ * The version in an entry that has no version of its own. The version of the person stored as a whole counts instead.
+ */
 const WHOLE_VERSION = 0xffff_ffff
 const BLOCK_BYTES = 16 * 1024
 const HEAD_BYTES = 4
@@ -20,7 +22,7 @@ const LINE_FEED = 0x0a
 
 /** The changes of one person. */
 export interface StoredChanges {
-  /** The version before the deltas. Null: the version of the whole person. */
+  /** The version of the person before the deltas. Null means the version of the person stored as a whole. */
   readonly version: number | null
   /** The changed properties as JSON, or '' if there are only deltas. */
   readonly json: string
@@ -28,7 +30,7 @@ export interface StoredChanges {
   readonly deltas: string
 }
 
-/** An entry of a block: the bytes from `start` to `end`, followed by its checksum. */
+/** An entry of a block: the bytes from `start` to `end`. Its checksum follows them. */
 export interface ChangesEntry {
   readonly block: Buffer
   readonly start: number
@@ -77,17 +79,17 @@ export function readEntry(
   }
 }
 
-/** Returns the number of entries in a block, current or not. */
+/** Returns the number of entries in a block, whether current or outdated. */
 export function entryCount(block: Buffer): number {
   return block.length < HEAD_BYTES ? 0 : block.readUInt32LE()
 }
 
-/** Returns the person number of an entry. */
+/** Returns the person number of the entry at a position of a block. */
 export function numberAt(block: Buffer, position: number): number {
   return block.readUInt32LE(HEAD_BYTES + position * ENTRY_HEAD_BYTES)
 }
 
-/** Checks every entry of a block, current or not. Throws `DamagedRecordError`. */
+/** Checks every entry of a block, whether current or outdated. Throws `DamagedRecordError`. */
 export function checkChangesBlock(key: Buffer, block: Buffer): void {
   const count = entryCount(block)
   const bodyStart = HEAD_BYTES + count * ENTRY_HEAD_BYTES
@@ -106,9 +108,9 @@ export function checkChangesBlock(key: Buffer, block: Buffer): void {
 /** An entry that was added to a block. */
 export interface AddedEntry {
   readonly number: number
-  /** The offset after its last byte, counted from the first byte of the first entry. */
+  /** The offset of the end of the entry, counted from the start of the first entry. */
   readonly end: number
-  /** The room for further deltas, as in table `change_places`. */
+  /** The number that says how many deltas may still follow; see "room" in person-changes.ts. */
   readonly room: number
 }
 
@@ -141,7 +143,10 @@ export class ChangesBlockWriter {
     this.#seal(number, start, seedOf(this.#projectId, number), room)
   }
 
-  /** Adds a delta after the entry `stored`, or after the whole person if `stored` is null. */
+  /**
+   * Adds a delta to a person. The new entry is a copy of `stored` followed by the delta. If `stored` is null, the
+   * person has no changes yet.
+   */
   addDelta(number: number, stored: ChangesEntry | null, delta: string, room: number): void {
     const storedBytes = stored === null ? VERSION_BYTES : stored.end - stored.start
     this.#reserve(storedBytes + 1 + delta.length * 3 + CRC_BYTES)
@@ -181,7 +186,7 @@ export class ChangesBlockWriter {
     return block
   }
 
-  /** Ends an entry. Its checksum continues `crc`, which covers the bytes before `from`. */
+  /** Ends an entry. `crc` is the checksum of the bytes before `from`, which continues with the bytes after it. */
   #seal(number: number, from: number, crc: number, room: number): void {
     const sum = crc32(this.#body.subarray(from, this.#length), crc)
     this.#length = this.#body.writeUInt32LE(sum, this.#length)

@@ -26,7 +26,7 @@ export type CohortTables = Pick<EventTables, 'cohorts' | 'cohort_members'>
 /** The cohorts of one project in the processing thread. */
 export class ProjectCohorts extends NumberedRecords<CohortRecord> {
   readonly #members: Table
-  /** True if the definition of a cohort has changed since the last commit. The number of members does not count. */
+  /** True if the definition of a cohort has changed since the last commit. A new number of members does not count. */
   haveDefinitionsChanged = false
   /** The changes of members since the last commit: cohort -> person number -> whether the person is a member. */
   readonly #changes = new Map<number, Map<number, boolean>>()
@@ -46,7 +46,10 @@ export class ProjectCohorts extends NumberedRecords<CohortRecord> {
     this.haveDefinitionsChanged = true
   }
 
-  /** Stores the state of a calculation, which no flag depends on. The cohort must exist. */
+  /**
+   * Stores when and how the members of a cohort were calculated. Flags do not depend on this state. The cohort must
+   * exist.
+   */
   setCalculation(id: number, calculation: CohortCalculation): void {
     const cohort = this.cohort(id)
     if (cohort !== null) this.set(id, { ...cohort, calculation })
@@ -57,7 +60,7 @@ export class ProjectCohorts extends NumberedRecords<CohortRecord> {
     return changed ?? isMember(this.#members, this.projectId, id, number)
   }
 
-  /** Adds or removes a stored member, and updates the number of members. */
+  /** Adds or removes a stored member of a cohort, and updates the number of its members. */
   setMember(id: number, number: number, isWanted: boolean): void {
     if (this.isMember(id, number) === isWanted) return
     getOrAdd(this.#changes, id, () => new Map<number, boolean>()).set(number, isWanted)
@@ -96,7 +99,7 @@ export function isMember(table: Table, projectId: number, cohort: number, number
   return table.doesExist(tripleKey(projectId, cohort, number))
 }
 
-/** Returns a lookup of the cohorts of a project for tests on persons. Deleted cohorts do not exist for it. */
+/** Returns the lookup of cohorts with which persons are tested. It does not find deleted cohorts. */
 export function cohortLookup(tables: CohortTables, projectId: number): CohortLookup {
   const members = tables.cohort_members
   return (id) => {

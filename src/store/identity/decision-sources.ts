@@ -57,9 +57,11 @@ import {
 export interface StoredPerson {
   /** The person number, or 0 if the distinct_id has no owner. */
   readonly number: number
-  /** A number that is different after every change of the person. -1: there is no person. */
+  /** A number that changes with every change of the person. -1 means that there is no person. */
   readonly version: number
-  /** The properties. Read them before anything is committed, or read the person again first. */
+  /**
+   * The properties, which are read when they are first used. Use them before the next commit, or read the person again.
+   */
   readonly properties: StoredProperties | null
 }
 
@@ -78,21 +80,24 @@ export interface ScannedGroup {
 }
 
 interface KnownPerson extends StoredPerson {
-  /** The position of processing at which the person was read. */
+  /** The position in the log at which the person was read. */
   position: number
-  /** The UTF-16 units of the JSON of its properties, or of the cached values if they are paged. */
+  /**
+   * The size of the person in the cache in UTF-16 units: of the JSON of its properties, or of the cached values if the
+   * properties are paged.
+   */
   readonly units: number
-  /** The directory of its pages, or null if it has none. */
+  /** The directory of the person's pages (property-pages.ts), or null if the properties are not paged. */
   readonly directory: Buffer | null
-  /** How often persons had been folded when the person was read. */
+  /** How often persons had been folded when the person was read; see `Standing`. */
   folds: number
-  /** These two show whether the person is still the same. */
+  /** The stored version and the deltas of the person. If both are the same as before, the person has not changed. */
   readonly storedVersion: number
   readonly deltas: string
 }
 
 interface KnownGroup extends FoundGroup {
-  /** The position of processing at which the group was read. The group is unchanged until the next commit. */
+  /** The position in the log at which the group was read. The cached group is valid until the next commit. */
   readonly position: number
 }
 
@@ -117,19 +122,22 @@ export class DecisionSourceReader {
   #refreshedAtMs = Number.NEGATIVE_INFINITY
   readonly #persons = new RecentValues<KnownPerson>(DECISION_PERSON_BYTES_MAX, bytesOf)
   readonly #groups = new RecentValues<KnownGroup>(DECISION_GROUP_BYTES_MAX, bytesOf)
-  /** The groups of the current decision, and possibly of the previous one. */
+  /** The groups that decisions used since their cached values were last evicted. */
   #usedGroups: StoredProperties[] = []
-  /** The last person, because a decision may read its person several times, even one that is not cached. */
+  /**
+   * The person that was read last, and its name in the cache. A decision may read its person several times, even if the
+   * person is too large to be cached.
+   */
   #lastName = ''
   #last: KnownPerson | undefined
   readonly #owners: CachedRanges
   readonly #places: CachedRanges
-  /** The position of processing, and how often persons had been folded, when the ranges were read. */
+  /** The position in the log, and how often persons had been folded, when the cached ranges were read. */
   #cachedAt = -1
   #foldsAt = -1
   /**
-   * The last version that was given to a person with deltas, which has no stored version of its own. These versions are
-   * negative.
+   * A person with deltas has no stored version, so it gets a new negative one each time that it is read. This is the
+   * last one.
    */
   #lastFolded = -1
 
@@ -161,7 +169,7 @@ export class DecisionSourceReader {
     if (performance.now() - this.#refreshedAtMs > DECISION_SNAPSHOT_MS_MAX) this.refresh()
   }
 
-  /** The position of processing at the last `freshen`. Everything read since then is at least as new. */
+  /** The position in the log at the last `freshen`. Everything that is read afterwards is at least as new. */
   get position(): number {
     return this.#position
   }
@@ -183,7 +191,8 @@ export class DecisionSourceReader {
   }
 
   /**
-   * Returns the properties of a group, or null. Read them before anything is committed. Throws `DamagedRecordError`.
+   * Returns the properties of a group, or null if there is no such group. Use them before the next commit. Throws
+   * `DamagedRecordError`.
    */
   groupProperties(projectId: number, typeIndex: number, key: string): StoredProperties | null {
     const { position } = readStanding(this.#tables.state)
@@ -231,8 +240,8 @@ export class DecisionSourceReader {
   }
 
   /**
-   * Returns all persons, or every `every`-th one, lowest number first. With `after` it continues after a person that
-   * was returned before. Throws `DamagedRecordError`.
+   * Returns all persons in the order of their numbers, or only every `every`-th one. If `after` is given, it continues
+   * after the person with this number. Throws `DamagedRecordError`.
    */
   *persons(projectId: number, every = 1, after: number | null = null): Generator<ScannedPerson> {
     let place = after === null ? 0 : 1
@@ -272,8 +281,8 @@ export class DecisionSourceReader {
   }
 
   /**
-   * Returns whether the page directory of a person was read from an older state. The pages may have been rewritten
-   * since then.
+   * Returns whether the page directory of a cached person is older than the snapshot. The pages may have been written
+   * again since then.
    */
   #isOutdated(known: KnownPerson): boolean {
     if (known.directory === null) return false
@@ -298,10 +307,10 @@ export class DecisionSourceReader {
     this.#last = person
   }
 
-  /** Loads a person. Returns the same object if the person has not changed. */
+  /** Loads a person. Returns `known` itself if the person has not changed. */
   #load(projectId: number, distinctId: string, known: KnownPerson): KnownPerson {
-    // LMDB moves to the newest state with each turn of the event loop, also between two calls of `freshen`. Folding
-    // does not change cached persons, but it moves the locations of changes.
+    // LMDB moves to the newest state with each turn of the event loop, even between two calls of `freshen`. Folding
+    // persons does not change a cached person, but it moves its stored changes elsewhere.
     const { position, folds } = readStanding(this.#tables.state)
     if (position !== this.#cachedAt || folds !== this.#foldsAt) {
       this.#owners.clear()

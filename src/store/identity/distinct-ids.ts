@@ -14,9 +14,12 @@ import { need, peek, store } from '../lmdb/records.ts'
 import { IdCache, type IdWords } from './id-cache.ts'
 import { CACHED_ID_BYTES_MAX } from './limits.ts'
 
-/** The memory of a new id in addition to its characters, including its two records. */
+/**
+ * The bytes of memory that a new id takes until the commit, in addition to its characters. This includes its two
+ * records.
+ */
 const ADDED_ID_BYTES = 250
-/** The bytes of all copies of one character of such an id. */
+/** The bytes that each character of a new id takes in all copies of the id. */
 const ADDED_UNIT_BYTES = 6
 /** The offset of the id in a key, after the project. */
 const ID_KEY_START = 4
@@ -26,7 +29,7 @@ export type DistinctIdTables = Pick<EventTables, 'distinct_ids' | 'distinct_text
 
 /** Returns the distinct ID number of a text, or 0 if the project has never received it. Throws `DamagedRecordError`. */
 export function loadDistinctId(tables: DistinctIdTables, projectId: number, text: string): number {
-  // Stored ids are truncated, and LMDB does not accept longer keys.
+  // An id is truncated before it is stored, so a longer text is not stored. LMDB does not accept such a long key.
   if (text.length > 2 * DISTINCT_ID_POINTS_MAX) return 0
   return peek(tables.distinct_ids, distinctIdKey(projectId, text), 4)?.readUInt32LE() ?? 0
 }
@@ -45,7 +48,7 @@ interface ProjectIds {
   /** The ids that got a number since the last commit. */
   added: string[]
   last: number
-  /** True if the project was used since the last rotation of the cache. */
+  /** True if the project was used since `rotate` last ran on the cache. */
   isUsed: boolean
 }
 
@@ -61,7 +64,7 @@ export class DistinctIds {
   wasAdded = false
   #current: ProjectIds | null = null
   #currentId = -1
-  /** The bytes of an event's id. The object is reused for all events. */
+  /** The bytes of the current event's id. The object is reused for all events. */
   readonly #words: { -readonly [Field in keyof IdWords]: IdWords[Field] } = {
     words: new Int32Array(0),
     first: 0,
@@ -74,8 +77,9 @@ export class DistinctIds {
   }
 
   /**
-   * Returns the number of a distinct_id, and assigns one if it has none. `lastId` returns the newest number of a
-   * project that was not used before. Takes about 0.1 us from the cache and 2 us from the table.
+   * Returns the number of a distinct_id, and assigns a number if it has none. `lastId` returns the largest number of a
+   * project; it is called for a project that is used for the first time. It takes about 0.1 us if the number is cached,
+   * and 2 us otherwise.
    */
   idOf(projectId: number, text: string, lastId: () => number): number {
     const ids = this.#project(projectId, lastId)
@@ -85,8 +89,8 @@ export class DistinctIds {
   }
 
   /**
-   * Returns the number of the distinct_id of an event that was read into cells. Does not create the text of a cached
-   * id.
+   * Returns the number of an event's distinct_id, for an event that was read into cells. If the number is cached, the
+   * text of the id is not created.
    */
   idOfEvent(
     projectId: number,
@@ -101,7 +105,7 @@ export class DistinctIds {
     id.byteCount = idBytes
     const cached = this.#cache.find(projectId, id)
     if (cached === 0) return this.idOf(projectId, event.distinctId, lastId)
-    // Records the project, so that a commit knows the newest number of each project with events.
+    // The project is recorded, so that the commit knows its largest number.
     this.#project(projectId, lastId)
     this.wasAdded = false
     return cached
@@ -121,12 +125,12 @@ export class DistinctIds {
     return added ?? loadDistinctText(this.#tables, projectId, distinctId)
   }
 
-  /** Returns the newest number of a project that was used, otherwise null. */
+  /** Returns the largest number of a project that was used since the start, or null if it was not used. */
   lastOf(projectId: number): number | null {
     return this.#projects.get(projectId)?.last ?? null
   }
 
-  /** Stores new numbers, in the order of the ids. Call it only within a write transaction. */
+  /** Stores new numbers. The ids are written in the order of their keys. Call it only within a write transaction. */
   store(): void {
     for (const [projectId, ids] of this.#projects) {
       const before = ids.last - ids.added.length
@@ -146,7 +150,7 @@ export class DistinctIds {
     }
   }
 
-  /** Call it after a commit: new numbers are stored, and the cache may be rotated. */
+  /** Call it after a commit. New numbers are then stored, and old ones may be evicted from the cache. */
   settle(): void {
     for (const ids of this.#projects.values()) if (ids.added.length > 0) ids.added = []
     this.gatheredBytes = 0
@@ -167,7 +171,7 @@ export class DistinctIds {
 
   /** Evicts all cached numbers. Must not be called between `idOf` and `settle`. */
   release(): void {
-    // Twice, because the cache has two generations.
+    // It is called twice, because the cache has two generations.
     this.#cache.rotate()
     this.#cache.rotate()
     this.#projects.clear()
@@ -188,7 +192,7 @@ export class DistinctIds {
   #give(projectId: number, ids: ProjectIds, text: string): number {
     if (ids.last >= NUMBER_MAX) throw new RangeError('a project has too many distinct_ids')
     const id = this.#cache.wordsOf(text)
-    // Without a cache entry the text would get another number before the commit.
+    // An id without a cache entry would get another number when it occurs again before the commit.
     if (id === null) throw new RangeError('a distinct_id was not cut')
     ids.last++
     this.wasAdded = true
@@ -212,12 +216,15 @@ export class DistinctIds {
   }
 }
 
-/** An event that may create the text of its distinct_id only when it is read. */
+/** The sender of an event. Reading its distinct_id may create the text, which is slow. */
 interface Sender {
   readonly distinctId: string
 }
 
-/** The distinct_ids of one project. Caches the number of the current event's id. */
+/**
+ * The distinct_ids of one project, with the number of the current event's id, so that this id need not be looked up
+ * again.
+ */
 export class SenderIds {
   readonly #projectId: number
   readonly #ids: DistinctIds
@@ -231,7 +238,7 @@ export class SenderIds {
     this.#lastId = lastId
   }
 
-  /** Sets the distinct ID number of the current event, so that it is not looked up again. Null: there is no event. */
+  /** Sets the current event and its distinct ID number. Null means that there is no event. */
   setCurrent(event: Sender | null, distinctId: number): void {
     this.#event = event
     this.#eventId = distinctId

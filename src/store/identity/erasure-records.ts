@@ -32,8 +32,8 @@ export function storeJob(table: Table, { projectId, number, job }: OpenJob): voi
 }
 
 /**
- * Stores the progress of a job, without changing whether it is done. Returns whether it is done. Call it only within a
- * write transaction.
+ * Stores the progress of a job. If the job was completed meanwhile, it stays complete. Returns whether it is complete.
+ * Call it only within a write transaction.
  */
 export function storeProgress(table: Table, { projectId, number, job }: OpenJob): boolean {
   const key = pairKey(projectId, number)
@@ -49,7 +49,9 @@ export function storeCopied(table: Table, { projectId, number, job }: OpenJob): 
   putJson(table, pairKey(projectId, number), target)
 }
 
-/** Returns the target of a job whose events must be erased from the copies, or null. Throws `DamagedRecordError`. */
+/**
+ * Returns which events a job must still erase from the copies, or null if there are none. Throws `DamagedRecordError`.
+ */
 export function loadCopied(table: Table, projectId: number, number: number): ErasureTarget | null {
   return getJson<ErasureTarget>(table, pairKey(projectId, number))
 }
@@ -65,14 +67,14 @@ export class DoneJobs {
     this.#table = table
   }
 
-  /** Records that a job is done, by its number. */
+  /** Records that the job with a number is complete since `doneAt`. */
   add(number: number, doneAt: string): void {
     this.#done.push([number, doneAt])
   }
 
   /**
-   * Stores the completed jobs, except jobs that were done before. Call it only within a write transaction, and after
-   * new jobs are stored.
+   * Stores the completed jobs. A job that was complete before keeps its time. Call it only within a write transaction,
+   * after new jobs are stored.
    */
   store(): void {
     for (const [number, doneAt] of this.#done) {
@@ -85,12 +87,12 @@ export class DoneJobs {
   }
 }
 
-/** Returns a job, done or not, or null. Throws `DamagedRecordError`. */
+/** Returns a job, whether complete or not, or null. Throws `DamagedRecordError`. */
 export function loadJob(table: Table, projectId: number, number: number): DeletionJob | null {
   return getJson<DeletionJob>(table, pairKey(projectId, number))
 }
 
-/** Returns the jobs of a project, newest first, done or not. Throws `DamagedRecordError`. */
+/** Returns the jobs of a project, newest first, whether complete or not. Throws `DamagedRecordError`. */
 export function loadJobs(table: Table, projectId: number): Generator<OpenJob> {
   const start = pairKey(projectId, NUMBER_MAX)
   return jobsIn(table, { start, end: pairKey(projectId, 0), reverse: true })
@@ -144,7 +146,7 @@ export function loadRetention(table: Table, projectId: number): RetentionRules {
   return getJson<RetentionRules>(table, numberKey(projectId)) ?? NO_RETENTION
 }
 
-/** Returns the projects whose rules remove events. Throws `DamagedRecordError`. */
+/** Returns the projects whose retention rules remove events. Throws `DamagedRecordError`. */
 export function retainedProjects(table: Table): readonly number[] {
   const projects: number[] = []
   for (const { key, value } of jsonOf<RetentionRules>(table)) {

@@ -10,7 +10,7 @@
 import type { Table } from '../lmdb/environment.ts'
 import { loadNumbered, NumberedRecords } from '../lmdb/numbered-records.ts'
 
-/** Maps a flag key to an identifier. */
+/** For each flag key, the identifier that is hashed for the flag. */
 export type Overrides = ReadonlyMap<string, string>
 
 type Pairs = readonly (readonly [flagKey: string, identifier: string])[]
@@ -31,8 +31,8 @@ export class ProjectOverrides extends NumberedRecords<Pairs> {
   }
 
   /**
-   * Stores `identifier` for each flag for which none of the persons has an override, on each of the persons. If it
-   * throws `DamagedRecordError`, nothing was changed.
+   * Stores `identifier` as the override of all `persons`, for each flag for which none of them has an override yet. If
+   * it throws `DamagedRecordError`, nothing was changed.
    */
   add(persons: readonly number[], flagKeys: readonly string[], identifier: string): void {
     const before = persons.map((number) => this.of(number))
@@ -46,8 +46,8 @@ export class ProjectOverrides extends NumberedRecords<Pairs> {
   }
 
   /**
-   * Merges overrides: person `into` keeps its own and adds those of `from` that it lacks. The result is stored under
-   * `kept`, which is one of the two numbers, and the other number has none afterwards. If it throws
+   * Merges the overrides of two persons. Overrides of `into` take precedence over those of `from`. They are stored
+   * under `kept`, which is one of the two person numbers; the other number has none afterwards. If it throws
    * `DamagedRecordError`, nothing was changed.
    */
   merge(into: number, from: number, kept: number): void {

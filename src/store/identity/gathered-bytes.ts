@@ -1,6 +1,6 @@
-/** Counts the estimated memory that the parts of a store have gathered for the next commit. */
+/** Counts the estimated memory of everything that waits for the next commit. */
 
-/** The estimated memory of what was gathered since the last commit, in bytes. All parts that gather share it. */
+/** The estimated bytes that wait for the next commit. All parts of the store that gather changes share one object. */
 export class GatheredBytes {
   bytes = 0
 }

@@ -39,14 +39,14 @@ import {
 } from './properties/stored-properties.ts'
 
 const FIXED_BYTES = 12
-/** A bit of the length of the key: only imports have mentioned the group. */
+/** A bit in the stored length of the key. It is set as long as only imports have mentioned the group. */
 const FLAG_IMPORTED = 0x8000_0000
-/** The byte that marks paged properties. No JSON begins with it. */
+/** The byte that marks paged properties. A JSON text never begins with it. */
 const PAGED = Buffer.of(0)
 
 /** The tables of groups. */
 export type GroupTables = Pick<EventTables, 'groups' | 'group_pages'>
-/** The number of groups that are removed at a time, whose keys are in memory meanwhile. */
+/** Groups are removed in batches of this number, because the keys of a batch are in memory meanwhile. */
 const REMOVED_GROUPS = 1000
 
 interface GroupRecord {
@@ -64,14 +64,14 @@ interface GroupProperties {
   readonly properties: Readonly<Record<string, unknown>>
 }
 
-/** A group as in its record. If it is paged, the properties are missing. */
+/** The head of a group's record. For a paged group, the properties are missing. */
 interface GroupHead extends GroupRecord {
   readonly directory: Buffer | null
 }
 
-/** The memory of a group in addition to its key and properties: its objects and its map entries. */
+/** The bytes of memory that a group takes in addition to its key and properties. */
 const GROUP_MEMORY_BYTES = 400
-/** The bytes of all copies of one character of the key. */
+/** The bytes that each character of a key takes in all copies of the key. */
 const KEY_UNIT_BYTES = 4
 
 /** The groups of one project in the processing thread. */
@@ -84,9 +84,9 @@ export class ProjectGroups {
   #unsaved = new Set<GroupState>()
   /** The groups that may have pages. */
   readonly #paged = new WeakSet<GroupState>()
-  /** The counted bytes of the groups without unsaved changes. */
+  /** The counted bytes of groups that have no unsaved changes. */
   #cachedBytes = 0
-  /** The types whose stored groups are to be removed. */
+  /** The types whose stored groups must be removed by the next commit. */
   readonly #removed = new Set<number>()
 
   /** `gathered` counts the memory for the next commit. `cacheBytesMax` limits the memory of unchanged groups. */
@@ -102,7 +102,7 @@ export class ProjectGroups {
     this.#cacheBytesMax = cacheBytesMax
   }
 
-  /** The estimated bytes of the groups that are only cached. */
+  /** The estimated bytes of groups that are only cached and have no unsaved changes. */
   get cachedBytes(): number {
     return this.#cachedBytes
   }
@@ -193,7 +193,7 @@ export class ProjectGroups {
     removeRange(this.#tables.group_pages, { start: pageKey(tableKey, first), end })
   }
 
-  /** Call it after a commit: all changes are stored. */
+  /** Call it after a commit, when all changes are stored. */
   settle(): void {
     for (const group of this.#unsaved) {
       group.isUnsaved = false
@@ -232,7 +232,7 @@ function memoryBytesOf({ key, properties }: GroupState): number {
 function removeGroups(tables: GroupTables, projectId: number, typeIndex: number): void {
   const start = groupTableKey(projectId, typeIndex, '')
   const end = groupTableKey(projectId, typeIndex + 1, '')
-  // The keys of pages begin with the keys of their groups.
+  // The key of a page begins with the key of its group, so the pages are removed in the same way.
   for (const table of [tables.groups, tables.group_pages]) {
     while (removeRange(table, { start, end, limit: REMOVED_GROUPS }) === REMOVED_GROUPS);
   }
@@ -249,7 +249,7 @@ export function findGroup(
   return record === null ? null : viewOf(typeIndex, record)
 }
 
-/** The properties of a group, and the maximum UTF-16 units that are cached of them. */
+/** The properties of a group, and how many UTF-16 units of them a cache has to count. */
 export interface FoundGroup {
   readonly properties: StoredProperties
   readonly units: number
@@ -285,8 +285,8 @@ export function lookUpGroup(
 }
 
 /**
- * Returns a page of groups of one type in the order of their keys, after the key `cursor`. With `search`, the key or
- * the properties must contain the text, ignoring case.
+ * Returns a page of groups of one type in the order of their keys, after the key `cursor`. If `search` is given, only
+ * groups whose key or properties contain this text are returned, ignoring case.
  */
 export function listGroups(
   tables: GroupTables,
@@ -305,8 +305,8 @@ export function listGroups(
 }
 
 /**
- * Returns the groups of one type whose key or properties contain `search`, after the key `cursor`. `check` is called
- * for every group that is read, and throws to stop.
+ * Returns the groups of one type after the key `cursor` whose key or properties contain `search`. `check` is called for
+ * every group that is read, and throws to stop.
  */
 export function* groupsAfter(
   tables: GroupTables,
@@ -331,7 +331,10 @@ export function groupCount(table: Table, projectId: number, typeIndex: number): 
   return table.getKeysCount({ start, end: groupTableKey(projectId, typeIndex + 1, '') })
 }
 
-/** Returns all groups of one type in the order of their keys, or those after a key. Throws `DamagedRecordError`. */
+/**
+ * Returns all groups of one type in the order of their keys. If `after` is given, only the groups after this key are
+ * returned. Throws `DamagedRecordError`.
+ */
 export function* allGroups(
   tables: GroupTables,
   projectId: number,
@@ -352,7 +355,7 @@ function* recordsFrom(
   const start = groupTableKey(projectId, typeIndex, first)
   const end = groupTableKey(projectId, typeIndex + 1, '')
   for (const { key, value } of entriesOf(tables.groups, { start, end })) {
-    // The key and the value are valid only until the next read.
+    // The key is copied, because it is valid only until the next read.
     const tableKey = Buffer.from(key)
     yield withPages(tables, tableKey, decodeGroup(value))
   }
@@ -378,7 +381,7 @@ export function loadGroup(
   return record === undefined ? null : withPages(tables, tableKey, decodeGroup(record))
 }
 
-/** Adds the JSON of all properties to a paged group. */
+/** Returns a paged group with the JSON of all its properties. */
 function withPages({ group_pages }: GroupTables, tableKey: Buffer, head: GroupHead): GroupHead {
   const { directory } = head
   if (directory === null) return head
@@ -404,7 +407,7 @@ function decodeGroup(record: Buffer): GroupHead {
   }
 }
 
-/** Returns the number of pages of a group. `record` has no checksum. */
+/** Returns the number of pages of a group. `record` is its record without the checksum. */
 export function pagesOfGroup(record: Buffer): number {
   const { directory } = decodeGroup(record)
   return directory === null ? 0 : pageCount(directory)

@@ -10,10 +10,10 @@
 const HEAD_WORDS = 4
 const SLOTS_FIRST = 1024
 const WORDS_FIRST = 16_384
-/** Two factors for each word of the longest id. An id has at most 200 code points. */
+/** The number of random factors of the hash: two for each word of the longest id. An id has at most 200 code points. */
 const KEYS_COUNT = 408
 
-/** An id as words: `byteCount` bytes from word `first` on. */
+/** An id as 32-bit words: `byteCount` bytes, beginning with the word at index `first`. */
 export interface IdWords {
   readonly words: Int32Array
   readonly first: number
@@ -111,7 +111,7 @@ export class IdCache {
     drawKeys(this.#keys)
   }
 
-  /** The bytes of the younger generation. The older one had as many when it was the younger. */
+  /** The bytes of the younger generation. The older one had about as many when it became the older one. */
   get youngBytes(): number {
     return this.#young.bytes
   }
@@ -121,7 +121,10 @@ export class IdCache {
     return this.#young.bytes + this.#old.bytes
   }
 
-  /** Returns the number of an id, or 0. Takes about 30 ns if the entry is in the cache of the processor. */
+  /**
+   * Returns the number of an id, or 0 if it is not cached. It takes about 30 ns if the entry is in the cache of the
+   * processor.
+   */
   find(projectId: number, id: IdWords): number {
     const hash = this.#hash(projectId, id)
     const number = this.#young.find(hash, projectId, id)
@@ -131,12 +134,15 @@ export class IdCache {
     return known
   }
 
-  /** Adds the number of an id that was not found. */
+  /** Adds an id that `find` did not find, with its number. */
   add(projectId: number, id: IdWords, number: number): void {
     this.#young.add(this.#hash(projectId, id), projectId, id, number)
   }
 
-  /** Returns the words of a text, valid until the next call. Returns null if it is longer than any id. */
+  /**
+   * Returns the words of a text, which are valid until the next call. Returns null if the text is longer than an id can
+   * be.
+   */
   wordsOf(text: string): IdWords | null {
     const bytes = this.#textBytes
     if (text.length * 3 > bytes.length && Buffer.byteLength(text) > bytes.length - 4) return null
@@ -145,7 +151,7 @@ export class IdCache {
     return { words: this.#textWords, first: 0, byteCount }
   }
 
-  /** Turns the younger generation into the older one, and discards the previous older one. */
+  /** Discards the older generation, and turns the younger one into the older one. */
   rotate(): void {
     const young = this.#old
     this.#old = this.#young
@@ -153,7 +159,8 @@ export class IdCache {
     young.clear()
   }
 
-  // Each half of a word has its own random factor. Without these factors it is not possible to find ids that collide.
+  // Each half of a word has its own random factor. A client that does not know the factors cannot find ids that
+  // collide.
   #hash(projectId: number, { words, first, byteCount }: IdWords): number {
     const keys = this.#keys
     const length = wordCount(byteCount)

@@ -7,8 +7,8 @@
  *              inline    front, reversed       stored rows           back
  *   position             firstPosition + index, modulo 2^32
  *
- * `front` and `back` wait for the next commit. Positions start at 0 for the first id of a person. If ids are put before
- * stored ones, the first id gets an earlier position, and all others keep theirs.
+ * The ids in `front` and `back` wait for the next commit. Positions start at 0 for the first id of a person. If ids are
+ * put before stored ones, the first id gets an earlier position, and all others keep theirs.
  */
 import type { Table } from '../lmdb/environment.ts'
 import { tripleKey } from '../lmdb/keys.ts'
@@ -17,12 +17,12 @@ import { INLINE_IDS_MAX, numberBytes, numbersOf } from './person-records.ts'
 
 /** The number of positions. */
 const POSITIONS = 2 ** 32
-/** The memory of an id that waits for the next commit, including its record. */
+/** The bytes of memory that an id takes until the next commit, including its record. */
 const PENDING_ID_BYTES = 96
 
 /** The rows of a person in table `person_ids`. */
 export interface StoredRows {
-  /** The position of the first row. */
+  /** The position of the id in the first row. */
   readonly start: number
   readonly count: number
 }
@@ -34,16 +34,16 @@ export class LinkedIds {
   #inline: number[]
   #count: number
   #firstPosition: number
-  /** The ids before the stored rows, in reverse order: the last element follows the inline ids. */
+  /** The ids between the inline ids and the stored rows, in reverse order: the last element follows the inline ids. */
   #front: number[] = []
   #back: number[] = []
   #stored: StoredRows
-  /** The rows that are stored but no longer belong to the person. */
+  /** Rows that are stored but no longer belong to the person. The next commit removes them. */
   #outdated = NO_ROWS
-  /** True if ids were added or removed since they were stored. */
+  /** True if ids were added or removed since the ids were last stored. */
   areChanged = false
 
-  /** Creates the ids of a stored person from its record, or those of a new person with up to eight ids. */
+  /** Creates the ids of a stored person from its record. For a new person, `inline` are all its ids, at most eight. */
   constructor(inline: number[], count = inline.length, firstPosition = 0) {
     this.#inline = inline
     this.#count = count
@@ -57,17 +57,17 @@ export class LinkedIds {
     return this.#count
   }
 
-  /** The first eight ids. */
+  /** The first eight ids, which are stored in the record of the person. */
   get inline(): readonly number[] {
     return this.#inline
   }
 
-  /** The position of the first id. */
+  /** The position of the first id (see the top of this file). */
   get firstPosition(): number {
     return this.#firstPosition
   }
 
-  /** The rows that are in the table now. */
+  /** The rows that are in the table now, although some may be removed by the next commit. */
   get rows(): StoredRows {
     return this.#outdated.count > 0 ? this.#outdated : this.#stored
   }
@@ -92,16 +92,16 @@ export class LinkedIds {
     const hasRows = this.#count > INLINE_IDS_MAX
     this.#inline = ids.slice(0, INLINE_IDS_MAX)
     if (hasRows) this.#firstPosition = positionOf(this.#firstPosition, POSITIONS - added)
-    // Without stored rows no position has to stay the same.
+    // Without stored rows, the positions of ids need not stay the same.
     for (let index = ids.length - 1; index >= INLINE_IDS_MAX; index--)
       this.#front.push(ids[index] ?? 0)
     this.#count += added
     this.areChanged = true
   }
 
-  /** Keeps one id. The others already belong to other persons. */
+  /** Keeps only one id. The other ids must belong to other persons already. */
   keepOnly(distinctId: number): void {
-    // Rows that were outdated before are still in the table, and no others are.
+    // If rows were outdated before, these are still the only rows in the table.
     if (this.#outdated.count === 0) this.#outdated = this.#stored
     this.#stored = NO_ROWS
     this.#inline = [distinctId]
@@ -165,7 +165,7 @@ export function removeRows(
 }
 
 /**
- * Returns the distinct ID numbers of `count` rows of a person in order, from a position on. Throws
+ * Returns the distinct ID numbers in `count` rows of a person, in order, beginning at the position `start`. Throws
  * `DamagedRecordError`.
  */
 export function* rowsAt(
@@ -175,7 +175,7 @@ export function* rowsAt(
   start: number,
   count: number,
 ): Generator<number> {
-  // The last position is followed by the first one.
+  // Positions are a circle: the largest position is followed by 0.
   const untilEnd = Math.min(count, POSITIONS - start)
   const end = start + untilEnd
   yield* numbersOf(table, {

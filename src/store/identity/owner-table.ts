@@ -19,24 +19,30 @@ const CHUNK_BYTES = OWNER_CHUNK_WORDS * Uint32Array.BYTES_PER_ELEMENT
  *                               bit 31: OWNER_HAS_SINCE
  */
 export interface OwnerTable extends DistinctIdOwners {
-  /** The owner of each distinct ID number, with `OWNER_HAS_SINCE` if its earlier events have no owner. */
+  /**
+   * For each distinct ID number, its owner. The bit `OWNER_HAS_SINCE` is set if earlier events of the distinct_id have
+   * no owner.
+   */
   readonly words: Uint32Array
-  /** The first number of an owner without a person; see `firstPersonlessAfter`. */
+  /** Owner numbers from this one on stand for distinct_ids without a person; see `firstPersonlessAfter`. */
   readonly firstPersonless: number
   /** The largest distinct ID number. */
   readonly lastDistinctId: number
-  /** True if any distinct ID number has no person. */
+  /** True if some distinct_id has no person. */
   readonly hasPersonless: boolean
-  /** The sequence number up to which the events of a distinct ID number have no owner. Empty: all events have one. */
+  /**
+   * For some distinct ID numbers, the sequence number up to which their events have no owner. Empty if all events have
+   * one.
+   */
   readonly since: ReadonlyMap<number, number>
 }
 
-/** A bit in `OwnerTable.words`. */
+/** A bit in `OwnerTable.words`: some events of the distinct_id have no owner; see `since`. */
 export const OWNER_HAS_SINCE = 0x8000_0000
 /**
- * Returns the first number of owners without a person: the power of two above the newest person number. Results
- * computed from events are cached under these numbers, so neither a new person nor a distinct_id that becomes a person
- * may shift the others. They only shift when the number of persons has doubled.
+ * Returns the first owner number that stands for a distinct_id without a person: the power of two above the largest
+ * person number. Results computed from events are cached under owner numbers. A new person, or a distinct_id that gets
+ * a person, must therefore not change the numbers of others. They only change when the number of persons has doubled.
  */
 function firstPersonlessAfter(newestPerson: number): number {
   return 2 ** (32 - Math.clz32(newestPerson))
@@ -44,15 +50,15 @@ function firstPersonlessAfter(newestPerson: number): number {
 
 /** The owners of one project, cached across snapshots. */
 export class StoredOwners {
-  /** The stored words, by distinct ID number. */
+  /** The stored owner words (person-owners.ts), by distinct ID number. */
   #words = new Uint32Array(0)
   #changes: OwnerChanges | null = null
   #table: OwnerTable | null = null
 
   /**
-   * Returns the owners in a snapshot, with its newest distinct ID number and counters. Returns the same object as long
-   * as nothing has changed. Costs about 1 us for each 256 distinct ID numbers whose owners have changed, and then 2 ns
-   * for each distinct ID number. Throws `DamagedRecordError`.
+   * Returns the owners in a snapshot. The largest distinct ID number and the counters must be of the same snapshot. As
+   * long as nothing changes, the same object is returned. It takes about 1 us for each 256 distinct ID numbers whose
+   * owners have changed, and then 2 ns for each distinct ID number. Throws `DamagedRecordError`.
    */
   current(
     tables: OwnerTables,
@@ -78,7 +84,7 @@ export class StoredOwners {
     changes: OwnerChanges,
   ): void {
     const before = this.#changes
-    // Until all changed owners are read, all count as unread.
+    // Until all changed owners are read, all owners count as unread, in case reading them throws.
     this.#changes = null
     if (this.#words.length <= lastDistinctId) {
       const words = new Uint32Array(lastDistinctId + OWNER_CHUNK_WORDS)

@@ -45,15 +45,19 @@ import {
 } from './limits.ts'
 
 const CHUNK_PERSONS = 256
-/** The factor by which more memory is allocated than needed. */
+/** Arrays grow to this many times the needed length, so that they need not grow with each person. */
 const GROWTH = 1.25
 /**
- * The room of a person without deltas to whom deltas may be appended. Each delta takes one, down to 1. A lower room
- * other than 0 therefore means that there are deltas. The value 8 of older stores looks like one delta, and such a
- * person is folded once without effect.
+ * The room of a person without deltas to which deltas may be appended. Each delta reduces the room by one, down to 1. A
+ * lower room than this one, except 0, therefore means that there are deltas. In stores of older versions, a person
+ * without deltas may have a room of 8, which looks as if there was one delta. Such a person is folded once, which
+ * changes nothing.
  */
 const ROOM_FRESH = PERSON_DELTAS_MAX + 1
-/** Set in the room of a person who got a delta since the last commit. No further delta may follow before the commit. */
+/**
+ * A bit of the room, set for a person that got a delta since the last commit. It must get no further delta before the
+ * commit.
+ */
 const DELTA_WAITS = 0x80
 const CHUNK_BYTES = CHUNK_PERSONS * 6
 const OLD_CHUNK_BYTES = CHUNK_PERSONS * 5
@@ -65,13 +69,17 @@ const SPARSE_PART = 0.3
 const EMPTIED_PER_BLOCK = 2
 
 /**
- * The maximum bytes of the properties of a person after deltas. The additions of an event are limited to twelve times
- * its own bytes plus a kilobyte, and the changes are limited by the size of the person.
+ * Events are appended as deltas only if the properties of a person may have at least this many bytes, because the size
+ * is not checked for a delta. An event adds at most twelve times its own bytes plus a kilobyte, and the changes of a
+ * person are limited by its size.
  */
 const DELTA_LIMIT_BYTES_MIN =
   2 * DELTA_PERSON_BYTES_MAX + PERSON_DELTAS_MAX * (12 * DELTA_EVENT_BYTES_MAX + 1024)
 
-/** Returns whether an event of this size may become a delta, if properties may have `bytesMax` bytes (0: no limit). */
+/**
+ * Returns whether an event of `eventBytes` bytes may be appended as a delta. `bytesMax` is the limit for the properties
+ * of a person (0: no limit).
+ */
 export function mayWait(eventBytes: number, bytesMax: number): boolean {
   if (eventBytes > DELTA_EVENT_BYTES_MAX) return false
   return bytesMax === 0 || bytesMax >= DELTA_LIMIT_BYTES_MIN
@@ -81,7 +89,7 @@ export function mayWait(eventBytes: number, bytesMax: number): boolean {
 export type ChangeTables = Pick<EventTables, 'person_changes' | 'change_places'>
 
 /**
- * Returns the stored changes of a person, or null. `kept` caches the locations of changes. Throws `DamagedRecordError`.
+ * Returns the stored changes of a person, or null. `kept` caches where changes are stored. Throws `DamagedRecordError`.
  */
 export function loadChanges(
   tables: ChangeTables,
@@ -109,7 +117,7 @@ export function loadPlaces(tables: ChangeTables, projectId: number, number: numb
   return places ?? null
 }
 
-/** Persons of a range of 256, and the key of the range in table `change_places`. */
+/** Some persons of a range of 256 person numbers, and the key of this range in table `change_places`. */
 export interface PersonRange {
   readonly key: Buffer
   readonly projectId: number
@@ -118,7 +126,7 @@ export interface PersonRange {
 
 /**
  * Returns the persons with deltas, range by range, from a key of table `change_places` on. Ranges without such persons
- * are included. Costs about 1.5 us per range. Throws `DamagedRecordError`.
+ * are returned too. It takes about 1.5 us for each range. Throws `DamagedRecordError`.
  */
 export function* personsWithDeltas(
   { change_places: table }: ChangeTables,
@@ -166,7 +174,10 @@ export class PersonChanges {
   readonly #deltas = new Map<number, string>()
   #written = 0
 
-  /** `onDamage` receives the error of entries that cannot be moved or extended. They stay unchanged. */
+  /**
+   * `onDamage` receives the error of an entry that cannot be moved or extended because it is damaged. The entry stays
+   * unchanged.
+   */
   constructor(projectId: number, tables: ChangeTables, onDamage: DamageListener = refuseDamage) {
     this.#projectId = projectId
     this.#tables = tables
@@ -181,8 +192,8 @@ export class PersonChanges {
   }
 
   /**
-   * Returns whether a delta may be appended for a person. Only one is allowed between two commits, because a person
-   * with more events is cheaper to read and cache.
+   * Returns whether a delta may be appended to a person. A person can get only one delta between two commits: if it has
+   * more events, it is cheaper to read and cache the person.
    */
   hasRoom(number: number): boolean {
     this.#open()
@@ -190,14 +201,15 @@ export class PersonChanges {
     return room > 1 && room < DELTA_WAITS
   }
 
-  /** Adds a delta, for which there must be room. The next commit stores it. */
+  /** Adds a delta to a person; `hasRoom` must be true. The next commit stores it. */
   append(number: number, delta: string): void {
     this.#deltas.set(number, delta)
     this.#rooms[number] = (this.#rooms[number] ?? 0) | DELTA_WAITS
   }
 
   /**
-   * Returns and removes the delta of a person since the last commit, or returns null. The caller must store its effect.
+   * Returns and removes the delta that a person got since the last commit, or null. The caller must apply the delta and
+   * store the person.
    */
   takeDelta(number: number): string | null {
     const delta = this.#deltas.get(number) ?? null
@@ -227,7 +239,7 @@ export class PersonChanges {
   store(): void {
     if (!this.#isLoaded) return
     const deltas = [...this.#deltas].sort(([a], [b]) => a - b)
-    // One damaged person must not prevent the events of all others from being stored.
+    // One damaged person must not prevent the deltas of other persons from being stored.
     for (const [number, delta] of deltas) {
       attempt(() => this.#putDelta(number, delta), this.#onDamage)
     }
@@ -261,7 +273,7 @@ export class PersonChanges {
   /** Moves the current entries of mostly outdated blocks to the end. */
   #emptySparse(): void {
     let left = (this.#written + 1) * EMPTIED_PER_BLOCK
-    // These persons have newer changes that are not in a block yet.
+    // These persons have newer changes, which the next block will contain.
     const waiting = new Set(this.#writer.entries.map(({ number }) => number))
     for (const block of this.#sparse) {
       if (left-- <= 0) return
@@ -300,7 +312,7 @@ export class PersonChanges {
     this.#written++
   }
 
-  /** Returns the entry of a person as of the last commit, valid until the next read, or null. */
+  /** Returns the entry of a person as of the last commit, or null. It is valid until the next read. */
   #storedEntry(number: number): (ChangesEntry & { readonly key: Buffer }) | null {
     this.#open()
     const block = this.#blocks[number] ?? 0
@@ -343,7 +355,7 @@ export class PersonChanges {
     store(this.#tables.change_places, key, blocks, ...more)
   }
 
-  /** Makes room for person numbers below `end`. */
+  /** Makes the arrays long enough for person numbers below `end`. */
   #makeRoom(end: number): void {
     if (end <= this.#blocks.length) return
     const persons = Math.ceil((end * GROWTH) / CHUNK_PERSONS) * CHUNK_PERSONS
@@ -374,7 +386,7 @@ export class PersonChanges {
       for (const block of blocks) {
         if (block === 0) continue
         const use = this.#uses.get(block)
-        // The number of entries in the block is not known here. Most blocks are full.
+        // Whether the block is full is not known here, so it counts as full, as most blocks are.
         if (use === undefined)
           this.#uses.set(block, { entries: PERSON_CHANGES_MAX / 2, current: 1 })
         else use.current++
@@ -395,7 +407,7 @@ function checkChunk(key: Buffer, { length }: Buffer): void {
 }
 
 function storedEntry(table: Table, key: Buffer, number: number, position: number): ChangesEntry {
-  // The value is valid until the next read and is not copied, because only one entry is needed.
+  // The value is not copied, because only one entry is needed. It is valid until the next read.
   const value = table.getBinaryFast(key)
   if (value === undefined) throw new DamagedRecordError(CHANGES, key, 'the value is missing')
   return findEntry(key, value, number, position)

@@ -22,11 +22,11 @@ const CUT = 0x8000
 export interface EmailHits {
   /** The numbers of the persons whose address contains the search text. */
   readonly found: readonly number[]
-  /** The numbers of the persons whose address is truncated and may contain the search text. */
+  /** The numbers of the persons whose address is truncated, so that the rest of it may contain the search text. */
   readonly unsure: readonly number[]
 }
 
-/** The changes of one commit, for the one writing thread. */
+/** Collects the changes of one commit, for the one writing thread. */
 export class EmailChunkWrites {
   readonly #projectId: number
   readonly #table: Table
@@ -37,7 +37,7 @@ export class EmailChunkWrites {
     this.#table = table
   }
 
-  /** Sets the address of a person. Null: the person has none. */
+  /** Sets the address of a person. Null means that the person has none. */
   set(number: number, email: string | null): void {
     const chunk = Math.floor(number / PERSONS)
     const changes = getOrAdd(this.#changes, chunk, () => new Map<number, string | null>())
@@ -81,7 +81,8 @@ function searchChunk(
 ): void {
   let hit = chunk.indexOf(wanted, HEAD_BYTES)
   let hasCut = false
-  // Only the lengths tell where a text ends, and most chunks contain neither a hit nor a truncated text.
+  // The lengths are only read for chunks that may contain a hit or a truncated text, because most chunks contain
+  // neither.
   for (let head = 1; head < HEAD_BYTES; head += 2) {
     if (((chunk[head] ?? 0) & (CUT >>> 8)) !== 0) hasCut = true
   }

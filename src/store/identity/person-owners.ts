@@ -23,7 +23,7 @@ export const OWNER_CHUNK_WORDS = 256
 const CHUNK_BYTES = OWNER_CHUNK_WORDS * 4
 /** The largest person number. */
 export const PERSON_NUMBER_MAX = 0x3fff_ffff
-/** The factor by which more memory is allocated than needed. */
+/** Arrays grow to this many times the needed length, so that they need not grow with each id. */
 const GROWTH = 1.25
 const SEPARATED = 0x4000_0000
 const PERSONLESS = 0x8000_0000
@@ -52,8 +52,8 @@ export function loadOwnerNow(tables: OwnerTables, projectId: number, distinctId:
 }
 
 /**
- * Returns the sequence number up to which events of a distinct_id have no owner. It is 0 for nearly all. Throws
- * `DamagedRecordError`.
+ * Returns the sequence number up to which the events of a distinct_id have no owner. It is 0 for nearly all
+ * distinct_ids. Throws `DamagedRecordError`.
  */
 export function loadSince(tables: OwnerTables, projectId: number, distinctId: number): number {
   const since = load(tables.owner_since, pairKey(projectId, distinctId), NUMBER_BYTES)
@@ -61,8 +61,8 @@ export function loadSince(tables: OwnerTables, projectId: number, distinctId: nu
 }
 
 /**
- * Returns the owners of the range of distinct ID numbers that contains `distinctId`, or null if none has an owner.
- * Throws `DamagedRecordError`.
+ * Returns the record with the owners of 256 distinct ID numbers, one of which is `distinctId`. Returns null if none of
+ * them has an owner. Throws `DamagedRecordError`.
  */
 export function loadOwners(
   tables: OwnerTables,
@@ -72,7 +72,7 @@ export function loadOwners(
   return loadChunk(tables, projectId, Math.floor(distinctId / OWNER_CHUNK_WORDS)) ?? null
 }
 
-/** Returns the person number of the current owner from the owners of its range, or 0. */
+/** Returns the person number of the current owner of a distinct_id, or 0. `owners` is the record that contains it. */
 export function ownerAmong(owners: Buffer | null, distinctId: number): number {
   return wordOf(owners, distinctId) & PERSON_NUMBER_MAX
 }
@@ -87,23 +87,23 @@ function loadChunk(tables: OwnerTables, projectId: number, chunk: number): Buffe
 }
 
 /**
- * The owners of one project in the processing thread. Takes about 5 bytes for each distinct ID number up to the newest
- * one used.
+ * The owners of one project in the processing thread. It takes about 5 bytes for each distinct ID number up to the
+ * largest one that was used.
  */
 export class ProjectOwners {
   readonly #tables: OwnerTables
   readonly #projectId: number
-  /** The words by distinct ID number. Chunks that were not used yet are not read. */
+  /** The words by distinct ID number. A chunk is read when one of its numbers is first used. */
   #words = new Uint32Array(0)
   #areRead = new Uint8Array(0)
   readonly #changed = new Set<number>()
   readonly #since = new Map<number, number>()
-  /** The number of the newest change of each chunk, oldest first. */
+  /** For each chunk that changed recently, the number of its newest change. The oldest change comes first. */
   readonly #changes = new Map<number, number>()
   #count: number
   #changesSince: number
 
-  /** `changes` are the stored ones. */
+  /** `changes` contains the stored changes of owners. */
   constructor(tables: OwnerTables, projectId: number, changes: OwnerChanges) {
     this.#tables = tables
     this.#projectId = projectId
@@ -115,7 +115,7 @@ export class ProjectOwners {
     }
   }
 
-  /** The number of changes, stored or not. */
+  /** The number of changes of owners so far, whether stored or not. */
   get changeCount(): number {
     return this.#count
   }
@@ -136,7 +136,7 @@ export class ProjectOwners {
     this.#noteChange(distinctId >>> 8)
   }
 
-  /** Returns whether a deletion or a split has ever taken the distinct_id from a person. */
+  /** Returns whether a deletion or a split ever took the distinct_id from a person. */
   wasSeparated(distinctId: number): boolean {
     return (this.#word(distinctId) & SEPARATED) !== 0
   }

@@ -71,13 +71,16 @@ import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
 import { countedProperties } from './properties/kept-properties.ts'
 import { StoredActors } from './stored-actors.ts'
 
-/** The name in JSON of the property from which persons get their display name. */
+/** The name in JSON of the property that is used as display name. */
 const EMAIL_NAME = '"email"'
-/** Matches an object without nested objects. Quotes in texts are escaped, so the name can only match a member name. */
+/**
+ * Matches the JSON of an object that has an e-mail address and no nested objects. Quotes within texts are escaped
+ * there, so the name can only match a member name.
+ */
 const FLAT_WITH_EMAIL = /^\{(?:[^{]*,)?"email":("[^"\\]*")[^{]*$/
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
-/** The memory of a cached person in addition to its ids and properties. */
+/** The bytes of memory that a cached person takes in addition to its ids and properties. */
 const SUMMARY_MEMORY_BYTES = 500
 
 function parseEntry(json: string): ActivityView {
@@ -89,7 +92,7 @@ function parseEntry(json: string): ActivityView {
 export class PersonReader {
   readonly #tables: EventTables
   #summaries = new RecentValues<PersonSummary>(PERSON_SUMMARY_BYTES_MAX, summaryBytes)
-  /** The uuids by project and person number. Contains only persons read since the last refresh. */
+  /** The uuids that were read since the last refresh, by project and person number. */
   readonly #uuids = new Map<string, string>()
 
   constructor(tables: EventTables) {
@@ -128,7 +131,10 @@ export class PersonReader {
     return summary
   }
 
-  /** Returns the uuid of an event's person, or the derived uuid of its distinct_id if it has no person. */
+  /**
+   * Returns the uuid of an event's person. If the event has no person, it returns the uuid that the API shows for its
+   * distinct_id.
+   */
   uuidOf(projectId: number, distinctId: number, sequence: number): string {
     const number = this.ownerOf(projectId, distinctId, sequence)
     const name = `${projectId} ${number}`
@@ -160,7 +166,7 @@ export class PersonReader {
     return known === null ? null : loadPerson(this.#tables, projectId, known.number)
   }
 
-  /** Returns the uuids of the persons with one of these ids, uuids or distinct_ids, each once. */
+  /** Returns the uuids of the persons to which some ids, uuids or distinct_ids refer, without duplicates. */
   uuidsOf(
     projectId: number,
     references: readonly PersonReference[],
@@ -181,8 +187,8 @@ export class PersonReader {
   }
 
   /**
-   * Returns distinct ID numbers of a person in the order of their links: all of them, or at most `idsMax` from index
-   * `first` on.
+   * Returns distinct ID numbers of a person in the order of their links. `first` is the index of the first one to
+   * return, and `idsMax` their maximum number. Without `idsMax`, all are returned.
    */
   ids(
     projectId: number,
@@ -201,7 +207,10 @@ export class PersonReader {
     return ids
   }
 
-  /** Returns a person in the form of the API for a single person, or null. Its ids start at index `firstId`. */
+  /**
+   * Returns a person in the form that the API has for a single person, or null. Its ids begin with the one at index
+   * `firstId`.
+   */
   person(projectId: number, person: PersonReference, firstId = 0): PersonView | null {
     const record = this.record(projectId, person)
     if (record === null) return null
@@ -211,18 +220,18 @@ export class PersonReader {
     return { ...view, distinct_ids: ids, distinct_ids_count: record.idCount }
   }
 
-  /** Returns a person in the form for lists, or null. */
+  /** Returns a person in the form that the API has for lists, or null. */
   listed(projectId: number, number: number): PersonView | null {
     const record = loadPerson(this.#tables, projectId, number)
     return record === null ? null : this.#view(projectId, record, false, DISTINCT_IDS_LISTED_MAX)
   }
 
   /**
-   * Returns persons in the form for lists, as JSON with the members and times of the API (`personBody`). Persons that
-   * do not exist are omitted. Iterate over the result at once, while the snapshot stays the same.
+   * Returns the JSON texts of persons in the form for lists (`personBody`). Persons that do not exist are omitted. Read
+   * all of the result before the snapshot changes.
    */
   *listedTexts(projectId: number, numbers: readonly number[]): Generator<string> {
-    // Persons with neighbouring numbers share these records.
+    // Persons with neighbouring numbers have their changes listed in the same records.
     const places = new CachedRanges((...place) => loadPlaces(this.#tables, ...place))
     for (const number of numbers) {
       const record = loadPerson(this.#tables, projectId, number, places)
@@ -235,7 +244,7 @@ export class PersonReader {
     return loadPerson(this.#tables, projectId, number)
   }
 
-  /** Returns a person in the form for analytic results, with its first ids. */
+  /** Returns a person in the form for analytic results, with only its first ids. */
   actor(projectId: number, record: PersonRecord): PersonView {
     return this.#view(projectId, record, false, DISTINCT_IDS_SHOWN_MAX)
   }
@@ -245,10 +254,7 @@ export class PersonReader {
     return new StoredActors(this.#tables, projectId, (...ids) => this.#idTexts(projectId, ...ids))
   }
 
-  /**
-   * Returns the numbers of the persons of a page. For `check` see `PersonSearch`. Costs the same as
-   * `PersonSearch.find`.
-   */
+  /** Returns the person numbers of a page. `check` and the cost are those of `PersonSearch`. */
   find(query: PersonListQuery, check?: () => void): FoundPersons {
     return new PersonSearch(this.#tables, this, check).find(query)
   }
@@ -292,7 +298,7 @@ export class PersonReader {
     for (const { key: personKey } of this.#tables.persons.getRange(range)) {
       check()
       const record = loadPerson(this.#tables, projectId, numberInKey(personKey, 4))
-      // Most persons without the property are excluded before their JSON is parsed.
+      // A text search excludes most persons without the property before their JSON is parsed.
       if (record === null || !mayHave(record, name)) continue
       const properties = propertiesOfRecord(record)
       const text = Object.hasOwn(properties, key) ? valueText(properties[key]) : ''
@@ -302,7 +308,7 @@ export class PersonReader {
     return counts
   }
 
-  /** Returns a page of activity, or null if there is no such person. */
+  /** Returns a page of a person's activity, or null if there is no such person. */
   activity(
     projectId: number,
     person: PersonReference | null,
@@ -316,8 +322,8 @@ export class PersonReader {
   }
 
   /**
-   * Returns the activity without the newest `offset` entries. Entries are read during the iteration. Returns null if
-   * there is no such person.
+   * Returns the activity of a person without the newest `offset` entries. Entries are read during the iteration.
+   * Returns null if there is no such person.
    */
   activityFrom(
     projectId: number,
@@ -427,7 +433,7 @@ export class PersonReader {
       .map((cohort) => cohortView(cohort, null))
   }
 
-  /** Returns the derived uuid of events of a distinct_id that have no owner. */
+  /** Returns the uuid that the API shows for events of a distinct_id without an owner. */
   uuidWithoutOwner(projectId: number, distinctId: number): string {
     return personUuid(projectId, loadDistinctText(this.#tables, projectId, distinctId))
   }
@@ -444,11 +450,11 @@ export class PersonReader {
     return count
   }
 
-  /** Returns the same text as `personBody` of `listed`, but without creating objects, and mostly without parsing. */
+  /** Returns the text of `personBody` for `listed`, but creates no objects and mostly parses nothing. */
   #listedText(projectId: number, record: PersonRecord): string {
     const { id, createdAtMs, uuid, idCount } = record
     const stored = storedJson(record)
-    // Only the display name needs a property, which can mostly be read from the text directly.
+    // Only the display name needs a property. It can mostly be read from the text directly.
     let properties: Readonly<Record<string, unknown>> = {}
     const email = FLAT_WITH_EMAIL.exec(stored ?? '')?.[1]
     if (email !== undefined) properties = { email: JSON.parse(email) as unknown }
@@ -469,10 +475,10 @@ export class PersonReader {
     return personView({ ...record, properties, distinctIds }, isSingle, idsMax)
   }
 
-  /** Returns the shown ids, or more if none of those determines the display name. */
+  /** Returns the ids that are shown. If none of them can be the display name, it returns further ids. */
   #namingIds(projectId: number, record: PersonRecord, idsMax: number): readonly string[] {
     const ids = this.#idTexts(projectId, record, idsMax)
-    // The display name is the same wherever a person is shown.
+    // The display name must be the same wherever a person is shown, however many ids are shown there.
     const isUnnamed = record.idCount > idsMax && ids.every(isAnonymousId)
     return isUnnamed ? this.#idTexts(projectId, record, DISTINCT_IDS_SHOWN_MAX) : ids
   }
@@ -492,7 +498,7 @@ function summaryBytes({ properties, distinct_ids: ids }: PersonSummary): number 
 
 /** Returns whether a person may have a property. `name` is its name as JSON. */
 function mayHave({ json, changesJson, deltas }: PersonRecord, name: string): boolean {
-  // Deltas do not contain the names of all properties that they change.
+  // Deltas do not contain the names of all properties that they change, so any property is possible.
   if (deltas !== '') return true
   return json.includes(name) || changesJson?.includes(name) === true
 }

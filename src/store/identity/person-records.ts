@@ -43,60 +43,66 @@ import {
 const FIXED_BYTES = 36
 const FLAG_IDENTIFIED = 1
 const FLAG_PAGED = 2
-/** The record contains an id and a position of its own. */
+/** A flag: the record contains an id and a position of its own. */
 const FLAG_MOVED = 4
-/** Only imported events have changed the person. */
+/** A flag: only imported events have changed the person so far. */
 const FLAG_IMPORTED = 8
 const MOVED_BYTES = 8
-/** The bytes of a person number, distinct ID number or sequence number as a value. */
+/** The number of bytes of a stored person number, distinct ID number or sequence number. */
 export const NUMBER_BYTES = 4
 const SLAB_BYTES = 1024 * 1024
-/** The number of ids in the record of a person. */
+/** The number of ids that fit into the record of a person. */
 export const INLINE_IDS_MAX = 8
-/** May also match text inside a property value. That is harmless: the JSON is then written again without a change. */
+/**
+ * Matches JSON with a member name that begins with a digit. It may also match text inside a property value, which is
+ * harmless: the JSON is then written again without a change.
+ */
 const NUMBER_LIKE_NAME = /[{,]"\d/
-/** A member name with a special meaning in objects. The store never writes it in an escaped form. */
+/**
+ * A member name that has a special meaning in objects. The store never writes any of its characters as an escape
+ * sequence.
+ */
 const PROTOTYPE = '"__proto__"'
 /** A number larger than any time in milliseconds. */
 const TIME_END = 2 ** 53
 
 /** The counters of a project. */
 export interface PersonCounters {
-  /** The newest person number. */
+  /** The largest person number that was assigned. */
   lastPerson: number
   /** The number of persons. */
   persons: number
-  /** The names of the group types by index, or '' for a deleted type. */
+  /** The names of the group types by index. The name of a deleted type is ''. */
   groupTypes: string[]
-  /** Facts about the group types, in the same order. Null: there are none. */
+  /** Facts about the group types, by index. Null if there are none. */
   groupTypeFacts: (GroupTypeFacts | null)[]
-  /** The newest numbers of other records. */
+  /** The largest numbers of other kinds of records that were assigned. */
   separations: number
   activity: number
   cohorts: number
   jobs: number
-  /** The number of deleted persons, without merged ones. */
+  /** The number of persons that were deleted. Persons that were merged do not count. */
   deletions: number
-  /** The cohorts that have, or had, stored members: fixed lists and calculated members. */
+  /** The cohorts that have or had stored members, whether listed or calculated. */
   staticCohorts: number[]
   owners: OwnerChanges
 }
 
-/** The display data of a group type, and the beginning of its use of an index. */
+/** The display data of a group type, and the moment since when the type uses its index. */
 export interface GroupTypeFacts {
   /**
-   * The sequence number of the newest event of the project when the previous type with the same index was deleted. 0:
-   * there was none.
+   * If another type had the same index before, the sequence number of the project's newest event when that type was
+   * deleted. Groups in events up to it do not count. Otherwise 0.
    */
   readonly since: number
   /** The display names for one group and for several groups. */
   readonly singular: string | null
   readonly plural: string | null
-  /** The sort order in lists, smaller numbers first. */
+  /** The position in lists: a type with a smaller number comes first. */
   readonly order: number | null
 }
 
-/** The facts about a type without display data. */
+/** The facts about a type for which no display data were set. */
 export const NO_GROUP_TYPE_FACTS: GroupTypeFacts = {
   since: 0,
   singular: null,
@@ -105,15 +111,17 @@ export const NO_GROUP_TYPE_FACTS: GroupTypeFacts = {
 }
 
 /**
- * The chunks whose owners have changed recently. A reader that has read all chunks before only reads these again. The
- * contents follow from the log, independent of how it was divided into commits.
+ * The chunks of 256 distinct ID numbers whose owners have changed recently. A reader that has read all chunks before
+ * needs to read only these again. The same events give the same changes, however they were divided into commits.
  */
 export interface OwnerChanges {
-  /** The number of changes so far. */
+  /** The number of changes so far. The changes are numbered from 1. */
   readonly count: number
-  /** The number of the last change that is not in `chunks`. All later changes are. */
+  /** The number of the last change that was dropped from `chunks`. All later changes are included. */
   readonly since: number
-  /** Pairs of distinct ID number / 256 and the number of the newest change there, in the order of the changes. */
+  /**
+   * Pairs of numbers: a chunk (distinct ID number / 256), and its newest change. They are in the order of the changes.
+   */
   readonly chunks: readonly number[]
 }
 
@@ -124,7 +132,7 @@ const NO_OWNER_CHANGES: OwnerChanges = { count: 0, since: 0, chunks: [] }
 export interface PersonRecord {
   /** The person number, under which all records of the person are stored. */
   readonly number: number
-  /** The id in the API. */
+  /** The id of the person in the API. */
   readonly id: number
   readonly uuid: string
   readonly version: number
@@ -138,11 +146,11 @@ export interface PersonRecord {
   readonly firstPosition: number
   readonly json: string
   readonly jsonBytes: number
-  /** The directory of the pages with the properties. Null: the properties are in the record itself. */
+  /** The directory of the pages with the properties. Null if the properties are in the record itself. */
   readonly directory: Buffer | null
-  /** The properties written later, or null. */
+  /** The JSON of the properties that changed since the person was stored as a whole, or null. */
   readonly changesJson: string | null
-  /** The deltas of later events, which `version` does not include, or ''. */
+  /** The deltas that later events appended, or ''. `version` does not include them. */
   readonly deltas: string
 }
 
@@ -171,7 +179,7 @@ export function loadPersonCounters(table: Table, projectId: number): PersonCount
 
 /**
  * Memory for records until the end of their transaction. One large buffer is much cheaper than many small ones, because
- * LMDB needs the address of each.
+ * lmdb-js has to find the memory address of each buffer.
  */
 export class RecordSlab {
   #slab = Buffer.alloc(0)
@@ -196,7 +204,7 @@ export class RecordSlab {
   }
 }
 
-/** Returns the bytes of a person. `recorded` is the part of the properties in its record. */
+/** Returns the record of a person as bytes. `recorded` is its properties in the form of the record. */
 export function encodePerson(
   slab: RecordSlab,
   key: Uint8Array,
@@ -226,7 +234,7 @@ export function encodePerson(
   return sealInPlace(key, record)
 }
 
-/** Returns a person, or null. `kept` caches the locations of changes. Throws `DamagedRecordError`. */
+/** Returns a person, or null. `kept` caches where changes are stored. Throws `DamagedRecordError`. */
 export function loadPerson(
   tables: RecordTables,
   projectId: number,
@@ -253,7 +261,7 @@ export function loadUnpaged(
   return changes && record ? withChanges(record, changes) : record
 }
 
-/** Adds the later changes to a person. */
+/** Returns a person with the changes that were stored after it. */
 export function withChanges(whole: PersonRecord, changes: StoredChanges): PersonRecord {
   const { version, json, deltas } = changes
   const changesJson = json === '' ? null : json
@@ -303,7 +311,7 @@ export function loadHead(table: Table, projectId: number, number: number): Perso
   const firstPosition = isMoved ? record.readUInt32LE(offset + 4) : 0
   if (isMoved) offset += MOVED_BYTES
   const isPaged = (flags & FLAG_PAGED) !== 0
-  // The record is valid until the next read.
+  // The bytes of the record are only valid until the next read, so the directory is copied.
   const directory = isPaged ? Buffer.from(record.subarray(offset)) : null
   return {
     number,
@@ -338,7 +346,7 @@ export function propertiesOfRecord(record: PersonRecord): Readonly<Record<string
   return properties
 }
 
-/** Returns the current properties and version of a person, or those after one more delta. */
+/** Returns the current properties and version of a person. If `delta` is given, it is applied as well. */
 export function foldRecord(
   { json, jsonBytes, changesJson, deltas, version }: PersonRecord,
   further: string | null = null,
@@ -357,9 +365,9 @@ export function foldRecord(
 }
 
 /**
- * Returns the stored text of the properties if it is the compact JSON that would be written now. That is not the case
- * after changes, or if a member name looks like a number, because objects list such names first and the store does not.
- * Returns null then.
+ * Returns the stored text of the properties if it is exactly the compact JSON that would be written now, otherwise
+ * null. The text differs if there are changes, or if a member name looks like a number, because objects list such names
+ * first and the store does not.
  */
 export function storedJson({ json, changesJson, deltas }: PersonRecord): string | null {
   return changesJson === null && deltas === '' && !NUMBER_LIKE_NAME.test(json) ? json : null
@@ -383,19 +391,22 @@ export function parseProperties(json: string): Record<string, unknown> {
   return JSON.parse(json) as Record<string, unknown>
 }
 
-/** The properties in the record of a person: JSON, or the directory of their pages. */
+/**
+ * The properties in the form in which the record of a person contains them: as JSON, or as the directory of their
+ * pages.
+ */
 export interface RecordedProperties {
   readonly json: string | Buffer
-  /** The bytes of `json`. */
+  /** The bytes that `json` takes in the record. */
   readonly bytes: number
-  /** The bytes of the JSON of all properties. */
+  /** The bytes of the JSON of all properties, even if they are paged. */
   readonly jsonBytes: number
   readonly isPaged: boolean
 }
 
 /**
- * Returns the properties in the record of a person that was stored as a whole, or null. The result is valid until the
- * next read. Throws `DamagedRecordError`.
+ * Returns the properties in the record of a person stored as a whole, or null. The result is valid until the next read.
+ * Throws `DamagedRecordError`.
  */
 export function peekProperties(table: Table, key: Buffer): RecordedProperties | null {
   const record = peek(table, key)
@@ -406,7 +417,10 @@ export function peekProperties(table: Table, key: Buffer): RecordedProperties | 
   return { json, bytes: json.length, jsonBytes, isPaged }
 }
 
-/** Returns the person number for an id, if there is such a person. Throws `DamagedRecordError`. */
+/**
+ * Returns the number under which the person with an id is stored, if there is such a person. Throws
+ * `DamagedRecordError`.
+ */
 export function loadNumber(table: Table, projectId: number, id: number): number {
   return load(table, pairKey(projectId, id), NUMBER_BYTES)?.readUInt32LE() ?? id
 }
@@ -418,17 +432,17 @@ export function loadPersonById(
   id: number,
 ): PersonRecord | null {
   const person = loadPerson(tables, projectId, loadNumber(tables.moved_persons, projectId, id))
-  // Another person may have this number, after a merge with a person of more ids.
+  // After a merge with a person of more ids, another person may have this number.
   return person?.id === id ? person : null
 }
 
-/** Returns the number of pages of a person. `record` has no checksum. */
+/** Returns the number of pages of a person. `record` is its record without the checksum. */
 export function pagesOfPerson(record: Buffer): number {
   if ((record.readUInt8(4) & FLAG_PAGED) === 0) return 0
   return pageCount(record.subarray(propertiesStart(record)))
 }
 
-/** Returns the id of the person with a number. `record` has no checksum. */
+/** Returns the id of the person with a person number. `record` is its record without the checksum. */
 export function idOfPerson(record: Buffer, number: number): number {
   const isMoved = (record.readUInt8(4) & FLAG_MOVED) !== 0
   return isMoved ? record.readUInt32LE(propertiesStart(record) - MOVED_BYTES) : number
@@ -439,7 +453,9 @@ function propertiesStart(record: Buffer): number {
   return FIXED_BYTES + Math.min(record.readUInt32LE(8), INLINE_IDS_MAX) * 4 + movedBytes
 }
 
-/** The record of a uuid: its person number, and the time when the person was deleted (NaN: it was not). */
+/**
+ * The record of a uuid: its person number, and the time when the person was deleted. NaN means that it was not deleted.
+ */
 export interface UuidRecord {
   readonly number: number
   readonly deletedAtMs: number
@@ -477,7 +493,7 @@ export function createdKey(projectId: number, createdAtMs: number, uuid: string)
   return key
 }
 
-/** Returns the first key of table `person_created` for persons created at that time or earlier. */
+/** Returns the first key of table `person_created` for persons that were created at `createdAtMs` or earlier. */
 export function createdStart(projectId: number, createdAtMs: number): Buffer {
   const key = Buffer.allocUnsafe(12)
   writeCreatedPrefix(key, projectId, createdAtMs)
@@ -505,7 +521,7 @@ export function emailKey(projectId: number, email: string, number: number): Buff
   return key
 }
 
-/** Returns the beginning of the keys of all persons with an e-mail address. */
+/** Returns the beginning of the keys of all persons that have an e-mail address. */
 export function emailStart(projectId: number, email: string): Buffer {
   const bytes = Buffer.from(email, 'utf8').subarray(0, PERSON_EMAIL_BYTES_MAX)
   const key = Buffer.allocUnsafe(4 + bytes.length)
@@ -514,19 +530,19 @@ export function emailStart(projectId: number, email: string): Buffer {
   return key
 }
 
-/** Returns whether the e-mail index contains only the beginning of such addresses. */
+/** Returns whether the index contains only the beginning of the e-mail address, given the bytes of its key. */
 export function isEmailCut(keyBytes: number): boolean {
   return keyBytes - 8 >= PERSON_EMAIL_BYTES_MAX
 }
 
-/** Returns a person number, distinct ID number or sequence number as a value. */
+/** Returns a person number, distinct ID number or sequence number in its stored form. */
 export function numberBytes(number: number): Buffer {
   const record = Buffer.allocUnsafe(NUMBER_BYTES)
   record.writeUInt32LE(number)
   return record
 }
 
-/** Returns the numbers of a range. Throws `DamagedRecordError`. */
+/** Returns the stored numbers of a range of records. Throws `DamagedRecordError`. */
 export function* numbersOf(table: Table, range: Range): Generator<number> {
   for (const { value } of entriesOf(table, range, NUMBER_BYTES)) yield value.readUInt32LE()
 }

@@ -24,10 +24,10 @@ import {
   propertiesOfRecord,
 } from './person-records.ts'
 
-/** Lists omit persons whose creation time is more than this far in the future. */
+/** Lists omit a person if its creation time is later than now by more than this. */
 const FUTURE_MS = 24 * 60 * 60 * 1000
 
-/** The persons of a list. */
+/** The persons on a page of a list. */
 export interface FoundPersons {
   /** The number of all matching persons. */
   readonly count: number
@@ -53,8 +53,8 @@ export class PersonSearch {
   }
 
   /**
-   * Returns the persons of a page. Costs a few reads, a scan of all e-mail addresses and of the newest persons for
-   * `search`, and a scan of all persons for properties.
+   * Returns the persons of a page. It takes a few reads. A query with `search` also reads all e-mail addresses and the
+   * newest persons, and a query for properties reads all persons.
    */
   find(query: PersonListQuery): FoundPersons {
     const { projectId, offset, limit, nowMs } = query
@@ -87,7 +87,7 @@ export class PersonSearch {
     return { count, numbers }
   }
 
-  /** Returns the person numbers that the indexes give for a query, or null if the query uses no index. */
+  /** Returns the person numbers that an index gives for a query, or null if no index fits the query. */
   #candidates(query: PersonListQuery): ReadonlySet<number> | null {
     const { projectId, distinctId, email, search } = query
     let found: ReadonlySet<number> | null = null
@@ -119,7 +119,7 @@ export class PersonSearch {
     const end = Buffer.concat([start, Buffer.alloc(5, 0xff)])
     const numbers: number[] = []
     for (const key of this.#tables.person_emails.getKeys({ start, end })) {
-      // Longer addresses that begin with this one are in the same range of keys.
+      // Longer addresses that begin with the wanted one are in the same range of keys and are skipped.
       if (key.length !== start.length + 4) continue
       const number = numberInKey(key, key.length - 4)
       if (!isEmailCut(key.length) || this.#emailOf(projectId, number) === email) {
@@ -161,7 +161,7 @@ export class PersonSearch {
     return typeof text === 'string' ? text : null
   }
 
-  /** Returns persons in the order of lists, without those created too far in the future. */
+  /** Returns persons in the order of lists. Persons with a creation time too far in the future are left out. */
   #sorted(
     projectId: number,
     numbers: ReadonlySet<number>,

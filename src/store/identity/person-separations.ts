@@ -1,6 +1,6 @@
 /**
- * Stores deletions and splits of persons. These are the only changes that do not follow from events, so with them the
- * history of a person can be recomputed. Tables, both sealed:
+ * Stores deletions and splits of persons. These are the only changes of persons that do not follow from events. With
+ * them, the state of a person at any earlier event can be computed again. Tables, both sealed:
  *
  *   separations   project, number                     -> JSON of `Separation`
  *   separated     project, distinct ID number, number -> nothing
@@ -11,7 +11,7 @@ import { getJson, putJson, store } from '../lmdb/records.ts'
 /** A deletion or a split. */
 export interface Separation {
   readonly kind: 'deleted' | 'split'
-  /** The sequence number of the newest event before it. */
+  /** The sequence number of the project's newest event before the deletion or split. */
   readonly sequence: number
   readonly atMs: number
   /** The distinct ID numbers of all ids that the person had. */
@@ -37,7 +37,8 @@ export function storeSeparation(
 }
 
 /**
- * Returns the separations in which a distinct_id took part, by their numbers, in order. Throws `DamagedRecordError`.
+ * Returns the separations in which a distinct_id took part, by the number of each separation, in order. Throws
+ * `DamagedRecordError`.
  */
 export function loadSeparations(
   tables: SeparationTables,

@@ -17,7 +17,7 @@ import {
 import { type PersonRange, personsWithDeltas } from './person-changes.ts'
 import { ProjectPersons } from './project-persons.ts'
 
-/** A key before all others. */
+/** A key that comes before all other keys. */
 const FIRST_KEY = Buffer.alloc(0)
 
 /** The persons of all projects. A data directory has one, in the processing thread. */
@@ -31,7 +31,9 @@ export class PersonStore {
   readonly #projects = new Map<number, ProjectPersons>()
   /** The projects that were used since the last commit. */
   readonly #touched = new Set<ProjectPersons>()
-  /** The key of table `change_places` from which to search for persons with deltas. Null: no person has deltas. */
+  /**
+   * Persons with deltas are searched from this key of table `change_places` on. Null means that no person has deltas.
+   */
   #foldFrom: Buffer | null = FIRST_KEY
 
   /** `lastDistinctId` returns the newest stored distinct ID number of a project. For `onDamage` see `PersonChanges`. */
@@ -80,7 +82,8 @@ export class PersonStore {
       this.#cacheBytesMax / (this.#projects.size + 1),
     )
     this.#projects.set(projectId, project)
-    // The other projects make room for the new one. None of them is processing an event.
+    // The other projects get less memory when a new one is added. They may evict persons now, because none of them is
+    // processing an event.
     const bytesMax = this.#cacheBytesMax / this.#projects.size
     for (const other of this.#projects.values()) other.limitCache(bytesMax)
     return project
@@ -120,7 +123,7 @@ export class PersonStore {
   release(): void {
     if (this.#touched.size > 0)
       throw new Error('release was called between a change and its commit')
-    // Twice, because each cache has two generations.
+    // It is called twice, because each cache has two generations.
     for (const project of this.#projects.values()) {
       project.settle(0)
       project.settle(0)
@@ -133,9 +136,9 @@ export class PersonStore {
   }
 
   /**
-   * Stores some of the persons with deltas as a whole, which does not change them otherwise. `write` runs its argument
-   * in a transaction, and is not called if there are no such persons. Returns their number. Must not be called while
-   * there are unsaved changes.
+   * Stores some of the persons that have deltas as a whole, which does not change their properties, and returns how
+   * many. `write` runs its argument in a transaction; it is not called if no person has deltas. Must not be called
+   * while there are unsaved changes.
    */
   fold(write: (store: () => void) => void): number {
     if (this.#touched.size > 0) throw new Error('fold was called between a change and its commit')
@@ -143,7 +146,7 @@ export class PersonStore {
     const deadline = performance.now() + FOLD_MS_MAX
     const isOver = (): boolean => performance.now() >= deadline
     const from = this.#foldFrom
-    // Persons after a damaged record are not searched until there are new deltas.
+    // After a damaged record, the search ends. It starts again when there are new deltas.
     this.#foldFrom = null
     const ranges = attempt(() => this.#withDeltas(from, isOver), this.#onDamage) ?? []
     const found = ranges.flatMap(({ numbers, ...place }) =>
@@ -164,7 +167,7 @@ export class PersonStore {
     return count
   }
 
-  /** Returns ranges from a key on, until they contain enough persons with deltas, and records where to continue. */
+  /** Returns ranges from a key on until they contain enough persons with deltas. It also records where to continue. */
   #withDeltas(from: Buffer, isOver: () => boolean): readonly PersonRange[] {
     const found: PersonRange[] = []
     let left = FOLDED_PERSONS_MAX

@@ -28,26 +28,26 @@ import {
 import { encodePage, isPaged, pagesOf } from './properties/property-pages.ts'
 
 /**
- * A person is stored as a whole if its changes have more characters than this, and more than this fraction of the
- * person.
+ * A person is stored as a whole if its changes have more characters than `CHANGES_BYTES_MIN` and also more than this
+ * fraction of the whole person.
  */
 const CHANGES_BYTES_MIN = 256
 const CHANGES_PART = 0.4
 
-/** A person, and the state of its stored records. */
+/** A person in memory, and what its stored records contain. */
 export interface PersonEntry {
   state: PersonState
   readonly ids: LinkedIds
-  /** The stored creation time. NaN: the person is not stored yet. */
+  /** The creation time that is stored, or NaN if the person is not stored yet. */
   storedCreatedAtMs: number
   storedUuid: string
   storedIsIdentified: boolean
   storedIsImported: boolean
-  /** The bytes of its properties in table `persons`. */
+  /** The bytes that its properties take in table `persons`. */
   storedBytes: number
   /**
-   * The properties whose text is in table `persons`. After a merge the person may have the properties of the other
-   * person.
+   * The properties whose text is in table `persons`. They need not be those of `state`: after a merge, the person may
+   * be stored under the number of the other person.
    */
   storedProperties: PropertyTable | null
   storedEmail: string | null
@@ -100,11 +100,11 @@ export interface GonePerson
   extends Pick<PersonEntry, 'storedCreatedAtMs' | 'storedUuid' | 'storedEmail' | 'storedBytes'>,
     Pick<PersonState, 'number' | 'uuid'> {
   readonly rows: StoredRows
-  /** The time of the deletion. NaN: merged. */
+  /** The time of the deletion, or NaN if the person was merged. */
   readonly deletedAtMs: number
 }
 
-/** The value to store under a key. Null: the key is removed. */
+/** The value to store under a key. Null means that the record is removed. */
 type Operation = readonly [key: Buffer, bytes: Buffer | null]
 const NOTHING = Buffer.alloc(0)
 
@@ -131,13 +131,16 @@ export class PersonWrites {
     this.#emailChunks = new EmailChunkWrites(projectId, tables.email_chunks)
   }
 
-  /** Adds the uuid of a person that is new or got another number. */
+  /** Adds the uuid of a person that is new or was moved to another number. */
   addUuid(uuid: string, number: number): void {
     const bytes = encodeUuid({ number, deletedAtMs: Number.NaN })
     this.#uuids.push([uuidKey(this.#projectId, uuid), bytes])
   }
 
-  /** Sets the person number for an id. Null: the number equals the id, or there is no such person. */
+  /**
+   * Sets the person number that belongs to an id. Null removes it, if the number equals the id or there is no such
+   * person.
+   */
   setNumber(id: number, number: number | null): void {
     const bytes = number === null ? null : numberBytes(number)
     this.#moved.push([pairKey(this.#projectId, id), bytes])
@@ -172,7 +175,10 @@ export class PersonWrites {
     entry.ids.store(this.#tables.person_ids, projectId, number)
   }
 
-  /** Stores only the changes since the person was stored as a whole. Returns false if they are too large. */
+  /**
+   * Stores only the changes of a person since it was stored as a whole. Returns false if the changes are too large for
+   * this.
+   */
   #storeChanges(entry: PersonEntry): boolean {
     const { state } = entry
     const { properties, version, createdAtMs, isIdentified } = state
@@ -192,7 +198,7 @@ export class PersonWrites {
     const { state, ids } = entry
     const { number, id, uuid, version, isIdentified, createdAtMs, properties } = state
     const key = pairKey(this.#projectId, number)
-    // A person that only got new ids keeps the stored text, so it is not encoded again.
+    // If only the ids of a person changed, the stored text of its properties is used and not encoded again.
     const isStored = entry.storedProperties === properties && properties.isUnchanged
     const kept = isStored
       ? attempt(() => peekProperties(this.#tables.persons, key), this.#onDamage)
@@ -222,7 +228,7 @@ export class PersonWrites {
     entry.storedIsImported = state.isImported
   }
 
-  /** Returns the properties for the record of a person. Large properties are stored as pages. */
+  /** Returns the properties in the form for the record of a person. Large properties are stored as pages. */
   #recordProperties({ state, storedBytes }: PersonEntry): RecordedProperties {
     const { number, properties } = state
     const json = properties.toJson()
@@ -287,9 +293,9 @@ export class PersonWrites {
   }
 }
 
-/** Returns whether a person is far below the limit of its properties, so that events may be stored as deltas. */
+/** Returns whether a person is so small that events may be appended to it as deltas without checking its size. */
 function isSmall({ storedBytes, state }: PersonEntry): boolean {
-  // The first live event of an imported person must be distinguished from further imported ones.
+  // A live event has to clear the mark of an imported person, so it must not be appended as a delta.
   return !state.isImported && storedBytes <= DELTA_PERSON_BYTES_MAX
 }
 

@@ -4,8 +4,8 @@
  * changed it.
  *
  * A merge is a union by size. The distinct_ids of the person with fewer ids get the number of the other person, and the
- * remaining person is stored under that number with its own id and uuid. n merges therefore cost n log n, in any order
- * and direction.
+ * remaining person is stored under that number with its own id and uuid. The cost of n merges therefore grows with n
+ * log n, in whatever order and direction persons are merged.
  *
  * Memory is counted in bytes. Changed persons are held until they are stored, and `GatheredBytes` counts them for the
  * committing code. Persons that were only read may be evicted between any two events.
@@ -58,14 +58,14 @@ import {
   storedEntry,
 } from './person-writes.ts'
 
-/** The fractions of the cache for each of the two generations of persons, and for groups. */
+/** The fraction of the cache that each of the two generations of persons may use. The rest is for groups. */
 const GENERATION_PART = 3 / 8
 const GROUPS_PART = 1 / 4
-/** The memory of a person in addition to its properties: its objects and its map entries. */
+/** The bytes of memory that a person takes in addition to its properties. */
 const PERSON_MEMORY_BYTES = 600
-/** The memory that a commit needs for a removed person, a uuid, a moved id or a delta. */
+/** The bytes of memory until the commit for a removed person, a uuid, a moved id or a delta. */
 const NOTE_MEMORY_BYTES = 200
-/** The memory of an id that a merge or a deletion moves, including its records. */
+/** The bytes of memory until the commit for an id that a merge or a deletion moves, including its records. */
 const MOVED_ID_MEMORY_BYTES = 100
 
 /** The persons of one project, for the one writing thread. */
@@ -84,13 +84,13 @@ export class ProjectPersons implements PersonWorld {
   readonly #gathered: GatheredBytes
   #young = new Map<number, PersonEntry>()
   #old = new Map<number, PersonEntry>()
-  /** The counted bytes of the persons in `#young` that are not held. */
+  /** The counted bytes of the persons in `#young` that may be evicted. */
   #youngBytes = 0
-  /** The counted bytes of the persons in `#old` at the last rotation. */
+  /** The counted bytes of the persons in `#old`, when `#young` last became `#old`. */
   #oldBytes = 0
-  /** The maximum bytes of each generation. */
+  /** The maximum bytes of each of the two generations. */
   #generationBytesMax: number
-  /** 1 for each person in memory, by person number. */
+  /** By person number: 1 if the person is in memory. */
   #areCached = new Uint8Array(0)
   /** The persons that are not evicted before the next commit, because they have changed or a command uses them. */
   #held = new Map<number, PersonEntry>()
@@ -99,7 +99,10 @@ export class ProjectPersons implements PersonWorld {
   #unread: number[] = []
   /** The uuids of persons that are new or got another number since the last commit. */
   readonly #uuids = new Map<string, number>()
-  /** The person number by id, for persons that got another number since the last commit. Null: it equals the id. */
+  /**
+   * For each person that was moved to another number since the last commit: its id and its person number. Null means
+   * that the number equals the id.
+   */
   readonly #moved = new Map<number, number | null>()
   #activity: (readonly [number: number, personId: number, view: ActivityView])[] = []
   #separations: (readonly [number: number, separation: Separation])[] = []
@@ -144,8 +147,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Begins an event with a distinct ID number (0: not known), or no event (null). References to earlier persons that
-   * are not held must no longer be in use, so that these persons may be evicted.
+   * Begins an event. `distinctId` is its distinct ID number (0 if unknown); `event` is null if there is no event.
+   * Persons may be evicted now, so the caller must no longer use a person that it got earlier and that is not held.
    */
   beginEvent(event: PersonEvent | null, distinctId: number): void {
     this.ids.setCurrent(event, distinctId)
@@ -164,8 +167,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Appends a delta instead of reading the person. Call it only for a person that is not in memory and is so far below
-   * the limit that some dozens of such events cannot exceed it.
+   * Appends a delta instead of reading the person. Call it only for a person that is not in memory and is so small that
+   * some dozens of such events cannot exceed the limit for its properties.
    */
   updateUnread(event: PersonEvent, eventBytes: number, bytesMax: number): boolean {
     if (!mayWait(eventBytes, bytesMax)) return false
@@ -173,11 +176,11 @@ export class ProjectPersons implements PersonWorld {
     const number = this.owners.ownerOf(this.ids.ofEvent(event))
     if (number === 0 || this.#areCached[number] === 1) return false
     const { changes } = this.#writes
-    // The index of e-mail addresses needs the previous address.
+    // To update the index of e-mail addresses, the previous address must be read.
     if (!changes.hasRoom(number) || namesEmail(properties)) return false
     const delta = deltaOf(properties, automatic)
     if (delta === null) return true
-    // A decision about the person parses all of its deltas.
+    // Each decision about the person has to parse all of its deltas, so they must be short.
     if (delta.length > DELTA_UNITS_MAX) return false
     changes.append(number, delta)
     this.#unread.push(number)
@@ -275,8 +278,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Deletes a group type with all its groups. The index becomes free for a new type, to which events after
-   * `lastSequence` may belong.
+   * Deletes a group type with all its groups. A new type may then use the index. Groups in events up to `lastSequence`
+   * do not count for the new type.
    */
   deleteGroupType(typeIndex: number, lastSequence: number): void {
     this.counters.groupTypes[typeIndex] = ''
@@ -324,8 +327,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Returns the same numbers one by one, for callers that may need only the first ones. No id may be added to the
-   * person meanwhile.
+   * Returns the distinct ID numbers of `idsOf` one by one, for callers that may need only the first ones. No id may be
+   * added to the person meanwhile.
    */
   idsInOrder({ number }: PersonState): Iterable<number> {
     return this.#entry(number).ids.inOrder(this.#tables.person_ids, this.projectId, number)
@@ -348,14 +351,16 @@ export class ProjectPersons implements PersonWorld {
     this.#create(person, distinctId)
   }
 
-  /** Keeps one id of a person. The others already belong to other persons. */
+  /** Leaves a person only one id. The other ids must belong to other persons already. */
   keepOnly(person: PersonState, distinctId: number): void {
     this.#entry(person.number).ids.keepOnly(distinctId)
     this.owners.separate(distinctId, person.number)
     this.update(person)
   }
 
-  /** Deletes a person. Its ids have no owner afterwards, and its events up to `sequence` never have one again. */
+  /**
+   * Deletes a person. Its ids have no owner afterwards, and its events up to `sequence` will never have an owner again.
+   */
   deletePerson(person: PersonState, sequence: number, deletedAtMs: number): void {
     const entry = this.#entry(person.number)
     const ids = this.#idsOf(entry)
@@ -376,7 +381,7 @@ export class ProjectPersons implements PersonWorld {
     this.#gathered.bytes += NOTE_MEMORY_BYTES
   }
 
-  /** Adds a deletion or a split. */
+  /** Adds the record of a deletion or a split. */
   addSeparation(separation: Separation): void {
     this.#areCountersChanged = true
     this.#separations.push([++this.counters.separations, separation])
@@ -408,7 +413,7 @@ export class ProjectPersons implements PersonWorld {
     return ++this.counters.cohorts
   }
 
-  /** Lets the members of a cohort be stored. Merges and deletions of persons change them from then on. */
+  /** Records that a cohort has stored members. From then on, merges and deletions of persons update them. */
   storeMembers(cohort: number): void {
     const { staticCohorts } = this.counters
     if (staticCohorts.includes(cohort)) return
@@ -461,7 +466,7 @@ export class ProjectPersons implements PersonWorld {
     store(tables.person_projects, numberKey(projectId), pack(counters))
   }
 
-  /** Call it after a commit: everything is stored. Sets the maximum bytes of the cache. */
+  /** Call it after a commit, when everything is stored. It also sets the maximum bytes of the cache. */
   settle(cacheBytesMax: number): void {
     const held = this.#held
     this.#held = new Map()
@@ -484,7 +489,7 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Sets the maximum bytes of the cache, and evicts the excess. Must not be called between two calls for the same
+   * Sets the maximum bytes of the cache and evicts persons beyond it. Must not be called between two calls for the same
    * event.
    */
   limitCache(bytesMax: number): void {
@@ -546,7 +551,10 @@ export class ProjectPersons implements PersonWorld {
     this.#youngBytes += bytes
   }
 
-  /** Turns the younger generation into the older one. The previous older one is evicted, except for held persons. */
+  /**
+   * Turns the younger generation into the older one. The persons of the previous older one are evicted, unless they are
+   * held.
+   */
   #rotate(): void {
     for (const number of this.#old.keys()) {
       if (!this.#young.has(number) && !this.#held.has(number)) this.#areCached[number] = 0
@@ -591,7 +599,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Returns all distinct ID numbers of a person in a new list, which stays unchanged when the person gets further ids.
+   * Returns all distinct ID numbers of a person in a new list. The list does not change when the person gets further
+   * ids.
    */
   #idsOf({ ids, state }: PersonEntry): readonly number[] {
     return ids.all(this.#tables.person_ids, this.projectId, state.number)
@@ -628,7 +637,7 @@ export class ProjectPersons implements PersonWorld {
     this.#areCached[number] = 0
   }
 
-  /** Moves a person to the number of another one, which is removed and whose distinct_ids it has now. */
+  /** Merges two persons: `person` gets the number and all distinct_ids of the person in `entry`, which is removed. */
   #move(person: PersonState, entry: PersonEntry): void {
     const { state: former } = entry
     const { number } = former
@@ -636,7 +645,8 @@ export class ProjectPersons implements PersonWorld {
     this.#gathered.bytes -= former.countedBytes
     if (former.id !== number) this.#moved.set(former.id, null)
     this.#moved.set(person.id, person.id === number ? null : number)
-    // The removed uuid must not lead to the person who has the number now.
+    // The uuid of the removed person is stored with a number that another person has from now on. It must not lead to
+    // that person.
     this.#setUuid({ uuid: former.uuid, number: person.number })
     person.number = number
     person.isUnsaved = true

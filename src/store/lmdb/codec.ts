@@ -10,7 +10,7 @@ import { crc32 } from 'node:zlib'
 import { Packr } from 'msgpackr'
 import { DamagedRecordError } from '../faults.ts'
 
-// Without records: with them the meaning of bytes would depend on the values packed before.
+// The option `useRecords` is off: with it, the meaning of bytes would depend on the values that were packed before.
 const PACKR = new Packr({ useRecords: false, moreTypes: false, mapsAsObjects: true })
 
 /** The number of bytes that `seal` adds. */
@@ -26,7 +26,7 @@ export function unpack(bytes: Uint8Array): unknown {
   return PACKR.unpack(bytes) as unknown
 }
 
-/** Returns a copy of `parts`, one after another, followed by their checksum for `key`. */
+/** Returns a copy of `parts`, one after another, followed by the checksum of `key` and the parts. */
 export function seal(key: Uint8Array, ...parts: readonly Uint8Array[]): Buffer {
   let length = SEAL_BYTES
   for (const part of parts) length += part.length
@@ -40,7 +40,7 @@ export function seal(key: Uint8Array, ...parts: readonly Uint8Array[]): Buffer {
   return sealed
 }
 
-/** Writes the checksum of a value for `key` into the last bytes of `sealed`, and returns `sealed`. */
+/** Writes the checksum of a value under `key` into the last bytes of `sealed`, and returns `sealed`. */
 export function sealInPlace(key: Uint8Array, sealed: Buffer): Buffer {
   const end = sealed.length - SEAL_BYTES
   sealed.writeUInt32LE(crc32(sealed.subarray(0, end), crc32(key)), end)
@@ -48,8 +48,8 @@ export function sealInPlace(key: Uint8Array, sealed: Buffer): Buffer {
 }
 
 /**
- * Returns the bytes of a sealed value as a view. `bytesWanted` is the number of bytes that it must have. Throws
- * `DamagedRecordError`.
+ * Returns the bytes of a sealed value, without its checksum and without a copy. If `bytesWanted` is given, the value
+ * must have this number of bytes. Throws `DamagedRecordError`.
  */
 export function unseal(
   table: string,
@@ -68,8 +68,8 @@ export function unseal(
 }
 
 /**
- * Returns the memory of numbers as they are stored. All machines on which Node.js is used in practice are
- * little-endian.
+ * Returns the memory of an array as bytes, in the form in which it is stored: little-endian, as on all machines on
+ * which Node.js is used in practice.
  */
 export function bytesOf({ buffer, byteOffset, byteLength }: Uint32Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength)

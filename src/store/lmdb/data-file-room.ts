@@ -16,11 +16,11 @@ import { closeSync, fstatSync, ftruncateSync, openSync, statfsSync, writeSync } 
 import { join } from 'node:path'
 import { CUT_FOR_BYTES_MAX } from './limits.ts'
 
-/** Zeros are written in steps of this many bytes, so that not every transaction has to write some. */
+/** Zeros are written in steps of this many bytes, so that only some of the transactions have to write them. */
 const STEP_BYTES = 256 * 1024
 const ZEROS = Buffer.alloc(STEP_BYTES)
 const BLOCK_BYTES = 512
-/** Zeros are cut off in steps of this many bytes. */
+/** Zeros are cut off the end of the file in steps of this many bytes. */
 const CUT_STEP_BYTES = 4096
 /**
  * File systems that write each changed page to a new location. Zeros reserve no room there, so the disk itself must
@@ -41,8 +41,8 @@ export class DataFileRoom {
   }
 
   /**
-   * The number of bytes on the disk that this process could still use. Like all members of this class it throws errors
-   * of the file system.
+   * The number of bytes that this process could still write to the disk. All members of this class throw errors of the
+   * file system.
    */
   get freeDiskBytes(): number {
     return this.#disk().freeBytes
@@ -91,7 +91,8 @@ export class DataFileRoom {
   }
 
   /**
-   * Cuts `bytes` bytes, rounded up, off the end of a file of `size` bytes. Throws if that is more than `spareBytes`.
+   * Cuts zeros off the end of a file of `size` bytes: `bytes` bytes, rounded up. Throws ENOSPC if the rounded number is
+   * more than `spareBytes`.
    */
   #cut(size: number, bytes: number, spareBytes: number): void {
     const rounded = Math.ceil(bytes / CUT_STEP_BYTES) * CUT_STEP_BYTES
@@ -110,7 +111,10 @@ export class DataFileRoom {
   }
 }
 
-/** Returns the error in the form that the file system uses, so that it is recognized on another thread too. */
+/**
+ * Returns an error with the text that the file system uses for a full disk, so that it is recognized as such on another
+ * thread too.
+ */
 function noSpace(bytes: number): Error {
   const text = `ENOSPC: no space left on device, write (${Math.ceil(bytes)} bytes for the data file)`
   return Object.assign(new Error(text), { code: 'ENOSPC', syscall: 'write' })

@@ -1,6 +1,6 @@
 /**
- * Activity logs: records of changes and their authors, listed by project and by the changed object. Entries are never
- * removed.
+ * Activity logs: entries that say who changed which object. Entries are listed by project or by the changed object (the
+ * subject), and are never removed.
  */
 import type { Entries } from '../../base/pages.ts'
 import type { Table } from './environment.ts'
@@ -14,7 +14,7 @@ export interface EntryTables {
 }
 
 /**
- * Stores an entry of a log under a number that was never used before. Call it only within a write transaction. Tables:
+ * Stores an entry under a number that no entry had before. Call it only within a write transaction. Tables:
  *
  *   entries   project, entry          -> JSON
  *   items     project, subject, entry -> nothing

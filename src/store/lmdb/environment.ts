@@ -36,7 +36,7 @@ import { addPages, changedPages, type PageCounts, TableChanges } from './page-co
  */
 export type Table = Database<Buffer, Buffer> & { readonly name: string }
 
-/** The keys of a table to read, and their order. */
+/** The range of keys to read from a table, and the order in which they are read. */
 export type Range = RangeOptions
 
 /** The address space reserved for one environment. It costs no memory and no disk space. */
@@ -46,16 +46,16 @@ const META_PAGES = 2
 const DISK_BLOCK_BYTES = 512
 /** Shorter runs of free pages are not released, because the file system would have to record every gap. */
 const RELEASED_RUN_PAGES_MIN = 8
-/** The number of pages released by one system call. Reads of the data file may have to wait for the call. */
+/** One system call releases this number of pages. A read of the data file may have to wait for the call. */
 const RELEASED_RANGE_PAGES = 2048
-/** A line of the reader table as lmdb.h formats it: process, thread, transaction or `-`. */
+/** Matches a line of the reader table in the form of lmdb.h: process, thread, and then a transaction or `-`. */
 const READER_LINE = /^\s*-?\d+ [0-9a-f]+ (\d+|-)$/
 const NO_READER_LINE = /^(\s*pid\s+thread\s+txnid|\(no active readers\))?$/
-/** How often a writer looks for readers whose process has ended. */
+/** A writer looks for readers whose process has ended once in this time. */
 const DEAD_READERS_PERIOD_MS = 60_000
 const TABLE_OPTIONS = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
 
-/** Captures the write transactions of an environment and decides whether they may commit. */
+/** Collects the writes of an environment's transactions, and decides whether each transaction may commit. */
 export interface WriteCapture {
   /** The folder that contains all environments. */
   readonly path: string
@@ -69,17 +69,20 @@ export interface WriteCapture {
 let capture: WriteCapture | null = null
 
 /**
- * Captures the writes of an environment from now on, if the environment is opened in this thread after the call. Null
- * ends the capture.
+ * Sets where writes are captured. It applies to environments that this thread opens after the call. Null ends the
+ * capture.
  */
 export function captureWrites(wanted: WriteCapture | null): void {
   capture = wanted
 }
 
-/** Records the writes to a table in the list that `writes` returns, while it returns one. */
+/**
+ * Returns a table that also appends its writes to the list that `writes` returns. If `writes` returns null, nothing is
+ * captured.
+ */
 function captureTable(name: string, table: Table, writes: () => Write[] | null): Table {
   const note = (key: Buffer, value: Buffer | null): void => {
-    // The caller may reuse the memory of the key and the value.
+    // The caller may reuse the memory of the key and the value, so both are copied.
     const copy = { table: name, key: Buffer.from(key), value: value && Buffer.from(value) }
     writes()?.push(copy)
   }
@@ -106,11 +109,14 @@ export interface EnvironmentOptions<Name extends string = string> {
   readonly tables: readonly Name[]
   /** If true, the environment must exist, and nothing is written, not even empty tables. */
   readonly isReadOnly?: boolean
-  /** If true, a transaction returns once it is visible, and reaches the disk a moment later. */
+  /**
+   * If true, a transaction returns before it is on the disk. It is visible to readers then, and reaches the disk a
+   * moment later.
+   */
   readonly isFlushDeferred?: boolean
   /** If true, writes are not captured even if `captureWrites` asks for them. */
   readonly isUncaptured?: boolean
-  /** Receives the room in the data file and the amount of it that transactions use. */
+  /** Receives how much room the data file has, and how much of it transactions use. */
   readonly diskRoom?: DiskRoom | undefined
 }
 
@@ -120,17 +126,17 @@ export class Environment<Name extends string = string> {
   readonly tables: Readonly<Record<Name, Table>>
   readonly #path: string
   readonly #root: RootDatabase<Buffer, Buffer>
-  /** The opened tables. Undefined: the table does not exist and the environment is read-only. */
+  /** The opened tables. A value is undefined if the table does not exist and the environment is read-only. */
   readonly #tables = new Map<string, Table | undefined>()
-  /** The capture of writes, or null for most environments. */
+  /** The capture of writes, or null if the environment is not captured, as most are not. */
   readonly #capture: WriteCapture | null
-  /** The writes of the captured transaction that is running. */
+  /** The writes of the captured transaction that is running, otherwise null. */
   #writes: Write[] | null = null
   #nextCheckMs = 0
-  /** Null if the environment is read-only. */
+  /** The room in the data file. Null if the environment is read-only. */
   readonly #room: DataFileRoom | null
   readonly #diskRoom: DiskRoom | undefined
-  /** The changes of the open transaction, by table. */
+  /** For each table, the changes that the running transaction made. */
   readonly #changes = new Map<string, TableChanges>()
   #isWriting = false
 
@@ -139,7 +145,7 @@ export class Environment<Name extends string = string> {
     this.#capture = isCaptured && options.isUncaptured !== true ? capture : null
     this.#path = join(options.dataDir, options.name)
     const obstacle = addressesMissing()
-    // If LMDB cannot map the file, lmdb-js ends the process.
+    // If LMDB cannot map the file, lmdb-js ends the process, so this is checked before.
     if (obstacle !== null) throw new OperatorError(obstacle, { exitCode: 78 })
     if (options.isReadOnly !== true) mkdirSync(this.#path, { recursive: true, mode: 0o700 })
     this.#root = open<Buffer, Buffer>({
@@ -164,7 +170,7 @@ export class Environment<Name extends string = string> {
         this.#tables.set(name, isPlain ? table : captureTable(name, table, () => this.#writes))
       }
     }
-    // New tables are created in one transaction. A flush for each of them would take seconds on slow disks.
+    // New tables are created in one transaction, because a flush for each of them would take seconds on slow disks.
     const isComplete = options.isReadOnly === true || this.#hasAll(options.tables)
     if (isComplete) openTables()
     else this.write(openTables)
@@ -195,8 +201,8 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Pins the newest state of the data file, for a caller that reads the pages of the file itself. The file may be in
-   * use. Returns null if the file changes too often.
+   * Pins the newest state of the data file, for a caller that reads the pages of the file itself. Other processes may
+   * write to the file meanwhile. Returns null if it changes too often.
    */
   pinNewest(): PinnedState | null {
     const file = join(this.#path, 'data.mdb')
@@ -204,7 +210,8 @@ export class Environment<Name extends string = string> {
       const state = newestState(file)
       this.refresh()
       const pin = this.pin()
-      // A commit came in between: the pinned state may be a different one, or the page was read half written.
+      // If the file changed in between, the pinned state may be another one, or the page was read while it was being
+      // written.
       if (newestState(file).meta.equals(state.meta)) return { state, pin }
       pin.release()
     }
@@ -252,8 +259,8 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Runs `action` in one write transaction that changes nothing a reader can see, such as a merge of segments or the
-   * rebuild of an index.
+   * Runs `action` in one write transaction that must change nothing a reader can see. Examples are a merge of segments
+   * and the rebuild of an index.
    */
   rearrange<T>(action: () => T): T {
     return this.#write(this.#checked(action), true)
@@ -308,20 +315,20 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Returns the free bytes of the disk, the bytes of the data file after its last page (0 while the disk has plenty of
-   * space), and the used bytes of the data file.
+   * Returns three numbers of bytes: free on the disk, after the last page of the data file (0 while the disk has plenty
+   * of space), and used in the data file.
    */
   room(): { readonly diskBytes: number; readonly insideBytes: number; readonly usedBytes: number } {
     const { lastPageNumber, pageSize } = statisticsOf(this.#root)
     const endBytes = (lastPageNumber + 1) * pageSize
     const diskBytes = this.#room?.freeDiskBytes ?? 0
-    // With plenty of free space the value is not used, and the file need not be opened for it.
+    // If the disk has plenty of space, the number is not used, and the file need not be opened for it.
     const isPlenty = diskBytes >= DISK_PLENTY_BYTES
     const insideBytes = isPlenty ? 0 : (this.#room?.insideBytes(endBytes) ?? 0)
     return { diskBytes, insideBytes, usedBytes: endBytes - this.freeBytes() }
   }
 
-  /** Returns whether so many bytes can be written without using space that is reserved for accepted events. */
+  /** Returns whether `bytes` bytes can be written without using the space that is reserved for accepted events. */
   hasSpare(bytes: number): boolean {
     const { diskBytes, insideBytes } = this.room()
     const { promisedBytes = 0 } = this.#diskRoom ?? {}
@@ -336,13 +343,16 @@ export class Environment<Name extends string = string> {
       this.clearDeadReaders()
     }
     const result = counted(() => this.#transaction(action), isRearranging)
-    // LMDB would take a promise for an asynchronous transaction and commit nothing.
+    // LMDB would treat a promise as an asynchronous transaction and commit nothing.
     if (result instanceof Promise)
       throw new TypeError('a write transaction may not be asynchronous')
     return result
   }
 
-  /** An error of `action` aborts the transaction and is rethrown. Any later error comes from the commit. */
+  /**
+   * Runs a transaction. An error of `action` aborts it and is thrown again. An error that comes later is an error of
+   * the commit.
+   */
   #transaction<T>(action: () => T): T {
     let isDone = false
     try {
@@ -364,7 +374,7 @@ export class Environment<Name extends string = string> {
 
   /**
    * Returns the number of bytes in pages of the data file that no open table uses. Writes take these pages first. The
-   * value is that of the last `refresh` or write. Costs about 20 us for each table.
+   * number is as of the last `refresh` or write. It takes about 20 us for each table.
    */
   freeBytes(): number {
     const root = statisticsOf(this.#root)
@@ -376,8 +386,8 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Returns the number of free bytes that still take space on the disk: `freeBytes` without the pages that were
-   * released to the file system. Costs one more stat.
+   * Returns the number of free bytes in the data file that still take space on the disk: `freeBytes` without the pages
+   * that were released to the file system. It costs one more stat(2) than `freeBytes`.
    */
   reusableBytes(): number {
     const { size, blocks } = statSync(join(this.#path, 'data.mdb'))
@@ -388,18 +398,18 @@ export class Environment<Name extends string = string> {
    * Releases free pages to the file system, from page `from` on and at most about `bytesMax` bytes. The pages stay free
    * pages of the data file, and take space on the disk again when LMDB writes to them.
    *
-   * The newest state is flushed first. Then only pages are released that LMDB itself could overwrite now: neither a
-   * state that is being read nor a state to which a crash could lead uses them. The write transaction prevents LMDB
-   * from using the pages meanwhile, and `lockDescriptor` prevents other processes from it if this one is killed. Runs
-   * of less than `RELEASED_RUN_PAGES_MIN` pages are not released. Throws `LmdbFault` if the list of free pages is
-   * inconsistent.
+   * The newest state is flushed first. Then only pages are released that LMDB itself could overwrite now. Such pages
+   * are used neither by a state that is being read nor by a state that a crash could bring back. The write transaction
+   * prevents LMDB from using the pages meanwhile, and `lockDescriptor` prevents other processes from it if this one is
+   * killed. Runs of less than `RELEASED_RUN_PAGES_MIN` pages are not released. Throws `LmdbFault` if the list of free
+   * pages is inconsistent.
    */
   releasePages(from: number, bytesMax: number, lockDescriptor: number): ReleasedPages {
     this.refresh()
     this.clearDeadReaders()
     const released: ReleasedPages[] = []
-    // The transaction commits nothing. An abort would make LMDB discard its cached list of free pages and read it
-    // again.
+    // Nothing is written in the transaction, so its commit changes nothing. An abort would make LMDB discard its cached
+    // list of free pages and read it again.
     this.#write(() => {
       released.push(this.#releasePages(from, bytesMax, lockDescriptor))
     }, true)
@@ -434,8 +444,8 @@ export class Environment<Name extends string = string> {
     if (ranges.length === 0) return { bytes: 0, next: null, failure: null }
     const descriptor = openSync(path, 'r+')
     try {
-      // The newest state may come from a process that flushes later, and may exist only in memory. After a power cut an
-      // older state would be current, and that state may use these pages. The call is fast if everything is on the disk
+      // A process that defers its flushes may have written the newest state only to memory. After a power cut, an older
+      // state would be current again, and it may use these pages. The call is fast if everything is on the disk
       // already.
       fdatasyncSync(descriptor)
       const blocksBefore = statSync(path).blocks
@@ -464,8 +474,8 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Clears the slots of readers whose process has ended, and returns their number. The first write does this, and later
-   * writes do it from time to time. Threads that end release their slots themselves.
+   * Clears the entries of readers whose process has ended, and returns their number. The first write calls this, and
+   * later writes call it from time to time. A thread that ends clears its own entry.
    */
   clearDeadReaders(): number {
     return this.#root.readerCheck()
@@ -481,7 +491,7 @@ export class Environment<Name extends string = string> {
     return table === undefined || this.#room === null ? table : this.#counted(name, table)
   }
 
-  /** Makes a table count the changes of each transaction. */
+  /** Returns a table that also counts the changes of each transaction. */
   #counted(name: string, table: Table): Table {
     const changes = getOrAdd(this.#changes, name, () => new TableChanges())
     const put = table.put.bind(table) as Table['put']
@@ -506,7 +516,7 @@ export class Environment<Name extends string = string> {
 
   #names(): readonly string[] {
     const names: string[] = []
-    // lmdb-js includes the zero byte that terminates a name.
+    // lmdb-js includes the zero byte that ends a name, so it is removed.
     for (const key of this.#root.getKeys()) {
       names.push(Buffer.from(key).toString('latin1').replace(/\0$/, ''))
     }
@@ -546,22 +556,22 @@ function statisticsOf(table: { getStats(): object }): TreeStatistics {
   return table.getStats() as TreeStatistics
 }
 
-/** The result of a release of free pages. */
+/** The result of one call of `releasePages`. */
 export interface ReleasedPages {
-  /** The number of bytes of the disk that are free now. */
+  /** The number of bytes that were released to the file system. */
   readonly bytes: number
   /** The page from which to continue, or null if no page is left. */
   readonly next: number | null
   readonly failure: PunchFailure | null
 }
 
-/** A key with its value, valid until the next entry is read. */
+/** A key with its value. Both are valid only until the next entry is read. */
 export interface Entry {
   readonly key: Buffer
   readonly value: Buffer
 }
 
-/** A pinned state of a data file. Release the pin soon. */
+/** A pinned state of a data file. Release the pin soon, because the file grows meanwhile. */
 export interface PinnedState {
   readonly state: LmdbState
   readonly pin: PinnedEnvironment

@@ -38,13 +38,16 @@ const STANDING_KEY = stateKey('position')
 const STANDING_NUMBERS = 4
 
 /**
- * The progress of processing, and how often persons were folded, that is, stored as a whole without deltas. Everything
- * is in one record because each decision reads it. The first `done` events of the block after `position` are stored,
- * and `dropped` of them were dropped.
+ * The progress of processing, and how often persons were folded, that is, stored as a whole without deltas. All of this
+ * is in one record, because each flag decision reads it. The first `done` events of the block after `position` are
+ * stored, and `dropped` of them were dropped.
  */
 export interface Standing {
   readonly position: number
-  /** Also increases when a commit changes persons without changing `position`, so that caches notice the change. */
+  /**
+   * The number of folds. It also increases when a commit changes persons without changing `position`, so that caches
+   * notice the change.
+   */
   readonly folds: number
   readonly done: number
   readonly dropped: number
@@ -70,13 +73,13 @@ export function storeStanding(table: Table, standing: Standing): void {
   store(table, STANDING_KEY, bytes)
 }
 
-/** The states of the two other environments that environment `events` has seen. */
+/** How far the other environments were when `events` was written: the log and the flags. */
 export interface Witness {
   readonly logThrough: number
   readonly flagsVersion: number
 }
 
-/** Reads the recorded states, or zeros if none were recorded. Throws `DamagedRecordError`. */
+/** Reads how far the other environments were. The numbers are 0 if none were stored. Throws `DamagedRecordError`. */
 export function readWitness(table: Table): Witness {
   return {
     logThrough: readNumber(table, 'log_through') ?? 0,
@@ -85,8 +88,8 @@ export function readWitness(table: Table): Witness {
 }
 
 /**
- * Stores the numbers that are larger than in `last`, and returns the stored numbers. Call it only within a write
- * transaction.
+ * Stores those numbers of `seen` that are larger than in `last`, and returns the numbers that are stored afterwards.
+ * Call it only within a write transaction.
  */
 export function storeWitness(table: Table, last: Witness, seen: Witness): Witness {
   if (seen.logThrough > last.logThrough) storeNumber(table, 'log_through', seen.logThrough)
@@ -97,7 +100,10 @@ export function storeWitness(table: Table, last: Witness, seen: Witness): Witnes
   }
 }
 
-/** Returns the seed of the fingerprints of this store (uuid-fingerprint.ts). The first call draws and stores it. */
+/**
+ * Returns the seed of the fingerprints of this store (uuid-fingerprint.ts). The first call chooses it at random and
+ * stores it.
+ */
 export function openSeed(environment: Environment, table: Table): number {
   const known = readNumber(table, 'seed')
   if (known !== null) return known

@@ -7,21 +7,23 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Environment } from './environment.ts'
 
-/** A pass starts with at least this many bytes of free pages, and at least this fraction of the used bytes. */
+/**
+ * A pass starts if free pages take at least this many bytes on the disk, and at least this fraction of the used bytes.
+ */
 const RELEASED_BYTES_MIN = 64 * 1024 ** 2
 const USED_DIVISOR = 8
 /** The bytes that one write transaction releases. It takes 0.1 to 0.2 s, or 30 ms while events arrive. */
 const STEP_BYTES = 64 * 1024 ** 2
 const BUSY_STEP_BYTES = 8 * 1024 ** 2
-/** The pause between two passes, and after a failure. */
+/** The minimum time between two passes, and between a failure and the next attempt, in milliseconds. */
 const PAUSE_MS = 60_000
 const FAILURE_PAUSE_MS = 600_000
 
 /** The result of a pass through the file. */
 export interface ReleaseNews {
-  /** The number of bytes of the disk that the pass released. */
+  /** The number of bytes that the pass released to the file system. */
   readonly bytes: number
-  /** The reason for a failure, or null. */
+  /** The reason why the pass failed, or null. */
   readonly failure: string | null
 }
 
@@ -31,7 +33,7 @@ export interface FreePageReleaseOptions {
   /** The descriptor for `Environment.releasePages`. If undefined, nothing is released. */
   readonly lockDescriptor: number | undefined
   readonly clock: Clock
-  /** The number of bytes of free pages that start a pass. Default: 64 MiB. */
+  /** A pass starts if free pages take at least this many bytes. Default: 64 MiB. */
   readonly bytesMin?: number | undefined
 }
 
@@ -42,7 +44,8 @@ export class FreePageRelease {
   /** The page from which the pass continues, or null if no pass is running. */
   #next: number | null = null
   /**
-   * The bytes of free pages that the last pass could not release. For some time they do not count towards a new pass.
+   * The bytes of free pages that the last pass could not release. For some time, they do not count towards the start of
+   * a new pass.
    */
   #leftBytes = 0
   #pausedUntilMs = 0
@@ -57,8 +60,8 @@ export class FreePageRelease {
   }
 
   /**
-   * Releases pages until `deadlineMs` on the monotonic clock, but at least one step, or exactly one small step if
-   * `isBusy`. Returns whether more pages are left.
+   * Releases pages until `deadlineMs` on the monotonic clock, but runs at least one step. If `isBusy` is true, it runs
+   * one small step only. Returns whether there are more pages to release.
    */
   run(deadlineMs: number, isBusy = false): boolean {
     const { environment, lockDescriptor, clock } = this.#options
@@ -74,7 +77,7 @@ export class FreePageRelease {
         failure = step.failure?.reason ?? null
         this.#isUnsupported = step.failure?.isUnsupported === true
       } catch (cause) {
-        // Nothing was changed. `tenrec verify` and the next start report a damaged data file in full.
+        // Nothing was changed. `tenrec verify` and the next start report the damage in full.
         failure = cause instanceof Error ? cause.message : String(cause)
       }
       if (failure !== null) return this.#pause(failure)
@@ -85,8 +88,8 @@ export class FreePageRelease {
   }
 
   /**
-   * Returns the result of the pass that ended since the last call. Returns null if no pass ended, or if it found
-   * nothing.
+   * Returns the result of the pass that ended since the last call. Returns null if no pass ended, or if the pass
+   * released nothing.
    */
   takeNews(): ReleaseNews | null {
     if (this.#next !== null) return null

@@ -1,7 +1,7 @@
 /**
- * Releases ranges of a file to the file system. They read as zeros and take no disk space until they are written again.
- * Node.js cannot do that, so a program does it: `perl` calls fallocate(2) for all ranges, or else `fallocate` of
- * util-linux is started for each range.
+ * Releases ranges of a file to the file system. Such ranges read as zeros and take no disk space until they are written
+ * again. Node.js has no function for this, so another program is started: `perl` calls fallocate(2) for all ranges, or
+ * else `fallocate` of util-linux is started for each range.
  *
  * The program must not outlive this process unnoticed, because a new daemon could write to a range that the program is
  * about to release. The program therefore inherits a descriptor that holds the lock on the data directory, and no other
@@ -23,16 +23,16 @@ export interface PunchFailure {
 }
 
 /**
- * The number of the system call fallocate(2) for each processor type. Source: arch/x86/entry/syscalls,
- * asm-generic/unistd.h.
+ * The number of the system call fallocate(2) for each processor type. Source: the Linux files arch/x86/entry/syscalls
+ * and asm-generic/unistd.h.
  */
 const FALLOCATE_CALLS: Readonly<Record<string, number>> = { x64: 285, arm64: 47 }
-/** FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE. */
+/** The flags FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of fallocate(2). */
 const PUNCH_HOLE = 3
 const FILE_DESCRIPTOR = 3
 /**
- * A program that reads lines `OFFSET BYTES`. Its arguments are the number of the system call and the parent process
- * that must still be running.
+ * A program that reads lines of the form `OFFSET BYTES` from its input. Its arguments are the number of the system
+ * call, and the number of the parent process: if the parent no longer runs, the program ends.
  */
 const PERL = `
 while (<STDIN>) {
@@ -41,13 +41,16 @@ while (<STDIN>) {
   syscall($ARGV[0] + 0, ${FILE_DESCRIPTOR}, ${PUNCH_HOLE}, $offset + 0, $bytes + 0) == 0 or die "$!\\n";
 }`
 const USUAL_PATH = '/usr/bin:/bin:/usr/sbin:/sbin'
-/** Messages of strerror(3) and of the two programs which say that the file system or the program lacks support. */
+/**
+ * Matches the messages of strerror(3) and of both programs which say that the file system or the program does not
+ * support the call.
+ */
 const UNSUPPORTED = /not supported|unsupported|not implemented|unrecognized option|invalid option/i
 
 /**
  * Releases ranges of the file `descriptor`. The ranges begin and end at a page. `lockDescriptor` holds the lock that
- * keeps other processes from writing to the file. Returns null on success. After a failure some ranges may have been
- * released. Costs a few milliseconds.
+ * keeps other processes from writing to the file. Returns null on success. After a failure, some ranges may have been
+ * released. It takes a few milliseconds.
  */
 export function punchHoles(
   descriptor: number,

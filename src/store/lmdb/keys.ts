@@ -117,7 +117,10 @@ export const FLAGS_TABLES = [
 /** One of `FLAGS_TABLES`. */
 export type FlagsTable = (typeof FLAGS_TABLES)[number]
 
-/** The largest sequence number, distinct ID number, and number of a run, a line or a dead letter. */
+/**
+ * The largest sequence number and distinct ID number, and the largest number of a run of the uuid index, of a line of
+ * warnings or of a dead letter.
+ */
 export const NUMBER_MAX = 0xffff_ffff
 
 /**

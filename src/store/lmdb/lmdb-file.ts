@@ -23,10 +23,13 @@ import {
   PAGE_HEADER_BYTES,
 } from './lmdb-layout.ts'
 
-/** The result of a check of a data file. */
+/** The result of the check of a data file. */
 export type LmdbFinding =
   | { readonly kind: 'sound' }
-  /** LMDB may open the file, but the file is not as it was left. `what` is a text for the operator. */
+  /**
+   * LMDB may open the file, but something about the file is unusual, such as an interrupted commit. `what` is a text
+   * for the operator.
+   */
   | { readonly kind: 'sound_with_note'; readonly what: string }
   /** LMDB must not open the file. */
   | { readonly kind: 'damaged'; readonly what: string }
@@ -46,16 +49,16 @@ const PAGE_BYTES_LEAST = 512
 const PAGE_BYTES_MOST = 65_536
 const PAGE_NUMBER_MAX = 2 ** 40
 
-/** The offset in a page of the transaction that wrote it. */
+/** The offset in a page of the number of the transaction that wrote the page. */
 const PAGE_TRANSACTION_OFFSET = 8
 
 const FIXED_SIZE_FLAG = 0x20
-/** The offset of the root in the record of a named tree. */
+/** The offset of the root page in the record of a tree. */
 const TREE_ROOT_OFFSET = 40
 
 const LAST_COMMIT = ', and the last commit may have been in it'
 
-/** Checks a data file. Throws errors of the file system. Costs a few reads, unless the file is short. */
+/** Checks a data file. Throws errors of the file system. It takes a few reads, unless the file is too short. */
 export function inspectLmdbFile(path: string): LmdbFinding {
   const descriptor = openSync(path, 'r')
   try {
@@ -93,8 +96,8 @@ function damaged(what: string): LmdbFinding {
 }
 
 /**
- * Returns the inconsistency between the two meta pages, or null. Each commit takes the next transaction number. It
- * writes the first meta page if the number is even and the second one if it is odd. A file never becomes shorter.
+ * Returns what is inconsistent between the two meta pages, or null. Each commit takes the next transaction number. It
+ * writes the first meta page if the number is even, and the second one if it is odd. A file never becomes shorter.
  */
 function findMetaFault(even: Meta, odd: Meta): string | null {
   if (odd.pageBytes !== even.pageBytes) return 'its meta pages name different sizes of a page'
@@ -125,12 +128,12 @@ function findFault(descriptor: number, meta: Meta, fileBytes: number): string | 
   if (pageCount === meta.lastPage + 1) return null
   try {
     if (pageCount > meta.lastPage) {
-      // An interrupted commit leaves pages after the last one, but none that the newest commit wrote.
+      // An interrupted commit may leave pages after the last page, but the newest complete commit wrote none of them.
       return leadsTo(descriptor, meta, meta.lastPage + 1, pageCount, meta.transaction)
         ? `its newest meta page names ${meta.lastPage} as the last page, and later ones are in use`
         : null
     }
-    // A file may lack pages at its end that were freed before they were ever written.
+    // Pages at the end of a file may be missing if they were freed before they were ever written.
     if (leadsTo(descriptor, meta, pageCount, pageCount, null)) return cut
     const missing = meta.lastPage + 1 - pageCount
     const isFree = countFree(descriptor, meta, pageCount) === missing
@@ -179,9 +182,10 @@ function pageNumber(number: bigint): number | null {
 }
 
 /**
- * Returns whether a tree refers to a page from `from` on, in a file of `pageCount` pages. With `transaction`, only
- * pages that this transaction wrote are read; they refer to all pages that it added, so the cost depends on what it
- * changed. With null, every tree page is read. Throws `RangeError` if a page is not part of a tree.
+ * Returns whether a tree refers to a page from `from` on, in a file of `pageCount` pages. If `transaction` is given,
+ * only pages that this transaction wrote are read. They refer to all pages that the transaction added, so the cost
+ * depends on what it changed. If it is null, every page of the trees is read. Throws `RangeError` if a page is not part
+ * of a tree.
  */
 function leadsTo(
   descriptor: number,
@@ -206,7 +210,10 @@ function leadsTo(
   throw new RangeError('the pages go round in a circle')
 }
 
-/** Returns how many pages from `from` on are in the free list. Throws `RangeError` if the list is not valid. */
+/**
+ * Returns the number of pages in the free list, counting from page `from` on. Throws `RangeError` if the list is not
+ * valid.
+ */
 function countFree(descriptor: number, meta: Meta, from: number): number {
   let count = 0
   const pending = meta.freeRoot === null ? [] : [meta.freeRoot]
@@ -224,7 +231,7 @@ function countFree(descriptor: number, meta: Meta, from: number): number {
 }
 
 /**
- * Returns the values of a leaf page, including those stored in overflow pages. Returns none for another kind of page.
+ * Returns the values of a leaf page, including those in overflow pages. For a page of another kind, it returns none.
  */
 function* leafValues(descriptor: number, meta: Meta, page: Buffer): Generator<Buffer> {
   if ((page.readUInt16LE(18) & LEAF_FLAG) === 0) return
@@ -243,7 +250,7 @@ function* leafValues(descriptor: number, meta: Meta, page: Buffer): Generator<Bu
   }
 }
 
-/** Returns the tree pages that a tree page refers to, and the last of its overflow pages (or 0). */
+/** Returns the pages of trees to which a page refers, and the last of its overflow pages (0 if there are none). */
 function linkedPages(page: Buffer): { trees: readonly number[]; lastValuePage: number } {
   const trees: number[] = []
   let lastValuePage = 0
@@ -272,7 +279,7 @@ function linkedPages(page: Buffer): { trees: readonly number[]; lastValuePage: n
   return { trees, lastValuePage }
 }
 
-/** Returns up to `length` bytes from `position`, fewer at the end of the file. */
+/** Returns up to `length` bytes of the file from offset `position`. Fewer are returned at the end of the file. */
 function readAt(descriptor: number, position: number, length: number): Buffer {
   const bytes = Buffer.alloc(length)
   const count = readSync(descriptor, bytes, 0, length, position)

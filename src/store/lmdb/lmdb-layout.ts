@@ -16,7 +16,7 @@
 
 /** The number of bytes before the content of a page. */
 export const PAGE_HEADER_BYTES = 24
-/** The number of bytes of a meta page that have a meaning. */
+/** The number of bytes of a meta page that LMDB uses. */
 export const META_BYTES = 192
 /** The offset of the page size in a meta page. */
 export const PAGE_BYTES_OFFSET = 48

@@ -63,8 +63,8 @@ export function newestState(path: string): LmdbState {
 }
 
 /**
- * Walks the trees of a state, which must be pinned if the file is in use. Throws `LmdbFault` with the number of the
- * page. Reads every used page once.
+ * Checks the trees of a state. If the file is in use, the state must be pinned. Every used page is read once. Throws
+ * `LmdbFault` with the number of the page.
  */
 export function walkLmdbFile(path: string, state: LmdbState): LmdbExtent {
   const descriptor = openSync(path, 'r')
@@ -77,7 +77,7 @@ export function walkLmdbFile(path: string, state: LmdbState): LmdbExtent {
 
 /**
  * Returns the fault in the list of free pages of a file that `inspectLmdbFile` found sound, or null. LMDB takes the
- * pages for its next writes from this list, so it overwrites every page that is listed wrongly. Call it for a file that
+ * pages for its next writes from this list. If a used page is listed there, LMDB overwrites it. Call it for a file that
  * is rarely written. Throws errors of the file system. Costs a read of the list.
  */
 export function freeListFault(path: string): string | null {
@@ -100,10 +100,9 @@ export interface PageRun {
 }
 
 /**
- * Returns the free pages of a state that were freed by transactions before `before`, in the order of the file. Throws
- * `LmdbFault` if the free pages and the used pages are not all pages of the file exactly once, because it is unknown
- * then which pages are free. No process may write to the file meanwhile. Costs a read of the list of free pages and of
- * the tree of all tables.
+ * Returns the free pages of a state that transactions before `before` freed, in the order of the file. Every page of
+ * the file must be either free or used, and only once. Otherwise it is unknown which pages are free, and `LmdbFault` is
+ * thrown. No process may write to the file meanwhile. It reads the list of free pages and the tree of all tables.
  */
 export function freePagesBefore(
   path: string,
@@ -128,7 +127,7 @@ export interface TreeRecord {
   readonly root: bigint
 }
 
-/** Called with each value of a tree. */
+/** Receives each value of a tree. */
 type LeafListener = (value: Buffer, isTree: boolean, key: Buffer) => void
 
 interface TreeCount {
@@ -256,7 +255,7 @@ class Walk {
     const keys = this.#keys(page, number, isLeaf)
     let before = low
     for (const [index, key] of keys.entries()) {
-      // The first key of a branch page is empty. It stands for every key before the second.
+      // The first key of a branch page is empty, and stands for every key before the second one.
       if (isLeaf || index > 0) {
         const isBehind = before === null || this.#compare(key, before) >= (index === 0 ? 0 : 1)
         const isWithin = high === null || this.#compare(key, high) < 0
@@ -327,7 +326,7 @@ class Walk {
     }
   }
 
-  /** Checks the pages of a large value. Returns its bytes if `isWanted`. */
+  /** Checks the overflow pages of a large value. Returns the bytes of the value if `isWanted` is true. */
   #overflow(
     parent: number,
     first: number,
@@ -364,7 +363,7 @@ class Walk {
     }
     const end = first + pages
     for (let page = first; page < end; ) {
-      // Eight pages at a time, because there can be millions after a large erasure.
+      // Pages are marked eight at a time, because a large erasure can leave millions of them.
       if ((page & 7) === 0 && page + 8 <= end && this.#met[page >>> 3] === 0) {
         this.#met[page >>> 3] = 0xff
         this.#metCount += 8
@@ -401,7 +400,7 @@ class Walk {
   }
 }
 
-/** Returns the same pages in the order of the file, in as few runs as possible. */
+/** Returns the same pages in the order of the file, with adjacent runs joined. */
 function joinedRuns(runs: PageRun[]): readonly PageRun[] {
   runs.sort((a, b) => a.first - b.first)
   const joined: { first: number; pages: number }[] = []

@@ -1,4 +1,4 @@
-/** JSON records of a project that have numbers as keys, with the changes since the last commit. */
+/** JSON records of a project that are numbered, together with their changes since the last commit. */
 import type { Table } from './environment.ts'
 import { keysOf, NUMBER_MAX, numberInKey, pairKey } from './keys.ts'
 import { getJson, lastKey, putJson } from './records.ts'

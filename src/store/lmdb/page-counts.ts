@@ -5,15 +5,24 @@
  */
 
 const PAGE_BYTES = 4096
-/** A leaf cannot contain two records larger than this, so such a record gets pages of its own. */
+/**
+ * A larger record is counted as a large value with overflow pages of its own, because a leaf has no room for two such
+ * records.
+ */
 const LEAF_RECORD_BYTES = 1990
 const PAGE_HEADER_BYTES = 24
 /** A changed record can change its leaf and a neighbouring one. */
 const LEAVES_OF_CHANGE = 2
-/** The number of free pages listed on one page, and the number of pages that every commit changes. */
+/**
+ * The number of free pages that fit into one page of the list of free pages, and the number of pages that every commit
+ * changes.
+ */
 const LISTED_ON_PAGE = 480
 const EVERY_COMMIT_PAGES = 24
-/** Pages for splits and merges of one table that leave the counts unchanged. */
+/**
+ * Splits and merges of pages may cancel out and then do not show in the page counts. This number of pages is reserved
+ * for them in each table.
+ */
 const UNSEEN_PAGES = 4
 
 /** The number of pages of a tree, by kind. */
@@ -28,7 +37,7 @@ export interface PageCounts {
 export class TableChanges {
   /** The number of records that were stored or removed. */
   records = 0
-  /** The number of pages of the large values that were stored. */
+  /** The number of overflow pages of the large values that were stored. */
   overflowPages = 0
 
   /** Counts a change. `bytes` is the size of the key and the value, or 0 for a removal. */
@@ -45,7 +54,7 @@ export class TableChanges {
   }
 }
 
-/** Returns the total number of pages of a tree, from the counts of LMDB. */
+/** Returns how many pages of each kind a tree has, from the statistics of LMDB. */
 export function addPages(tree: {
   readonly treeBranchPageCount: number
   readonly treeLeafPageCount: number
@@ -54,15 +63,15 @@ export function addPages(tree: {
   return tree.treeBranchPageCount + tree.treeLeafPageCount + tree.overflowPages
 }
 
-/** The number of pages that a transaction can write, by kind. */
+/** The pages that a transaction can write, by kind. */
 export interface ChangedPages {
   /** Pages that hardly depend on the amount of changes: branches and the list of free pages. */
   readonly fixed: number
-  /** Leaves whose records were changed. */
+  /** Leaves that contain changed records. */
   readonly touched: number
   /** Pages of large values, and new pages of trees. */
   readonly added: number
-  /** All leaves of the tables. `touched` is never larger than their number before the transaction. */
+  /** The leaves that the tables have after the transaction. `touched` can never be more than the leaves before it. */
   readonly leaves: number
 }
 

@@ -10,8 +10,8 @@ export function store(table: Table, key: Buffer, ...parts: readonly Uint8Array[]
 }
 
 /**
- * Returns the bytes of a record, or undefined. `bytesWanted` is the number of bytes that it must have. Throws
- * `DamagedRecordError`.
+ * Returns the bytes of a record, or undefined if there is none. If `bytesWanted` is given, the record must have this
+ * number of bytes. Throws `DamagedRecordError`.
  */
 export function load(table: Table, key: Buffer, bytesWanted?: number): Buffer | undefined {
   const sealed = table.get(key)
@@ -19,8 +19,7 @@ export function load(table: Table, key: Buffer, bytesWanted?: number): Buffer | 
 }
 
 /**
- * Returns the bytes of a record without a copy. They are valid only until the next read of any table. Otherwise the
- * same as `load`.
+ * Returns the bytes of a record like `load`, but without a copy. They are valid only until the next read of any table.
  */
 export function peek(table: Table, key: Buffer, bytesWanted?: number): Buffer | undefined {
   const sealed = table.getBinaryFast(key)
@@ -35,8 +34,8 @@ export function need(table: Table, key: Buffer): Buffer {
 }
 
 /**
- * Returns the records of a range in order, each valid until the next one is read. `bytesWanted` is as in `load`. Throws
- * `DamagedRecordError`.
+ * Returns the records of a range in order. Each is valid until the next one is read. `bytesWanted` is as in `load`.
+ * Throws `DamagedRecordError`.
  */
 export function* entriesOf(
   table: Table,
@@ -48,7 +47,10 @@ export function* entriesOf(
   }
 }
 
-/** Returns the last key from `end` down to, but not including, `start`. It is valid until the next read. */
+/**
+ * Returns the last key of a range that is read backwards: from `end`, down to but not including `start`. The key is
+ * valid until the next read.
+ */
 export function lastKey(
   table: Table,
   { start, end }: { readonly start?: Buffer; readonly end?: Buffer } = {},
@@ -100,14 +102,14 @@ export function getJson<T>(table: Table, key: Buffer): T | null {
   return bytes === undefined ? null : (JSON.parse(bytes.toString('utf8')) as T)
 }
 
-/** Returns the JSON records of a range in order, as `getJson` does. */
+/** Returns the JSON records of a range in order. For the type `T`, see `getJson`. */
 export function* jsonOf<T>(table: Table, range?: Range): Generator<{ key: Buffer; value: T }> {
   for (const { key, value } of entriesOf(table, range)) {
     yield { key, value: JSON.parse(value.toString('utf8')) as T }
   }
 }
 
-/** Adds every text within a JSON value to `texts`, at any depth, but no member names. */
+/** Adds every text in a JSON value to `texts`, at any depth. Names of members are not added. */
 export function addTexts(value: unknown, texts: Set<string>): void {
   if (typeof value === 'string') texts.add(value)
   else if (typeof value === 'object' && value !== null) {
@@ -115,7 +117,7 @@ export function addTexts(value: unknown, texts: Set<string>): void {
   }
 }
 
-/** Returns a number of table `state`, or 0 if it was never raised. Throws `DamagedRecordError`. */
+/** Returns a number of table `state`. It is 0 if `raiseCount` was never called for it. Throws `DamagedRecordError`. */
 export function readCount(state: Table, name: string): number {
   const value = getRecord(state, Buffer.from(name, 'latin1'))
   return typeof value === 'number' ? value : 0

@@ -16,7 +16,10 @@ const STREAM = Buffer.from('stream')
 const PARTITION = Buffer.from('partition')
 const EDGE = 'edge '
 
-/** Stores the origin: the position in the shared log. Call it only within a write transaction. */
+/**
+ * Stores the position in the shared log up to which this store contains all events. Call it only within a write
+ * transaction.
+ */
 export function storeOrigin(table: Table, origin: LogOrigin): void {
   const { incarnation, sequence, places, partition } = origin
   if (partition !== undefined) putJson(table, PARTITION, partition)
@@ -26,8 +29,8 @@ export function storeOrigin(table: Table, origin: LogOrigin): void {
 }
 
 /**
- * Reads the position, including those of all edges. Returns null if the store follows no shared log. Throws
- * `DamagedRecordError`.
+ * Reads the stored position, which includes the positions of all edges. Returns null if the store follows no shared
+ * log. Throws `DamagedRecordError`.
  */
 export function loadOrigin(table: Table): LogOrigin | null {
   const stream = getJson<Omit<LogOrigin, 'places'>>(table, STREAM)

@@ -1,32 +1,29 @@
 /** The limits of store/log, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
 /**
- * The smallest number of bytes in the first file of a log. While no file can be reused, each new file is twice as large
- * as the one before.
+ * The smallest number of bytes in the first file of a log. If no file can be reused, a new file is twice as large as
+ * the one before.
  */
 export const LOG_FILE_BYTES_MIN = 1024 * 1024
-/**
- * The largest number of bytes up to which a log file grows, unless a single append needs more. A larger file is not
- * reused.
- */
+/** The largest number of bytes in a log file, unless a single append needs more. A larger file is not reused. */
 export const LOG_FILE_BYTES_MAX = 64 * 1024 * 1024
-/** The time that fallocate(1) may take. After it, zeros are written instead. */
+/** The time that fallocate(1) may take to reserve the space of a log file. After it, zeros are written instead. */
 export const LOG_ALLOCATION_MS_MAX = 10_000
 /**
- * The smallest number of bytes on the disk that log files beyond the first size leave free if the need of processing is
- * unknown. With less, events are answered 503.
+ * The number of bytes on the disk that a new log file must leave free, as long as it is unknown how much processing
+ * needs. If that is not possible, no further file is created, and events are answered 503 when the last file is full.
  */
 export const LOG_DISK_LEFT_BYTES_MIN = 16 * 1024 * 1024
 /**
- * The largest number of bytes appended since the last check up to which the log is calm. The files of a calm log become
- * small again.
+ * The largest number of bytes that may be appended between two checks of a log that counts as calm. The files of a calm
+ * log are made small again.
  */
 export const LOG_CALM_BYTES_MAX = 1024 * 1024
 /** The largest number of files that one append removes, so that no acknowledgement waits for a long cleanup. */
 export const LOG_FILES_REMOVED_MAX = 4
 /**
- * The largest number of bytes of waiting blocks whose checksums are verified at a start. The others are verified when
- * they are processed.
+ * The largest number of bytes of unprocessed blocks whose checksums are verified at the start. The checksums of further
+ * blocks are verified when they are processed.
  */
 export const LOG_CHECKED_BYTES_MAX = 1024 * 1024 * 1024
 /**
@@ -35,8 +32,8 @@ export const LOG_CHECKED_BYTES_MAX = 1024 * 1024 * 1024
  */
 export const LOG_ATTEMPTS_MAX = 10
 /**
- * The largest number of times that a damage of the log must be seen before it is reported while a daemon writes the
- * log.
+ * The number of attempts of a check to read a log that a daemon is writing. Damage is reported only if every attempt
+ * finds it, because a block may be half written during one of them.
  */
 export const LOG_LOOKS_MAX = 3
 /**

@@ -3,8 +3,8 @@
 /** The largest number of bytes in a chunk of a backup. A chunk ends with the entry that reaches this size. */
 export const CHUNK_BYTES_MAX = 8 * 1024 * 1024
 /**
- * The time in which a page that is in memory is read. A slower read came from the disk, so the backup reads the
- * adjacent pages, too.
+ * A read of a page that takes longer than this time came from the disk and not from memory. The backup then also reads
+ * the adjacent pages, because they take hardly any more time.
  */
 export const PAGE_CACHED_MS_MAX = 0.1
 /** The largest number of findings in one file after which `verify` does not check the rest of it. */

@@ -9,19 +9,22 @@ export const LETTER_REASON_UNITS_MAX = 1000
  */
 export const LETTERS_MAX = 100_000
 /**
- * The largest number of bytes of all dead letters. Beyond it, the oldest ones are removed. The newest one is kept,
+ * The largest number of bytes of all dead letters. Beyond it, the oldest ones are removed. The newest one stays,
  * whatever its size.
  */
 export const LETTERS_BYTES_MAX = 256 * 1024 * 1024
 /** The largest number of hours for which dropped events are counted. Older counts are removed. */
 export const DROPPED_HOURS_MAX = DROPPED_DAYS_MAX * 24
-/** The largest number of bytes of the JSON of a dropped event that are kept. The rest is cut off. */
+/** The largest number of bytes that are kept of a dropped event's JSON. The rest is cut off. */
 export const DROPPED_DATA_BYTES_MAX = 1024
 /**
  * The largest number of dropped events that a project keeps for each reason. Beyond it, the oldest ones are removed.
  */
 export const DROPPED_REASON_EVENTS_MAX = 200
-/** The largest number of bytes of these events. Beyond it, the oldest ones are removed. */
+/**
+ * The largest number of bytes of the dropped events that a project keeps for each reason. Beyond it, the oldest ones
+ * are removed.
+ */
 export const DROPPED_REASON_BYTES_MAX = 256 * 1024
 /** The largest number of dropped events that all projects keep together. Beyond it, the oldest ones are removed. */
 export const DROPPED_EVENTS_MAX = 20_000

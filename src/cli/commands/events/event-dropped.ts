@@ -13,7 +13,7 @@ import { type Commands, JSON_OPTION, PROJECT_OPTION } from '../../lib/command.ts
 import { printable } from '../../lib/output.ts'
 import { pages, printPages } from './event.ts'
 
-/** Returns the time, in milliseconds, from which on dropped events are listed. */
+/** Returns the moment from which on dropped events are listed, in milliseconds since 1970. */
 export function keptAfterMs(): number {
   return SYSTEM_CLOCK.now() - DROPPED_DAYS_MAX * 86_400_000
 }

@@ -22,7 +22,7 @@ import { print, printable, printableJson } from '../../lib/output.ts'
 const POLL_MS = 1000
 const LIST_EVENTS_DEFAULT = 100
 const TAIL_EVENTS_DEFAULT = 10
-/** Size of the first page that each poll of `tail` reads. */
+/** The number of events on the first page that each poll of `tail` reads. */
 const POLL_EVENTS = 100
 
 /** Options that filter events by name and distinct ID. */
@@ -117,7 +117,7 @@ async function tail(
   const stop = new AbortController()
   const forget = io.onStopSignal(() => stop.abort())
   const stored = reader.listEvents({ ...filters, limit: PAGE_EVENTS_MAX }).results
-  // Events that are not shown count as seen, whatever their timestamps are.
+  // Events before the command started count as seen, whatever their timestamps are.
   let lastId = stored.reduce((highest, { id }) => Math.max(highest, id), 0)
   const show = (events: readonly EventView[]) => {
     for (const event of [...events].sort((left, right) => left.id - right.id)) {
@@ -134,7 +134,10 @@ async function tail(
   return 0
 }
 
-/** Returns events after `lastId`. Lists are ordered by timestamp, so pages are read until one has an old event. */
+/**
+ * Returns the events after `lastId`. Lists are ordered by timestamp and not by arrival, so pages are read until one
+ * contains an event that was seen before.
+ */
 function arrivals(reader: EventReader, filters: Filters, lastId: number): readonly EventView[] {
   const found: EventView[] = []
   for (const events of eventPages(reader, filters, Number.POSITIVE_INFINITY, POLL_EVENTS)) {
@@ -161,7 +164,7 @@ function eventPages(
 /** The page of a list to read. */
 interface PageWanted<Cursor> {
   readonly limit: number
-  /** Position after which the page starts. Default: the first page. */
+  /** Where the page starts: the position after the previous page. Default: the first page. */
   readonly cursor?: Cursor
 }
 
@@ -184,7 +187,7 @@ export function* pages<Row, Cursor>(
   }
 }
 
-/** Prints the rows of pages as they are read, as lines or as JSON. Returns the exit code 0. */
+/** Prints the rows of pages while they are read, as a table or as JSON lines. Returns the exit code 0. */
 export function printPages<Row extends object>(
   { io, isJson }: CommandInput,
   read: Iterable<readonly Row[]>,

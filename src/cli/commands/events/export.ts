@@ -16,7 +16,7 @@ import { EXPORT_LAST_LINE_BYTES_MAX } from '../../limits.ts'
 import { FILTER_OPTIONS, TIME_OPTIONS } from './event.ts'
 
 const NEWLINE = 0x0a
-/** The text at the beginning of each line. */
+/** The text with which each exported line begins. */
 const LINE_HEAD = '{"id":'
 
 /** Reasons why a file cannot be opened, by the error code of the system. */
@@ -53,10 +53,10 @@ export const COMMANDS: Commands = [
   },
 ]
 
-/** Writes events, and returns their number. */
+/** A function that writes events and returns how many. */
 type Writer = (reader: EventReader, wanted: WantedEvents) => Promise<number>
 
-/** Returns the writer for the options. Throws `UsageError`. */
+/** Returns the function that writes the events where the options say. Throws `UsageError`. */
 function writerOf(input: CommandInput): Writer {
   const path = input.text('output')
   const format = input.text('format') ?? 'ndjson'
@@ -126,7 +126,10 @@ async function exportParquet(
 
 type WantedEvents = EventExportQuery
 
-/** Returns the query for the options, from the first event on. Throws `UsageError`. */
+/**
+ * Returns the query for the events that the options select. It begins with the first event of the project. Throws
+ * `UsageError`.
+ */
 function wantedEvents(input: CommandInput): WantedEvents {
   const filters = given({
     event: input.text('event'),
@@ -163,7 +166,10 @@ function refuseExisting(path: string): void {
   )
 }
 
-/** Opens the file. Without `isResumed`, it must not exist. Removes an incomplete last line. */
+/**
+ * Opens the file to which events are exported. With `isResumed`, the file may exist, and an incomplete last line is
+ * removed from it. Without `isResumed`, it must not exist.
+ */
 function openTarget(path: string, isResumed: boolean): LineFile {
   if (!isResumed) refuseExisting(path)
   const descriptor = openFile(path, isResumed && existsSync(path) ? 'r+' : 'wx')
@@ -196,7 +202,8 @@ function lastLine(
   const tail = Buffer.allocUnsafe(size - start)
   readSync(descriptor, tail, 0, tail.length, start)
   const end = tail.lastIndexOf(NEWLINE) + 1
-  // A file without a complete line is emptied only if it starts like an exported event.
+  // A file without a complete line is emptied only if it begins like an exported event, so that no other file is
+  // destroyed.
   const isBegun = start === 0 && LINE_HEAD.startsWith(tail.toString('latin1', 0, LINE_HEAD.length))
   if (end === 0 && isBegun) return { end: 0, lastId: 0 }
   const lineStart = end >= 2 ? tail.lastIndexOf(NEWLINE, end - 2) + 1 : 0

@@ -33,14 +33,17 @@ import {
 } from '../../limits.ts'
 
 const NOTE_SUFFIX = '.imported'
-/** Time between notes. A note waits for the disk, and the daemon recognizes events that are sent twice. */
+/**
+ * The time between two notes of the progress, in milliseconds. Writing a note waits for the disk, and after a crash the
+ * daemon recognizes the events that are sent again.
+ */
 const NOTE_MS = 1000
 const READ_BYTES = 1024 * 1024
 const NEWLINE = 0x0a
 const MARK = Buffer.from('\ufeff')
 const LINE_END = Buffer.from('\n')
 const GZIP = '1f8b'
-/** First bytes of files that do not contain lines, and what to do with each. */
+/** Files that do not contain lines, by their first bytes, and what the user should do with each. */
 const OTHER_FILES: readonly (readonly [string, string])[] = [
   ['504b0304', 'is a ZIP archive. Unpack it, and import the files in it.'],
   ['28b52ffd', "is compressed with zstd. Unpack it with 'zstd -d'."],
@@ -73,7 +76,7 @@ export const COMMANDS: Commands = [
     async run(input) {
       const parquet = input.operands.find((path) => /\.parquet$/i.test(path))
       if (parquet !== undefined) {
-        // 'tenrec export --format parquet' writes such files.
+        // `tenrec export --format parquet` writes such files, so users may try to import them.
         throw new UsageError(
           `${parquet} is a Parquet file, which cannot be imported. Import files with one JSON object per line, plain or as .gz, such as 'tenrec export' writes.`,
         )
@@ -101,7 +104,7 @@ interface Target {
   readonly url: string
   readonly projectKey: string
   readonly context: ImportContext
-  /** Null if the files contain lines of events. */
+  /** The properties of Umami's events. Null if the files contain lines of events. */
   readonly umamiData: UmamiEventData | null
 }
 
@@ -130,7 +133,7 @@ async function umamiDataOf(
 
 const LONG_LINE = `it has more than ${LINE_BYTES_MAX.toLocaleString('en')} bytes`
 
-/** Counts the lines that are left out of a file, and names them on standard error. */
+/** Counts the lines of a file that are left out, and reports them on standard error. */
 class Faults {
   count = 0
   readonly add: FaultListener
@@ -156,7 +159,7 @@ async function importFile(input: CommandInput, path: string, target: Target): Pr
   const { io } = input
   const isResumed = input.has('resume')
   const skip = isResumed ? linesDone(path) : 0
-  // The note of an earlier import may concern another daemon.
+  // The note may come from an import into another daemon, so it is used only with `--resume`.
   if (!isResumed) rmSync(path + NOTE_SUFFIX, { force: true })
   const totalBytes = isGzip(path) ? null : statSync(path).size
   let bytes = 0
@@ -180,7 +183,7 @@ async function importFile(input: CommandInput, path: string, target: Target): Pr
       try {
         for await (const block of lines) await importer.takeBlock(block, skip)
       } catch (error) {
-        // The readable part of a damaged file is sent anyway.
+        // The events before the damage are sent anyway.
         if (!(error instanceof DamagedFileError)) throw error
         await importer.finish()
         progress.finish()
@@ -205,11 +208,11 @@ class Importer {
   readonly #onFault: FaultListener
   #filling: ImportBatch
   #spare: ImportBatch
-  /** Events that were refused since the last one that was accepted. */
+  /** The number of events that were refused since an event was last accepted. */
   #refusals = 0
   #sending: Promise<void> = Promise.resolve()
   #lineNumber = 0
-  /** Number of the last line that ends with a newline. The line after it may be incomplete. */
+  /** The number of the last line that ends with a newline. A line after it may be incomplete. */
   #wholeLine = 0
   #acceptedLine = 0
   #notedLine = 0
@@ -245,14 +248,14 @@ class Importer {
     }
   }
 
-  /** Sends the rest, and waits for the answer. */
+  /** Sends the remaining events, and waits for the answer. */
   async finish(): Promise<void> {
     this.#filling.lastLine = this.#wholeLine
     await this.#send()
     await this.#sending
   }
 
-  /** Writes the note with the progress. */
+  /** Writes a note of the progress and ends the work on the file. */
   close(): void {
     this.#note()
     this.#sender.close()
@@ -270,7 +273,7 @@ class Importer {
     this.#sending = this.#sendAll(batch, body, count).then(() => {
       this.#acceptedLine = lastLine
     })
-    // The next send or finish rejects with this error.
+    // The error is not lost: the next call of `#send` or `finish` rejects with it.
     this.#sending.catch(() => undefined)
   }
 
@@ -280,7 +283,8 @@ class Importer {
 
   /**
    * Sends the events of a body from `from` up to, but not including, `to`. If they are refused, each half is sent
-   * separately, and so on, until the faulty events are found. They are named and left out, and the others are stored.
+   * separately, then each half of a refused half, and so on, until the faulty events are found. The faulty events are
+   * reported and left out, and all others are stored.
    */
   async #sendPart(batch: ImportBatch, body: Buffer, from: number, to: number): Promise<void> {
     try {
@@ -288,7 +292,7 @@ class Importer {
     } catch (error) {
       if (!(error instanceof RefusedBodyError)) throw error
       if (to - from === 1) {
-        // If the daemon or a proxy accepts nothing at all, the lines are not at fault.
+        // If nothing at all is accepted, the daemon or a proxy is the cause, and not the events.
         if (++this.#refusals > IMPORT_REFUSALS_IN_A_ROW_MAX) throw error
         this.#onFault(batch.lineOf(from), `the daemon answered ${error.reason}`)
         return
@@ -314,9 +318,9 @@ class Importer {
 /** A compressed file that is cut short or damaged. */
 class DamagedFileError extends OperatorError {}
 
-/** Callbacks while a file is read. */
+/** Functions that are called while a file is read. */
 interface BlockListeners {
-  /** Receives the number of further bytes that were read and unpacked. */
+  /** Receives how many more bytes of the file were read, and unpacked if it is compressed. */
   readonly onBytes?: (count: number) => void
   /** Called when the next line is too long and is replaced with an empty line. */
   readonly onLongLine: () => void
@@ -331,7 +335,7 @@ async function* lineBlocks(
   path: string,
   { onBytes, onLongLine }: BlockListeners,
 ): AsyncGenerator<Buffer> {
-  /** Chunks of a line whose end has not been read yet. */
+  /** The parts of a line whose end has not been read yet. */
   let begun: Buffer[] = []
   let begunBytes = 0
   let isFirst = true
@@ -362,7 +366,7 @@ async function* lineBlocks(
   else if (begunBytes > 0) yield Buffer.concat(begun)
 }
 
-/** Throws `OperatorError` if the beginning of a file shows that it does not contain lines. */
+/** Throws `OperatorError` if the first bytes of a file show that it does not contain lines of text. */
 function refuseOtherFile(path: string, beginning: Buffer): void {
   const hex = beginning.toString('hex', 0, 8)
   for (const [bytes, what] of OTHER_FILES) {
@@ -396,7 +400,9 @@ function isGzip(path: string): boolean {
   }
 }
 
-/** Reads into two buffers in turns, because new buffers would be most of the garbage of an import. */
+/**
+ * Yields a file in chunks. Two buffers are used in turn, because new buffers would be most of the garbage of an import.
+ */
 async function* chunksOf(path: string): AsyncGenerator<Buffer> {
   const file = await open(path)
   try {
@@ -407,7 +413,7 @@ async function* chunksOf(path: string): AsyncGenerator<Buffer> {
       if (bytesRead === 0) return
       ;[next, other] = [other, next]
       reading = file.read(next, 0, READ_BYTES, null)
-      // The next iteration rejects with this error.
+      // The error is not lost: the next iteration rejects with it.
       reading.catch(() => undefined)
       yield buffer.subarray(0, bytesRead)
     }
@@ -438,6 +444,6 @@ function linesDone(path: string): number {
   const lines = Number(readFileSync(note, 'utf8'))
   if (Number.isSafeInteger(lines) && lines >= 0) return lines
   throw new OperatorError(
-    `${note} does not contain a number of lines. Remove it to import the file from the beginning.`,
+    `${note} should contain the number of lines that are imported already, but it contains something else. Remove it to import the file from the beginning.`,
   )
 }

@@ -1,8 +1,8 @@
 /**
- * `tenrec query paths`: how often people go from one page, screen or event to another, and these persons. The routes
- * identify a page by its full address, and a position in a session by a number. A query for persons may also use the
- * path of a page, at any position in a session. Source of the rules: docs/compatibility/analytics.md, "Paths", and
- * docs/compatibility/queries.md, "PathsQuery".
+ * `tenrec query paths`: how often people go from one page, screen or event to the next one, and who these people are.
+ * The routes identify a page by its full URL, and a position in a session by a number. For `--persons`, you can also
+ * give the path of a page, at any position in a session. Source of the rules: docs/compatibility/analytics.md, "Paths",
+ * and docs/compatibility/queries.md, "PathsQuery".
  */
 import { UsageError } from '../../../base/errors.ts'
 import { given, type JsonObject } from '../../../base/json.ts'
@@ -11,7 +11,7 @@ import { limitOf, printRows, QueryClient, questionOptions } from '../../lib/quer
 import { datesOf, PERIOD_OPTIONS, queryRange } from './query-periods.ts'
 
 const ORIGIN = '^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*'
-/** Replaces addresses with their paths: `https://x.example/docs/?a#b` becomes `/docs`. An empty path becomes `/`. */
+/** Rules that replace URLs by their paths: `https://x.example/docs/?a#b` becomes `/docs`. An empty path becomes `/`. */
 const PATHS_ONLY = [
   { regex: `${ORIGIN}/*([?#].*)?$`, alias: '/' },
   { regex: `${ORIGIN}(/[^?#]*[^?#/])/*([?#].*)?$`, alias: '\\1' },
@@ -57,14 +57,14 @@ export const COMMANDS: Commands = [
   },
 ]
 
-/** Converts an edge to a row. `2_/docs` is the second item of a path. */
+/** Returns the row for an edge. In `2_/docs`, the number says that the item is the second one of a path. */
 function wayRow({ source, target, value, average_conversion_time: averageMs }: JsonObject) {
   const [from, to] = [source, target].map((item) => /^(\d+)_(.*)$/s.exec(String(item)) ?? [])
   const seconds = Math.round(Number(averageMs) / 1000)
   return { step: Number(from?.[1]), from: from?.[2], to: to?.[2], times: Number(value), seconds }
 }
 
-/** Returns the path parameters of the route: keys if a position is given, and otherwise start and end points. */
+/** Returns the parameters for `--persons`: keys if a position is given, otherwise start and end points. */
 function wayOf(input: CommandInput): JsonObject {
   const items = ['start', 'end', 'last'].map((name) => input.text(name))
   if (items[2] !== undefined && (items[0] ?? items[1]) !== undefined) {
@@ -87,7 +87,7 @@ function wayOf(input: CommandInput): JsonObject {
   })
 }
 
-/** Returns an item as `PATHS_ONLY` converts it. */
+/** Returns an item with its URL replaced by the path, as `PATHS_ONLY` does. */
 function pathOf(item: string | undefined): string | undefined {
   if (item === undefined) return undefined
   const path = URL.canParse(item) ? item.replace(new RegExp(ORIGIN), '') : item

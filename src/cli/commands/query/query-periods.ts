@@ -21,13 +21,13 @@ export interface QueryRange {
   readonly interval: QueryInterval
   readonly from: string
   readonly to: string
-  /** First days of all periods, ascending. */
+  /** The first day of each period, ascending. */
   readonly starts: readonly string[]
 }
 
 /**
- * Reads the time range from the options. A week begins on Sunday, or on Monday with `isMonday`. Throws `UsageError` for
- * an invalid date. The cost grows with the number of periods.
+ * Reads the time range from the options. A week begins on Sunday, or on Monday if `isMonday` is true. Throws
+ * `UsageError` for an invalid date. The cost grows with the number of periods.
  */
 export function queryRange(input: CommandInput, isMonday = false): QueryRange {
   const interval = intervalOf(input.text('interval') ?? 'day')

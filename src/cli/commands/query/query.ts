@@ -18,26 +18,26 @@ import { datesOf, PERIOD_OPTIONS, type QueryRange, queryRange } from './query-pe
 
 const STATUSES = ['new', 'returning', 'resurrecting', 'dormant'] as const
 const PERIOD_NAMES = { day: 'Day', week: 'Week', month: 'Month' } as const
-/** Labels of breakdown values that are not property values. */
+/** Labels for breakdown values that stand for missing or combined values. */
 const BREAKDOWN_LABELS: ReadonlyMap<unknown, string> = new Map([
   ['$$_posthog_breakdown_null_$$', '(none)'],
   ['$$_posthog_breakdown_other_$$', '(other)'],
 ])
-/** Column names for computations. Any other column has the name of the computation. */
+/** The column of the output for some computations (`math`). For any other computation, the column has its name. */
 const MATH_COLUMNS: ReadonlyMap<string, string> = new Map([
   ['dau', 'persons'],
   ['total', 'events'],
 ])
 
-/** A query command. The analytic route of persons has the same name. */
+/** A query command. The analytic route that lists its persons has the same name. */
 interface Question extends Omit<CommandDescription, 'run'> {
-  /** Whether the weeks of the analytic route begin on Monday. */
+  /** True if weeks begin on Monday in the analytic route. */
   readonly isMonday?: boolean
   /** Returns the parameters of the route for `--persons`. Throws `UsageError`. */
   persons(input: CommandInput, range: QueryRange): JsonObject
-  /** Returns the query without `--persons`, except range and filters. Throws `UsageError`. */
+  /** Returns the query that is sent without `--persons`. Range and filters are added to it. Throws `UsageError`. */
   query(input: CommandInput, range: QueryRange): JsonObject
-  /** Converts the results to the rows to print. */
+  /** Returns the rows to print, from the results of the query. */
   rows(
     results: readonly JsonObject[],
     input: CommandInput,
@@ -45,7 +45,7 @@ interface Question extends Omit<CommandDescription, 'run'> {
   ): readonly JsonObject[]
   /** Returns the name of the column that gets bars. */
   column?(input: CommandInput): string
-  /** Returns the events that nobody had. Default: all events of the query if all numbers are 0. */
+  /** Returns the names of events that did not occur. Default: all events of the query, if all numbers are 0. */
   missed?(rows: readonly JsonObject[]): readonly string[]
 }
 
@@ -167,7 +167,7 @@ const QUESTIONS: readonly Question[] = [
         retention_type: retentionType(input),
         period: PERIOD_NAMES[range.interval],
         total_intervals: range.starts.length,
-        // The range of the route ends one period after this day.
+        // The analytic route lists persons up to the period that begins on this day.
         date_to: range.starts.at(-1) ?? range.to,
         selected_interval: cohort - 1,
       }
@@ -185,7 +185,7 @@ const QUESTIONS: readonly Question[] = [
     },
     rows: (cohorts, input, { interval, starts }) =>
       cohorts.map(({ values }, index) => {
-        // Periods after the end of the range are not complete yet.
+        // The periods after the end of the range are not complete, so their numbers are left out.
         const counts = objectsOf(values).slice(0, cohorts.length - index)
         const [persons = 0, ...returned] = counts.map(({ count }) => Number(count))
         const row = { [interval]: starts[index], persons }
@@ -248,7 +248,7 @@ function isCurrent({ compare_label }: JsonObject): boolean {
   return compare_label !== 'previous'
 }
 
-/** Returns the numbers of an item in the preceding range, or null without `--compare`. */
+/** Returns the numbers of the comparison range that belong to an item. Returns null without `--compare`. */
 function previousOf(
   items: readonly JsonObject[],
   { breakdown_value }: JsonObject,

@@ -1,6 +1,6 @@
 /**
  * The calls of the writer thread. The thread loads this file instead of the table of all calls, whose dependencies take
- * a quarter of a second to load. Neither a start nor an answer to an event waits for them.
+ * a quarter of a second to load. The start of the daemon and the first answers to events need not wait for them.
  */
 import type { LogAppender } from '../../../ports/log.ts'
 import { short } from '../call-kinds.ts'
@@ -9,9 +9,12 @@ import { type AppendSession, serveAppends } from './append-session.ts'
 
 /** The stores that the writer thread has open. */
 export interface AppendStores {
-  /** Returns the appender of a partition. In a cluster, it belongs to the outbox of the partition. */
+  /**
+   * Returns the appender for a partition. In a cluster, it writes to the outbox of the partition; a single machine has
+   * one log.
+   */
   appenderOf(partition: number): LogAppender
-  /** Returns the appenders that are open. */
+  /** Returns all appenders that are open. */
   appenders(): Iterable<LogAppender>
 }
 
@@ -23,11 +26,11 @@ export const APPEND_CALLS = {
       append(stores.appenderOf(task.partition ?? 0), task),
     'writer',
   ),
-  /** Releases the disk space that a burst of events needed. */
+  /** Makes the log files small again after a burst of events. */
   shrinkLog: short((stores: AppendStores) => {
     for (const appender of stores.appenders()) appender.shrink()
   }, 'writer'),
-  /** Serves a session of appends. */
+  /** Serves an append session until it ends. */
   serveAppends: short(
     (stores: AppendStores, session: AppendSession) =>
       serveAppends((partition) => stores.appenderOf(partition), session),

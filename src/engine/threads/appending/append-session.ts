@@ -1,7 +1,8 @@
 /**
- * Append sessions: appends follow each other without a message for each. While commits follow each other, the writer
- * thread stays in one call, the `session`. The front writes into shared memory which block to append, and wakes the
- * thread. The thread writes the result there and wakes the front. No commit copies, transfers or allocates anything.
+ * Append sessions, in which the main thread (the front) needs no message for each append. As long as appends follow
+ * each other, the writer thread stays in one call, the session. The front writes into shared memory which block to
+ * append, and wakes the thread. The thread writes the result there and wakes the front. No commit copies, transfers or
+ * allocates anything.
  *
  * One word in shared memory tells whose turn it is, so that neither side can miss the other:
  *
@@ -22,15 +23,18 @@ const WAITING = 0
 const HANDED = 1
 const CLOSED = 2
 
-/** Indexes into `words`. */
+/** The index in `words` of the word that says whose turn it is. */
 const TURN = 0
-/** The index of the memory that holds the block, or NO_BLOCK, and the number of bytes in it. */
+/**
+ * The index in `words` of a number that says which memory contains the block (or NO_BLOCK). The next index contains the
+ * bytes of the block.
+ */
 const MEMORY = 1
 const BLOCK_BYTES = 2
 const WORDS = 4
 const NO_BLOCK = -1
 
-/** Indexes into `numbers`, with the meaning of `AppendTask` and `AppendResult`. */
+/** Indexes into `numbers`. The numbers are the members of `AppendTask` and `AppendResult` with the same names. */
 const TRIM_THROUGH = 0
 const LAST = 1
 const COMMIT_MS = 2
@@ -41,7 +45,7 @@ const NUMBERS = 4
 export interface AppendSession {
   readonly words: Int32Array
   readonly numbers: Float64Array
-  /** The memories that may hold blocks. */
+  /** The pieces of shared memory from which a block can be appended. */
   readonly memories: readonly SharedArrayBuffer[]
 }
 
@@ -54,14 +58,14 @@ interface Open extends AppendSession {
 type WaitAsync = (words: Int32Array, index: number, value: number) => { value: unknown }
 const { waitAsync } = Atomics as unknown as { readonly waitAsync: WaitAsync }
 
-/** The calls of the front's end. Both reject with the errors of the thread's call. */
+/** The calls that the front sends to the writer thread. Both reject with the error of the call. */
 export interface AppendCalls {
   append(task: AppendTask): Promise<AppendResult>
-  /** Settles when the session has ended. */
+  /** Runs a session. Settles when the session has ended. */
   serve(session: AppendSession): Promise<void>
 }
 
-/** The front's end of append sessions. */
+/** The front's side of append sessions. */
 export class AppendSessions {
   readonly #calls: AppendCalls
   #memories: readonly SharedArrayBuffer[] = []
@@ -73,8 +77,8 @@ export class AppendSessions {
   }
 
   /**
-   * Appends like `LogAppender.append`, one append at a time. A block in other memory, or the first one after an idle
-   * time, is a call of its own.
+   * Appends like `LogAppender.append`, one append at a time. If the block is not in shared memory, or if no append came
+   * for a while, the append is a call of its own.
    */
   async append(task: AppendTask): Promise<AppendResult> {
     try {
@@ -99,7 +103,7 @@ export class AppendSessions {
     return this.#result(open !== null && isHanded ? open : this.#begin(task, memory))
   }
 
-  /** Begins a session whose first append is already handed over. */
+  /** Begins a session. Its first append is handed over at once. */
   #begin(task: AppendTask, memory: SharedArrayBuffer | null): Open {
     const bytes = WORDS * Int32Array.BYTES_PER_ELEMENT + NUMBERS * Float64Array.BYTES_PER_ELEMENT
     const shared = new SharedArrayBuffer(bytes)
@@ -118,8 +122,8 @@ export class AppendSessions {
   }
 
   /**
-   * Resolves with the result of the current append. The end of the session may be reported before the end of its last
-   * append.
+   * Resolves with the result of the current append. The news that the session has ended may arrive before the result of
+   * its last append.
    */
   #result(open: Open): Promise<AppendResult> {
     return new Promise((resolve, reject) => {
@@ -137,8 +141,8 @@ export class AppendSessions {
       }
       const look = (): void => {
         if (open.settle !== settle) return
-        // The thread may be delayed between writing its word and its call of `notify`. That call, which was meant for
-        // the previous append, then wakes the waiter of this one.
+        // The thread first writes that the append is done, and then calls `notify`. If it is delayed in between, this
+        // call wakes the waiter of the next append, which is not done yet.
         if (isHanded()) wait()
         else settle()
       }
@@ -154,8 +158,8 @@ export class AppendSessions {
 }
 
 /**
- * The thread's end of a session: performs appends until none has come for a while. Throws the errors of the log's
- * `append`.
+ * The writer thread's side of a session. Performs appends until none has come for a while. Throws the errors of
+ * `append` of the log.
  */
 export async function serveAppends(
   logOf: (partition: number) => LogAppender,
@@ -164,7 +168,7 @@ export async function serveAppends(
   const { words, numbers } = session
   for (;;) {
     Atomics.wait(words, TURN, WAITING, APPEND_SESSION_IDLE_MS_MAX)
-    // No append came, unless one arrives right now.
+    // No append came in time. If one arrives just now, it is still performed.
     if (turn(session, CLOSED) || Atomics.load(words, TURN) === CLOSED) return
     const startedAt = performance.now()
     const log = logOf(numbers[PARTITION] ?? 0)
@@ -181,8 +185,8 @@ function handedBlocks({ words, memories }: AppendSession): readonly Buffer[] {
 }
 
 /**
- * Returns the memory of a task's only block, null without a block, or undefined if it cannot be handed over in a
- * session.
+ * Returns the memory that contains the only block of a task. Returns null if the task has no block, and undefined if
+ * the append must be a call of its own.
  */
 function memoryOf({ blocks }: AppendTask): SharedArrayBuffer | null | undefined {
   const [block, ...others] = blocks
@@ -200,7 +204,7 @@ function write(open: Open, task: AppendTask, memory: SharedArrayBuffer | null): 
   numbers[PARTITION] = task.partition ?? 0
 }
 
-/** Changes the turn and wakes the other side. Returns false if it was no longer WAITING. */
+/** Changes whose turn it is and wakes the other side. Returns false if the turn was not WAITING any more. */
 function turn({ words }: AppendSession, state: typeof HANDED | typeof CLOSED): boolean {
   if (Atomics.compareExchange(words, TURN, WAITING, state) !== WAITING) return false
   Atomics.notify(words, TURN)

@@ -1,6 +1,6 @@
 /**
- * Reusable memory for copies of blocks that wait for the brokers. A busy edge copies a hundred megabytes a second, and
- * fresh memory for each block would cost the garbage collector more than the copy.
+ * Reusable memory for copies of blocks that wait until the brokers have stored them. A busy edge copies a hundred
+ * megabytes per second. With fresh memory for each block, the garbage collection would cost more than the copying.
  */
 import { BLOCK_PAGES_KEPT_MAX } from '../limits.ts'
 
@@ -9,18 +9,18 @@ const PAGE_BYTES = 2 * 1024 * 1024
 interface Page {
   readonly memory: Buffer
   used: number
-  /** The copies in this page that are still in use. */
+  /** The number of copies in this page that are still in use. */
   copies: number
 }
 
-/** A copy of a block. It is valid until `give`. */
+/** A copy of a block. It is valid until `give` is called. */
 export interface BlockCopy {
   readonly block: Buffer
   /** Releases the copy. Call it once. */
   give(): void
 }
 
-/** The block memory of one outbox. */
+/** The memory for block copies of one outbox. */
 export class BlockMemory {
   readonly #spares: Page[] = []
   #filling: Page = newPage(PAGE_BYTES)
@@ -37,7 +37,7 @@ export class BlockMemory {
 
   #pageFor(bytes: number): Page {
     if (this.#filling.used + bytes <= this.#filling.memory.length) return this.#filling
-    // A full page becomes free with the last copy in it.
+    // A full page can be reused when the last copy in it is released.
     this.#filling =
       bytes > PAGE_BYTES ? newPage(bytes) : (this.#spares.pop() ?? newPage(PAGE_BYTES))
     return this.#filling

@@ -13,18 +13,21 @@ export interface ProcessStores {
   readonly processor: LogProcessor
   /** Closes the processor after a failure. The next call opens a new one. */
   abandon(): Promise<void>
-  /** The events that streams want. */
+  /** The new events that clients of live streams asked for. */
   readonly live: LiveRows
 }
 
-/** Returns the result of a failed call, and closes its processor. The next call opens one after the last commit. */
+/**
+ * Returns the result of a call that failed, and closes its processor. The next call opens a processor, which continues
+ * after the last commit.
+ */
 async function failed(
   stores: ProcessStores,
   result: ProcessResult,
   failure: ProcessFailure,
 ): Promise<ProcessResult> {
   const answer = { ...result, isIdle: false, mayFold: false, live: stores.live.take(), failure }
-  // After a failed commit, LMDB might never finish closing.
+  // After a failed commit, closing LMDB might never finish, so the processor is not closed.
   if (failure.kind !== 'broken') await stores.abandon()
   return answer
 }

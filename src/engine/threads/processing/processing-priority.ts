@@ -1,18 +1,27 @@
-/** The priority of the processing thread relative to the front, if both need the same CPU core. */
+/**
+ * The priority of the processing thread compared with the main thread, for the case that both need the same CPU core.
+ */
 import { constants, getPriority, setPriority } from 'node:os'
 
-/** The increment of the processing thread's niceness, so that accepting has priority when the cores are busy. */
+/**
+ * How much the niceness of the processing thread is raised, so that accepting events has priority when all cores are
+ * busy.
+ */
 export const PROCESSING_NICENESS = 15
-/** The increment if it cannot be undone: beside a front that is never idle, 15 would starve processing. */
+/**
+ * How much the niceness is raised if it cannot be lowered again. With 15, a main thread that is never idle would starve
+ * processing.
+ */
 export const STEADY_NICENESS = 5
 
 /** True if this thread may raise its priority again; null until it was tried. */
 let mayRaise: boolean | null = null
 
 /**
- * Sets the priority of the calling processing thread: equal to the front if processing is late, otherwise lower.
- * Processing becomes late in `lateInMs`; the returned function checks this time. Linux allows raising a priority with
- * CAP_SYS_NICE, and for services within `LimitNICE`. Without that right, the priority stays slightly lower.
+ * Sets the priority of the calling thread, which must be the processing thread. If processing is late, it has the
+ * priority of the main thread, otherwise a lower one. Processing becomes late in `lateInMs`; call the returned function
+ * to check whether this time has come. Linux lets a process raise a priority if it has CAP_SYS_NICE, or if it is a
+ * service within `LimitNICE`. Without this right, the priority stays slightly lower all the time.
  */
 export function watchPriority(lateInMs: number): () => void {
   let lateAtMs = performance.now() + lateInMs
@@ -30,9 +39,9 @@ function setPriorityOfThread(isLate: boolean): void {
   if (mayRaise) isSet(isLate ? 0 : PROCESSING_NICENESS)
 }
 
-/** Gives this thread `more` niceness than the front. Returns true if it has it now. */
+/** Sets the niceness of this thread to that of the main thread plus `more`. Returns whether this succeeded. */
 function isSet(more: number): boolean {
-  // `process.pid` is also the number of the main thread; 0 is the calling thread.
+  // `process.pid` is also the number of the main thread. 0 stands for the calling thread.
   const niceness = Math.min(getPriority(process.pid) + more, constants.priority.PRIORITY_LOW)
   try {
     if (getPriority(0) !== niceness) setPriority(0, niceness)

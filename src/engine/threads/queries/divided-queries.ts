@@ -1,9 +1,9 @@
 /**
  * Runs a query on all analytics threads. One thread reads the query. If it concerns few events, or most of its result
  * is cached, this thread answers it. Otherwise each thread computes a part, and one of them merges the parts and caches
- * the result. A query of a shape that was divided before is sent to all threads at once, each for its part. All parts
- * must be of the same state of the store. Otherwise they are computed again, and finally by one thread alone. A
- * repeated query needs no thread as long as nothing was written (kept-answers.ts).
+ * the result. A query whose shape was divided before is sent to all threads at once, each for its part. All parts must
+ * come from the same state of the store. If they do not, they are computed again, and after some attempts one thread
+ * computes the whole query. A repeated query needs no thread as long as nothing was written (kept-answers.ts).
  */
 import { keepNewest } from '../../../base/maps.ts'
 import type { PageWish } from '../../../base/pages.ts'
@@ -18,27 +18,27 @@ import { memoryOfPart } from './packed-part.ts'
 import { QueryRefresher } from './query-refresher.ts'
 import type { QueryOutcome, QueryPart, QueryTask } from './query-tasks.ts'
 
-/** The number of attempts to compute parts of the same state. */
+/** The number of attempts to compute all parts from the same state of the store. */
 const TRIES = 3
 
 /** The pool that carries out queries. */
 export interface QueryPool extends TaskRunner<Calls> {
   readonly analyticsThreads: number
-  /** The write mark, as `KeptAnswers` expects it. Absent: unknown. */
+  /** `WorkerPool.writeMark`. Absent if the state of the store is unknown. */
   readonly writeMark?: number | null
 }
 
 interface Answered {
   readonly kind: 'answer'
   readonly text: Uint8Array<ArrayBuffer>
-  /** The thread that made the answer and may have cached its result. */
+  /** The thread that answered. It may have cached its result. */
   readonly thread: number
 }
 
 interface Divided {
   readonly kind: 'divide'
   readonly by: EventPart['by']
-  /** The parts, or null if they were not computed. */
+  /** The results of all parts, or null if they are not computed yet. */
   readonly parts: readonly QueryPart[] | null
 }
 
@@ -47,13 +47,13 @@ type DividedOutcome = Extract<QueryOutcome, { kind: 'divide' }>
 /** Runs queries on the threads of a pool. */
 export class DividedQueries {
   readonly #pool: QueryPool
-  /** For each query, the thread that answered it and may have cached its result. */
+  /** For each query, the thread that answered it last. It may have cached its result. */
   readonly #answerers = new Map<string, number>()
   readonly #refresher: QueryRefresher<QueryTask>
   readonly #kept: KeptAnswers
-  /** A counter that selects the thread which merges, or which answers a query that may be divided. */
+  /** A counter that chooses the next thread: for merging parts, or for answering a query that may be divided. */
   #turns = 0
-  /** For each project and query shape: true if such queries were divided. */
+  /** For each project and query shape, whether such a query was divided last time. */
   readonly #areDivided = new Map<string, boolean>()
 
   constructor(pool: QueryPool, keptAnswersBytesMax?: number) {
@@ -67,12 +67,12 @@ export class DividedQueries {
     })
   }
 
-  /** Starts to refresh queries that are repeated often. */
+  /** Call it after the store has changed. Starts to refresh queries that are repeated often. */
   storeChanged(): void {
     this.#refresher.storeChanged()
   }
 
-  /** Runs a query that a client waits for. Queries that threads refresh in advance are cancelled meanwhile. */
+  /** Runs a query for which a client waits. Refreshes of other queries are cancelled meanwhile. */
   async during<Answer>(ask: () => Promise<Answer>, name = ''): Promise<Answer> {
     const end = this.#refresher.beginQuestion(name)
     try {
@@ -117,14 +117,14 @@ export class DividedQueries {
     const known = this.#answerers.get(name)
     const asked = known ?? (isOfOneThread(task.query) ? task.projectId % count : null)
     const own = asked === null ? {} : { thread: asked }
-    // Queries that count have priority over a list of many rows.
+    // Queries that count have priority over a query for a list of many rows.
     const weight = Math.max(LONG_WEIGHT, rowsAsked(task.query))
     const query: QueryTask = known === undefined ? task : { ...task, asked: 'again' }
     const shape = `${task.projectId} ${shapeOf(task.query)}`
     const isForAll = asked === null && count > 1 && this.#areDivided.get(shape) === true
     const options = { ...leaving, ...own, weight }
     const turn = this.#turns++ % count
-    // All steps share the time of one query. Waiting for a thread does not count.
+    // All steps together must not exceed the time limit of one query. Waiting for a thread does not count.
     let startedAtMs = 0
     const onTurn = (): void => {
       startedAtMs = performance.now()
@@ -162,7 +162,7 @@ export class DividedQueries {
     throw new TypeError('a query that may not be divided was divided')
   }
 
-  /** Merges all parts on one thread. Returns null if they are not of the same state. */
+  /** Merges all parts on one thread. Returns null if the parts come from different states of the store. */
   async #merge(
     task: QueryTask,
     parts: readonly QueryPart[],
@@ -174,7 +174,7 @@ export class DividedQueries {
     return merged.kind === 'stale' ? null : { ...merged, thread: options.thread }
   }
 
-  /** Sends the query to one thread, which answers it or requests its division. */
+  /** Sends the query to one thread. The thread answers the query or says that it must be divided. */
   async #askOne(
     name: string,
     task: QueryTask,
@@ -192,8 +192,8 @@ export class DividedQueries {
   }
 
   /**
-   * Sends the query to all threads at once, each for its part. If a thread can answer the whole query, the others are
-   * cancelled.
+   * Sends the query to all threads at once, each for its part. If one of them can answer the whole query, the others
+   * are cancelled.
    */
   #askAll(task: QueryTask, answerer: number, options: CallOptions): Promise<Answered | Divided> {
     const count = this.#pool.analyticsThreads
@@ -223,7 +223,8 @@ export class DividedQueries {
           const divided = outcomes.filter(({ kind }) => kind === 'divide') as DividedOutcome[]
           const parts = divided.flatMap(({ part }) => part ?? [])
           const by = divided[0]?.by
-          // The threads saw different states, and one of the states had too few events to divide.
+          // The threads saw different states of the store, and in some of these states the query had too few events to
+          // be divided.
           if (by === undefined) throw new TypeError('nobody answers')
           resolve({ kind: 'divide', by, parts: parts.length === count ? parts : null })
         })
@@ -238,7 +239,7 @@ export class DividedQueries {
   }
 }
 
-/** Returns the identity of a query, or '' if it is too long to be cached. */
+/** Returns a text that identifies a query, or '' if the query is too long for its answer to be cached. */
 function nameOf(task: QueryTask): string {
   const { projectId, query, format, timezone, experiment = null } = task
   const { testAccountFilters, pathCleaningFilters, channelTypeRules } = task
@@ -247,7 +248,7 @@ function nameOf(task: QueryTask): string {
   return text.length > REMEMBERED_QUERY_UNITS_MAX ? '' : text
 }
 
-/** Lets several calls be cancelled together. */
+/** Returns an `onLeave` that cancels all calls to which it is passed, when the client leaves. */
 function forAll(onLeave: PageWish['onLeave']): Pick<PageWish, 'onLeave'> {
   const cancels = new Set<() => void>()
   let hasLeft = false

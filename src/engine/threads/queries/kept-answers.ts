@@ -1,6 +1,6 @@
 /**
- * Caches finished answers of repeated queries, so that a query needs no thread while nothing has changed. Source:
- * docs/ARCHITECTURE.md, "Queries".
+ * Caches the finished answers of queries on the main thread, so that a repeated query needs no thread as long as
+ * nothing has changed. Source: docs/ARCHITECTURE.md, "Queries".
  */
 import { RecentValues } from '../../../base/maps.ts'
 import { answerAt } from '../../../rules/queries/answer-formats.ts'
@@ -8,13 +8,13 @@ import { KEPT_ANSWER_BYTES_MAX, KEPT_ANSWERS_BYTES_MAX } from '../limits.ts'
 import type { QueryOutcome, QueryTask } from './query-tasks.ts'
 
 interface KeptAnswer {
-  /** The query that it answers. */
+  /** The query to which this is the answer. */
   readonly task: QueryTask
   readonly text: Uint8Array<ArrayBuffer>
   readonly sameUntilMs: number
 }
 
-/** The cached answers, all of the same state of the stores. */
+/** The cached answers. All of them come from the same state of the stores. */
 export class KeptAnswers {
   readonly #markNow: () => number | null
   #mark: number | null = null
@@ -22,8 +22,8 @@ export class KeptAnswers {
   #answers: RecentValues<KeptAnswer>
 
   /**
-   * `markNow` returns a number that changes with each write. It returns null while a write is in progress, or if the
-   * state is unknown.
+   * `markNow` returns a number that changes with each write. It returns null while a write is in progress, or if it is
+   * unknown whether there was one.
    */
   constructor(markNow: () => number | null, bytesMax: number = KEPT_ANSWERS_BYTES_MAX) {
     this.#markNow = markNow
@@ -40,8 +40,8 @@ export class KeptAnswers {
   }
 
   /**
-   * Caches the answer of a thread, unless a write may have happened since `mark`. `mark` was read before the query was
-   * run.
+   * Caches an answer that a thread computed, unless something may have been written since `mark`. The caller read
+   * `mark` before it ran the query.
    */
   keep(name: string, task: QueryTask, outcome: QueryOutcome, mark: number | null): void {
     if (outcome.kind !== 'answer' || outcome.sameUntilMs < task.nowMs || name === '') return

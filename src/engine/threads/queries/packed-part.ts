@@ -1,14 +1,14 @@
 /**
- * The result of a query part, packed for the transfer between threads. Small data is copied. Lists of numbers in their
- * own buffers are transferred; they are most of the data if a query needs the times of each person's events. Copying
- * megabytes, twice on either side, caused a garbage collection with each query.
+ * The result of a query part, packed for the transfer between threads. Small data is copied. Lists of numbers that have
+ * buffers of their own are transferred; they are most of the data if a query needs the times of each person's events.
+ * Copying these megabytes, twice on each side, would cause a garbage collection in each query.
  */
 import { DefaultDeserializer, DefaultSerializer } from 'node:v8'
 import { isInOwnMemory } from '../../../rules/analytics/growing-arrays.ts'
 
-/** A part as plain data. */
+/** A packed result, as plain data. */
 export interface PackedPart {
-  /** Everything but the lists. */
+  /** Everything but the lists, serialised. */
   readonly text: Uint8Array<ArrayBuffer>
   /** The lists, each in its own buffer. */
   readonly lists: readonly NodeJS.TypedArray<ArrayBuffer>[]
@@ -17,7 +17,7 @@ export interface PackedPart {
 const COPIED = 0
 const HANDED_OVER = 1
 
-/** Packs a result, which must not be used any more afterwards. Throws if it is not plain data. */
+/** Packs a result. The result must not be used any more afterwards. Throws if it is not plain data. */
 export function packPart(found: unknown): PackedPart {
   const writer = new PartWriter()
   writer.writeHeader()
@@ -33,7 +33,7 @@ export function unpackPart({ text, lists }: PackedPart): unknown {
   return reader.readValue()
 }
 
-/** Returns the buffers to transfer. */
+/** Returns the buffers of a packed result, which move to the receiving thread without being copied. */
 export function memoryOfPart({ text, lists }: PackedPart): readonly ArrayBuffer[] {
   return [text.buffer, ...lists.map(({ buffer }) => buffer)]
 }
@@ -46,7 +46,7 @@ class PartWriter extends DefaultSerializer {
     this.writeUint32(isOver ? HANDED_OVER : COPIED)
     if (isOver) {
       this.writeUint32(this.lists.length)
-      // Only typed arrays in their own buffers get here.
+      // This method is only called for typed arrays that have buffers of their own.
       this.lists.push(view as NodeJS.TypedArray<ArrayBuffer>)
     } else WRITER._writeHostObject.call(this, view)
   }

@@ -3,14 +3,14 @@ import type { ScanLimits } from '../../../ports/warehouse.ts'
 
 import type { WorkingMemory } from './working-memory.ts'
 
-/** The input of the limits. */
+/** The data from which the limits of a query are made. */
 interface LimitedTools {
   readonly stores: { readonly queryMsMax: number }
-  /** A number other than 0 means that nobody waits any more. */
+  /** A word in shared memory. If it is not 0, nobody waits for the query any more. */
   readonly cancelled: Int32Array
 }
 
-/** Returns the limits of a query. `spentMs` is the part of its time that other threads have already used. */
+/** Returns the limits of a query. `spentMs` is how much of its time limit other threads have used already. */
 export function queryLimits(
   { stores, cancelled }: LimitedTools,
   spentMs = 0,

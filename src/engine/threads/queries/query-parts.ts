@@ -1,6 +1,6 @@
 /**
- * Computes a query part in several pieces, one after the other, if the memory for a query is too small for all of it at
- * once. That is slower, because each piece scans the segments again, but it works on a small machine.
+ * Computes a part of a query in several pieces, one after the other, if the memory for a query is too small for the
+ * whole part. This is slower, because each piece scans the segments again, but it works on a small machine.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { keepNewest } from '../../../base/maps.ts'
@@ -11,10 +11,12 @@ import type { QueryShard } from '../../../rules/queries/query-kind.ts'
 import { QUERY_PIECES_MAX, QUERY_SHAPES_MAX } from '../limits.ts'
 import { type WorkingMemory, WorkingMemoryFullError } from './working-memory.ts'
 
-/** The memory of a session while its events are scanned: its number and its figures. */
+/** The bytes of memory that a session takes while its events are scanned. */
 const SESSION_BYTES = 120
 
-/** For each query: the number of pieces into which its parts had to be divided. */
+/**
+ * For each query, the number of pieces into which its parts had to be divided. The next run begins with this number.
+ */
 export class PieceCounts {
   readonly #counts = new Map<string, number>()
 
@@ -34,9 +36,9 @@ export interface PartTools {
 }
 
 /**
- * Returns the results of a part as a list. It is a list because the merging thread combines the results of sessions
- * once. `part` is null if the query cannot be divided. Throws the errors of `QueryKind.partial`, and 400
- * `query_too_large`.
+ * Returns the results of a part, one for each piece. They are not merged here, because the results of sessions can only
+ * be merged once, on the thread that merges all parts. `part` is null if the query cannot be divided. Throws the errors
+ * of `QueryKind.partial`, and 400 `query_too_large`.
  */
 export function foundInPart(
   planned: PlannedQuery,
@@ -70,8 +72,8 @@ export function foundInPart(
 
 /**
  * Returns the number of pieces to begin with. A part by sessions needs memory for each session, and each event may be a
- * session of its own. Its pieces are adjacent in time, so that several hardly cost more than one. Any other part is
- * first tried as a whole.
+ * session of its own, so it may begin with several pieces. Its pieces are adjacent in time, so several cost hardly more
+ * than one. Any other part is first tried as a whole.
  */
 function piecesAtFirst(
   { kind, plan }: PlannedQuery,
@@ -97,7 +99,7 @@ function foundInPieces(
     found.push(
       kind.partial(plan, { ...shard, part: pieceOf(part, piece, count, kind, plan, shard) }),
     )
-    // The merged result of sessions need not be a part again, so they are merged later.
+    // A merged result of sessions need not be a part again, so it can only be merged once, with all parts.
     if (part.by === 'sessions' || found.length === 1) continue
     found.splice(0, 2, kind.merge(plan, found, scanner))
   }
@@ -114,7 +116,8 @@ function pieceOf(
 ): EventPart {
   const count = part.count * pieces
   if (part.by !== 'sessions') return { ...part, index: part.index + part.count * piece, count }
-  // Pieces of a part are adjacent in time: sessions that began at the same time are in the same segments.
+  // The pieces of a part by sessions are adjacent in time, because sessions that began at the same time are in the same
+  // segments.
   const range = kind.rangeOf?.(plan) ?? ALWAYS
   const bounds = scanner.sessionBounds(context.projectId, range, count)
   return { ...part, index: part.index * pieces + piece, count, bounds }

@@ -1,7 +1,7 @@
 /**
  * Refreshes repeated queries, such as those of a dashboard, when events are stored, so that the next request finds its
- * answer ready. Nobody waits for this work: it is cancelled when a client asks for anything else, and limited to a
- * share of the time. Source: docs/ARCHITECTURE.md, "Queries".
+ * answer ready. Nobody waits for this work. It is cancelled when a client asks anything else, and may only use a share
+ * of the time. Source: docs/ARCHITECTURE.md, "Queries".
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { keepNewest } from '../../../base/maps.ts'
@@ -12,21 +12,24 @@ import {
   REFRESHED_QUERIES_MAX,
 } from '../limits.ts'
 
-/** The pause after a query, because most queries follow each other. */
+/** The pause after a client's query, in milliseconds. Another query of the client usually follows at once. */
 const QUIET_MS = 20
-/** The share of the time that refreshing may use. */
+/** The share of the time that refreshing may use on average. */
 const SHARE = 1 / 5
 
 /** A query, and the thread that has its result cached. */
 export interface RefreshedQuery<Task> {
-  /** The query as it was last asked. */
+  /** The query as a client last asked it. */
   readonly task: Task
-  /** The time of that request, in milliseconds of `performance.now`. */
+  /** When a client last asked it, in milliseconds of the monotonic clock. */
   readonly askedAtMs: number
   readonly thread: number
 }
 
-/** Refreshes one query. Resolves with false if nothing of it is cached. Rejects if it was cancelled. */
+/**
+ * Refreshes the answer of one query. Resolves with false if nothing of the query is cached. Rejects if the refresh was
+ * cancelled.
+ */
 export type Refresh<Task> = (
   query: RefreshedQuery<Task>,
   onLeave: PageWish['onLeave'],
@@ -37,7 +40,10 @@ interface Running {
   readonly giveUp: () => void
 }
 
-/** The outcome of a refresh: it is done, it is not worth repeating, or it was cancelled and must start again. */
+/**
+ * The outcome of a refresh: the answer is refreshed, the query is not refreshed any more, or the refresh was cancelled
+ * and must start again.
+ */
 type Outcome = 'done' | 'forgotten' | 'given up'
 
 /** The repeated queries of all threads. */
@@ -46,20 +52,23 @@ export class QueryRefresher<Task> {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #savedMsMax: number
   readonly #queries = new Map<string, RefreshedQuery<Task>>()
-  /** The running refresh of each thread. */
+  /** For each thread, the refresh that is running on it. */
   readonly #running = new Map<number, Running>()
   #isDue = false
   #isAtWork = false
-  /** The time that refreshing may use now, as of `#countedAtMs`. Below 0: it has used more than its share. */
+  /**
+   * The milliseconds that refreshing may use now, counted up to `#countedAtMs`. Negative if it has used more than its
+   * share.
+   */
   #savedMs: number
   #countedAtMs: number
-  /** The duration of the last refresh of each query, in milliseconds. */
+  /** For each query, how long its last refresh took, in milliseconds. */
   readonly #tookMs = new Map<string, number>()
-  /** The number of queries that clients wait for. */
+  /** The number of queries for which clients are waiting now. */
   #asked = 0
   #quietAtMs = 0
 
-  /** `savedMsMax`: see `QUERY_REFRESH_SAVED_MS_MAX`. */
+  /** For `savedMsMax`, see `QUERY_REFRESH_SAVED_MS_MAX`. */
   constructor(
     refresh: Refresh<Task>,
     savedMsMax: number = QUERY_REFRESH_SAVED_MS_MAX,
@@ -72,14 +81,14 @@ export class QueryRefresher<Task> {
     this.#savedMs = savedMsMax
   }
 
-  /** Records that a query was asked again. `name` identifies it. */
+  /** Records that a client asked a query. From now on, its answer is refreshed. `name` identifies the query. */
   keep(name: string, query: RefreshedQuery<Task>): void {
     keepNewest(this.#queries, name, query, REFRESHED_QUERIES_MAX)
   }
 
   /**
-   * Records that a client asks a query, and cancels all other refreshes. Call the returned function when it is
-   * answered.
+   * Records that a client asks a query, and cancels all refreshes of other queries. Call the returned function when the
+   * query is answered.
    */
   beginQuestion(name: string): () => void {
     this.#asked++
@@ -90,7 +99,7 @@ export class QueryRefresher<Task> {
     }
   }
 
-  /** Called when events were stored, or segments merged. */
+  /** Call it after the store has changed: events were stored, or segments were merged. */
   storeChanged(): void {
     this.#isDue = true
     if (this.#isAtWork || this.#queries.size === 0) return
@@ -110,7 +119,7 @@ export class QueryRefresher<Task> {
     this.#isAtWork = false
   }
 
-  /** Returns the milliseconds until refreshing may continue. */
+  /** Returns the milliseconds after which refreshing may continue. */
   #restMs(): number {
     const nowMs = this.#clock.monotonic()
     const comeMs = (nowMs - this.#countedAtMs) * SHARE
@@ -120,7 +129,7 @@ export class QueryRefresher<Task> {
   }
 
   async #workOn(thread: number): Promise<void> {
-    // Slow queries come last, so that most of the queries that are asked soon are ready by then.
+    // Slow queries come last, so that most queries are ready when a client asks them soon.
     const left = [...this.#queries]
       .filter(([, query]) => query.thread === thread)
       .sort(([one], [other]) => this.#costMs(one) - this.#costMs(other))
@@ -129,9 +138,9 @@ export class QueryRefresher<Task> {
       while (this.#asked > 0 || this.#clock.monotonic() < this.#quietAtMs) await pause(QUIET_MS)
       const isOld = this.#clock.monotonic() - query.askedAtMs > QUERY_REFRESH_MS_MAX
       const outcome = isOld ? 'forgotten' : await this.#outcomeOf(name, query)
-      // A request in the meantime keeps the query.
+      // If a client asked the query again meanwhile, it stays in the list.
       if (outcome === 'forgotten' && this.#queries.get(name) === query) this.#queries.delete(name)
-      // Newer events start another round.
+      // If newer events have arrived, all queries are refreshed again anyway.
       if (outcome === 'given up' && !this.#isDue) left.push(one)
     }
   }
@@ -156,7 +165,7 @@ export class QueryRefresher<Task> {
       )
       return isRemembered ? 'done' : 'forgotten'
     } catch {
-      // The refresh was refused. If the reason lasts, the next client receives it.
+      // The refresh was refused. If the reason persists, the next client is told.
       return isGivenUp ? 'given up' : 'done'
     } finally {
       this.#running.delete(thread)

@@ -1,6 +1,6 @@
 /**
- * Queries on analytics threads. A query reads one snapshot, has a time limit, and is cancelled when nobody waits any
- * more. The answer is finished text.
+ * Runs queries on analytics threads. A query reads one snapshot, has a time limit, and is cancelled when nobody waits
+ * for it any more. The answer is its final text, which the main thread sends unchanged.
  */
 import { ALWAYS } from '../../../rules/analytics/date-range.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
@@ -25,7 +25,10 @@ import { foundInPart, type PartTools } from './query-parts.ts'
 import { wholePart } from './remembered-parts.ts'
 import { WorkingMemory } from './working-memory.ts'
 
-/** The smallest number of events for which a query is divided among threads, by its work for each event. */
+/**
+ * A query is divided among threads if it has at least this number of events. The number depends on the work for each
+ * event.
+ */
 const DIVIDED_FROM = {
   counts: DIVIDED_COUNTS_EVENTS_MIN,
   simple: DIVIDED_SIMPLE_EVENTS_MIN,
@@ -36,9 +39,12 @@ const DIVIDED_FROM = {
 type ProjectRules = 'testAccountFilters' | 'pathCleaningFilters' | 'channelTypeRules'
 
 type QueryFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs' | ProjectRules> & {
-  /** The part of the time of the query that other threads have already used. */
+  /** How much of the query's time limit other threads have used already, in milliseconds. */
   readonly spentMs?: number
-  /** The stored experiment that the query names. Absent: it names none, or there is none. */
+  /**
+   * The experiment that the query is about, as it is stored. Absent if the query is about none, or if the experiment
+   * does not exist.
+   */
   readonly experiment?: ExperimentDefinition | undefined
 }
 
@@ -47,15 +53,18 @@ export interface QueryTask extends QueryFacts {
   /** The query as the client sent it. */
   readonly query: unknown
   readonly format: AnswerFormat
-  /** `again`: it was asked before. `ahead`: no client waits; only a cached result is refreshed. */
+  /**
+   * `again` means that the query was asked before. `ahead` means that no client waits, and that only a cached result is
+   * to be refreshed.
+   */
   readonly asked?: 'again' | 'ahead'
 }
 
-/** The part of a thread in a query that is sent to all threads at once, in case it is divided. */
+/** The part that a thread computes if a query is sent to all threads at once and turns out to be divided. */
 export interface QueryTurn {
   readonly index: number
   readonly count: number
-  /** True for the thread that answers if the query is not divided. */
+  /** True for the thread that answers the query if it is not divided. */
   readonly isAnswerer: boolean
 }
 
@@ -71,8 +80,8 @@ export type QueryOutcome =
       readonly kind: 'answer'
       readonly text: Uint8Array<ArrayBuffer>
       /**
-       * Until this time, only writes change the answer, apart from the time that it states. 0: it may change at any
-       * time.
+       * The time until which only writes can change the answer, apart from the time that the answer states. 0 means
+       * that the answer may change at any time.
        */
       readonly sameUntilMs: number
     }
@@ -80,25 +89,29 @@ export type QueryOutcome =
   | { readonly kind: 'forgotten' }
   | { readonly kind: 'nothing' }
 
-/** The result of a thread's part, and the state of the store that it is based on. */
+/** The result of one part of a query, and the state of the store from which it was computed. */
 export interface QueryPart {
   readonly state: string
   /** True if the part depends only on events and their owners. */
   readonly isLasting: boolean
   /**
-   * Plain data to be merged, in pieces; only the kind of the query knows its structure. It is packed because it may be
-   * large, and the main thread, which passes it on, would have to deserialise and serialise it.
+   * The results, one for each piece of the part. They are plain data, and only the kind of the query knows their
+   * structure. They are packed, because otherwise the main thread, which passes them on, would have to deserialise and
+   * serialise large data.
    */
   readonly found: readonly PackedPart[]
 }
 
-/** The outcome of a merge. `stale`: the answer may not be made from parts of an earlier state. */
+/**
+ * The outcome of a merge. `stale` means that the store has changed since the parts were computed and the answer needs
+ * its current state.
+ */
 export type MergeOutcome = Extract<QueryOutcome, { kind: 'answer' }> | { readonly kind: 'stale' }
 
 /**
- * Answers a query. If it concerns so many events that it should be divided, returns how, and computes the part of
- * `turn`. It is not divided if the thread has most of the result cached. Throws `ServiceError`: 400, and the errors of
- * `EventScanner.scan`.
+ * Answers a query. If the query has so many events that it should be divided, this returns how to divide it, with the
+ * result of the part that `turn` names. A query is not divided if this thread has most of its result cached. Throws
+ * `ServiceError`: 400, and the errors of `EventScanner.scan`.
  */
 export function runQuery(
   tools: LongTools,
@@ -136,12 +149,13 @@ export function runQuery(
   return answer(whole, 0)
 }
 
-/** Every change of hour, day, week and month in any zone is at the edge of such a quarter. */
+/** In every time zone, an hour, day, week or month only begins at the edge of a quarter of an hour. */
 const QUARTER_MS = 15 * 60_000
 
 /**
- * Returns the time until which a query means the same. If it means the same at the end of the quarter of an hour, it
- * does so in the whole time until then, because its time bounds never move back.
+ * Returns the time until which a query means the same, or 0. The plan for the end of the current quarter of an hour is
+ * compared with the plan for now. If both are the same, so are all plans in between, because the time bounds of a query
+ * never move back.
  */
 function sameUntilMs(
   { query, nowMs }: QueryTask,
@@ -173,7 +187,8 @@ function partOf(
 }
 
 /**
- * Merges all parts, which are of one state, into an answer, and caches what it can. Throws the errors of `runQuery`.
+ * Merges all parts into an answer, and caches what can be cached. The parts must come from the same state of the store.
+ * Throws the errors of `runQuery`.
  */
 export function mergeQuery(
   tools: LongTools,
@@ -195,23 +210,23 @@ export function mergeQuery(
   return { kind: 'answer', text: answerText(page, shard, task.format), sameUntilMs: 0 }
 }
 
-/** Requests values of a session property that contain a text. */
+/** A request for values of a session property that contain a text. */
 export interface SessionValueTask extends QueryFacts {
   readonly key: string
   readonly contains: string
 }
 
-/** Returns the suggested values. Throws the errors of `EventScanner.scan`. */
+/** Returns the values to suggest. Throws the errors of `EventScanner.scan`. */
 export function runSessionValues(tools: LongTools, { key, contains, ...facts }: SessionValueTask) {
   return sessionValues(open(tools, facts, null).shard, key, contains)
 }
 
-/** Requests the calculation of the members of a cohort. */
+/** A request to calculate the members of a cohort. */
 export interface CohortTask extends QueryFacts {
   readonly id: number
 }
 
-/** The calculated changes of the members of a cohort, and the state of its calculation that they belong to. */
+/** The changes of a cohort's members, and which state of the calculation they belong to. */
 export interface CohortChanges extends MemberChanges {
   readonly calculation: CohortCalculation
 }
@@ -232,7 +247,7 @@ export function runCohortMembers(
   return { ...changes, calculation: cohort.calculation }
 }
 
-/** Opens the snapshot for a query, and the facts of the project. */
+/** Opens the snapshot for a query, and returns the context of the project with it. */
 function open(
   tools: LongTools,
   facts: QueryFacts,

@@ -1,6 +1,6 @@
 /**
- * Caches the results of a thread over all events of a query, so that a repeated query only scans newer events. Most
- * queries of a dashboard are repeated. Source: docs/ARCHITECTURE.md, "Queries".
+ * Caches, on one thread, the results of queries over all events. If a query is repeated, only newer events are scanned.
+ * Most queries of a dashboard are repeated. Source: docs/ARCHITECTURE.md, "Queries".
  */
 import { keepNewest } from '../../../base/maps.ts'
 import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
@@ -24,24 +24,24 @@ const EVERY_EVENT = { names: null, filter: null, steps: [] }
 type DividedShard = QueryShard & { readonly part: EventPart }
 
 interface RememberedPart {
-  /** The state of the store. */
+  /** The state of the store from which the result was computed. */
   readonly state: string
-  /** The events that the result contains, and the state of their owners. */
+  /** The events that the result includes, and the state of their owners. */
   readonly known: KnownEvents
   readonly found: unknown
-  /** The size of the result, including its page. */
+  /** The estimated bytes of the result and of its page. */
   bytes: number
   /** The last answer that was made from the result. */
   page?: RememberedPage
 }
 
 interface RememberedPage {
-  /** The query and the state that the page was made for. */
+  /** The query and the state of the store from which the page was made. */
   readonly name: string
   readonly page: QueryPage
 }
 
-/** The cached results of one thread, each over all events. */
+/** The cached results of one thread. Each is the result of a query over all events. */
 export class RememberedParts {
   readonly #parts = new Map<string, RememberedPart>()
   readonly #bytesMax: number
@@ -57,8 +57,8 @@ export class RememberedParts {
   }
 
   /**
-   * Returns the cached result over all events of a query, extended by newer events. Returns null if nothing is cached,
-   * or if computing it anew is better. Throws the errors of `EventScanner.scan`.
+   * Returns the result of a query over all events: the cached result, extended by newer events. Returns null if nothing
+   * is cached, or if it is better to compute the result anew. Throws the errors of `EventScanner.scan`.
    */
   again(planned: PlannedQuery, shard: QueryShard): unknown {
     const part = wholePart(planned, shard)
@@ -83,7 +83,10 @@ export class RememberedParts {
     return found
   }
 
-  /** Caches the result over all current events. `isLasting` is true if it depends only on events and owners. */
+  /**
+   * Caches the result of a query over all current events. `isLasting` is true if the result depends only on events and
+   * their owners.
+   */
   keep(
     planned: PlannedQuery,
     shard: QueryShard,
@@ -93,7 +96,7 @@ export class RememberedParts {
     const { scanner, context } = shard
     const part = wholePart(planned, shard)
     if (part === null) return
-    // A result that may change while its events stay the same is not cached.
+    // A result that may change without new events is not cached.
     if (part.by !== 'sessions' && !isLasting) return
     if (part.by === 'persons' && planned.kind.without === undefined) return
     const name = nameOf(planned, shard, part)
@@ -115,8 +118,8 @@ export class RememberedParts {
   }
 
   /**
-   * Returns the answer of a query without its envelope, made from the result over all events. If nothing has changed,
-   * it is the last answer. Throws the errors of `QueryKind.page`.
+   * Returns the answer of a query, without the members that all answers have, from the result over all events. If
+   * nothing has changed, it is the answer that was made last. Throws the errors of `QueryKind.page`.
    */
   page(planned: PlannedQuery, shard: QueryShard, whole: unknown): QueryPage {
     const { kind, plan } = planned
@@ -148,7 +151,7 @@ export class RememberedParts {
   }
 }
 
-/** Returns all events as one part, made like the others, or null if the query has no parts. */
+/** Returns all events as a single part, or null if the query cannot be divided. */
 export function wholePart(
   planned: PlannedQuery,
   { context, scanner }: QueryShard,
@@ -164,12 +167,12 @@ function nameOf({ kind, plan }: PlannedQuery, { context }: QueryShard, { by }: E
   return JSON.stringify([projectId, by, kind.partPlan?.(plan) ?? plan, ...rules])
 }
 
-/** Returns the state of the store. If it differs, anything may have changed. */
+/** Returns a text for the state of the store. If it differs from an earlier one, anything may have changed. */
 function stateOf({ scanner, context }: QueryShard): string {
   return scanner.extent(context.projectId).state
 }
 
-/** Extends a result by newer events of all persons. The owners of events only matter when the answer is made. */
+/** Adds the newer events to a result. It may be used if owners only matter when the answer is made. */
 function withNewEvents(
   { known, found }: RememberedPart,
   now: KnownEvents,
@@ -182,7 +185,10 @@ function withNewEvents(
   return kind.merge(plan, [found, newer], shard.scanner)
 }
 
-/** Recomputes the persons who have newer events or new distinct_ids, from all of their events. */
+/**
+ * Computes the contribution of some persons again from all of their events: the persons that have newer events, or
+ * gained or lost a distinct_id.
+ */
 function withNewPersons(
   { known, found }: RememberedPart,
   now: KnownEvents,
@@ -203,7 +209,7 @@ function withNewPersons(
   return rest === null ? null : kind.merge(plan, [rest, theirs(now.through, {})], scanner)
 }
 
-/** Returns an array with 1 at each number of a list, and room for all person numbers. */
+/** Returns an array with a 1 at each number of a list. It is long enough for all person numbers. */
 function marksOf({ scanner, context }: DividedShard, persons: Uint32Array): Uint8Array {
   const { lastPerson } = scanner.extent(context.projectId)
   const marks = new Uint8Array(persons.reduce((most, one) => Math.max(most, one), lastPerson) + 1)
@@ -211,7 +217,7 @@ function marksOf({ scanner, context }: DividedShard, persons: Uint32Array): Uint
   return marks
 }
 
-/** Marks the number of each person with an event after a sequence number. */
+/** Writes a 1 for each person that has an event after a sequence number. */
 function markPersonsAfter(
   after: number,
   range: DateRange | null,
@@ -233,7 +239,7 @@ function pageBytes({ name, page }: RememberedPage): number {
   return 2 * (name.length + JSON.stringify(page).length)
 }
 
-/** Returns an estimate of the memory that plain data takes. */
+/** Returns the estimated bytes of plain data in memory. */
 function bytesOf(value: unknown): number {
   if (typeof value === 'string') return 24 + value.length * 2
   if (typeof value !== 'object' || value === null) return 8

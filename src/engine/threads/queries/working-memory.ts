@@ -1,32 +1,30 @@
 /**
- * Measures the memory of one query on its thread: the growth of heap and buffers since it began. A query that exceeds
- * its limit is stopped, and computed again in smaller pieces, one after the other (query-parts.ts). In this way every
- * kind of memory is covered without counting it.
+ * Measures the memory of one query: how much the heap and the buffers of its thread have grown since it began. This
+ * covers every kind of memory without counting objects. A query that exceeds its limit is stopped, and computed again
+ * in smaller pieces, one after the other (query-parts.ts).
  */
 import { collectGarbage } from '../../../base/memory/garbage.ts'
 import { ownMemory } from '../../../base/memory/memory-board.ts'
 import { MEMORY_LOOK_MS_MAX } from '../limits.ts'
 
-/** The query needs more memory at once than it may use. */
+/** Thrown if a query needs more memory at once than it may use. */
 export class WorkingMemoryFullError extends Error {
   override readonly name = 'WorkingMemoryFullError'
 }
 
-/**
- * After a collection that freed enough, the next collection waits until memory has grown by this fraction of the limit.
- */
+/** If a garbage collection freed enough, the next one waits until memory has grown by this fraction of the limit. */
 const LOOK_AGAIN_SHARE = 1 / 4
 
 /** The memory of the query that a thread is running. */
 export class WorkingMemory {
   readonly bytesMax: number
-  /** Returns the memory of caches, which does not belong to the query. */
+  /** Returns the bytes of caches on the thread, which do not count as memory of the query. */
   readonly #cachedBytes: () => number
   readonly #atStart: number
   #lookAtMs = 0
-  /** The growth, in bytes, from which a garbage collection is worthwhile. */
+  /** A garbage collection is worthwhile when memory has grown by this number of bytes. */
   #collectFrom: number
-  /** False if the query cannot be divided, and may use the memory that it needs. */
+  /** If false, nothing is checked: the query cannot be divided, so it may use all memory that it needs. */
   isLimited = false
 
   constructor(bytesMax: number, cachedBytes: () => number) {
@@ -36,7 +34,9 @@ export class WorkingMemory {
     this.#collectFrom = bytesMax
   }
 
-  /** Throws `WorkingMemoryFullError` if the limit is exceeded. Cost: about 20 us from time to time. */
+  /**
+   * Throws `WorkingMemoryFullError` if the limit is exceeded. Some calls take about 20 us, the others almost nothing.
+   */
   check(nowMs: number): void {
     if (!this.isLimited || nowMs < this.#lookAtMs) return
     this.#lookAtMs = nowMs + MEMORY_LOOK_MS_MAX

@@ -1,6 +1,7 @@
 /**
- * Finds the actors of a correlation of a funnel: actors that converted, or did not, and had an event in the meantime or
- * have a property. Source: docs/compatibility/analytics.md, "Funnels and correlation".
+ * Finds the actors behind one row of a funnel correlation: actors that converted, or dropped off, and had a certain
+ * event between the first step and the last one, or have a certain property. Source: docs/compatibility/analytics.md,
+ * "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
@@ -18,7 +19,7 @@ import { type FunnelResults, pageOfResults, runFunnel } from './funnel.ts'
 import { type FunnelPlan, planFunnel } from './funnel-plan.ts'
 import type { CorrelationParameters } from './funnel-shapes.ts'
 
-/** Events between two looks at the limits of a query. */
+/** The loop over events checks the time limit of the query once for this number of events. */
 const CHECK_EVERY = 65_536
 const TYPES = ['events', 'event_with_properties', 'properties']
 
@@ -47,7 +48,7 @@ export function correlationActors(inquiry: Inquiry<CorrelationParameters>): Acto
   return pageOfResults({ ...results, actors }, plan, inquiry)
 }
 
-/** The actors whose best attempt has all steps, or whose has not. */
+/** Returns the actors that converted, or those that did not. An actor converted if its best attempt has all steps. */
 function chosenResults(
   results: FunnelResults,
   { stepCount }: FunnelPlan['rules'],
@@ -80,7 +81,10 @@ function entityOf({ entity }: CorrelationParameters, actions: ActionLookup): Ser
   return readEntity(entity, 'funnel_correlation_person_entity', actions)
 }
 
-/** The actors that have such an event between the first step and the last one, or the window's end. */
+/**
+ * Returns the actors with an event of the series `entity` after the first step and before the last one. If an actor did
+ * not get to the last step, the end of the conversion window counts instead.
+ */
 function actorsWithEvent(
   results: FunnelResults,
   plan: FunnelPlan,
@@ -131,7 +135,10 @@ function marksOf(
   return isMarked
 }
 
-/** Keys of this scan -> position among the results; groups are found by the text of their key. */
+/**
+ * Maps the actor keys of this scan to positions in the results. The keys of groups differ between two scans, so groups
+ * are compared by their texts.
+ */
 function indexOfActors(
   { actors, groupKeys }: FunnelResults,
   keysHere: readonly unknown[] | null,
@@ -152,7 +159,10 @@ function indexOfActors(
   return found
 }
 
-/** A step that is every event has no name, and so takes none away. */
+/**
+ * Returns the names of the step events, which do not count as events between the steps. A step that matches every event
+ * has no name, so it excludes none.
+ */
 function namesOfSteps(steps: readonly Series[]): ReadonlySet<string> {
   const names = steps.flatMap(({ match }) => [
     ...(match.names ?? []),
@@ -161,7 +171,10 @@ function namesOfSteps(steps: readonly Series[]): ReadonlySet<string> {
   return new Set(names)
 }
 
-/** The end of the range does not belong to it here; the last moment of a second stands for the next. */
+/**
+ * Returns the last millisecond of the range. A correlation excludes the end of the range, except an end of 999 ms,
+ * which stands for the end of its second.
+ */
 function exclusiveEnd(toMs: number): number {
   return toMs % 1000 === 999 ? toMs : toMs - 1
 }

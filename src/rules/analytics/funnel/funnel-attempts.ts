@@ -4,28 +4,28 @@
  * "Funnels and correlation".
  *
  * From one attempt to the next, the position of a step among the ordered events of the actor never moves back. Each
- * step therefore has a cursor that only moves forward, and all attempts of an actor together read each event once for
- * each step.
+ * step therefore has a cursor that only moves forward, and the attempts of an actor together read each event at most
+ * once for each step.
  */
 import type { GatheredRows } from '../actor-rows.ts'
 
-/** The order in which steps must follow each other. */
+/** The order in which an actor must do the steps. */
 export type FunnelOrder = 'ordered' | 'strict' | 'unordered'
 
 /** Events that invalidate an attempt if they occur between two steps. */
 export interface Exclusion {
-  /** The bit of the excluded series in the masks. Each exclusion has its own, directly after those of the steps. */
+  /** The bit of the excluded series in the series masks. The bits of the exclusions follow the bits of the steps. */
   readonly bit: number
-  /** The two steps, counted from 0. */
+  /** The steps between which the series must not occur, counted from 0. */
   readonly fromStep: number
   readonly toStep: number
 }
 
-/** The rules of a funnel. Bit k of the masks belongs to step k. */
+/** The rules of a funnel. Bit k of the series masks belongs to step k. */
 export interface AttemptRules {
   readonly order: FunnelOrder
   readonly stepCount: number
-  /** For ordered funnels: whether each step needs another event than the step before it. */
+  /** For ordered funnels: for each step, whether the event of the step before it cannot also count as this step. */
   readonly needsLaterEvent: readonly boolean[]
   /** Returns the last moment within the window of an attempt, in milliseconds. */
   readonly windowEnd: (startMs: number) => number
@@ -39,7 +39,7 @@ export interface Entrance {
   readonly untilMs: number
 }
 
-/** Finds the best attempt of one actor after the other. */
+/** Finds the best attempt of an actor. One finder is used for all actors, one after the other. */
 export class AttemptFinder {
   /** The times of the steps of the best attempt that was found last, in milliseconds, one for each step that it has. */
   readonly stepTimesMs: Float64Array
@@ -47,9 +47,9 @@ export class AttemptFinder {
   readonly #times: Float64Array
   readonly #masks: Uint32Array
   readonly #entrance: Entrance
-  /** For each bit of the masks the place up to which it was looked for. */
+  /** For each bit of the masks, the index up to which the rows were searched for it. */
   readonly #cursors: Uint32Array
-  /** Places of the steps of the attempt at hand; the end of the rows for a step that does not exist. */
+  /** For each step, the index of its event in the current attempt. The end of the rows stands for a missing step. */
   readonly #places: Uint32Array
   readonly #stepsMask: number
   #end = 0
@@ -102,7 +102,7 @@ export class AttemptFinder {
       places[step] = found
       previous = found
       if ((this.#times[found] ?? 0) <= lastMs) reached = step + 1
-      // Exclusions look at the steps behind the window too.
+      // An exclusion may end with a step after the window, so the later steps must be found too.
       else if (exclusions.length === 0) break
     }
     if (exclusions.length > 0 && this.#isExcluded()) return
@@ -145,7 +145,10 @@ export class AttemptFinder {
     }
   }
 
-  /** An event that fits several steps begins an attempt as each of them. */
+  /**
+   * Tries an attempt that begins with the event at index `place`. If the event matches several steps, it is tried as
+   * each of them.
+   */
   #tryUnordered(place: number, startMs: number): void {
     const { stepCount } = this.#rules
     const lastMs = this.#rules.windowEnd(startMs)
@@ -178,7 +181,7 @@ export class AttemptFinder {
     for (const { bit } of exclusions) {
       const excluded = this.#next(bit, place + 1)
       if (excluded === this.#end) continue
-      // The end stands for a step that is missing.
+      // `last` is the end of the rows if a step is missing. The exclusion then applies up to the end of the window.
       if (last < this.#end ? excluded < last : (this.#times[excluded] ?? 0) < lastMs) return true
     }
     return false
@@ -195,7 +198,7 @@ export class AttemptFinder {
     this.stepTimesMs.subarray(0, count).sort()
   }
 
-  /** The first place from `from` on of an event with a bit; the end when there is none. */
+  /** Returns the index of the first event at or after `from` whose mask contains a bit, or the end of the rows. */
   #next(bit: number, from: number): number {
     let place = Math.max(this.#cursors[bit] ?? 0, from)
     const mask = 1 << bit

@@ -26,9 +26,9 @@ export interface FunnelBreakdown {
 }
 
 /**
- * Splits the rows of actors by the values of a breakdown and removes rows with a value other than the wanted one. An
- * actor may then occur several times in a row. `values` are columns of the scan, one for each property. The cost is
- * linear in the rows.
+ * Splits the rows of actors by the values of a breakdown and removes rows with a value other than the wanted one. With
+ * the attribution `all_events`, an actor occurs once for each of its values. `values` are columns of the scan, one for
+ * each property. The cost is linear in the rows.
  */
 export function splitByBreakdown(
   breakdown: FunnelBreakdown,
@@ -46,10 +46,12 @@ export function splitByBreakdown(
   })
 }
 
-/** Whether a label, folded if it is rare, is the wanted one. */
+/**
+ * The labels that the request wants, and the labels that are counted as another one. Both lists are indexed by label.
+ */
 interface WantedLabels {
   readonly isWanted: Uint8Array
-  /** For each label the one that it counts as. */
+  /** The label as which each label counts. All rare labels count as the first rare one. */
   readonly folded: Uint32Array
 }
 
@@ -69,7 +71,7 @@ function wantedLabels(
     const text = texts[id] ?? []
     const isOther = text.every((part) => part === OTHER)
     const isRare = !kept.has(id)
-    // A frequent value that happens to be called so is the same as the rest.
+    // A frequent value may have the same text as the label for rare values. It then counts as rare.
     if (isRare || (isOther && firstRare >= 0)) folded[id] = firstRare
     if (wanted === null) isWanted[id] = 1
     else if (isRare || isOther) isWanted[id] = asksForOther ? 1 : 0
@@ -78,7 +80,10 @@ function wantedLabels(
   return { isWanted, folded }
 }
 
-/** Rare values are those that few events of the first step (by touch: of any step) have. */
+/**
+ * Returns the labels that are shown one by one: those that most events of the attributed steps have. With an
+ * attribution by touch, the events of all steps count.
+ */
 function frequentLabels(
   { ids, texts }: ValueLabels,
   { attribution, step, stepCount }: FunnelBreakdown,
@@ -163,7 +168,7 @@ function hasWantedValue(
   }
   const touch = attribution === 'first_touch' ? rows.find(isTouch) : rows.findLast(isTouch)
   if (touch !== undefined) return isWanted[ids[touch] ?? 0] === 1
-  // Without any value an actor stands for the empty one.
+  // An actor without any value counts as one with the empty value.
   return wanted === null || wanted.every((text) => text === '')
 }
 

@@ -1,7 +1,7 @@
 /**
- * Reads the exclusions of a funnel of the persons routes: series that must not occur between two of its steps. Those of
- * a `FunnelsQuery` are in rules/queries/funnels/funnel-request.ts. Source: docs/compatibility/analytics.md, "Funnels
- * and correlation".
+ * Reads the exclusions of a funnel of the persons routes: series that must not occur between two of its steps. The
+ * exclusions of a `FunnelsQuery` are read in rules/queries/funnels/funnel-request.ts. Source:
+ * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { FUNNEL_EXCLUSIONS_MAX } from '../limits.ts'

@@ -22,7 +22,7 @@ const ORDERS = ['ordered', 'strict', 'unordered'] as const
 const ATTRIBUTIONS = ['first_touch', 'last_touch', 'all_events', 'step'] as const
 const WINDOW_DAYS_DEFAULT = 14
 
-/** A breakdown by properties: the requested properties, and the attribution. */
+/** A breakdown by properties, with its attribution and the requested values. */
 export interface PlannedBreakdown {
   readonly breakdown: Breakdown
   readonly attribution: Attribution
@@ -30,7 +30,7 @@ export interface PlannedBreakdown {
   readonly wanted: readonly string[] | null
 }
 
-/** A funnel that can be computed. */
+/** A funnel request after its parameters were checked, ready to be computed. */
 export interface FunnelPlan {
   readonly range: DateRange
   /** The filter for all events. */
@@ -40,7 +40,10 @@ export interface FunnelPlan {
   readonly series: readonly SeriesMatch[]
   readonly rules: AttemptRules
   readonly breakdown: PlannedBreakdown | null
-  /** Whether an actor is wanted, by the number of steps of its best attempt. The entry for 0 is always false. */
+  /**
+   * For each number of steps, whether an actor is wanted whose best attempt has this number of steps. Entry 0 is always
+   * false.
+   */
   readonly isWanted: readonly boolean[]
   readonly entrance: Entrance | null
   /** The type of the groups that pass through the funnel. Null means persons. */
@@ -143,7 +146,7 @@ function choiceOf(
     const detail = '`funnel_step` is missing. Send the number of a step, or `funnel_custom_steps`.'
     throw new ServiceError('required', detail, { attr: 'funnel_step' })
   }
-  // Negative: those who did everything before that step and dropped off before it.
+  // A negative number means the actors that did all steps before that step, but not the step itself.
   const isWanted = wantedIf((count) => (wanted >= 0 ? count >= wanted : count === -wanted - 1))
   return { isWanted, entrance: null }
 }
@@ -173,12 +176,15 @@ function wantedTexts(value: unknown): readonly string[] {
   return list.length === 0 ? [''] : list.map((one) => propertyText(one ?? undefined))
 }
 
-/** A person's cohorts do not depend on the event, so all attributions come to the same. */
+/**
+ * Returns the filter for the persons in the wanted cohorts, or null for everybody. The attribution does not matter,
+ * because the cohorts of a person do not depend on an event.
+ */
 function cohortFilter({ keys }: Breakdown, wanted: unknown): FilterGroup | null {
   const list: readonly unknown[] = Array.isArray(wanted) ? wanted : [wanted]
   const asked = wanted === undefined ? keys : list.map(String).filter((id) => keys.includes(id))
   if (asked.some(isEverybody)) return null
-  // A cohort that is not among those of the breakdown has nobody.
+  // If no wanted cohort is part of the breakdown, nobody is found: there is no cohort 0.
   const ids = asked.length === 0 ? ['0'] : asked
   return {
     type: 'OR',
@@ -186,7 +192,7 @@ function cohortFilter({ keys }: Breakdown, wanted: unknown): FilterGroup | null 
   }
 }
 
-/** Charts write the cohort of everybody in both ways. */
+/** Charts write `all` or `0` for the cohort that contains everybody. */
 function isEverybody(id: string): boolean {
   return id === 'all' || id === '0'
 }

@@ -26,7 +26,9 @@ export function readFunnelParameters(source: ParameterSource) {
   return {
     ...readAnalyticParameters(source),
     orderType: source.text('funnel_order_type'),
-    /** The time that a person has for the steps. `days` is the older form and takes precedence. */
+    /**
+     * The conversion window: the time that a person has for all steps. `days` is the older form and takes precedence.
+     */
     window: {
       count: source.wholeNumber('funnel_window_interval'),
       unit: source.text('funnel_window_interval_unit'),
@@ -34,12 +36,15 @@ export function readFunnelParameters(source: ParameterSource) {
     },
     /** A list of series with their steps, as clients write it. Undefined when absent. */
     exclusions: source.json('exclusions'),
-    /** The step. A negative number means actors that dropped off before the step. Null when absent. */
+    /**
+     * The step that wanted actors have done. A negative number means actors that dropped off before that step. Null
+     * when absent.
+     */
     step: integerOf(source.text('funnel_step'), 'funnel_step'),
     customSteps: readCustomSteps(source.json('funnel_custom_steps')),
     breakdown: readBreakdownParameters(source),
     attributionType: source.text('breakdown_attribution_type'),
-    /** The step, counted from 0. */
+    /** The step whose events decide about the value of an actor, counted from 0. */
     attributionStep: source.wholeNumber('breakdown_attribution_value'),
     /** A value of the breakdown or a list of values. Undefined when absent. */
     stepBreakdown: readStepBreakdown(source.value('funnel_step_breakdown')),
@@ -59,14 +64,14 @@ export function readCorrelationParameters(source: ParameterSource) {
     correlationType: source.text('funnel_correlation_type'),
     /** A series as clients write it. Undefined when absent. */
     entity: source.json(`${prefix}_entity`),
-    /** Whether the actors converted. Null means both. */
+    /** Whether actors that converted are wanted, or actors that did not. Null means both. */
     isConverted: isGiven ? readTruth(source, `${prefix}_converted`) : null,
-    /** A list of filters. Undefined when absent. */
+    /** A list of property filters for the wanted actors. Undefined when absent. */
     propertyValues: source.json('funnel_correlation_property_values'),
   }
 }
 
-/** Null unless the funnel is shown over time. */
+/** Reads the period in which actors enter a funnel over time. Returns null for a funnel that is not shown over time. */
 function readEntrance(source: ParameterSource) {
   const view = source.text('funnel_viz_type')
   const isOldForm = view === null && source.text('display') === 'ActionsLineGraph'
@@ -74,13 +79,13 @@ function readEntrance(source: ParameterSource) {
   return {
     isDropOff: source.text('drop_off') === null ? null : readTruth(source, 'drop_off', true),
     periodStart: source.text('entrance_period_start'),
-    /** The steps, counted from 0. */
+    /** The steps that an actor goes from and to, counted from 0. */
     fromStep: source.wholeNumber('funnel_from_step'),
     toStep: source.wholeNumber('funnel_to_step'),
   }
 }
 
-/** JSON, or a text that stands for itself. */
+/** Returns the value of a JSON text. A text that is not JSON is itself the value. */
 function readStepBreakdown(value: unknown): unknown {
   if (typeof value !== 'string') return value ?? undefined
   try {
@@ -96,7 +101,7 @@ function readCustomSteps(value: unknown): readonly number[] | null {
   if (!Array.isArray(value) || value.length > FUNNEL_CUSTOM_STEPS_MAX) {
     throw invalidInput(attr, `must be a list of at most ${FUNNEL_CUSTOM_STEPS_MAX} step numbers`)
   }
-  // An empty list chooses nothing; then the other parameter does.
+  // An empty list selects no step, so `funnel_step` decides.
   if (value.length === 0) return null
   return value.map((step: unknown) => integerOf(String(step), attr) ?? 0)
 }

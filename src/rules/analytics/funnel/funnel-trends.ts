@@ -11,9 +11,9 @@ import type { EntranceParameters } from './funnel-shapes.ts'
 const MOMENT = /^(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?.{0,6})?$/
 
 /**
- * Returns the period of a request for a funnel over time, or null if no period begins at the given time, so that no
- * actor is selected. Throws 400 `invalid_input` without `attr` if the request does not state the period, or whether it
- * selects drop-offs.
+ * Returns the period in which wanted actors enter a funnel over time. Returns null if no period begins at
+ * `periodStart`; then no actor is wanted. Throws 400 `invalid_input` without `attr` if the request does not state the
+ * period, or whether it selects drop-offs.
  */
 export function entranceAt(
   { isDropOff, periodStart: text }: EntranceParameters,
@@ -25,7 +25,7 @@ export function entranceAt(
   }
   const day = MOMENT.exec(text)?.[1]
   if (day === undefined || !isDay(day)) return null
-  // With the interval hour the time of day is kept.
+  // `momentOfText` keeps the time of day only with the interval hour.
   const startMs = momentOfText(text, { ...request, interval: 'hour' })
   const { interval, timezone } = request
   const rules: PeriodRules = { interval, timezone, weekStart: 'sunday' }

@@ -1,5 +1,5 @@
 /**
- * Finds the actors of a funnel step: all actors whose best attempt got that far, or no further. Source:
+ * Finds the actors of a funnel step: the actors whose best attempt reached the step, or ended before it. Source:
  * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 
@@ -16,10 +16,10 @@ import { type FunnelPlan, planFunnel } from './funnel-plan.ts'
 import type { FunnelParameters } from './funnel-shapes.ts'
 import { hopelessKeys } from './hopeless-keys.ts'
 
-/** Actors between two looks at the limits of a query. */
+/** The loop over actors checks the time limit of the query once for this number of actors. */
 const CHECK_EVERY = 1024
 
-/** The wanted actors of a funnel with their best attempts. All lists are parallel. */
+/** The wanted actors of a funnel with their best attempts. Entry i of each list belongs to actor i. */
 export interface FunnelResults {
   /** The person numbers, or the positions of the groups' keys in `groupKeys`, ascending and without duplicates. */
   readonly actors: Uint32Array
@@ -92,7 +92,10 @@ export function runFunnel(plan: FunnelPlan, inquiry: Inquiry): FunnelResults {
   return collect(plan, split, columns, groups?.values ?? null, scanner)
 }
 
-/** The best of the parts of each actor that are wanted, the earliest one of equal ones. */
+/**
+ * Returns the best wanted attempt of each actor. A breakdown may have split the rows of an actor into several parts; of
+ * equally good attempts, the one that begins first counts.
+ */
 function collect(
   { rules, entrance, isWanted }: FunnelPlan,
   { keys, starts, rows }: ActorRows,

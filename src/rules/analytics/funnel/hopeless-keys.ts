@@ -1,6 +1,6 @@
 /**
- * Finds actors that cannot have got far enough in a funnel, whatever the order of their events. Their events need not
- * be sorted.
+ * Finds actors that cannot have reached enough steps of a funnel, in whatever order their events are. Their events then
+ * need not be sorted.
  */
 import { largestPerson } from '../actor-page.ts'
 import type { EventColumns } from '../event-columns.ts'
@@ -8,7 +8,7 @@ import type { AttemptRules } from './funnel-attempts.ts'
 
 /**
  * Returns, for each key of an actor, 1 if its events do not contain `needed` different steps. Unless the funnel is
- * unordered, these must be the first steps. `keys` contains the key of each row. The cost is linear.
+ * unordered, the steps must be the first `needed` ones. `keys` contains the key of each row. The cost is linear.
  */
 export function hopelessKeys(
   { order, stepCount }: Pick<AttemptRules, 'order' | 'stepCount'>,

@@ -49,7 +49,10 @@ export function funnelSpans(
   return spans
 }
 
-/** The step that the paths lie around, from 0: of drop-offs the last one that was done. */
+/**
+ * Returns the step that the paths lead to, start from, or end at, counted from 0. For drop-offs, it is the last step
+ * that the actors did.
+ */
 function targetStep(funnelPaths: string, funnel: FunnelParameters | null): number {
   if (![AFTER, BEFORE, BETWEEN].includes(funnelPaths)) {
     const detail = `\`funnel_paths\` must be one of ${[AFTER, BEFORE, BETWEEN].join(', ')}.`

@@ -1,6 +1,6 @@
 /**
- * Names the events of a path (its items): the address of a page, the name of a screen, or the name of the event,
- * cleaned and grouped. Each different value is processed once. Source: docs/compatibility/analytics.md, "Paths".
+ * Names the events of a path (its items): the URL of a page, the name of a screen, or the name of the event, cleaned
+ * and grouped. Each different value is processed once. Source: docs/compatibility/analytics.md, "Paths".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { PatternReplacement } from '../../../base/pattern/pattern-replacement.ts'
@@ -12,7 +12,7 @@ import type { CleaningRule } from './path-shapes.ts'
 /** The item of an event that is not part of a path. */
 export const NO_ITEM = -1
 
-/** The event whose item is the address of its page. */
+/** The event whose item is the URL of its page. */
 export const PAGEVIEW = '$pageview'
 /** The event whose item is the name of its screen. */
 export const SCREEN = '$screen'
@@ -25,7 +25,7 @@ export interface ItemRules {
   readonly hasScreenNames: boolean
   readonly cleaning: readonly PatternReplacement[]
   readonly groupings: readonly string[]
-  /** The items that take no part. */
+  /** Items whose events are not part of a path. */
   readonly excluded: ReadonlySet<string>
 }
 
@@ -71,8 +71,9 @@ export class ItemTable {
   }
 
   /**
-   * Returns the item of each event, or `NO_ITEM` for events that take no part. The cost is linear in the events, and in
-   * the patterns for each different value. Throws 400 `query_too_large` if the patterns cost too much.
+   * Returns the number of each event's item, or `NO_ITEM` for an event that is not part of a path. The cost is linear
+   * in the events, and in the patterns for each different value. Throws 400 `query_too_large` if the patterns cost too
+   * much.
    */
   itemsOf({ count, values }: EventColumns): Int32Array {
     const [names, addresses, screens] = values
@@ -123,13 +124,13 @@ export class ItemTable {
   }
 }
 
-/** Returns an address without the slash at its end, unless the address is only a slash. */
+/** Returns a URL without the slash at its end. A URL that is only a slash stays. */
 export function pageItem(value: unknown): string {
   const text = propertyText(value)
   return text.length > 1 && text.endsWith('/') ? text.slice(0, -1) : text
 }
 
-/** Whether the parts between the stars of a pattern occur in an item, one behind the other. */
+/** Returns whether the texts between the stars of a pattern occur in an item, one after the other. */
 function isGroupedBy(item: string, pattern: string): boolean {
   let from = 0
   for (const part of pattern.split('*')) {

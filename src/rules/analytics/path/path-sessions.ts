@@ -5,7 +5,7 @@
 import { type ItemTable, NO_ITEM } from './path-items.ts'
 import type { PathParameters } from './path-shapes.ts'
 
-/** A gap of this length ends a session. */
+/** Two events that are this far apart, or farther, belong to different sessions. */
 const SESSION_GAP_MS = 30 * 60_000
 const FOLD = '...'
 
@@ -20,7 +20,7 @@ export type PathCut = Pick<PathParameters, 'startPoint' | 'endPoint'> & {
  */
 export type PathKeys = Pick<PathParameters, 'startKey' | 'endKey' | 'dropOffKey'>
 
-/** A key; an item that does not occur has a number too. */
+/** A requested key in numbers. An item that no event has gets a number as well. */
 interface PathKey {
   readonly position: number
   readonly item: number
@@ -33,20 +33,26 @@ export interface PathEvents {
   readonly timesMs: Float64Array
 }
 
-/** Walks over the paths of one person after the other. */
+/** Walks over the paths of a person. One walker is used for all persons, one after the other. */
 export class PathWalker {
   readonly #startPoint: number | null
   readonly #endPoint: number | null
   readonly #stepLimit: number
   readonly #empty: number
   readonly #fold: number
-  /** Items of the session at hand, `#count` of them; what is behind is left from others. */
+  /**
+   * The items of the current session. Only the first `#count` entries are valid; later ones are left from longer
+   * sessions.
+   */
   readonly #session: number[] = []
-  /** For each of them the time of its last event. */
+  /** The time of each item of the session: when its last event happened. Parallel to `#session`. */
   readonly #sessionMs: number[] = []
   #count = 0
   #length = 0
-  /** Where the path begins in the session; what lies behind `#foldAt` is `#folded` steps further on. */
+  /**
+   * The index in the session at which the path begins. If the path is longer than the step limit, `#folded` items are
+   * skipped after step `#foldAt`.
+   */
   #first = 0
   #foldAt = Number.POSITIVE_INFINITY
   #folded = 0
@@ -75,7 +81,10 @@ export class PathWalker {
     return this.#sessionMs[this.#placeOf(step)] ?? 0
   }
 
-  /** Calls `visit` for each path of a person's events, in order, until `visit` returns true. Returns whether it did. */
+  /**
+   * Calls `visit` for each path of a person's events, in order, until `visit` returns true. Returns whether `visit`
+   * returned true.
+   */
   walk(events: PathEvents, start: number, end: number, visit: () => boolean): boolean {
     const { rows, items, timesMs } = events
     let count = 0
@@ -109,7 +118,7 @@ export class PathWalker {
     return this.#first + step + (step > this.#foldAt ? this.#folded : 0)
   }
 
-  /** The first place of an item from `from` on, or -1. */
+  /** Returns the index of the first occurrence of an item at or after `from`, or -1. */
   #find(item: number, from: number): number {
     for (let place = from; place < this.#count; place++) {
       if (this.#session[place] === item) return place
@@ -168,7 +177,7 @@ export class PathFinder {
     return this.#walker.walk(events, start, end, this.#isWanted)
   }
 
-  /** Returns the number of sessions that do. */
+  /** Returns the number of a person's sessions that follow the requested keys. */
   countPaths(events: PathEvents, start: number, end: number): number {
     let count = 0
     this.#walker.walk(events, start, end, () => {
@@ -193,7 +202,7 @@ export class PathFinder {
   }
 }
 
-/** A text that is no key is one that nobody has. */
+/** Reads a key. A text without the form of a key becomes a key with position 0, which no path has. */
 function readKey(text: string | null, table: ItemTable): PathKey | null {
   if (text === null) return null
   const [, position = '0', item = ''] = /^([1-9][0-9]{0,5})_([\s\S]*)$/.exec(text) ?? []

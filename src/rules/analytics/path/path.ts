@@ -33,7 +33,7 @@ import { PathFinder } from './path-sessions.ts'
 import type { PathParameters } from './path-shapes.ts'
 
 const CUSTOM_EVENTS = 'custom_event'
-/** Persons between two looks at the limits of a query. */
+/** The loop over persons checks the time limit of the query once for this number of persons. */
 const CHECK_EVERY = 1024
 const STEP_LIMIT_DEFAULT = 5
 
@@ -84,7 +84,7 @@ function personsWithPath(
   return found.subarray(0, next)
 }
 
-/** Which events are scanned for, and what becomes of them. */
+/** The events to scan, and the rules that turn them into items. */
 interface EventChoice {
   readonly series: SeriesMatch
   readonly rules: ItemRules
@@ -124,7 +124,7 @@ function stepLimitOf({ stepLimit }: PathParameters): number {
   throw new ServiceError('invalid_input', detail, { attr: 'step_limit' })
 }
 
-/** Takes the items of events away that lie outside the time of a person's path. */
+/** Removes the items of events that are outside of the time range of their person's path. */
 function removeOutside(
   items: Int32Array,
   { count, persons, timesMs }: EventColumns,

@@ -9,8 +9,9 @@
 const NEEDLE: usize = 1024
 
 /**
- * Returns the first position from `from` at which the needle begins and before `end` at which it ends, or -1. Only
- * positions at which two bytes of the needle fit, those at `first` and `second`, are compared as a whole.
+ * Returns the first position at which the needle occurs between `from` and `end`, or -1. To skip most positions
+ * quickly, only two bytes of the needle are compared at first, those at the offsets `first` and `second`. The whole
+ * needle is compared only where both occur.
  */
 export function find(from: i32, end: i32, length: i32, first: i32, second: i32): i32 {
   const last = end - length
@@ -34,7 +35,10 @@ export function find(from: i32, end: i32, length: i32, first: i32, second: i32):
   return -1
 }
 
-/** Returns whether the needle is at a position. Each character is in lower case or in the other case as a whole. */
+/**
+ * Returns whether the needle occurs at a position. Each character may have its lower-case form or its other form, but
+ * not a mixture of both.
+ */
 function isAt(place: i32, length: i32): bool {
   let isLower = true
   let isOther = true

@@ -13,13 +13,16 @@
 import { readFileSync } from 'node:fs'
 import { NEEDLE_BYTES_MAX, SEARCH_CHUNK_BYTES } from '../limits.ts'
 
-/** Memory of the module. assembly.ts contains the same offset of the needle. */
+/**
+ * The offsets in the memory of the WebAssembly module: `NEEDLE` is where the text to search for begins, `TEXT` where
+ * the searched bytes begin. assembly.ts must use the same number for `NEEDLE`.
+ */
 const NEEDLE = 1024
 const TEXT = NEEDLE + 3 * NEEDLE_BYTES_MAX
 
-/** Bytes from the most to the least common in texts. Bytes that are missing are rarer. */
+/** Common bytes of texts, the most common one first. All other bytes are rarer. */
 const COMMON = Buffer.from(' etaoinsrhldcumfpgwybvk,."\\')
-/** The ranks of the first and of the later bytes of characters beyond ASCII. */
+/** How common the first byte, and the later bytes, of characters beyond ASCII are; see `rankOf`. */
 const RANK_LEAD = COMMON.length
 const RANK_CONTINUATION = 8
 
@@ -28,18 +31,24 @@ interface SearchExports {
   find(from: number, end: number, length: number, first: number, second: number): number
 }
 
-/** One character of a needle in lower case, and in another case that has as many bytes, or the same bytes again. */
+/**
+ * The bytes of one character of a needle, in lower case and in its other case. If there is no other case with as many
+ * bytes, `other` has the same bytes as `lower`.
+ */
 export interface NeedleCharacter {
   readonly lower: Uint8Array
   readonly other: Uint8Array
 }
 
-/** A needle that is searched. All searches of a thread share the memory of the module. */
+/** A search for one needle. All searches of a thread share the memory of the module. */
 export class TextSearch {
-  /** The needle as the module reads it. */
+  /** The needle in the form in which the module reads it; see assembly.ts. */
   readonly #table: Uint8Array
   readonly #length: number
-  /** The positions of the two bytes of the needle that are probably the rarest, in ascending order. */
+  /**
+   * The positions of two bytes of the needle, in ascending order. They are probably its rarest bytes, so few places
+   * match them by chance.
+   */
   readonly #first: number
   readonly #second: number
 
@@ -58,7 +67,7 @@ export class TextSearch {
 
   /**
    * Returns whether the needle occurs between `start` and `end`, at a position that `isMatch` accepts. `bytes` must not
-   * change as long as they are searched.
+   * change between searches, because a copied chunk may be used again.
    */
   isIn(
     bytes: Uint8Array,
@@ -85,14 +94,14 @@ export class TextSearch {
   }
 }
 
-/** The module, and what is in its memory. */
+/** The WebAssembly module of the thread, and what its memory contains. */
 class Engine {
   readonly find: SearchExports['find']
-  /** The end of the loaded bytes, as a position in the bytes from which they were copied. */
+  /** The end of the copied chunk, as a position in the bytes from which it was copied. */
   loadedEnd = 0
   readonly #memory: Uint8Array
   #needle: Uint8Array | null = null
-  /** The bytes of which a chunk is loaded. A weak reference, because they may take much memory. */
+  /** The bytes from which the chunk was copied. The reference is weak, so that it keeps no memory in use. */
   #source: WeakRef<Uint8Array> | null = null
   #loadedStart = 0
 
@@ -111,7 +120,10 @@ class Engine {
     this.#needle = table
   }
 
-  /** Makes sure that the bytes from `start` to `end` are loaded. Returns the position of `start` in the memory. */
+  /**
+   * Copies a chunk into the memory of the module, unless the bytes from `start` to `end` are there already. Returns the
+   * position that `start` has in the memory.
+   */
   load(bytes: Uint8Array, start: number, end: number): number {
     if (start < this.#loadedStart || end > this.loadedEnd || this.#source?.deref() !== bytes) {
       if (this.#source?.deref() !== bytes) this.#source = new WeakRef(bytes)

@@ -1,16 +1,16 @@
 /**
- * The other cases of characters, according to `toLowerCase`: which characters become a given one. Nearly all of them do
- * so wherever they stand. Two do not: U+0130 becomes two characters, and a capital sigma becomes another small sigma at
- * the end of a word. `formWithContext` knows what they can become.
+ * Finds out which characters `toLowerCase` turns into a given character. Nearly all characters become the same one
+ * wherever they stand. There are two exceptions: U+0130 becomes two characters, and a capital sigma becomes another
+ * small sigma at the end of a word. `formWithContext` handles these two.
  */
 
 const BLOCK = 256
-/** No character with a case lies beyond, and none of the planes beyond is assigned to a script with cases. */
+/** The last block of characters that contains upper and lower case. */
 const LAST_BLOCK = 0x1ff00
 const SURROGATES = [0xd800, 0xdfff] as const
-/** The dotted capital I becomes i and U+0307. */
+/** The dotted capital I. In lower case it becomes two characters, i and U+0307. */
 const DOTTED_I = '\u0130'
-/** The capital sigma becomes one of two small ones. */
+/** The capital sigma. In lower case it becomes one of two characters. */
 const CAPITAL_SIGMA = '\u03a3'
 const CONTEXT = new Map([
   ['i', DOTTED_I],
@@ -35,12 +35,15 @@ export function upperForms(character: string): readonly string[] {
   return character === 'k' ? [capital, KELVIN] : [capital]
 }
 
-/** Returns the character that becomes this one only in some places, or undefined. */
+/** Returns the character that `toLowerCase` turns into this one only in some contexts, or undefined. */
 export function formWithContext(character: string): string | undefined {
   return CONTEXT.get(character)
 }
 
-/** Tests whole blocks first, because few of them have capitals. About 3 ms. */
+/**
+ * Returns, for each character in lower case, the characters that become it. Whole blocks are tested first, because few
+ * of them have capitals. It takes about 3 ms.
+ */
 function tableOfForms(): Map<string, string[]> {
   const forms = new Map<string, string[]>()
   for (let start = 0; start <= LAST_BLOCK; start += BLOCK) {

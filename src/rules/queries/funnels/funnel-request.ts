@@ -27,7 +27,7 @@ const UNIT_MS = {
 const WINDOW_UNITS = ['day', 'second', 'minute', 'hour', 'week', 'month'] as const
 const WINDOW_COUNT = 14
 
-/** The order in which steps must follow each other. */
+/** The order in which an actor must do the steps. */
 export type StepOrder = 'ordered' | 'strict' | 'unordered'
 
 /** The rule that assigns an attempt in a funnel to a value of the breakdown. */
@@ -35,14 +35,14 @@ export type ValueAttribution = 'first_touch' | 'last_touch' | 'all_events' | 'st
 
 /** Events that invalidate an attempt in a funnel between two steps. */
 export interface StepExclusion {
-  /** The position of the bit that a scan sets in the mask of each excluded event. */
+  /** The bit of the exclusion in the series masks of a scan. It is set for excluded events. */
   readonly bit: number
   /** The steps, counted from 0. Excluded events count from `fromStep` on, until `toStep` is reached. */
   readonly fromStep: number
   readonly toStep: number
 }
 
-/** The rules for attempts in a funnel. Bit k of the masks of a scan belongs to step k. */
+/** The rules for attempts in a funnel. Bit k of the series masks belongs to step k. */
 export interface StepRules {
   readonly order: StepOrder
   readonly stepCount: number
@@ -51,19 +51,21 @@ export interface StepRules {
   readonly exclusions: readonly StepExclusion[]
 }
 
-/** A funnel that can be computed. */
+/** A funnel query after it was read and checked. */
 export interface FunnelsPlan {
   readonly visual: 'steps' | 'time_to_convert' | 'trends'
   readonly range: QueryRange
   readonly filter: FilterGroup | null
   readonly steps: readonly QuerySeries[]
-  /** The series to scan for: the steps, the exclusions, and for strict funnels every event. */
+  /** The series to scan for: the steps, then the exclusions, then, for strict funnels, every event. */
   readonly series: readonly SeriesMatch[]
   readonly rules: StepRules
   /** The steps, counted from 0, between which the conversion is measured. Not used if `visual` is `steps`. */
   readonly fromStep: number
   readonly toStep: number
-  /** The number of bins of times. Null means a number that suits the number of actors. */
+  /**
+   * The number of bins into which conversion times are grouped. Null means a number that suits the number of actors.
+   */
   readonly binCount: number | null
   readonly breakdown: QueryBreakdown | null
   readonly attribution: ValueAttribution
@@ -127,7 +129,7 @@ function readSteps(query: QueryFields, context: QueryContext): readonly QuerySer
   return read.map(({ series, more }) => demandAction(series, more))
 }
 
-/** An action that does not exist is no step. */
+/** Throws if the series is an action that does not exist, because it cannot be a step. */
 function demandAction(series: QuerySeries, node: QueryFields): QuerySeries {
   if (series.exists) return series
   throw node.fault(

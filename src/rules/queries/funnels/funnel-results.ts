@@ -16,10 +16,10 @@ import type { FunnelsPlan } from './funnel-request.ts'
 import type { FunnelRows } from './funnel-rows.ts'
 import { funnelUrls, OTHER_VALUE } from './funnel-urls.ts'
 
-/** Width of bins, in seconds, when all times are the same. */
+/** The width of a bin, in seconds, if all conversion times are the same. */
 const BIN_SECONDS = 60
 
-/** The rows of one value, or of several values that count as `Other`. */
+/** The rows of one breakdown value, or of all values that are shown together as `Other`. */
 export interface ValueRows {
   readonly text: readonly string[]
   readonly rows: Uint32Array
@@ -54,7 +54,7 @@ export function stepResults(
   return plan.breakdown === null ? (results[0] ?? []) : results
 }
 
-/** Returns the result of a funnel that asks for conversion times. */
+/** Returns the distribution of conversion times. */
 export function timeResults({ fromStep, toStep, binCount }: FunnelsPlan, found: FunnelRows) {
   const seconds = secondsBetween(found, timeStarts(found), allRows(found), fromStep, toStep)
   if (seconds.length === 0) {
@@ -117,9 +117,9 @@ export function trendResults(
 }
 
 /**
- * Returns the rows of each value. The values are ordered by the number of actors that reached the last step, then by
- * the number for the step before it and so on, then by value. Values beyond the limit are combined into one. The rows
- * of a funnel without a breakdown are one value. Throws as `EventScanner.checkLimits`.
+ * Returns the rows of each breakdown value. The values with most actors at the last step come first; ties are decided
+ * by the step before it and so on, and finally by the value. Values beyond the limit are combined into one. The rows of
+ * a funnel without a breakdown are one value. Throws as `EventScanner.checkLimits`.
  */
 export function rankedValues(
   plan: FunnelsPlan,
@@ -156,14 +156,14 @@ export function rankedValues(
   if (ranked.length <= limit) return ranked
   const isOther = ({ text }: ValueRows): boolean => text.length === 1 && text[0] === OTHER_VALUE
   const kept = ranked.slice(0, limit).filter((value) => !isOther(value))
-  // A value that happens to be called so counts as the rest.
+  // A value may have the same text as the label of the combined values. It is then combined with them.
   const isKept = new Set<ValueRows>(kept)
   const rest = ranked.filter((value) => !isKept.has(value))
   const rows = Uint32Array.from(rest.flatMap((value) => [...value.rows]))
   return [...kept, { text: [OTHER_VALUE], rows }]
 }
 
-/** Returns the number that stands for a cohort, which is 0 for everybody. */
+/** Returns the number that stands for a cohort. It is 0 for the cohort of everybody. */
 export function cohortNumber(text: string): number {
   return text === 'all' ? 0 : Number(text)
 }
@@ -180,7 +180,7 @@ function stepResult(
   for (let index = 0; index < rows.length; index++) {
     count += (reached[rows[index] ?? 0] ?? 0) > order ? 1 : 0
   }
-  // What took no time has no part in how long it takes.
+  // The times of actors that did two steps at the same moment are left out of the average and the median.
   const seconds =
     order === 0
       ? new Float64Array(0)
@@ -200,7 +200,7 @@ function stepResult(
   }
 }
 
-/** What an item says of its value; nothing without a breakdown. */
+/** Returns the members of an item that describe its breakdown value. There are none without a breakdown. */
 function valueMembers(
   { breakdown }: FunnelsPlan,
   text: readonly string[],
@@ -218,7 +218,7 @@ function allRows({ reached }: FunnelRows): Uint32Array {
   return rows
 }
 
-/** Where the times of each row begin. */
+/** Returns the index in `timesMs` of each row's first time. */
 function timeStarts({ reached }: FunnelRows): Uint32Array {
   const starts = new Uint32Array(reached.length)
   for (let row = 1; row < starts.length; row++) {
@@ -227,7 +227,10 @@ function timeStarts({ reached }: FunnelRows): Uint32Array {
   return starts
 }
 
-/** The seconds from one step to another, at least so many, of the rows that reached the latter. */
+/**
+ * Returns the seconds between two steps, for each of the rows that reached the second one. Times below `least` are left
+ * out.
+ */
 function secondsBetween(
   { reached, timesMs }: FunnelRows,
   starts: Uint32Array,
@@ -248,7 +251,10 @@ function secondsBetween(
   return seconds.subarray(0, count)
 }
 
-/** What rounding takes from the sum is added up apart, so that no order of adding shows. */
+/**
+ * Returns the mean, or null for an empty list. The rounding errors are added up separately, so that the result does not
+ * depend on the order of the numbers.
+ */
 function meanOf(numbers: Float64Array): number | null {
   if (numbers.length === 0) return null
   let [sum, rest] = [0, 0]
@@ -260,14 +266,14 @@ function meanOf(numbers: Float64Array): number | null {
   return (sum + rest) / numbers.length
 }
 
-/** Changes the order of the numbers. */
+/** Returns the median, or null for an empty list. It changes the order of the list. */
 function medianOf(numbers: Float64Array): number | null {
   if (numbers.length === 0) return null
   const below = selectPlace(numbers, Math.floor((numbers.length - 1) / 2))
   return (below + selectPlace(numbers, Math.ceil((numbers.length - 1) / 2))) / 2
 }
 
-/** Two digits behind the point, halves to the even one; 0 of nobody. */
+/** Returns a percentage with two decimal places. A half is rounded to the even digit. The percentage of nobody is 0. */
 function percentOf(part: number, all: number): number {
   if (all === 0) return 0
   const hundredths = (part / all) * 10_000
@@ -276,7 +282,7 @@ function percentOf(part: number, all: number): number {
   return (isHalf ? floor + (floor % 2) : Math.round(hundredths)) / 100
 }
 
-/** By the first entry that differs. */
+/** Compares two lists by the first entry in which they differ. */
 function compareLists<Value extends string | number>(
   left: ArrayLike<Value>,
   right: ArrayLike<Value>,

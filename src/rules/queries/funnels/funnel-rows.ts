@@ -25,31 +25,40 @@ import { FunnelStream, isStreamed, type StreamFound } from './funnel-stream.ts'
 import { walkOf } from './funnel-walks.ts'
 import type { StepEvents } from './step-chains.ts'
 
-/** The walks that reached at least one step, one row each. All lists except `texts` are parallel. Plain data. */
+/**
+ * The walks of actors through the funnel, one row for each walk that reached at least one step. Entry i of each list,
+ * except `texts` and `timesMs`, belongs to row i. It is plain data.
+ */
 export interface FunnelRows {
-  /** The values of the breakdown: a text for each property, or the number of a cohort. */
+  /** The values of the breakdown. Each has a text for each property, or the number of a cohort as its only text. */
   readonly texts: readonly (readonly string[])[]
   /** The person number of each row. It is 0 for groups. */
   readonly persons: Uint32Array
-  /** The position of the value in `texts`. */
+  /** For each row, the position of its breakdown value in `texts`. */
   readonly labels: Uint32Array
   /** The number of reached steps, at least one. */
   readonly reached: Uint8Array
-  /** The period of the entrance. Empty unless the funnel is over time. */
+  /** For each row, the period in which the actor entered the funnel. Empty unless the funnel is over time. */
   readonly periods: Uint32Array
-  /** The times of the steps of the first row, then those of the second row, and so on. Empty for a funnel over time. */
+  /**
+   * The times of the reached steps, row after row: first the times of row 0, then those of row 1. Empty for a funnel
+   * over time.
+   */
   readonly timesMs: Float64Array
-  /** The facts that may make the result differ from `persons/funnel`, if they were checked. */
+  /**
+   * Facts about the events because of which `persons/funnel` may count differently. Only filled if the query asks for
+   * URLs of persons.
+   */
   readonly doubts: FunnelDoubts
 }
 
-/** The walks and, for groups, the key of each. */
+/** The walks of a funnel. For groups, `groupKeys` contains the key of each row's group. */
 export interface FoundWalks {
   readonly rows: FunnelRows
   readonly groupKeys: readonly string[]
 }
 
-/** The facts that may make the result differ under other rules. */
+/** Facts about the events because of which the rules of `persons/funnel` may give another result. */
 export interface FunnelDoubts {
   /**
    * True if an actor has different steps at one time, one event that is several steps or, in a strict funnel, a
@@ -61,16 +70,16 @@ export interface FunnelDoubts {
 }
 
 /**
- * Returns the walks of a funnel that reached at least `needed` steps, which must be at least one. Throws as
- * `EventScanner.scan`. The cost is linear in the number of found events times the steps and, with the attribution to a
- * step, times the values that an actor has there.
+ * Returns the walks of a funnel that reached at least `needed` steps, which must be at least one. The cost is linear in
+ * the number of found events times the number of steps. With the attribution to a step, it is also multiplied by the
+ * number of values that an actor has at this step. Throws as `EventScanner.scan`.
  */
 export function walkFunnel(plan: FunnelsPlan, shard: QueryShard, needed: number): FoundWalks {
   const walks = new WalkCollector(plan, shard, needed)
   const { breakdown, range } = plan
   if (range.fromMs > range.toMs) return walks.result()
   const personEnd = shard.scanner.extent(shard.context.projectId).lastPerson + 1
-  // Of few persons the events are gathered sooner.
+  // If only some persons are wanted, collecting their events is faster than streaming.
   if (shard.part?.among === undefined && isStreamed(plan, personEnd)) {
     walks.stream(personEnd)
     return walks.result()
@@ -83,7 +92,7 @@ export function walkFunnel(plan: FunnelsPlan, shard: QueryShard, needed: number)
   return walks.result()
 }
 
-/** See `FunnelDoubts`. Linear. */
+/** Returns whether the events have the property `hasShared` of `FunnelDoubts`. The cost is linear in the events. */
 function hasSharedEvents(
   starts: Uint32Array,
   { timesMs, masks }: Pick<StepEvents, 'timesMs' | 'masks'>,
@@ -98,13 +107,13 @@ function hasSharedEvents(
     if (isFirst[place] === 1) continue
     const before = masks[place - 1] ?? 0
     if (timesMs[place] === timesMs[place - 1] && masks[place] !== before) return true
-    // A step but the first, twice in a row: here the second one takes the place of the first.
+    // A later step that occurs twice in a row: here the second event replaces the first, other rules differ.
     if (order === 'strict' && (own & before & ~1) !== 0) return true
   }
   return false
 }
 
-/** Walks that there is memory for at first. */
+/** The number of walks for which memory is allocated at first. */
 const LIST_START = 1024
 
 class WalkCollector {
@@ -120,7 +129,7 @@ class WalkCollector {
   readonly #persons = new NumberList(new Uint32Array(LIST_START))
   readonly #groupKeys: string[] = []
   #doubts: FunnelDoubts = { hasShared: false, hasNull: false }
-  /** All walks, where there are no others. */
+  /** All walks, if none of them had to be collected. Null otherwise. */
   #streamed: StreamFound | null = null
 
   constructor(plan: FunnelsPlan, shard: QueryShard, needed: number) {
@@ -149,7 +158,10 @@ class WalkCollector {
     return { rows, groupKeys: this.#groupKeys }
   }
 
-  /** Walks with the events of everybody as they arrived, and again with those of whom they came in no order. */
+  /**
+   * Computes the walks of all persons while events are read in the order of arrival. Persons whose events arrived out
+   * of order are then computed again from their collected events.
+   */
   stream(personEnd: number): void {
     const { range, filter, series } = this.#plan
     const { context, scanner, part } = this.#shard
@@ -181,7 +193,7 @@ class WalkCollector {
     for (const timeMs of timesMs) this.#timesMs.push(timeMs)
   }
 
-  /** Walks with the events of everybody, or those of a cohort. */
+  /** Collects the events of everybody, or of the members of a cohort, and computes their walks. */
   scan(
     cohort: string | null,
     members: FilterGroup | null,
@@ -278,9 +290,9 @@ class WalkCollector {
   }
 }
 
-/** Which values an actor stands for. */
+/** Chooses the breakdown values under which an actor is counted. */
 class LabelChoice {
-  /** Whether the values come from `ofStep`, not from `ofActor`. */
+  /** Whether an actor is counted under each value of `ofStep`. Otherwise it is counted under the value of `ofActor`. */
   readonly isByStep: boolean
   readonly #isLast: boolean
   readonly #masks: Uint32Array
@@ -297,14 +309,14 @@ class LabelChoice {
     this.isByStep = attribution === 'step' && labelOfPlace !== null
     this.#isLast = attribution === 'last_touch'
     this.#masks = masks
-    // Of an unordered funnel the first event of a chain is any step.
+    // In an unordered funnel, any step may be the first event of an attempt.
     const isAnyStep = rules.order === 'unordered'
     this.#stepsMask = isAnyStep ? 2 ** rules.stepCount - 1 : 1 << attributionStep
     this.#labels = labelOfPlace
     this.#isEmpty = texts.map((text) => text.every((part) => part === ''))
   }
 
-  /** The one value of an actor: of its first or last event that has one. */
+  /** Returns the value of the actor's first or last event that has a value. */
   ofActor(start: number, end: number): number {
     const labels = this.#labels
     if (labels === null) return 0
@@ -315,7 +327,7 @@ class LabelChoice {
     return labels[start] ?? 0
   }
 
-  /** The values of the events that are the step. */
+  /** Returns the values of the actor's events that are the attributed step. */
   ofStep(start: number, end: number): ReadonlySet<number> {
     const found = new Set<number>()
     for (let place = start; place < end; place++) {

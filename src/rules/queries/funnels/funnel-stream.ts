@@ -1,9 +1,8 @@
 /**
  * Computes the usual funnel, which has ordered steps of persons and nothing else, in one pass over the events in the
- * order of arrival. A few numbers for each person replace collecting, sorting and copying events. Persons whose events
- * did not arrive in the order of time, or were several steps at once, are left to `WalkCollector`, which implements all
- * rules.
- * Source: docs/compatibility/queries.md, "FunnelsQuery".
+ * order of arrival. A few numbers for each person replace collecting, sorting and copying events. If the events of a
+ * person did not arrive in the order of time, or an event was several steps at once, the person is left to
+ * `WalkCollector`, which implements all rules. Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
 import type { EventColumns } from '../../analytics/event-columns.ts'
 import { inOwnMemory } from '../../analytics/growing-arrays.ts'
@@ -18,8 +17,8 @@ export interface PersonPart {
 }
 
 /**
- * The persons and the steps that they reached, as parallel lists by person number. `timesMs` contains the times of the
- * steps, one person after the other.
+ * The persons and the steps that they reached. Entry i of `persons` and `reached` belongs to walk i. `timesMs` contains
+ * the times of the reached steps, walk after walk.
  */
 export interface StreamFound {
   readonly persons: Uint32Array
@@ -27,25 +26,38 @@ export interface StreamFound {
   readonly timesMs: Float64Array
 }
 
-/** Whole milliseconds since the range began, plus one: 0 is none. Half the memory where it is shorter than 49 days. */
+/**
+ * Times in milliseconds since one millisecond before the range began, so that 0 means no time. Ranges of up to 49 days
+ * fit into 32 bits, which halves the memory.
+ */
 type Times = Uint32Array | Float64Array
 
-/** In the numbers of a person, behind the time of its last event: the steps reached. */
+/**
+ * The state of a person is `widthOf` numbers: the time of its last event, the number of steps reached, the times of the
+ * furthest chain (one for each step), and then, for each number of steps, the times of the latest chain that has this
+ * number of steps.
+ */
 const REACHED = 1
-/** When it did each of them; behind that, for each number of steps, the times of the latest chain of as many. */
+/** The index of the furthest chain's times in the state of a person. */
 const FURTHEST = 2
 
-/** In the place of a step. */
+/** Stands in place of the step number for an event that is several steps. */
 const SEVERAL_STEPS = 255
-/** Where the step is in the number of an event; its person is below. */
+/**
+ * An event is one 32-bit number: the step in the upper 8 bits, and the index of the person's state (the slot) in the
+ * lower 24.
+ */
 const STEP_SHIFT = 24
 const SLOT_BITS = 0xff_ffff
 
-/** A time behind all others: that of a person whose events are in no order. */
+/**
+ * Written as the time of the last event of a person whose events did not arrive in order. Every later event of this
+ * person then counts as out of order too.
+ */
 const SHORT_DISORDER = 2 ** 32 - 1
 const DISORDER = Number.POSITIVE_INFINITY
 
-/** Returns whether a funnel can be computed in this way. `personEnd` is one more than the largest person number. */
+/** Returns whether `FunnelStream` can compute a funnel. `personEnd` is one more than the largest person number. */
 export function isStreamed(
   { visual, rules, breakdown, groupTypeIndex }: FunnelsPlan,
   personEnd: number,
@@ -57,19 +69,19 @@ export function isStreamed(
   return bytes <= FUNNEL_STREAM_BYTES_MAX && personEnd <= SLOT_BITS
 }
 
-/** Events that are brought into the order of their persons at a time, and blocks of the persons that these come in. */
+/** Events are processed in chunks of this size. The events of a chunk are first grouped into 64 blocks of persons. */
 const CHUNK_EVENTS = 2 ** 17
 const BLOCK_BITS = 6
 const BLOCKS = 2 ** BLOCK_BITS
 
-/** Events of persons, in parallel lists: of whom and which step, and when. */
+/** Events in parallel lists. An entry of `whats` contains the step and the slot of the person. */
 interface Events {
   readonly whats: Uint32Array
   readonly timesMs: Times
 }
 
 /**
- * The memory of one funnel, which the next one reuses. Otherwise, megabytes would stay allocated until V8 collects
+ * The memory of one funnel, which the next funnel reuses. Otherwise, megabytes would stay allocated until V8 collects
  * them.
  */
 interface StreamMemory {
@@ -78,10 +90,10 @@ interface StreamMemory {
   readonly numbers: Times
 }
 
-/** Of the last funnel of this thread over a short range; null: somebody has it. */
+/** The memory of the last funnel over a short range on this thread. Null while a funnel uses it. */
 let spare: StreamMemory | null = null
 
-/** `numbers` are zeros. */
+/** Returns memory for a funnel. Its `numbers` are all 0. */
 function takeMemory(length: number, isShort: boolean): StreamMemory {
   const known = isShort ? spare : null
   if (isShort) spare = null
@@ -96,21 +108,24 @@ function takeMemory(length: number, isShort: boolean): StreamMemory {
   return { arrived, ordered, numbers }
 }
 
-/** One funnel while the events are read. */
+/** The state of one funnel while its events are read. */
 export class FunnelStream {
   readonly #stepCount: number
   readonly #windowMs: number
   readonly #width: number
   readonly #part: PersonPart
-  /** One millisecond before the range. */
+  /** The moment from which `Times` count: one millisecond before the range. */
   readonly #baseMs: number
   readonly #disorder: number
   readonly #numbers: Times
-  /** Bits of the number of a person in its part, without those of its block. */
+  /** The block of a person is its slot without this number of lower bits. */
   readonly #slotBits: number
   readonly #arrived: Events
   readonly #ordered: Events
-  /** Events that arrived in each block, one place further. */
+  /**
+   * While events arrive, the entry after that of a block is the number of its events. `#flush` adds the entries up, so
+   * that the entry of each block is then the position of its first event.
+   */
   readonly #blocks = new Uint32Array(BLOCKS + 1)
   #count = 0
   readonly #order = new ArrivalOrder()
@@ -140,7 +155,7 @@ export class FunnelStream {
     this.#ordered = memory.ordered
   }
 
-  /** Ends the funnel. The next funnel of this thread may reuse its memory, unless it is large. */
+  /** Ends the funnel. The next funnel of this thread may reuse the memory, unless it is large. */
   giveBack(): void {
     const numbers = this.#numbers
     if (!(numbers instanceof Uint32Array) || numbers.byteLength > FUNNEL_SPARE_BYTES_MAX) return
@@ -161,7 +176,8 @@ export class FunnelStream {
       const slot = Math.floor(((persons[row] ?? 0) - firstPerson) / parts)
       const timeMs = (timesMs[row] ?? 0) - baseMs
       const mask = seriesMasks[row] ?? 0
-      // What lies between two milliseconds is not kept as it is.
+      // Times are whole milliseconds here. An event with a fraction counts as several steps, so its person is left to
+      // `WalkCollector`.
       const isOne = (mask & (mask - 1)) === 0 && Number.isInteger(timeMs)
       const step = isOne ? 31 - Math.clz32(mask) : SEVERAL_STEPS
       whats[place] = (step << STEP_SHIFT) | slot
@@ -172,8 +188,8 @@ export class FunnelStream {
   }
 
   /**
-   * Returns the persons whose events were not in order: 1 at each person number. Returns null if there are none. The
-   * cost is linear in the persons.
+   * Returns a list with a 1 at the number of each person whose events did not arrive in order, or null if there is no
+   * such person. The cost is linear in the number of persons.
    */
   disordered(): Uint8Array | null {
     this.#flush()
@@ -219,15 +235,18 @@ export class FunnelStream {
     return { persons, reached: allReached, timesMs }
   }
 
-  /** Steps that a person reached; 0 where these are too few, or its events are in no order. */
+  /**
+   * Returns the number of steps that a person reached. It is 0 if there are fewer than `needed`, or if the person's
+   * events did not arrive in order.
+   */
   #reached(at: number, needed: number): number {
     const reached = this.#numbers[at + REACHED] ?? 0
     return reached < needed || this.#numbers[at] === this.#disorder ? 0 : reached
   }
 
   /**
-   * Takes the events so far, those of neighbouring persons together: numbers of persons lie all over the memory, and
-   * waiting for them is most of the work when they are asked for as the events arrived.
+   * Processes the events that were added since the last call, grouped by blocks of persons. The states of all persons
+   * do not fit into the CPU cache, and without the grouping most of the time would be spent waiting for memory.
    */
   #flush(): void {
     const count = this.#count
@@ -257,7 +276,7 @@ export class FunnelStream {
       const at = (what & SLOT_BITS) * width
       const timeMs = timesMs[place] ?? 0
       const step = what >>> STEP_SHIFT
-      // Of several events at one time, and of one that is several steps, the rules need all.
+      // Events at the same time, and an event that is several steps, need the full rules of `WalkCollector`.
       if (timeMs <= (numbers[at] ?? 0) || step === SEVERAL_STEPS) {
         numbers[at] = this.#disorder
         this.#hasDisorder = true
@@ -268,13 +287,16 @@ export class FunnelStream {
     }
   }
 
-  /** An event as a step from 0: it begins a chain, or goes on with the one of all steps before. */
+  /**
+   * Processes an event as a step, counted from 0. It begins a chain, or continues the chain that has all steps before
+   * it.
+   */
   #take(at: number, timeMs: number, step: number): void {
     const numbers = this.#numbers
     const furthest = at + FURTHEST
     const chains = furthest + this.#stepCount
     const reached = numbers[at + REACHED] ?? 0
-    // Most events are the first step.
+    // The first step is the most frequent one, and needs no search for a chain.
     if (step === 0) {
       numbers[chains] = timeMs
       if (reached !== 0) return
@@ -282,12 +304,13 @@ export class FunnelStream {
       numbers[furthest] = timeMs
       return
     }
-    // They lie behind each other: that of one step has one time, that of two has two.
+    // The chains are stored one after the other. A chain of one step has one time, a chain of two steps has two, and so
+    // on.
     const from = chains + (step * (step - 1)) / 2
     const to = from + step
     const startMs = numbers[from] ?? 0
     if (startMs === 0 || timeMs - startMs > this.#windowMs) return
-    // It went on with an earlier event.
+    // The chain already continued with an earlier event of this step.
     if (numbers[to] === startMs) return
     for (let done = 0; done < step; done++) numbers[to + done] = numbers[from + done] ?? 0
     numbers[to + step] = timeMs
@@ -297,20 +320,23 @@ export class FunnelStream {
   }
 }
 
-/** Numbers of a person. */
+/** Returns the number of numbers in the state of a person. */
 function widthOf(stepCount: number): number {
   return FURTHEST + stepCount + (stepCount * (stepCount + 1)) / 2
 }
 
-/** Rows of a piece, which lies in one range of the order of arrival, in that order. */
+/** Sorts the rows of a piece by their sequence numbers, which lie in one short range. */
 class ArrivalOrder {
   #rows = new Uint32Array(0)
-  /** At each position of the range the row that is there, where there is one. */
+  /** For each sequence number of the range, the row of the event. Only entries with a bit in `#bits` are valid. */
   #rowAt = new Uint32Array(0)
-  /** A bit for each place. */
+  /** A bit for each sequence number of the range that occurs. */
   #bits = new Uint32Array(0)
 
-  /** The list is used again. Linear in the rows, and some steps for 32 positions of the range. */
+  /**
+   * Returns the rows in the order of arrival. The list is reused by the next call. The cost is linear in the rows, plus
+   * a few steps for 32 sequence numbers of the range.
+   */
   of(sequences: Uint32Array, count: number): Uint32Array {
     let [first, last] = [Number.POSITIVE_INFINITY, 0]
     for (let row = 0; row < count; row++) {

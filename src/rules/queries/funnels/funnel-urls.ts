@@ -1,7 +1,7 @@
 /**
- * Builds the addresses that list the actors behind the steps of a funnel. The rules of `persons/funnel` differ. The
- * numbers are equal for events on which both rules agree. Source: docs/compatibility/queries.md, "Who is behind a
- * number".
+ * Builds the URLs that list the actors behind the steps of a funnel. A URL leads to `persons/funnel`, whose rules
+ * differ. There is a URL only where both rules give the same number. Source: docs/compatibility/queries.md, "Who is
+ * behind a number".
  */
 import { FUNNEL_VALUES_MAX, FUNNEL_WINDOW_COUNT_MAX } from '../../analytics/limits.ts'
 import { allOf } from '../../filters/filter-group.ts'
@@ -15,15 +15,15 @@ import {
 import type { FunnelsPlan } from './funnel-request.ts'
 import type { FunnelRows } from './funnel-rows.ts'
 
-/** The value that stands for all values beyond the limit. */
+/** The label of all breakdown values beyond the limit. */
 export const OTHER_VALUE = 'Other'
 
 const MINUTE_MS = 60_000
 const DAY_MS = 1440 * MINUTE_MS
 
 /**
- * Returns a function for the addresses of the steps, from 0, of the actors with a value. The function throws as
- * `UrlMaker`.
+ * Returns a function that builds the URL for a step, counted from 0, of the actors with one breakdown value. The
+ * function throws as `UrlMaker`.
  */
 export function funnelUrls(
   urls: PersonsUrls,
@@ -48,11 +48,11 @@ export function funnelUrls(
       ...value.parameters,
     },
   })
-  // Whoever did a step did one step, whatever else happened then.
+  // The first step counts the same under both rules. At later steps, shared events may count differently.
   return (step) => (step > 0 && found.doubts.hasShared ? null : urlOf({ funnel_step: step + 1 }))
 }
 
-/** Null: the route has no such window. */
+/** Returns the conversion window as parameters, or null if `persons/funnel` has no window of this length. */
 function windowParameters(windowMs: number) {
   const [unit, unitMs] =
     windowMs % DAY_MS === 0 ? (['day', DAY_MS] as const) : (['minute', MINUTE_MS] as const)
@@ -61,7 +61,11 @@ function windowParameters(windowMs: number) {
   return { funnel_window_interval: count, funnel_window_interval_unit: unit }
 }
 
-/** Those with a value: by a filter where all of an actor's events have it, else as the route picks it. */
+/**
+ * Returns the filter and parameters that select the actors with one breakdown value, or null if `persons/funnel` cannot
+ * select them. If all events of an actor have the value, a filter on the value selects the actor. Otherwise the route
+ * must find out which of the values counts for the actor.
+ */
 function valueParameters(plan: FunnelsPlan, found: FunnelRows, text: readonly string[]) {
   const { breakdown, attribution, attributionStep, groupTypeIndex, rules } = plan
   if (breakdown === null) return { filter: null, parameters: {} }

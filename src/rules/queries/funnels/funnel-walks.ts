@@ -1,6 +1,6 @@
 /**
- * Walks through a funnel with the events of one actor after the other. For a funnel over time, there is one walk for
- * each period in which the actor enters. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ * Walks through a funnel: finds out how far an actor gets with its events. For a funnel over time, there is one walk
+ * for each period in which the actor enters. Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
 import type { Periods } from '../../analytics/periods.ts'
 import type { PacedLimits } from '../paced-limits.ts'
@@ -8,7 +8,7 @@ import type { FunnelsPlan } from './funnel-request.ts'
 import { EventMasks, StepChains, type StepEvents } from './step-chains.ts'
 import { StepSets } from './step-sets.ts'
 
-/** The result of a walk. It is valid until the next walk. */
+/** The result of one walk. It is valid until the next walk begins. */
 export interface Walked {
   readonly reached: number
   /** Returns the time of a step, counted from 0, in milliseconds. */
@@ -22,12 +22,15 @@ export interface Walked {
 export type WalkListener = (walked: Walked, period: number) => void
 
 /**
- * Walks with the events from `start` to before `end`, which are those of one actor in order. `label` is the value that
- * the events of the step with the attribution must have. Null means any value.
+ * Walks with the events from `start` to before `end`, which must be all events of one actor in order. `label` is the
+ * breakdown value that the events of the attributed step must have. Null means any value.
  */
 export type Walk = (start: number, end: number, label: number | null) => void
 
-/** Returns the walk of a plan. `periods` are the periods of a funnel over time, otherwise null. */
+/**
+ * Returns the function that walks by the rules of a plan. `periods` are the periods of a funnel over time, otherwise
+ * null.
+ */
 export function walkOf(
   plan: FunnelsPlan,
   events: StepEvents,
@@ -67,20 +70,20 @@ export function walkOf(
   }
 }
 
-/** Whether there is nothing but the first step: then the first event says all. */
+/** Returns whether all events are only the first step. The first event is then the whole result. */
 function isFirstAlone({ masks }: StepEvents, start: number, end: number): boolean {
   for (let place = start; place < end; place++) if (masks[place] !== 1) return false
   return end > start
 }
 
-/** Where the events of the moment of one end. */
+/** Returns the index after the last event that has the same time as the event at `place`. */
 function endOfMoment({ timesMs }: StepEvents, place: number, end: number): number {
   let next = place + 1
   while (next < end && timesMs[next] === timesMs[place]) next++
   return next
 }
 
-/** Chains that began in one period. */
+/** The chains that began in one period. */
 interface PeriodChains {
   readonly chains: StepChains
   readonly period: number
@@ -94,7 +97,7 @@ class PeriodWalk {
   readonly #limits: PacedLimits
   readonly #listener: WalkListener
   readonly #masks: EventMasks
-  /** By period, ascending; those that may still go on. */
+  /** The periods whose chains may still continue, in ascending order. */
   #open: PeriodChains[] = []
   readonly #unused: StepChains[] = []
 
@@ -105,7 +108,7 @@ class PeriodWalk {
     limits: PacedLimits,
     listener: WalkListener,
   ) {
-    // What comes behind the last step that is measured does not matter.
+    // A funnel over time measures the conversion up to `toStep`, so later steps are ignored.
     this.#plan = { ...plan, rules: { ...plan.rules, stepCount: plan.toStep + 1 } }
     this.#events = events
     this.#periods = periods
@@ -146,7 +149,7 @@ class PeriodWalk {
     return chains
   }
 
-  /** Closes the periods that ended before a moment. */
+  /** Reports and removes the periods that ended before a moment, because their chains cannot continue. */
   #closeBefore(timeMs: number): void {
     for (let first = this.#open[0]; first !== undefined; first = this.#open[0]) {
       const { chains, period } = first

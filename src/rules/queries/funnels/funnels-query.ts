@@ -19,13 +19,13 @@ import { type FunnelRows, walkFunnel } from './funnel-rows.ts'
 
 /** The kind for funnels: steps, conversion times, and conversion over time. */
 export const FUNNELS_QUERY: QueryKind<FunnelsPlan, FunnelRows> = {
-  // The events of a group are those of many persons.
+  // A group has events of many persons, so a funnel of groups cannot be divided by persons.
   dividedBy: ({ groupTypeIndex }) => (groupTypeIndex === null ? 'persons' : 'nothing'),
   plan: planFunnels,
   rangeOf: ({ range }) => range,
   partial: (plan, shard) => walkFunnel(plan, shard, neededSteps(plan)).rows,
   merge: (_plan, parts, limits) => mergeRows(parts, limits),
-  // Whose doubts they are is not known.
+  // `doubts` do not say which persons they are about, so they cannot be recomputed without some persons.
   without: (_plan, part, persons) =>
     part.doubts.hasShared || part.doubts.hasNull ? null : rowsWithout(part, persons),
   page(plan, whole, { context, scanner }) {
@@ -42,12 +42,12 @@ export const FUNNELS_QUERY: QueryKind<FunnelsPlan, FunnelRows> = {
   actors: funnelActors,
 }
 
-/** Who has fewer steps is in no result. */
+/** Returns the number of steps that an actor must reach to occur in the result. */
 function neededSteps({ visual, fromStep, toStep }: FunnelsPlan): number {
   return { steps: 1, time_to_convert: toStep + 1, trends: fromStep + 1 }[visual]
 }
 
-/** The rows of all parts, with each value once. */
+/** Returns the rows of all parts. A breakdown value that occurs in several parts gets one position in `texts`. */
 function mergeRows(parts: readonly FunnelRows[], limits: QueryLimits): FunnelRows {
   const pace = new PacedLimits(limits)
   const numbers = new Map<string, number>()
@@ -89,12 +89,12 @@ function mergeRows(parts: readonly FunnelRows[], limits: QueryLimits): FunnelRow
   }
 }
 
-/** The rows of everybody but these. Linear. */
+/** Returns the rows of all persons except those with a 1 in `without`. The cost is linear. */
 function rowsWithout(rows: FunnelRows, without: Uint8Array): FunnelRows {
   const persons = rows.persons.slice()
   const labels = rows.labels.slice()
   const reached = rows.reached.slice()
-  // Of both lists one is empty.
+  // A funnel over time has periods and no times. Any other funnel has times and no periods.
   const periods = rows.periods.slice()
   const timesMs = rows.timesMs.slice()
   const isOverTime = periods.length > 0
@@ -123,7 +123,7 @@ function rowsWithout(rows: FunnelRows, without: Uint8Array): FunnelRows {
   }
 }
 
-/** Lists one behind the other. */
+/** Concatenates lists. */
 function joined<List extends { readonly length: number; set(from: List, at: number): void }>(
   lists: readonly List[],
   create: (length: number) => List,
@@ -153,7 +153,7 @@ function funnelActors(plan: FunnelsPlan, pick: QueryFields, shard: QueryShard): 
   }
   const isWanted = (reached: number): boolean =>
     step > 0 ? reached >= step : reached === -step - 1
-  // Which values are told apart, everybody's steps decide.
+  // With a breakdown, all actors are needed, because they decide which values are shown one by one.
   const needed = plan.breakdown === null ? (step > 0 ? step : -step - 1) : 1
   const found = walkFunnel(plan, shard, needed)
   const { rows } = found
@@ -170,7 +170,7 @@ function funnelActors(plan: FunnelsPlan, pick: QueryFields, shard: QueryShard): 
   }
 }
 
-/** The rows of the value that a request for actors names; all when it names none. */
+/** Returns the rows of the breakdown value that a request for actors names, or all rows if it names none. */
 function rowsOfValue(
   plan: FunnelsPlan,
   pick: QueryFields,

@@ -1,10 +1,11 @@
 /**
- * The attempts of one actor in ordered and strict funnels: for each step the latest chain of events that reached it,
- * and the chain that got furthest. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ * Finds the best attempt of one actor in ordered and strict funnels. A chain is a series of events that are the first,
+ * second and further steps. For each step, the latest chain that reached it is kept, and also the chain that got
+ * furthest. Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
 import type { StepRules } from './funnel-request.ts'
 
-/** The events of actors, as parallel lists in the order of time. */
+/** The events of actors in the order of time. Entry i of each list belongs to event i. */
 export interface StepEvents {
   /** The time of each event, in milliseconds. */
   readonly timesMs: Float64Array
@@ -14,7 +15,7 @@ export interface StepEvents {
   readonly labels: Uint32Array | null
 }
 
-/** Finds the steps that events are, and the steps that they invalidate. */
+/** Reads from the series masks which steps an event is, and which chains it invalidates as an excluded event. */
 export class EventMasks {
   readonly #events: StepEvents
   readonly #stepsMask: number
@@ -34,7 +35,10 @@ export class EventMasks {
     return (this.#events.masks[place] ?? 0) & this.#stepsMask
   }
 
-  /** Returns the steps that the event at a position invalidates. Bit k means chains on their way to step k. */
+  /**
+   * Returns the chains that the event at a position invalidates as an excluded event. Bit k means the chains that wait
+   * for step k.
+   */
   spoiltAt(place: number): number {
     const mask = this.#events.masks[place] ?? 0
     let steps = 0
@@ -51,12 +55,12 @@ export class StepChains {
   readonly #labelStep: number
   #label: number | null = null
   /**
-   * For each number of steps the time of the first event of the chain that has as many; NaN without one.
-   * Number 0 is the chain that the event at hand may begin.
+   * For each number of steps, the time at which the chain with this number of steps began. NaN means that there is no
+   * such chain. Entry 0 is the time of the current event, which may begin a chain.
    */
   readonly #startsMs: Float64Array
   readonly #isSpoilt: Uint8Array
-  /** For each number of steps the places of the events of its chain. */
+  /** For each number of steps, the positions of the events in the chain with this number of steps. */
   readonly #places: Uint32Array
   readonly #furthestPlaces: Uint32Array
   #furthest = 0
@@ -85,7 +89,7 @@ export class StepChains {
     this.#isFurthestSpoilt = false
   }
 
-  /** Whether all steps are reached, so that nothing can change any more. */
+  /** Whether a chain has all steps, so that further events change nothing. */
   get isComplete(): boolean {
     const { stepCount } = this.#rules
     return !Number.isNaN(this.#startsMs[stepCount] ?? 0)
@@ -108,7 +112,7 @@ export class StepChains {
     for (let place = start; place < end; place++) {
       const steps = this.#masks.stepsAt(place)
       if (maySpoil) this.#spoil(place)
-      // From the highest step down, so that an event never counts twice in a chain.
+      // The highest step comes first, so that an event never counts twice in a chain.
       for (let left = steps; left !== 0; ) {
         const step = 31 - Math.clz32(left)
         left ^= 1 << step
@@ -119,8 +123,8 @@ export class StepChains {
   }
 
   /**
-   * Whether the events of a moment are the same steps, or none of them is a step at all. Otherwise excluded events
-   * among them spoil nothing: nobody can say whether they came before the step or behind it.
+   * Returns whether the events of one moment are all the same steps, or none of them is a step. If they differ,
+   * excluded events of this moment invalidate nothing, because they may have happened before or after the step.
    */
   #isAlike(start: number, end: number): boolean {
     const steps = this.#masks.stepsAt(start)
@@ -135,7 +139,7 @@ export class StepChains {
     return isSame || all === 0
   }
 
-  /** An event as a step from 0: it goes on with the chain that has all steps before. */
+  /** Processes an event as a step, counted from 0. It continues the chain that has all steps before it. */
   #take(step: number, place: number): void {
     const startMs = this.#startsMs[step] ?? 0
     if (!this.#isOpen(step, place)) return
@@ -157,21 +161,24 @@ export class StepChains {
     if (isSpoilt) return
     this.#startsMs[step + 1] = startMs
     this.#isSpoilt[step + 1] = 0
-    // Mostly none or one: a call for them costs more than all else.
+    // There is mostly no or one step to copy, for which a call of `copyWithin` would cost more than this loop.
     for (let done = 0; done < step; done++) {
       this.#places[from + stepCount + done] = this.#places[from + done] ?? 0
     }
     this.#places[from + stepCount + step] = place
   }
 
-  /** Whether the chain of all steps before one is there, within the window, and has not gone on yet. */
+  /**
+   * Returns whether the chain with all steps before `step` exists, is still within the window, and has not been
+   * continued yet.
+   */
   #isOpen(step: number, place: number): boolean {
     const startMs = this.#startsMs[step] ?? 0
     const isWithin = (this.#events.timesMs[place] ?? 0) - startMs <= this.#rules.windowMs
     return isWithin && this.#startsMs[step + 1] !== startMs
   }
 
-  /** An excluded event: spoils the chains that are on their way between its steps. */
+  /** Marks the chains that an excluded event invalidates. */
   #spoil(place: number): void {
     const timeMs = this.#events.timesMs[place] ?? 0
     for (let left = this.#masks.spoiltAt(place); left !== 0; ) {
@@ -184,7 +191,7 @@ export class StepChains {
     }
   }
 
-  /** Strict funnels: only chains whose last step was the event at hand go on. */
+  /** For strict funnels: removes all chains that do not end with the current event. */
   #keepOnly(steps: number): void {
     for (let step = 0; step < this.#rules.stepCount; step++) {
       if ((steps & (1 << step)) === 0) this.#startsMs[step + 1] = Number.NaN

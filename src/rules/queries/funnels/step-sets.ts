@@ -1,24 +1,24 @@
 /**
- * The attempts of one actor in an unordered funnel: the largest number of different steps within a window that moves
- * over the events. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ * Finds the best attempt of one actor in an unordered funnel: the largest number of different steps within the
+ * conversion window. The window moves over the events. Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
 import type { StepRules } from './funnel-request.ts'
 import { EventMasks, type StepEvents } from './step-chains.ts'
 
-/** No place. */
+/** Stands for a missing event. */
 const NONE = -1
 
-/** The steps of one actor that are within the window at once. */
+/** The steps of one actor that are within the conversion window at the same time. */
 export class StepSets {
   readonly #rules: StepRules
   readonly #events: StepEvents
   readonly #masks: EventMasks
-  /** For each step the places of its oldest and its latest event; `NONE` without one. */
+  /** For each step, the positions of its oldest and latest event within the window. `NONE` means that there is none. */
   readonly #oldest: Int32Array
   readonly #latest: Int32Array
-  /** For each place the next event of the same step. */
+  /** For each event, the position of the next event of the same step. */
   readonly #next: Int32Array
-  /** Times of the steps of the largest number, in order; milliseconds. */
+  /** The times of the steps of the best attempt, ascending, in milliseconds. */
   readonly #timesMs: Float64Array
   #present = 0
   #reached = 0
@@ -33,12 +33,12 @@ export class StepSets {
     this.#timesMs = new Float64Array(rules.stepCount)
   }
 
-  /** The largest number of steps. */
+  /** The number of steps of the best attempt. */
   get reached(): number {
     return this.#reached
   }
 
-  /** Returns the time of the first, second and further steps, counted from 0, in milliseconds. */
+  /** Returns the time of a step of the best attempt, counted from 0 in the order of time, in milliseconds. */
   timeMsOf(step: number): number {
     return this.#timesMs[step] ?? 0
   }
@@ -51,7 +51,7 @@ export class StepSets {
       this.#letGo(this.#events.timesMs[place] ?? 0)
       const steps = this.#masks.stepsAt(place)
       if (steps === 0) {
-        // What is thrown away does not count.
+        // An event that is no step ends all attempts, and the steps that were gathered so far do not count.
         this.#empty()
         continue
       }
@@ -68,7 +68,7 @@ export class StepSets {
     this.#present = 0
   }
 
-  /** Lets events go that are too old for a moment, the oldest first. */
+  /** Removes the events that are outside of the window at a moment, the oldest one first. */
   #letGo(timeMs: number): void {
     while (this.#present > 0) {
       const step = this.#stepOfOldest()
@@ -96,7 +96,10 @@ export class StepSets {
     return found
   }
 
-  /** Of the steps that an event fits the one whose latest event is the oldest. */
+  /**
+   * Returns the step as which an event counts. If it matches several steps, it counts as the one that has no event in
+   * the window or whose latest event is the oldest.
+   */
   #stepFor(steps: number): number {
     let found = NONE
     let foundMs = Number.POSITIVE_INFINITY
@@ -120,7 +123,7 @@ export class StepSets {
     this.#latest[step] = place
   }
 
-  /** Takes note of the steps that are present, when they are more than ever. */
+  /** Stores the current steps as the best attempt if there are more of them than before. */
   #count(): void {
     if (this.#present <= this.#reached) return
     let count = 0

@@ -1,21 +1,21 @@
-/** The edges of paths: how often one step followed another, and the time between them. */
+/** The edges of paths. An edge says that one step followed another; it has a number of occurrences and a total time. */
 import { ServiceError } from '../../../base/errors.ts'
 import { PATH_EDGES_MAX } from '../limits.ts'
 
-/** Slots of a table at the beginning; a power of two. */
+/** The number of slots of an empty hash table, a power of two. */
 const SLOTS_MIN = 1024
 const HASH_FACTOR = 0x9e3779b1
 
-/** The edges. All lists are parallel. Plain data. */
+/** Edges as plain data. Entry i of each list, except `texts`, belongs to edge i. */
 export interface PathEdges {
-  /** The items of steps as texts. */
+  /** The items of all steps as texts. */
   readonly texts: readonly string[]
   /** The step that each edge leads from, counted from 0. */
   readonly steps: Uint32Array
   /** The items that each edge leads from and to, as positions in `texts`. */
   readonly sources: Uint32Array
   readonly targets: Uint32Array
-  /** The numbers of occurrences. */
+  /** For each edge, how often it occurred. */
   readonly counts: Float64Array
   /** The total time of all occurrences, in microseconds. */
   readonly totalsUs: Float64Array
@@ -23,9 +23,9 @@ export interface PathEdges {
   readonly repeated: ReadonlySet<number>
 }
 
-/** Adds up edges without duplicates, in a hash table with open addressing. */
+/** A set of edges with their sums, as a hash table with open addressing. */
 export class EdgeTable {
-  /** For each slot the number of its edge plus one; 0: free. */
+  /** For each slot, the number of its edge plus one. 0 means that the slot is free. */
   #slots = new Uint32Array(SLOTS_MIN)
   #count = 0
   #steps = new Uint32Array(SLOTS_MIN / 2)
@@ -45,7 +45,7 @@ export class EdgeTable {
     return edge
   }
 
-  /** Returns the edges in the order of their first occurrence. `texts` contains the items. */
+  /** Returns the edges in the order of their first occurrence. The arguments become the members of the same name. */
   edges(texts: readonly string[], repeated: ReadonlySet<number>): PathEdges {
     const count = this.#count
     return {
@@ -76,7 +76,7 @@ export class EdgeTable {
     return edge
   }
 
-  /** The slot of an edge, or the free one that it belongs into. */
+  /** Returns the slot of an edge, or the free slot in which it is to be stored. */
   #slotOf(step: number, source: number, target: number): number {
     const mask = this.#slots.length - 1
     let hash = Math.imul(source, HASH_FACTOR) ^ Math.imul(step, 0x85ebca6b)

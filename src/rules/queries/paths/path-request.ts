@@ -16,7 +16,7 @@ const CUSTOM_EVENTS = 'custom_event'
 const STEP_LIMIT = 5
 const EDGE_LIMIT = 50
 
-/** Paths that can be computed. */
+/** A paths query after it was read and checked. */
 export interface PathsPlan {
   readonly range: QueryRange
   /** The moment from which events count, in milliseconds. */
@@ -61,7 +61,7 @@ export function planPaths(query: QueryFields, context: QueryContext): PathsPlan 
     },
     keys: {
       startKey: keyText(filter, 'pathStartKey'),
-      // No edge leads to the first step: the empty key is one that nobody has.
+      // No edge leads to the first step, so such a key becomes the empty key, which no path has.
       endKey: endKey?.startsWith('1_') === true ? '' : endKey,
       dropOffKey: keyText(filter, 'pathDropoffKey'),
     },

@@ -20,9 +20,12 @@ import { scanShard } from '../query-kind.ts'
 import { EdgeTable, type PathEdges } from './path-edges.ts'
 import { itemRules, type PathsPlan, planPaths, seriesOf } from './path-request.ts'
 
-/** Persons between two looks at the limits of a query. */
+/** The loop over persons checks the time limit of the query once for this number of persons. */
 const CHECK_EVERY = 1024
-/** Of a millisecond. Times are added up as whole numbers, so that no order of them matters. */
+/**
+ * Microseconds in a millisecond. Times are added up as whole microseconds, so that the order of adding does not change
+ * the sum.
+ */
 const MICROSECONDS = 1000
 
 /** The kind for paths: how often one step followed another. */
@@ -32,7 +35,7 @@ export const PATHS_QUERY: QueryKind<PathsPlan, PathEdges> = {
   rangeOf: ({ fromMs, range }) => ({ fromMs, toMs: range.toMs }),
   partial: edgesOf,
   merge: (_plan, parts, limits) => mergeEdges(parts, limits),
-  // Who went an edge more than once is not known.
+  // With `hasPersonsUrls`, a part says which edges some actor followed more than once, but not which actor it was.
   without: (plan, part, _persons, theirs, limits) =>
     plan.hasPersonsUrls ? null : mergeEdges([part, negative(theirs())], limits),
   page(plan, whole, { context, scanner }) {
@@ -43,7 +46,7 @@ export const PATHS_QUERY: QueryKind<PathsPlan, PathEdges> = {
   actors: (plan, _pick, shard) => actorsOf(plan, shard),
 }
 
-/** Shows the events of each person, in order, that may be steps. */
+/** Passes the events of each person that may be steps to `visit`, in order, person by person. */
 function eachPerson(
   plan: PathsPlan,
   shard: QueryShard,
@@ -79,7 +82,7 @@ function edgesOf(plan: PathsPlan, shard: QueryShard): PathEdges {
   const path = new PathWalker(plan.cut, table)
   const edges = new EdgeTable()
   const repeated = new Set<number>()
-  /** By edge the person who went it last; none unless that is asked for. */
+  /** For each edge, the last person that followed it. Only filled if the query asks for URLs. */
   const lastPersons: number[] = []
   let walker = 0
   const addPath = (): boolean => {
@@ -125,7 +128,7 @@ function mergeEdges(parts: readonly PathEdges[], limits: QueryLimits): PathEdges
   return all.edges([...numbers.keys()], allRepeated)
 }
 
-/** What takes edges away from others. */
+/** Returns edges with negative numbers. Merging them with a part takes these edges away. */
 function negative(edges: PathEdges): PathEdges {
   return {
     ...edges,
@@ -134,7 +137,7 @@ function negative(edges: PathEdges): PathEdges {
   }
 }
 
-/** An edge as it is shown. */
+/** An edge of the answer. */
 interface ShownEdge extends JsonObject {
   readonly source: string
   readonly target: string
@@ -143,7 +146,10 @@ interface ShownEdge extends JsonObject {
   readonly persons_url?: PersonsUrl
 }
 
-/** The route counts persons, not occurrences; left out, page views and screens are events by their name. */
+/**
+ * Returns the maker of the URLs for the persons behind an edge. The persons route counts page views and screens as
+ * items only. If the query excludes one of these types, it counts them by their names, so there is no URL.
+ */
 function urlsOf(plan: PathsPlan, context: QueryContext): UrlMaker {
   const { types, excluded, groupings, cut, fromMs, range, filter } = plan
   const isByName = types.length === 0 && (excluded.includes(PAGEVIEW) || excluded.includes(SCREEN))
@@ -164,7 +170,7 @@ function urlsOf(plan: PathsPlan, context: QueryContext): UrlMaker {
   })
 }
 
-/** The edges of the asked weights that occur most often, as many as are asked for. */
+/** Returns the edges that occur most often, among those whose number of occurrences is within the requested bounds. */
 function largest(
   { weightMin, weightMax, edgesMax }: PathsPlan,
   { texts, steps, sources, targets, counts, totalsUs, repeated }: PathEdges,
@@ -175,7 +181,7 @@ function largest(
   const kept: number[] = []
   for (let edge = 0; edge < counts.length; edge++) {
     const count = counts[edge] ?? 0
-    // Nobody goes an edge any more that is left with none.
+    // An edge may have no occurrences left after edges were taken away.
     if (count > 0 && count >= weightMin && count <= weightMax) kept.push(edge)
   }
   const least =
@@ -215,10 +221,10 @@ function compareEdges(left: ShownEdge, right: ShownEdge): number {
   return left.target < right.target ? -1 : 1
 }
 
-/** The edges that a way leads to from a first step. */
+/** Returns the edges that can be reached from a first step through other edges of the list. */
 function connected(edges: readonly ShownEdge[]): readonly ShownEdge[] {
   const reached = new Set(edges.flatMap(({ source }) => (source.startsWith('1_') ? [source] : [])))
-  // Each edge leads to the next step, so that this order meets its source first.
+  // In the order of steps, the edges that lead to a step come before the edges that leave it.
   const stepOf = ({ source }: ShownEdge): number => Number.parseInt(source, 10)
   for (const { source, target } of [...edges].sort((a, b) => stepOf(a) - stepOf(b))) {
     if (reached.has(source)) reached.add(target)

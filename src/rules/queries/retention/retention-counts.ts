@@ -1,6 +1,6 @@
 /**
- * Finds the actors in the rows of retention, and the columns in which each returned, with bits of 32 actors at a time.
- * Source: docs/compatibility/queries.md, "RetentionQuery".
+ * Finds the actors in each row of a retention table, and the columns in which each actor returned. It processes the
+ * bits of 32 actors at a time. Source: docs/compatibility/queries.md, "RetentionQuery".
  */
 import type { EventScanner } from '../../analytics/event-columns.ts'
 import type { Periods } from '../../analytics/periods.ts'
@@ -8,30 +8,33 @@ import type { ActorEvents } from '../actor-events.ts'
 import { type ActorRange, actorRanges, periodBits } from '../period-bits.ts'
 import type { RetentionPlan } from './retention-plan.ts'
 
-/** The bit of the target's events; it is the first series of the scan. */
+/** The bit of target events in the series masks. The target is the first series of the scan. */
 const TARGET = 1
-/** Of the first event ever: that of its name, whatever the target's own filters say. */
+/**
+ * For `retention_first_ever_occurrence`: the bit of events with the target's name, even if they do not pass the
+ * target's own filters.
+ */
 const BARE_TARGET = 2
 
-/** The events of the actors of one table of rows. */
+/** The events from which one retention table is computed, with their actors. */
 export interface RetentionEvents extends ActorEvents {
   /** The number of actors. */
   readonly actorCount: number
-  /** The numbers of the actors whose first event was before all rows. It may contain 0, which is nobody. */
+  /** The numbers of the actors that had a target event before the first row. It may contain 0, which is nobody. */
   readonly earlier: Uint32Array
 }
 
 type Limits = Pick<EventScanner, 'checkLimits'>
 
 /**
- * Called for every row, column and group of 32 actors, the first of which has the number `first`. `bits` contains the
- * actors that count there.
+ * Called for every row, column and group of 32 actors. `bits` contains the actors that count in the cell; bit i is the
+ * actor with the number `first + i`.
  */
 export type CellVisitor = (row: number, column: number, bits: number, first: number) => void
 
 /**
- * Visits the cells of events. It costs as much as the events, plus rows times columns for every 32 actors. Throws as
- * `EventScanner.checkLimits`.
+ * Calls `visit` for the cells of the retention table. The cost is linear in the events, plus rows times columns for
+ * every 32 actors. Throws as `EventScanner.checkLimits`.
  */
 export function eachCell(
   plan: RetentionPlan,
@@ -42,7 +45,7 @@ export function eachCell(
 ): void {
   const { test } = plan
   const firsts = plan.type === 'retention_recurring' ? null : firstEvents(plan, events)
-  // It is the last series.
+  // The series of returning events is the last one of the scan.
   const bareCount = plan.type === 'retention_first_ever_occurrence' ? 1 : 0
   const returning = plan.returning === null ? TARGET : TARGET << (1 + bareCount)
   const isShared = firsts === null && returning === TARGET && test.value === 1
@@ -55,7 +58,7 @@ export function eachCell(
   }
 }
 
-/** Visits the cells, given the bits of target events and of returning events in the form of `periodBits`. */
+/** Calls `visit` for the cells, given the bits of target events and of returning events in the form of `periodBits`. */
 export function compareRows(
   { rows, columns, isCumulative }: RetentionPlan,
   targets: Uint32Array,
@@ -83,7 +86,7 @@ export function compareRows(
   }
 }
 
-/** For each actor its first target event, when it counts: one for each, in the order of their numbers. */
+/** Returns one event for each actor: its first target event, with an empty mask if it does not count. */
 function firstEvents(
   { type }: RetentionPlan,
   { count, actors, timesMs, seriesMasks, actorCount, earlier }: RetentionEvents,

@@ -92,12 +92,12 @@ export function readRetention(query: QueryFields, context: QueryContext): Retent
   }
 }
 
-/** Returns the periods of the rows. */
+/** Returns the periods of the rows of the table. */
 export function rowPeriods({ fromMs, toMs, rules }: RetentionPlan): Periods {
   return Periods.covering(fromMs, toMs, rules)
 }
 
-/** The period of the last moment is the last row. */
+/** Returns the range of the rows. The last row is the period that contains the end of the requested range. */
 function reachOf(
   query: QueryFields,
   context: QueryContext,
@@ -132,7 +132,7 @@ function readEntity(fields: QueryFields, name: string, context: QueryContext): Q
   return actionSeries(entity, 'id', filter, context)
 }
 
-/** Of several properties the first one. */
+/** Reads the breakdown. Retention uses only the first of several properties. */
 function readBreakdown(query: QueryFields): RetentionBreakdown | null {
   const breakdown = readQueryBreakdown(query)
   if (breakdown === null) return null

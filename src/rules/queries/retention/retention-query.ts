@@ -30,13 +30,16 @@ import { type RetentionPlan, readRetention, rowPeriods } from './retention-plan.
 import { retentionSplits } from './retention-splits.ts'
 import { retentionUrls } from './retention-urls.ts'
 
-/** For each value of the breakdown ('' without one): row by row the actors of each column. */
+/**
+ * A retention table for each breakdown value ('' without a breakdown): the number of actors in each cell, row after
+ * row.
+ */
 type RetentionTables = ReadonlyMap<string, Float64Array>
 
-/** Who came in each period of the rows, and who came back. */
+/** The actors with target events and the actors with returning events, in each period. */
 type RetentionBits = readonly [targets: IdBits, returns: IdBits]
 
-/** Numbers of some actors, or the bits of some events. */
+/** The result for a part of the events: tables for a part by persons, or bits for a part by segments. */
 type RetentionPart = RetentionTables | RetentionBits
 
 /** The kind for retention. */
@@ -48,7 +51,7 @@ export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
     return isByBits && rows > 0 && areBitsSmall(2 * rows, lastDistinctId) ? 'segments' : 'persons'
   },
 
-  // Who owns what.
+  // `page` reads the owners of distinct ids, which may have changed since the parts were computed.
   isOfOneState: () => true,
   plan: readRetention,
   rangeOf: ({ type, fromMs, toMs }) => (type === 'retention_recurring' ? { fromMs, toMs } : null),
@@ -161,7 +164,10 @@ interface RetentionTable {
   readonly counts: Float64Array
 }
 
-/** Cohorts as they were asked for; values by the sum of the first column, those beyond the limit as one. */
+/**
+ * Returns the tables to show. Cohorts keep the order of the request. Values are ordered by the sum of their first
+ * column, and the values beyond the limit are added up in one table.
+ */
 function shownTables(plan: RetentionPlan, whole: RetentionTables): readonly RetentionTable[] {
   const [shown, others] = rankedLabels(plan, whole)
   const tables = shown.map((label) => ({ label, counts: whole.get(label) ?? new Float64Array() }))
@@ -173,7 +179,7 @@ function shownTables(plan: RetentionPlan, whole: RetentionTables): readonly Rete
   return [...tables, ...Array.from(sums, ([label, counts]) => ({ label, counts }))]
 }
 
-/** The values that are told apart, in order, and the others. */
+/** Returns the values that are shown one by one, in order, and the values beyond the limit. */
 function rankedLabels(
   { breakdown, columns }: RetentionPlan,
   whole: RetentionTables,
@@ -212,7 +218,7 @@ function rowsOf(
   }))
 }
 
-/** The value that a pick names, null for none. */
+/** Returns the breakdown value of a request for actors, or null if it names none. */
 function pickedLabel({ breakdown }: RetentionPlan, pick: QueryFields): string | null {
   const given = pick.value('breakdown')
   const list: readonly unknown[] = Array.isArray(given) ? given : [given]
@@ -224,7 +230,7 @@ function pickedLabel({ breakdown }: RetentionPlan, pick: QueryFields): string | 
   throw pick.fault('breakdown', 'must be a list with one breakdown value')
 }
 
-/** The actors of a row, each with its columns. */
+/** Returns the actors of a row, each with the columns in which it counts. */
 function rowActors(
   plan: RetentionPlan,
   wantedRow: number,

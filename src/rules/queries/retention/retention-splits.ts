@@ -12,22 +12,22 @@ import { type QueryShard, scanShard } from '../query-kind.ts'
 import type { RetentionEvents } from './retention-counts.ts'
 import type { RetentionPlan } from './retention-plan.ts'
 
-/** The events of one value. */
+/** The events of one breakdown value. */
 export interface RetentionSplit {
   /** The text of the value, or the number of the cohort. It is '' without a breakdown. */
   readonly label: string
   readonly events: RetentionEvents
-  /** The numbers of its actors. They are valid until the next split is read. */
+  /** The numbers of the actors in `events`. They are valid until the next split is read. */
   readonly numbers: ActorNumbers
 }
 
-/** Events of the rows, and target events of all time before them. */
+/** The events within the rows and, for first-time retention, the target events before the first row. */
 interface FoundEvents {
   readonly columns: EventColumns
   readonly earlier: EventColumns | null
 }
 
-/** Yields every value with its events. Throws as `EventScanner.scan`. */
+/** Yields the events of each breakdown value. Throws as `EventScanner.scan`. */
 export function* retentionSplits(
   plan: RetentionPlan,
   shard: QueryShard,
@@ -54,7 +54,10 @@ function cohortFilter(value: number): FilterGroup {
   return { type: 'AND', values: [{ key: 'id', type: 'cohort', operator: 'in', value }] }
 }
 
-/** Of the first event ever the one without the target's own filters is looked for, too. */
+/**
+ * Scans the events. For `retention_first_ever_occurrence`, it also scans the events with the target's name that do not
+ * pass the target's own filters.
+ */
 function eventsOf(
   { target, returning, type, fromMs, toMs }: RetentionPlan,
   shard: QueryShard,
@@ -88,7 +91,7 @@ function wholeSplit(
   return { label, numbers, events: { ...columns, actors, ...found } }
 }
 
-/** The value is the last one of each scan. */
+/** Splits the events by the breakdown value, which is the last value of each scan. */
 function* valueSplits(
   { columns, earlier }: FoundEvents,
   property: BreakdownProperty,
@@ -123,7 +126,7 @@ function* valueSplits(
   }
 }
 
-/** The rows of the actor at a place; none for -1. */
+/** Returns the rows of the actor at an index, or none for -1. */
 function rowsAt({ starts, rows }: ActorRows, place: number): Uint32Array {
   return place < 0 ? rows.subarray(0, 0) : rows.subarray(starts[place], starts[place + 1])
 }

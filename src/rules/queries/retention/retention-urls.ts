@@ -1,5 +1,5 @@
 /**
- * Builds the addresses that list the actors behind the numbers of retention. Source: docs/compatibility/queries.md,
+ * Builds the URLs that list the actors behind the numbers of a retention table. Source: docs/compatibility/queries.md,
  * "Who is behind a number".
  */
 import { allOf } from '../../filters/filter-group.ts'
@@ -16,9 +16,9 @@ import { type RetentionPlan, rowPeriods } from './retention-plan.ts'
 const HOUR_MS = 3_600_000
 
 /**
- * Returns a function for the addresses of the table of a value (null without a breakdown). Each address shows the
- * periods from that of its row to that of its column. For `hasNullText`, see `breakdownFilter`. The function throws as
- * `UrlMaker`.
+ * Returns a function that builds the URL for a cell of the table of one breakdown value (null without a breakdown). The
+ * URL shows the periods from the row's period to the column's period. For `hasNullText`, see `breakdownFilter`. The
+ * function throws as `UrlMaker`.
  */
 export function retentionUrls(
   urls: PersonsUrls,
@@ -55,7 +55,8 @@ export function retentionUrls(
     const last = row + column
     if (column > 0 && (isCumulative || test.value > 1 || last >= plan.rows)) return null
     const lastMs = periods.startMs(last)
-    // The route counts hours of the same length.
+    // The persons route assumes that all hours have the same length. There is no URL if an hour in between is shorter
+    // or longer.
     const spanMs = periods.startMs(last + 1) - periods.startMs(row)
     const isByClock =
       spanMs === (column + 1) * HOUR_MS && periods.startMs(last + 1) - lastMs === HOUR_MS

@@ -1,5 +1,5 @@
 /**
- * The columns of an ActorsQuery: how they are written, and what each shows of a person or group. Source:
+ * The columns of an ActorsQuery: how a query names them, and the value that each has for a person or group. Source:
  * docs/compatibility/queries.md, "ActorsQuery".
  */
 
@@ -10,9 +10,9 @@ import { invalidQuery } from '../query-fields.ts'
 import type { QueryActors } from '../query-kind.ts'
 import { propertyName, withoutLabel } from './column-texts.ts'
 
-/** A person or group of an answer. */
+/** A person, a group or a visitor without a person, as a row of the answer. */
 export interface FoundActor {
-  /** The position in the lists of the source. */
+  /** The index in the lists of `QueryActors`. */
   readonly place: number
   /** The uuid of a person, or the key of a group. */
   readonly id: string
@@ -29,7 +29,7 @@ export interface FoundActor {
 
 /** A column that is selected or that rows are ordered by. `type` is the type of its values in answers. */
 export type ActorColumn =
-  /** A value that the source contains for each actor, or the length of a list. */
+  /** A value that the lists of `QueryActors` contain for each actor, or the length of a list. */
   | {
       readonly from: 'source'
       readonly type: string
@@ -98,7 +98,10 @@ function columnIn(
   )
 }
 
-/** Throws 400 `invalid_query` for a column that the source (null for all persons) does not contain. */
+/**
+ * Throws 400 `invalid_query` for a column that the source of actors does not contain. `actors` is null if the query
+ * lists all persons.
+ */
 export function checkColumn(column: ActorColumn, attr: string, actors: QueryActors | null): void {
   if (column.from === 'actor' || actors?.[column.list] !== undefined) return
   throw invalidQuery(attr, 'must not name a column that the source does not provide')
@@ -128,7 +131,7 @@ export function columnValue(
   }
 }
 
-/** Returns the value that actors are ordered by: the identity for a whole actor, milliseconds for a time. */
+/** Returns the value by which actors are ordered. For a whole actor it is the id, and for a time it is milliseconds. */
 export function columnOrder(
   column: ActorColumn,
   found: FoundActor,
@@ -140,7 +143,7 @@ export function columnOrder(
   return column.member === 'created_at' ? found.createdAtMs : found.id
 }
 
-/** Returns the value that the source contains for the actor at a position. */
+/** Returns the value that the lists of `QueryActors` contain for the actor at an index. */
 export function sourceValue(
   { list, isLength }: Extract<ActorColumn, { from: 'source' }>,
   place: number,

@@ -1,6 +1,7 @@
 /**
- * Yields the actors of an ActorsQuery in order and reads each one only when it is needed. A small number of actors is
- * read and sorted. Of many persons, only those are read that come first according to an index or to the source.
+ * Yields the actors of an ActorsQuery in order and reads each actor only when it is needed. If there are few actors,
+ * all of them are read and sorted. If there are many persons, an index or the source of actors decides which ones come
+ * first, and only these are read.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { DISTINCT_IDS_SHOWN_MAX } from '../../../base/limits.ts'
@@ -12,11 +13,16 @@ import type { QueryActors, QueryShard } from '../query-kind.ts'
 import { type ActorColumn, columnOrder, type FoundActor, sourceValue } from './actor-columns.ts'
 import { compareDirected } from './row-order.ts'
 
-/** Actors between two looks at the limits of a query. */
+/** The loops over actors check the time limit of the query once for this number of actors. */
 const CHECK_EVERY = 128
-/** Persons of a source that are read to be sorted; more of them are walked through by an index. */
+/**
+ * If the source contains more persons than this, an index is walked through instead of reading and sorting the persons.
+ */
 const SORTED_BEFORE_WALK = 10_000
-/** Places that are gathered besides those that are wanted before all are put in order. */
+/**
+ * The number of actors, beyond those that are wanted, that are collected before they are sorted and the worst ones
+ * dropped.
+ */
 const GATHERED_MORE = 1024
 
 /** A column that actors are ordered by. */
@@ -51,7 +57,7 @@ export function* orderedActors(
   }
 }
 
-/** The index that persons are in by a column; null: none. */
+/** Returns the index that contains all persons in the order of a column, or null if there is none. */
 function indexOf(column: ActorColumn): 'created_at' | 'id' | null {
   if (column.from === 'source' || column.member === 'property') return null
   return column.member === 'created_at' ? 'created_at' : 'id'
@@ -83,7 +89,7 @@ function* walked(
   yield* visitorsOf(actors, shard)
 }
 
-/** Those who are no persons: nobody knows since when they were there, so that they come last. */
+/** Returns the distinct ids without a person. They have no creation time, so they come last. */
 function visitorsOf(actors: QueryActors, shard: QueryShard): readonly FoundActor[] {
   const firstPersonless = shard.scanner.firstPersonless(shard.context.projectId)
   const visitors: FoundActor[] = []
@@ -109,7 +115,7 @@ function tooManyToSort(): ServiceError {
   return new ServiceError('query_too_large', detail)
 }
 
-/** The places of the actors of a source in order: all, or the first `countMax`. */
+/** Returns the positions of the actors in order: all of them, or the first `countMax`. */
 function sortedPlaces(
   order: readonly ActorOrder[],
   actors: QueryActors,
@@ -143,7 +149,10 @@ function sortedPlaces(
   return firstPlaces(count, countMax, compare)
 }
 
-/** What is known of an actor that is not read; the beginning of a uuid as a number. */
+/**
+ * Returns the value of a column that is known without reading the actor. For the id of a person, it is the first bits
+ * of its uuid as a number.
+ */
 function knownValue(
   column: ActorColumn,
   place: number,
@@ -158,7 +167,10 @@ function knownValue(
     : scanner.uuidPrefix(context.projectId, person)
 }
 
-/** Those that may be among the first are gathered, and put in order now and then. */
+/**
+ * Returns the `countMax` positions that come first, in order. Positions that may be among them are collected in a list.
+ * When the list is full, it is sorted and all but the first `countMax` are dropped.
+ */
 function firstPlaces(
   count: number,
   countMax: number,
@@ -194,7 +206,7 @@ function actorAt(
   return person === null ? null : personActor(person, place)
 }
 
-/** Nothing is known of a visitor but who it is. */
+/** Returns a visitor without a person. Only its ids are known. */
 function visitorActor(number: number, place: number, { scanner, context }: QueryShard): FoundActor {
   const id = scanner.personUuid(context.projectId, number)
   const visitorId = scanner.personlessId(context.projectId, number)

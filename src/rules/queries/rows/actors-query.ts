@@ -34,7 +34,10 @@ import {
 import { type ActorOrder, orderedActors } from './actor-order.ts'
 
 const SELECT_DEFAULT = ['person', 'id', 'person.$delete']
-/** Queries around the one whose actors are asked for; the kind that it has to be, null: any with actors. */
+/**
+ * The queries that pick one number of another query. The value is the kind that the other query must have. Null means
+ * any kind that can list actors.
+ */
 const PICKS: Readonly<Record<string, string | null>> = {
   InsightActorsQuery: null,
   StickinessActorsQuery: 'StickinessQuery',
@@ -42,20 +45,20 @@ const PICKS: Readonly<Record<string, string | null>> = {
 }
 
 interface ActorsPlan {
-  /** As it was sent. */
+  /** The columns as the client sent them. */
   readonly select: readonly string[]
   readonly columns: readonly ActorColumn[]
   readonly order: readonly ActorOrder[]
   readonly filter: FilterGroup | null
-  /** In lower case; '' for none. */
+  /** The text to search for in lower case. Empty if there is none. */
   readonly search: string
   readonly limit: number
   readonly offset: number
-  /** Null: all persons. */
+  /** The query whose actors are listed. Null means all persons. */
   readonly source: ActorsSource | null
 }
 
-/** Another query, and which of its actors. */
+/** Another query, and which of its numbers is meant. */
 interface ActorsSource {
   readonly query: unknown
   readonly plan: unknown
@@ -65,11 +68,11 @@ interface ActorsSource {
 interface ActorsPart {
   readonly rows: readonly (readonly unknown[])[]
   readonly hasMore: boolean
-  /** Visitors among them who are no persons. */
+  /** The number of visitors without a person in `rows`. */
   readonly missing: number
 }
 
-/** Returns the kind for persons and groups. `kindOf` finds the kinds of other queries; see kinds.ts. */
+/** Returns the kind `ActorsQuery`. `kindOf` finds the kinds of other queries; see kinds.ts. */
 export function actorsQuery(
   kindOf: (query: unknown) => FoundKind,
 ): QueryKind<ActorsPlan, ActorsPart> {
@@ -120,7 +123,10 @@ export function actorsQuery(
   }
 }
 
-/** By default the newest first, where that is shown, else by the first column; at last by the identity. */
+/**
+ * Reads the order of the rows. The default is the newest first if `created_at` is selected, and otherwise the first
+ * column. Ties are decided by the id.
+ */
 function readOrder(query: QueryFields, columns: readonly ActorColumn[]): readonly ActorOrder[] {
   const order = query.texts('orderBy').flatMap((text, index) =>
     text.split(',').map((one) => {
@@ -186,7 +192,7 @@ function unsupported(attr: string, what: string): ServiceError {
   return new ServiceError('unsupported_kind', fieldText(attr, what), { attr })
 }
 
-/** The actors of a kind that has some. Throws as `QueryKind.actors`. */
+/** Calls the `actors` method of a kind and returns its actors. Throws as `QueryKind.actors`. */
 function actorsOf(find: () => QueryActors | undefined): QueryActors | null {
   try {
     return find() ?? null
@@ -221,7 +227,7 @@ function foundRows(plan: ActorsPlan, actors: QueryActors | null, shard: QuerySha
   return { rows, hasMore: false, missing }
 }
 
-/** What `properties` and `search` ask of an actor; null: nothing. */
+/** Returns the test for `properties` and `search`, or null if the query contains neither. */
 function actorTest(
   { filter, search }: ActorsPlan,
   { world }: QueryShard,

@@ -63,7 +63,10 @@ export function partsOf(list: string): readonly string[] {
   return [...parts, list.slice(start)]
 }
 
-/** The places of a text that are in no quotes. Quotes begin behind `.` or `[` only: a name may have one within it. */
+/**
+ * Yields the positions of a text that are outside of quotes. Quotes only begin after `.` or `[`, because a name may
+ * contain a quote.
+ */
 function* placesOutside(text: string): Generator<number> {
   for (let at = 0; at < text.length; at++) {
     const isStart = text[at - 1] === '.' || text[at - 1] === '['
@@ -73,7 +76,10 @@ function* placesOutside(text: string): Generator<number> {
   }
 }
 
-/** Null for a text that is not in quotes from its first to its last character, or for an empty one. */
+/**
+ * Returns the text between quotes. Returns null if the text is not in quotes from its first to its last character, or
+ * if nothing is between them.
+ */
 function unquoted(text: string): string | null {
   QUOTED.lastIndex = 0
   if (!QUOTED.test(text) || QUOTED.lastIndex !== text.length) return null

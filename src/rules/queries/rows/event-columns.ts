@@ -1,5 +1,5 @@
 /**
- * The columns of a list of events, and what each shows of an event. Source: docs/compatibility/queries.md,
+ * The columns of a list of events, and the value that each has for an event. Source: docs/compatibility/queries.md,
  * "EventsQuery".
  */
 import type { ValueRequest } from '../../analytics/event-columns.ts'
@@ -9,7 +9,7 @@ import { emailOf, personName } from '../../persons/person-name.ts'
 import { QUERY_COLUMN_DEPTH_MAX } from '../limits.ts'
 import { partsOf, propertyName, withoutLabel } from './column-texts.ts'
 
-/** One column. */
+/** A column of an EventsQuery, as its `select` names it. */
 export interface EventColumn {
   readonly kind:
     | 'all'
@@ -55,7 +55,7 @@ export function eventColumn(text: string, depth = 0): EventColumn | null {
   if (FIELDS.has(name)) return column('field', name)
   const [, isPerson, rest] = /^(person\.)?properties([.[].*)$/s.exec(name) ?? []
   if (rest !== undefined) {
-    // A name that has none of these needs no quotes.
+    // A name without blanks, brackets, commas and quotes may be written without quotes.
     const isPlain = /^\.[^\s(),"'`][^\s(),]*$/.test(rest)
     const key = isPlain || /^(?:\.["`]|\[)/.test(rest) ? propertyName(rest) : null
     if (key === null) return null
@@ -87,7 +87,7 @@ export function columnOf(column: EventColumn, event: EventView, projectId: numbe
   }
 }
 
-/** Returns the scan values that a column consists of, or null if it shows more than scan values. */
+/** Returns the values that a scan can read for a column. Returns null if the column needs more than a scan can read. */
 export function scannedValues(column: EventColumn): readonly ValueRequest[] | null {
   switch (column.kind) {
     case 'property':
@@ -152,7 +152,7 @@ function wholeOf(event: EventView, projectId: number) {
   }
 }
 
-/** An element of a chain, the clicked one first. */
+/** Returns an element of an element chain. The clicked element has the order 0. */
 function elementOf({ tagName, classes, attributes }: ChainElement, order: number) {
   const { text, href, attr_id, ...rest } = Object.fromEntries(attributes)
   const { 'nth-child': child, 'nth-of-type': ofType, ...others } = rest

@@ -39,7 +39,7 @@ interface OrderColumn {
   readonly isDescending: boolean
 }
 
-/** A list of events after the query was read. */
+/** An events query after it was read and checked. */
 export interface EventsPlan {
   readonly texts: readonly string[]
   readonly columns: readonly EventColumn[]
@@ -47,7 +47,7 @@ export interface EventsPlan {
   readonly isCounted: boolean
   readonly series: SeriesMatch
   readonly filter: FilterGroup | null
-  /** The uuid or number of the only person. Null means everybody. */
+  /** The uuid or number of the person whose events are listed. Null means everybody. */
   readonly person: string | number | null
   /** The range in milliseconds, both inclusive. */
   readonly fromMs: number
@@ -56,7 +56,10 @@ export interface EventsPlan {
   readonly offset: number
 }
 
-/** A row before it is shown: its event, and the values that order it; counted rows have no event. */
+/**
+ * A row before its columns are read. A row that counts events stands for `count` events, and its `keys` are the values
+ * of its columns.
+ */
 interface FoundRow {
   readonly sequence: number
   readonly timeMs: number
@@ -142,7 +145,7 @@ function orderOf(
 
 const TIMESTAMP: EventColumn = { kind: 'field', name: 'timestamp', columns: [] }
 
-/** Both ends are outside; nothing is rounded. */
+/** Returns the range between `after` and `before`, without these two moments themselves. Nothing is rounded. */
 function rangeOf(query: QueryFields, { timezone, nowMs }: QueryContext) {
   const moment = (name: string, text: string): number => {
     const date = readDate(text, timezone, nowMs)
@@ -211,7 +214,10 @@ function isTimestamp({ kind, name }: EventColumn): boolean {
   return kind === 'field' && name === 'timestamp'
 }
 
-/** Gives the values of the key columns of a row: from the scan, or else from the event itself. */
+/**
+ * Returns a function that returns the key values of a row. They come from the scan if it can read them, otherwise from
+ * the events themselves.
+ */
 function keysReader(
   keys: readonly EventColumn[],
   requests: readonly (readonly ValueRequest[] | null)[],
@@ -240,7 +246,7 @@ function keysReader(
   }
 }
 
-/** A row for each combination of the other columns. */
+/** Returns a row for each combination of values of the columns other than `count()`. */
 function countedRows(
   plan: EventsPlan,
   scan: EventColumns,
@@ -270,7 +276,10 @@ function countedRows(
   })
 }
 
-/** The rows of the page and one more. Equal ones: newest arrival first. */
+/**
+ * Returns the rows of the page, and one more that shows whether another page follows. Of equal rows, the one that
+ * arrived last comes first.
+ */
 function firstRows(
   { order, limit, offset }: EventsPlan,
   scan: EventColumns,

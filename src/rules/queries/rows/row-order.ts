@@ -1,4 +1,4 @@
-/** The order of values in lists of rows. */
+/** Compares values to order the rows of lists. */
 
 /**
  * Compares two values. Numbers come before texts, and texts before all other values, which are compared as JSON.
@@ -20,7 +20,7 @@ export function compareDirected(left: unknown, right: unknown, isDescending: boo
   return isDescending && !isMissing ? -compared : compared
 }
 
-/** The rank of what has no value. */
+/** The rank of a missing value. */
 const MISSING = 3
 
 function rankOf(value: unknown): number {

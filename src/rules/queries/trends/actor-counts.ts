@@ -5,12 +5,12 @@
 import type { CellValue, TallyBuilder } from './tally.ts'
 import type { Span } from './trend-spans.ts'
 
-/** Counts the actors of one value after the other. */
+/** Counts the actors of each breakdown value, one value after the other. */
 export class ActorCounts {
   readonly #span: Span
   readonly #isOnce: boolean
   readonly #tally: TallyBuilder
-  /** By how many more actors a period has than the one before; nothing without a window. */
+  /** The difference between the active actors of each period and of the period before it. Empty without a window. */
   readonly #changes: Int32Array
 
   /** If `isOnce` is true, only the first bucket of each actor counts. */
@@ -53,7 +53,10 @@ export class ActorCounts {
     this.#tally.endCell(value)
   }
 
-  /** From each period on the actor is active for so many; what overlaps is one time. */
+  /**
+   * Marks an actor as active in each of its periods and the following ones, `length` periods in all. Overlapping
+   * periods count once.
+   */
   #addActive(periods: readonly number[], length: number): void {
     const changes = this.#changes
     let until = -1

@@ -1,6 +1,6 @@
 /**
- * Formulas over series, such as `(A + B) * 100`. The letters, of any case, are the series in order. Source:
- * docs/compatibility/queries.md, "TrendsQuery".
+ * Formulas over series, such as `(A + B) * 100`. The letter A, in upper or lower case, is the first series, B the
+ * second, and so on. Source: docs/compatibility/queries.md, "TrendsQuery".
  */
 
 /** Returns the value of a formula for one value of each series. */
@@ -16,7 +16,7 @@ const SUMS: ReadonlyMap<string, Operator> = new Map([
 const PRODUCTS: ReadonlyMap<string, Operator> = new Map([
   ['*', (left, right) => left * right],
   ['/', (left, right) => left / right],
-  // As in Python: the remainder has the sign of the divisor.
+  // The remainder has the sign of the divisor, as in Python.
   ['%', (left, right) => left - right * Math.floor(left / right)],
 ])
 
@@ -32,7 +32,7 @@ export function parseFormula(text: string, seriesCount: number): Formula | null 
   return parser.isAtEnd ? formula : null
 }
 
-/** Numbers, letters and operators; null when there is anything else. */
+/** Splits a text into numbers, letters and operators. Returns null if it contains anything else. */
 function tokensOf(text: string): readonly string[] | null {
   const tokens: string[] = []
   const pattern = new RegExp(TOKEN)
@@ -46,7 +46,10 @@ function tokensOf(text: string): readonly string[] | null {
   return tokens
 }
 
-/** By recursion: the deeper, the more an operator binds. Null for what is no formula. */
+/**
+ * A recursive descent parser with one method for each precedence level. Methods return null for a text that is not a
+ * formula.
+ */
 class FormulaParser {
   readonly #tokens: readonly string[]
   readonly #seriesCount: number
@@ -80,7 +83,7 @@ class FormulaParser {
     return formula
   }
 
-  /** A minus before a power belongs to the whole power. */
+  /** A minus before a power applies to the whole power: -2 ** 2 is -4. */
   #signed(): Formula | null {
     if (!this.#take('-')) return this.#power()
     const formula = this.#signed()

@@ -1,15 +1,15 @@
 /**
- * Stores in which periods each actor had events, with one bit for each period. This is far cheaper than collecting the
- * events of each actor.
+ * Stores as bits in which periods each actor had events. This needs far less time and memory than collecting the events
+ * of each actor.
  */
 
-/** Bits of an actor at most: with more periods, the memory of all actors is better spent on sorting. */
+/** The largest number of bits for an actor. With more periods, sorting the events by actor needs less memory. */
 const FEW_PERIODS = 128
 
 /** The periods by actor. */
 export interface SeenPeriods {
   readonly wordsEach: number
-  /** The bits, `wordsEach` words for each actor, from number 0 on. */
+  /** The bits of all actors: `wordsEach` words for each actor number, from 0 on. */
   readonly words: Uint32Array
 }
 
@@ -24,7 +24,7 @@ export function emptyPeriods(periodCount: number, largest: number): SeenPeriods 
   return { wordsEach, words: new Uint32Array((largest + 1) * wordsEach) }
 }
 
-/** Writes the periods of an actor, ascending, into a list that is emptied first. */
+/** Writes the periods of an actor, ascending, into `into`. The list is emptied first. */
 export function takePeriods(
   { words, wordsEach }: SeenPeriods,
   actor: number,

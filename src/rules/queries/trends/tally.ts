@@ -7,23 +7,29 @@ import { quantileOf } from '../../analytics/person-aggregates.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import type { Reducer } from './trend-measures.ts'
 
-/** A value of the breakdown: a text for each property, null if the property is missing. Empty without a breakdown. */
+/**
+ * A breakdown value. It has a text for each property, or null if the event does not have the property. Empty without a
+ * breakdown.
+ */
 export type CellValue = readonly (string | null)[]
 
-/** A tally. Plain data that may cross threads. */
+/**
+ * The results of a series. A cell is a breakdown value, and an entry is one bucket of a cell. It is plain data that may
+ * cross threads.
+ */
 export interface Tally {
-  /** The values, without duplicates and in no order. */
+  /** The breakdown value of each cell, without duplicates and in any order. */
   readonly cells: readonly CellValue[]
   /**
-   * The first entry of each cell. The entries of cell i are those from `starts[i]` up to, but not including, `starts[i
-   * + 1]`.
+   * For each cell, the index of its first entry. The entries of cell i are those from `starts[i]` up to, but not
+   * including, `starts[i + 1]`.
    */
   readonly starts: Uint32Array
   /** The bucket of each entry, ascending within a cell. */
   readonly buckets: Uint32Array
-  /** The number of numbers in each entry. */
+  /** For each entry, how many events or numbers it was computed from. */
   readonly counts: Float64Array
-  /** The sum, minimum or maximum of each entry. `rests` contains the rounding error of the sum. */
+  /** For each entry, the sum, minimum or maximum. `rests` contains the rounding error of the sum. */
   readonly sums: Float64Array
   readonly rests: Float64Array
   /** For quantiles, all numbers, entry by entry. Otherwise empty. */
@@ -36,7 +42,7 @@ export class TallyBuilder {
   readonly #counts: Float64Array
   readonly #sums: Float64Array
   readonly #rests: Float64Array
-  /** By bucket; for quantiles only. */
+  /** The numbers of each bucket in the current cell. Only used for quantiles. */
   readonly #lists: number[][] = []
   /** Buckets of the current cell that have an entry. */
   #touched: number[] = []
@@ -58,14 +64,17 @@ export class TallyBuilder {
     this.#rests = new Float64Array(bucketCount)
   }
 
-  /** Counts without reading numbers. */
+  /** Adds `times` to the count of a bucket in the current cell. */
   count(bucket: number, times = 1): void {
     const before = this.#counts[bucket] ?? 0
     if (before === 0) this.#touched.push(bucket)
     this.#counts[bucket] = before + times
   }
 
-  /** Adds a number, or the result of reducing `times` numbers. Not for quantiles. */
+  /**
+   * Adds a number to a bucket of the current cell. For all reducers except quantiles, it may also be the result of
+   * `times` numbers.
+   */
   add(bucket: number, number: number, times = 1, rest = 0): void {
     const before = this.#counts[bucket] ?? 0
     this.count(bucket, times)
@@ -75,7 +84,7 @@ export class TallyBuilder {
       const isBetter = this.#reduce === 'min' ? number < known : number > known
       if (before === 0 || isBetter) this.#sums[bucket] = number
     } else {
-      // What rounding takes from the sum is added up apart, so that no order of adding shows.
+      // The rounding error is added up separately, so that the sum does not depend on the order of the numbers.
       const known = this.#sums[bucket] ?? 0
       const sum = known + number
       const shift = sum - known
@@ -134,7 +143,7 @@ export function tallyOfCounts(counts: readonly number[]): Tally {
 }
 
 /**
- * Merges the tallies of parts. Throws as `EventScanner.checkLimits`. The cost is linear in their entries and numbers.
+ * Merges the tallies of parts. The cost is linear in their entries and numbers. Throws as `EventScanner.checkLimits`.
  */
 export function mergedTally(parts: readonly Tally[], reduce: Reducer, limits: QueryLimits): Tally {
   const [first] = parts
@@ -174,7 +183,7 @@ export function mergedTally(parts: readonly Tally[], reduce: Reducer, limits: Qu
 }
 
 /**
- * Returns a function that computes the number of an entry of a tally. For quantiles, it sorts the numbers of the entry.
+ * Returns a function that computes the result of an entry. For quantiles, the function sorts the numbers of the entry.
  */
 export function entryReader(tally: Tally, reduce: Reducer): (entry: number) => number {
   const { counts, sums, rests, numbers } = tally
@@ -200,7 +209,7 @@ export function forEachEntry(
   for (let entry = starts[cell] ?? 0; entry < until; entry++) visit(entry, buckets[entry] ?? 0)
 }
 
-/** Where the numbers of each entry begin; nothing where numbers are not kept. */
+/** Returns the index of each entry's first number. Empty unless the tally contains numbers. */
 function startsOf({ counts, numbers }: Tally): Float64Array {
   const starts = new Float64Array(numbers.length === 0 ? 0 : counts.length)
   let next = 0

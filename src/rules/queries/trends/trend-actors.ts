@@ -60,7 +60,7 @@ export function trendActors(plan: TrendsPlan, pick: QueryFields, shard: QuerySha
       found.keys,
       (_, actor) => (found.starts[actor + 1] ?? 0) - (found.starts[actor] ?? 0),
     ),
-    // Few ask, and texts take long: they are read when somebody does.
+    // Only a few callers need the distinct ids, and reading texts is slow, so they are read when they are accessed.
     get distinctIds() {
       distinctIds ??= distinctIdsOf(found, scanRows(plan, series, wish, shard, DISTINCT_ID))
       return distinctIds
@@ -70,7 +70,7 @@ export function trendActors(plan: TrendsPlan, pick: QueryFields, shard: QuerySha
 
 const DISTINCT_ID: ValueRequest = { kind: 'distinct_id' }
 
-/** For each actor the different ids that the events were sent with, in the order of the scan. */
+/** Returns, for each actor, the different distinct ids with which its events were sent, in the order of the scan. */
 function distinctIdsOf({ keys, starts, rows }: ActorRows, { columns }: TrendRows) {
   const column = columns.values.at(-1)
   return Array.from(keys, (_, actor) => {
@@ -80,7 +80,7 @@ function distinctIdsOf({ keys, starts, rows }: ActorRows, { columns }: TrendRows
   })
 }
 
-/** The first and last moment of the events that are behind the number, milliseconds. */
+/** Returns the first and last moment of the events behind the number, in milliseconds. */
 function eventsOf(
   plan: TrendsPlan,
   { measure }: TrendSeries,
@@ -110,11 +110,11 @@ function eventsOf(
 
 const NOTHING = [0, -1] as const
 
-/** The end of the bucket that begins at a moment. */
+/** Returns the end of the bucket that begins at a moment. */
 function bucketEnd(wall: Wall, startMs: number, { interval, timezone }: QueryRange): number {
   if (interval === 'minute') return startMs + MINUTE_MS
   if (interval === 'hour') {
-    // Clocks that are moved by a part of an hour make shorter and longer ones.
+    // If clocks change by a part of an hour, an hour is shorter or longer. A start within an hour lies in such an hour.
     const isStart = hourStart(startMs, timezone) === startMs
     const rules = bucketRules({ interval, timezone })
     return isStart ? shiftedPeriodStart(startMs, 1, rules) : startMs + HOUR_MS
@@ -123,11 +123,11 @@ function bucketEnd(wall: Wall, startMs: number, { interval, timezone }: QueryRan
   return momentOf(end, timezone)
 }
 
-/** A value of the breakdown that is asked for. */
+/** The breakdown value whose actors are requested. */
 interface WantedValue {
-  /** Restricts the persons; null: everybody. */
+  /** A filter for the persons. Null means everybody. */
   readonly persons: FilterGroup | null
-  /** For each property the test of its value; null: any value. */
+  /** For each property, the test of its value. Null means any value. */
   readonly tests: readonly (((value: unknown) => boolean) | null)[]
 }
 
@@ -163,7 +163,7 @@ function readWantedValue({ breakdown }: TrendsPlan, pick: QueryFields): WantedVa
   return { persons: null, tests }
 }
 
-/** The rows whose values pass; null: all. */
+/** Returns the rows that pass the tests of all values. Null means all rows. */
 function rowsPassing(
   { columns, chosen }: TrendRows,
   tests: WantedValue['tests'],

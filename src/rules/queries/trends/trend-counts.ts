@@ -1,6 +1,6 @@
 /**
- * Reads the events of a series and fills a tally, value by value. For measures that distinguish actors, it also works
- * actor by actor.
+ * Counts the events of a series into a tally, one breakdown value after the other. For measures that distinguish
+ * actors, it also works actor by actor.
  */
 import { largestPerson } from '../../analytics/actor-page.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
@@ -46,7 +46,10 @@ export function tallyOf(
   return tally.finish()
 }
 
-/** Whether events are counted, or their numbers, whoever they belong to: those of deleted persons, too. */
+/**
+ * Returns whether a measure counts events or their numbers, regardless of their owners. Events of deleted persons then
+ * count too.
+ */
 function isOfEvents({ of }: TrendSeries['measure']): boolean {
   return of === 'events' || of === 'numbers'
 }
@@ -80,11 +83,11 @@ class RowCounter {
   readonly #rows: TrendRows
   readonly #limits: QueryShard['scanner']
   readonly #tally: TallyBuilder
-  /** Of each row. */
+  /** For each row, the number of its bucket. */
   readonly #buckets: Uint32Array
-  /** By number of the measured value; empty for measures without numbers. */
+  /** For each position of the measured values, its number. Empty for measures without numbers. */
   readonly #numbers: Float64Array
-  /** Of the current actor, by bucket; all 0 in between. */
+  /** The number of the current actor's events in each bucket. All entries are 0 between two actors. */
   readonly #counts: Uint32Array
   readonly #actorCounts: ActorCounts
   #actors = 0
@@ -115,7 +118,7 @@ class RowCounter {
     this.#actorCounts = new ActorCounts(span, isCountedOnce(plan, measure), tally)
   }
 
-  /** `value` is that of all rows, unless they are split by properties. */
+  /** Counts all rows. `value` is the breakdown value of all rows if they are not split by properties. */
   countAll(value: CellValue): void {
     const { columns, chosen, cells, values } = this.#rows
     const { count } = columns
@@ -155,7 +158,7 @@ class RowCounter {
     this.#tally.endCell(value)
   }
 
-  /** Marks the periods of the actors of rows, and gives those who were not marked before. */
+  /** Sets the bits of the periods in which the rows have events, and returns the actors that had no bit before. */
   #see(
     order: Uint32Array | null,
     start: number,
@@ -172,14 +175,15 @@ class RowCounter {
       const period = this.#buckets[row] ?? 0
       const place = actor * wordsEach + (period >>> 5)
       const before = words[place] ?? 0
-      // With several words, somebody may be met again; the second time there is nothing left to count.
+      // If an actor has several words of bits, it may be returned twice. The second time its bits are already cleared,
+      // so nothing is counted.
       if (before === 0) met.push(actor)
       words[place] = before | (1 << (period & 31))
     }
     return met
   }
 
-  /** Counts actors by their marks, and takes these away. */
+  /** Counts actors by their bits, and clears the bits. */
   #countSeen(seen: SeenPeriods, actors: readonly number[]): void {
     const periods: number[] = []
     for (const actor of actors) {
@@ -191,7 +195,7 @@ class RowCounter {
     }
   }
 
-  /** The rows of an actor lie side by side. */
+  /** Counts actors whose rows are adjacent. */
   #countSorted(rows: Uint32Array, start: number, end: number, actorOf: Uint32Array): void {
     for (let position = start; position < end; ) {
       const last = this.#endOfActor(rows, position, end, actorOf)
@@ -201,7 +205,7 @@ class RowCounter {
     }
   }
 
-  /** The number of events of each actor, in each bucket; the rows of an actor lie side by side. */
+  /** Adds the number of events of each actor in each bucket. The rows of an actor must be adjacent. */
   #addCounts(rows: Uint32Array, start: number, end: number, actorOf: Uint32Array): void {
     const tally = this.#tally
     const counts = this.#counts
@@ -222,7 +226,7 @@ class RowCounter {
     }
   }
 
-  /** The position behind the rows of the actor of a position. */
+  /** Returns the position after the last row of an actor. `start` is its first row. */
   #endOfActor(rows: Uint32Array, start: number, end: number, actorOf: Uint32Array): number {
     if (this.#actors++ % CHECK_EVERY === 0) this.#limits.checkLimits()
     const actor = actorOf[rows[start] ?? 0]
@@ -257,17 +261,17 @@ class RowCounter {
   }
 }
 
-/** The rows of one value. */
+/** The rows of one breakdown value. */
 interface CellRows {
-  /** Null: they are the positions. */
+  /** The rows in order. Null means that the positions from `start` to `end` are the rows. */
   readonly order: Uint32Array | null
   readonly start: number
   readonly end: number
   readonly actorOf: Uint32Array | null
-  /** Without any marks, for those who are counted by them; null: the rows of an actor lie side by side. */
+  /** Memory for bits, all 0, if actors are counted by bits. Null if the rows of each actor are adjacent. */
   readonly seen: SeenPeriods | null
 }
 
 const NO_ROWS = new Uint32Array(0)
-/** Values between two looks at the limits of a query. */
+/** The loop over breakdown values checks the time limit of the query once for this number of values. */
 const CELLS_EACH = 256

@@ -28,23 +28,25 @@ export interface RangeTallies {
   readonly tallies: readonly Tally[]
 }
 
-/** A value of the breakdown, and where it is in the tallies. */
+/** A breakdown value, and the cell that it has in each tally. */
 interface FoundValue {
   readonly value: LineValue
-  /** The cell of each series, by range; absent where a series does not have the value. */
+  /**
+   * `cells[range][series]` is the cell of the value in a tally. It is undefined if the series does not have the value.
+   */
   readonly cells: (number | undefined)[][]
 }
 
 interface RankedValue extends FoundValue {
-  /** The sum of the formula in the range that is asked about, and in the one that it is compared with. */
+  /** The sum of the formula over all buckets of the requested range. `sumBefore` is that of the comparison range. */
   readonly sum: number
   readonly sumBefore: number
 }
 
 /**
- * Returns the lines of a formula in each range. All series and ranges use the same breakdown values: those for which
- * the formula is largest. If each series had its own choice, it would lack values that another series has, and the
- * formula would count them as zeros. Throws as `EventScanner.checkLimits`.
+ * Returns the lines of a formula in each range. All series and ranges show the same breakdown values: those for which
+ * the formula is largest. If each series chose its own values, a value might be missing in one series, and the formula
+ * would count it as 0 there. Throws as `EventScanner.checkLimits`.
  */
 export function formulaLines(
   plan: TrendsPlan,
@@ -93,11 +95,11 @@ export function formulaLines(
 }
 
 function linesOf(lines: readonly Line[], hasOther: boolean): Lines {
-  // Only persons routes of series ask for the text `null`.
+  // `hasNullText` is only used for the URLs of single series. Formulas have no URLs.
   return { lines, hasOther, hasNullText: false }
 }
 
-/** Every value that any series has in any range. */
+/** Returns all breakdown values that occur in any series and range. */
 function valuesOf(
   { breakdown }: TrendsPlan,
   ranges: readonly RangeTallies[],
@@ -125,9 +127,9 @@ function valuesOf(
   return found.values()
 }
 
-/** The numbers of a formula for one value after the other, in the same memory. */
+/** Computes the numbers of a formula for each breakdown value. All results use the same memory. */
 class FormulaReader {
-  /** What reading one value costs, as `PacedLimits` counts. */
+  /** The number of steps that reading one value costs, for `PacedLimits`. */
   readonly stepsEach: number
   readonly #formula: Formula
   readonly #readers: readonly CellReader[]
@@ -149,7 +151,10 @@ class FormulaReader {
     this.#data = new Float64Array(bucketCount)
   }
 
-  /** The formula for one value, by its cell in each series. Valid until the next call. */
+  /**
+   * Returns the numbers of the formula for one value, given its cell in each series. They are valid until the next
+   * call.
+   */
   dataOf(cells: readonly (number | undefined)[]): Float64Array {
     return this.#combined(
       this.#readers.map((reader, series) => {
@@ -159,7 +164,7 @@ class FormulaReader {
     )
   }
 
-  /** The formula over the sums of several values. */
+  /** Returns the numbers of the formula over the sums of several values. */
   dataOfOthers(others: readonly (readonly (number | undefined)[])[], pace: PacedLimits) {
     const sums = this.#readers.map(() => new Float64Array(this.#zeros.length))
     for (const cells of others) {

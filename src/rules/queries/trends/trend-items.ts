@@ -17,13 +17,13 @@ export class ItemMaker {
   readonly #context: QueryContext
   readonly #range: QueryRange
   readonly #urls: PersonsUrls | null
-  /** Members that all items of the range have. */
+  /** Members that are the same in all items of the range. */
   readonly #rest: JsonObject
   readonly #days: readonly string[]
   readonly #labels: readonly string[]
   readonly #starts: readonly string[]
 
-  /** If `urls` is null, the items contain no addresses of actors. */
+  /** If `urls` is null, the items contain no URLs of actors. */
   constructor(
     plan: TrendsPlan,
     range: QueryRange,
@@ -34,7 +34,7 @@ export class ItemMaker {
     this.#context = context
     this.#range = range
     this.#urls = urls
-    // One number has no buckets, however long its range is.
+    // A total value has no buckets, however long its range is.
     const buckets = plan.isTotal ? null : bucketsOf(range)
     this.#days = buckets === null ? [] : bucketDays(range, buckets)
     this.#labels = buckets === null ? [] : bucketLabels(range, buckets)
@@ -45,7 +45,9 @@ export class ItemMaker {
     this.#rest = { filter, ...(plan.ranges.length > 1 ? { compare: true, compare_label } : {}) }
   }
 
-  /** Returns the items of the existing series, given the lines of each. Throws as `PersonsUrls`. */
+  /**
+   * Returns the items of all series that exist. `linesOf` contains the lines of each series. Throws as `PersonsUrls`.
+   */
   ofSeries(linesOf: readonly Lines[]): readonly JsonObject[] {
     const { series, breakdown } = this.#plan
     const items = series.flatMap((one, index) => {
@@ -129,7 +131,7 @@ export class ItemMaker {
   }
 }
 
-/** Both ends as ISO 8601. */
+/** Returns both ends of a range in ISO 8601 form. */
 function rangeDates({ fromMs, toMs }: QueryRange) {
   return { date_from: new Date(fromMs).toISOString(), date_to: new Date(toMs).toISOString() }
 }

@@ -1,5 +1,5 @@
 /**
- * Computes the numbers of a series: a line for each value of the breakdown, the largest first. Values beyond the limit
+ * Computes the lines of a series. There is a line for each breakdown value, the largest first; values beyond the limit
  * are added up in one line. Source: docs/compatibility/queries.md, "TrendsQuery".
  */
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
@@ -17,7 +17,7 @@ export interface LineValue {
   readonly rank: 'value' | 'null' | 'other'
 }
 
-/** A line: the numbers by bucket. A single bucket has one number. */
+/** A line of a chart: one number for each bucket, or a single number for a total. */
 export interface Line {
   readonly value: LineValue
   readonly data: readonly number[]
@@ -80,7 +80,7 @@ export function linesOf(
   return { lines: [...lines, otherLine], hasOther, hasNullText }
 }
 
-/** Returns the value of the line that adds up the values beyond the limit. */
+/** Returns the label of the line that adds up the values beyond the limit. */
 export function otherValue({ properties }: QueryBreakdown): LineValue {
   const length = Math.max(1, properties.length)
   return { texts: Array.from({ length }, () => OTHER_LABEL), rank: 'other' }
@@ -100,7 +100,10 @@ export function isOrderGiven({ breakdown }: Pick<TrendsPlan, 'breakdown'>): bool
   return cohorts.length === 1 || cohorts.includes('all')
 }
 
-/** Compares two lines: the largest first, then by value. Missing values and `Other` come last. */
+/**
+ * Compares two lines. The larger one comes first; equal ones are ordered by their breakdown values. Missing values and
+ * `Other` come last.
+ */
 export function compareValues(
   a: { readonly value: LineValue; readonly sum: number },
   b: { readonly value: LineValue; readonly sum: number },
@@ -124,7 +127,7 @@ export function sumOf(data: Iterable<number>): number {
   return sum
 }
 
-/** Reads the numbers of one cell after the other, in the same memory. */
+/** Reads the numbers of cells. All results use the same memory. */
 export class CellReader {
   readonly #plan: TrendsPlan
   readonly #tally: Tally
@@ -138,7 +141,7 @@ export class CellReader {
     this.#data = new Float64Array(bucketCount)
   }
 
-  /** Returns the numbers of a cell. They are valid until the next call. */
+  /** Returns the number of each bucket of a cell. The list is valid until the next call. */
   dataOf(cell: number): Float64Array {
     const data = this.#data.fill(0)
     forEachEntry(this.#tally, cell, (entry, bucket) => {
@@ -157,7 +160,7 @@ export class CellReader {
   }
 }
 
-/** Each number becomes the mean of itself and those before it, cut to a whole number. */
+/** Replaces each number by the mean of itself and up to `count - 1` numbers before it, rounded down. */
 function smooth(data: Float64Array, count: number): void {
   for (let bucket = data.length - 1; bucket >= 0; bucket--) {
     const window = data.subarray(Math.max(0, bucket - count + 1), bucket + 1)
@@ -165,7 +168,7 @@ function smooth(data: Float64Array, count: number): void {
   }
 }
 
-/** Returns the value of a cell as the answer shows it. */
+/** Returns a breakdown value as the answer shows it. */
 export function shownValue(value: CellValue): LineValue {
   const rank = value.includes(null) ? 'null' : 'value'
   return { texts: value.map((text) => text ?? NULL_LABEL), rank }

@@ -1,19 +1,22 @@
 /**
- * The measures of a series in each bucket: the table of `math`. Source: docs/compatibility/queries.md, "TrendsQuery".
+ * The measures of a series: what `math` computes for each bucket. Source: docs/compatibility/queries.md, "TrendsQuery".
  */
 import type { ValueRequest } from '../../analytics/event-columns.ts'
 import type { Interval } from '../../analytics/periods.ts'
 import type { QueryFields } from '../query-fields.ts'
 
-/** The function that reduces many numbers to one. A number from 0 to 1 is the quantile. */
+/** The way in which many numbers become one. A number from 0 to 1 means that quantile. */
 export type Reducer = 'count' | 'sum' | 'avg' | 'min' | 'max' | number
 
-/** The measure of a series. */
+/** What is measured in each bucket of a series. */
 export type Measure =
   | { readonly of: 'events' }
-  /** The first event of each person, either by the name alone or among the events that pass all filters. */
+  /**
+   * Counts the first event of each person. It is the first event with the name, or the first event that also passes all
+   * filters.
+   */
   | { readonly of: 'first_events'; readonly isByName: boolean }
-  /** The numbers of a property, multiplied by `factor`. */
+  /** Reduces the numbers of a property, multiplied by `factor`. */
   | {
       readonly of: 'numbers'
       readonly value: ValueRequest
@@ -21,15 +24,15 @@ export type Measure =
       readonly reduce: Reducer
     }
   /**
-   * The number of different persons (null), groups or sessions. `activeDays` is the number of days up to the bucket
-   * that count. Null means only the bucket.
+   * Counts different persons (`actor` is null), groups or sessions. If `activeDays` is set, an actor counts in a bucket
+   * if it was active within this number of days up to the bucket. Null means in the bucket itself.
    */
   | {
       readonly of: 'actors'
       readonly actor: ValueRequest | null
       readonly activeDays: number | null
     }
-  /** The number of events of each person. */
+  /** Reduces the numbers of events that the persons have. */
   | { readonly of: 'counts'; readonly reduce: Reducer }
 
 const PROPERTY_REDUCERS: ReadonlyMap<string, Reducer> = new Map<string, Reducer>([
@@ -98,7 +101,7 @@ export function reducerOf(measure: Measure): Reducer {
   return 'reduce' in measure ? measure.reduce : 'count'
 }
 
-/** Returns the kind of actors that a measure distinguishes, or null if it does not distinguish actors. */
+/** Returns which actors a measure distinguishes. Null means that it counts events regardless of actors. */
 export function actorKindOf(measure: Measure): 'persons' | 'others' | null {
   if (measure.of === 'events' || measure.of === 'numbers') return null
   return measure.of === 'actors' && measure.actor !== null ? 'others' : 'persons'

@@ -1,6 +1,4 @@
-/**
- * Reads the events of a series that count, the value of the breakdown that each has, and the bucket that it falls into.
- */
+/** Scans the events of a series, and finds the breakdown value and the bucket of each event. */
 import { getOrAdd } from '../../../base/maps.ts'
 import { largestPerson } from '../../analytics/actor-page.ts'
 import type {
@@ -21,24 +19,24 @@ import type { TrendSeries, TrendsPlan } from './trends-plan.ts'
 /** The number of rows between two checks of the limits of a query. */
 export const CHECK_EVERY = 65_536
 
-/** The events of a series. A row is a position in `columns`. */
+/** The events of a series. A row is an index into the lists of `columns`. */
 export interface TrendRows {
   readonly columns: EventColumns
-  /** The rows that count. Null means all rows. */
+  /** The rows that belong to the series, for example only the first event of each person. Null means all rows. */
   readonly chosen: Uint32Array | null
-  /** For each row the position of its value in `values`. Null if there is no breakdown by properties. */
+  /** For each row, the position of its breakdown value in `values`. Null if there is no breakdown by properties. */
   readonly cells: Uint32Array | null
-  /** The values without duplicates. They begin at position 1. */
+  /** The breakdown values without duplicates. Position 0 is unused. */
   readonly values: readonly CellValue[]
-  /** The values that the measure reads. Null if it reads none. */
+  /** The values that the measure computes with. Null if the measure only counts. */
   readonly measured: ValueColumn | null
 }
 
-/** The wanted events of a series. Times are in milliseconds. */
+/** Which events of a series are scanned. Times are in milliseconds. */
 export interface RowsWish {
   readonly fromMs: number
   readonly toMs: number
-  /** True if times are not read. */
+  /** True if the result does not depend on the times of events, so that they need not be read. */
   readonly isUntimed: boolean
   /** The filter on persons. Null means everybody. */
   readonly persons: FilterGroup | null
@@ -47,8 +45,8 @@ export interface RowsWish {
 }
 
 /**
- * Scans the events of a series. The same wish finds the same rows in the same order. In the list of values, `last`
- * comes after all others. Throws as `EventScanner.scan`.
+ * Scans the events of a series. A second call with the same wish finds the same rows in the same order. `last` is read
+ * in addition, as the last value. Throws as `EventScanner.scan`.
  */
 export function scanRows(
   plan: TrendsPlan,
@@ -72,7 +70,7 @@ export function scanRows(
       wanted?.kind === 'group_key' && hasBins ? columns.values[properties.length] : undefined
     return rowsOf(columns, groups === undefined ? null : rowsWithText(groups), properties)
   }
-  // Whether the first event of a name passes the filters shows in its mask.
+  // The second series shows in the mask whether the first event with the name also passes the filters.
   const passing = { ...match, filter: allOf([plan.filter, match.filter]) }
   const series: readonly SeriesMatch[] = measure.isByName
     ? [{ ...match, filter: null }, passing]
@@ -83,14 +81,14 @@ export function scanRows(
   return rowsOf(columns, firstRows(columns, fromMs, mask), properties)
 }
 
-/** Returns the number of the period of each row. */
+/** Returns, for each row, the index of the period that contains its time. */
 export function bucketsOfRows(
   { count, timesMs }: EventColumns,
   periods: Periods,
   limits: Pick<QueryShard['scanner'], 'checkLimits'>,
 ): Uint32Array {
   const buckets = new Uint32Array(count)
-  // Neighbours mostly lie in the same period.
+  // Consecutive events are mostly in the same period, so its bounds are compared before the period is looked up.
   let bucket = 0
   let startMs = 0
   let endMs = 0
@@ -107,16 +105,16 @@ export function bucketsOfRows(
   return buckets
 }
 
-/** Events without a group do not count, and must not stretch the bins of those that do. */
+/** Returns the rows that belong to a group. Events without a group must not affect the bounds of the bins. */
 function rowsWithText({ ids, values }: ValueColumn): Uint32Array {
   const hasText = values.map((value) => propertyText(value ?? '') !== '')
   return Uint32Array.from(ids.keys()).filter((row) => hasText[ids[row] ?? 0] === true)
 }
 
-/** The first row of each person, when it is not before a moment and has a bit in its mask. */
+/** Returns the row of each person's first event, if this event is not before `fromMs` and its mask contains `mask`. */
 function firstRows(columns: EventColumns, fromMs: number, mask: number): Uint32Array {
   const { count, persons, timesMs, sequences, seriesMasks } = columns
-  // Plus one: 0 is for persons without a row.
+  // Plus one, because 0 stands for persons without a row.
   const firsts = new Uint32Array(largestPerson(persons, count) + 1)
   for (let row = 0; row < count; row++) {
     const person = persons[row] ?? 0
@@ -156,7 +154,7 @@ function rowsOf(
       values = cellOfId.values.map((value) => [value])
       continue
     }
-    // Pairs of what came before and what comes now.
+    // A pair is the combination of the properties before, and the value of this property.
     const pairs = new Map<number, number>()
     const before = values
     const combined: CellValue[] = [[]]
@@ -173,7 +171,7 @@ function rowsOf(
   return { columns, chosen, cells, values, measured }
 }
 
-/** The text of each value of a column. */
+/** Returns the text that each value of a column has in the answer. */
 function valueTexts(
   { ids, values }: ValueColumn,
   property: BreakdownProperty,
@@ -192,7 +190,9 @@ function valueTexts(
   )
 }
 
-/** The bin of each number, all of equal width from the smallest to the largest; NaN is in none. */
+/**
+ * Returns the bin of each number. All bins are equally wide, from the smallest number to the largest. NaN is in no bin.
+ */
 function binTexts(numbers: readonly number[], count: number): readonly (string | null)[] {
   let min = Number.POSITIVE_INFINITY
   let max = Number.NEGATIVE_INFINITY
@@ -222,7 +222,7 @@ export function binTest(text: string): ((value: unknown) => boolean) | null {
   }
 }
 
-/** Equal texts get the same number, from 1 on. */
+/** Gives each text a number from 1 on. Equal texts have the same number. */
 function numbered(texts: readonly (string | null)[]): {
   readonly numbers: Uint32Array
   readonly values: readonly (string | null)[]

@@ -1,6 +1,6 @@
 /**
- * Determines the events that a measure reads for the buckets of a range, and the bucket of each. For persons that were
- * active within some days up to a bucket, it uses finer periods that begin before the range.
+ * Determines which events a measure reads for the buckets of a range, and the bucket of each event. For persons that
+ * were active within some days up to a bucket, it divides time into days or hours that begin before the range.
  */
 import { addDays, endMomentOf, wallOf } from '../../../base/time-zone.ts'
 import { Periods, periodStart, shiftedPeriodStart } from '../../analytics/periods.ts'
@@ -10,7 +10,7 @@ import type { Measure } from './trend-measures.ts'
 
 const DAY_HOURS = 24
 
-/** The events from `fromMs` to `toMs`, both inclusive, in milliseconds. */
+/** The events that a measure reads: from `fromMs` to `toMs`, both inclusive, in milliseconds. */
 export interface Span {
   readonly fromMs: number
   readonly toMs: number
@@ -22,15 +22,18 @@ export interface Span {
   readonly window: ActiveWindow | null
 }
 
-/** How buckets are computed from finer periods. */
+/** How the buckets of active persons are computed from days or hours. */
 export interface ActiveWindow {
-  /** The number of periods that count, up to and including that of the bucket. */
+  /** The number of periods that count for a bucket, including the last one. */
   readonly length: number
   /** For each bucket, the last period that counts. */
   readonly lastPeriods: Uint32Array
 }
 
-/** Returns the span of a range. Throws 400 if there are too many buckets. */
+/**
+ * Returns which events a measure reads for a range, and the buckets of the range. Throws 400 if there are too many
+ * buckets.
+ */
 export function spanOf(measure: Measure, range: QueryRange, isTotal: boolean): Span {
   const { toMs, timezone } = range
   const activeDays = measure.of === 'actors' ? measure.activeDays : null
@@ -54,8 +57,8 @@ export function spanOf(measure: Measure, range: QueryRange, isTotal: boolean): S
 }
 
 /**
- * Returns the periods of active days, which are days, or hours for buckets by the clock. They begin early enough for
- * the first bucket to be complete.
+ * Returns the periods in which active persons are counted: hours if the buckets are hours or minutes, otherwise days.
+ * They begin so early that the first bucket has all its days.
  */
 export function activePeriods(
   firstMs: number,

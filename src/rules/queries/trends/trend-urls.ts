@@ -1,5 +1,5 @@
 /**
- * Builds the addresses that list the actors behind the numbers of a trend, for measures that count persons or groups.
+ * Builds the URLs that list the actors behind the numbers of a trend, for measures that count persons or groups.
  * Source: docs/compatibility/queries.md, "Who is behind a number".
  */
 import type { DateRange } from '../../analytics/date-range.ts'
@@ -17,7 +17,7 @@ import type { Line } from './trend-lines.ts'
 import { spanOf } from './trend-spans.ts'
 import { isCountedOnce, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
-/** Returns the address of each number of a line. Throws as `UrlMaker`. */
+/** Returns, for each number of a line, the URL of the persons behind the number. Throws as `UrlMaker`. */
 export function trendUrls(
   urls: PersonsUrls,
   plan: TrendsPlan,
@@ -42,7 +42,10 @@ export function trendUrls(
   })
 }
 
-/** The events whose actors each bucket counts; none where it counts something else. */
+/**
+ * Returns, for each bucket, the time range of the events whose actors are counted. The list is empty if the measure
+ * counts something else than persons or groups.
+ */
 function countedRanges(
   plan: TrendsPlan,
   { measure }: TrendSeries,
@@ -64,7 +67,10 @@ function countedRanges(
   })
 }
 
-/** The routes know who is active within days by the days alone. */
+/**
+ * Returns the math for the persons routes. Active persons become `dau` too, because the range of the URL contains the
+ * days before the bucket.
+ */
 function mathOf({ measure }: TrendSeries) {
   const actor = measure.of === 'actors' ? measure.actor : null
   if (actor?.kind !== 'group_key') return { math: 'dau' }

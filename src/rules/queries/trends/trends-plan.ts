@@ -29,7 +29,7 @@ const TOTALS = ['BoldNumber', 'ActionsPie', 'ActionsBarValue', 'ActionsTable', '
 /** A series, its measure, and the request for it. */
 export interface TrendSeries extends QuerySeries {
   readonly measure: Measure
-  /** The members that answers repeat as they were sent. Null when absent. */
+  /** Members of the series that the answer repeats as they were sent. Null when absent. */
   readonly echo: {
     readonly math: unknown
     readonly math_property: unknown
@@ -45,7 +45,7 @@ export interface TrendFormula {
 
 /** A query after it was read. Plain data that may cross threads. */
 export interface TrendsPlan {
-  /** All series that were sent. The letters of formulas count them. */
+  /** All series that were sent, because the letters in formulas count all of them. */
   readonly series: readonly TrendSeries[]
   /** The requested range, and the comparison range if there is one. */
   readonly ranges: readonly QueryRange[]
@@ -103,12 +103,13 @@ export function readTrends(query: QueryFields, context: QueryContext): TrendsPla
     formulas: readFormulas(settings, series.length),
     hasPersonsUrls: query.boolean('persons_urls'),
   }
-  // Too many numbers are refused before anything is scanned.
+  // A chart with too many numbers is refused before any event is scanned.
   let numbers = 0
   for (const one of plan.ranges) {
     for (const { measure, exists } of series) {
       const { bucketCount } = spanOf(measure, one, isTotal)
-      // Split series have items for the values that there are.
+      // With a breakdown, the number of lines is not known before the scan. `checkNumbers` in trends-query.ts checks
+      // it.
       if (exists && breakdown === null) numbers += bucketCount
       checkPoints(numbers)
     }
@@ -116,7 +117,7 @@ export function readTrends(query: QueryFields, context: QueryContext): TrendsPla
   return plan
 }
 
-/** `formulaNodes`, else `formulas`, else `formula`. */
+/** Reads the formulas of `formulaNodes` or, if there are none, of `formulas` or `formula`. */
 function readFormulas(settings: QueryFields, seriesCount: number): readonly TrendFormula[] {
   const plainly = (name: string, texts: readonly string[]) =>
     texts.map((text) => ({ fields: settings, name, text, customName: null }))

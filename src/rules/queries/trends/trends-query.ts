@@ -1,4 +1,6 @@
-/** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
+/**
+ * The kind `TrendsQuery`: numbers of events or actors over time. Source: docs/compatibility/queries.md, "TrendsQuery".
+ */
 import { filtersOf, type PropertyFilter } from '../../filters/filter-group.ts'
 import { checkPoints } from '../answer-formats.ts'
 import { ownerBits, ownerCounts } from '../owner-bits.ts'
@@ -26,8 +28,8 @@ import { spanOf } from './trend-spans.ts'
 import { readTrends, type TrendFormula, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
 /**
- * The results for each range and each series. If the events are divided by segments, the result of a series that counts
- * persons is bits by bucket.
+ * The result of a part, for each range and each series. If the events are divided by segments, the result of a series
+ * that counts persons is the bits of the active distinct ids in each bucket.
  */
 export type TrendsPart = readonly (readonly (Tally | IdBits)[])[]
 
@@ -50,7 +52,7 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
     return areBits ? 'segments' : 'persons'
   },
 
-  // Who owns what.
+  // `page` reads the owners of distinct ids, which may have changed since the parts were computed.
   isOfOneState: (plan) => plan.series.some((series) => isByBits(plan, series)),
 
   plan: readTrends,
@@ -150,7 +152,7 @@ function checkNumbers(
       const cells = cellsOf(whole[rangeIndex]?.[index])
       values += cells
       longest = Math.max(longest, bucketCount)
-      // Series that only formulas see are never lines of their own.
+      // If there are formulas, only they are shown, not the series.
       if (formulas.length === 0) numbers += Math.max(1, Math.min(cells, linesMax)) * bucketCount
     }
     numbers += Math.max(1, Math.min(values, linesMax)) * longest * formulas.length
@@ -158,7 +160,10 @@ function checkNumbers(
   checkPoints(numbers)
 }
 
-/** Different persons in each bucket, or in few periods up to it, not split by anything. */
+/**
+ * Returns whether a series counts different persons and can be computed from bits: it has no breakdown, and a window of
+ * active days has few periods.
+ */
 function isByBits(plan: TrendsPlan, { measure }: TrendSeries): boolean {
   if (plan.breakdown !== null || measure.of !== 'actors' || measure.actor !== null) return false
   if (measure.activeDays === null) return true
@@ -182,7 +187,7 @@ function workOf(plan: TrendsPlan): QueryWork {
   return isByNames && isByValues && isSimple ? 'simple' : 'much'
 }
 
-/** Whether a value of the event itself decides, with hardly any work. */
+/** Returns whether a filter only compares one value of the event, which takes a few nanoseconds. */
 function isOfOneValue({ type = 'event', operator = 'exact' }: PropertyFilter): boolean {
   return type === 'event' && ['exact', 'is_not', 'is_set', 'is_not_set'].includes(operator)
 }

@@ -37,7 +37,7 @@ interface Share {
   bytes: number
 }
 
-/** The events that a size limit removes. */
+/** The events that must be removed to get below a size limit. They are the oldest ones. */
 interface Oldest extends Share {
   through: number
   arrivedMs: number | null
@@ -69,7 +69,7 @@ export class ErasureReader {
     this.#onDamage = onDamage
   }
 
-  /** Returns a page of receipts, newest first. Costs a read of all receipts of the project. */
+  /** Returns a page of receipts, newest first. It reads all receipts of the project. */
   list(projectId: number, limit: number, offset: number): ErasurePage {
     const jobs: OpenJob[] = []
     let count = 0
@@ -109,8 +109,8 @@ export class ErasureReader {
   }
 
   /**
-   * Estimates how much the rules in `given`, or else those of the project, would remove. Retention continues after
-   * damaged records, so the plan does too, and reports that it is incomplete.
+   * Estimates how many events the retention rules would remove: those in `given`, or else those of the project.
+   * Retention skips damaged records, so the plan skips them too and says that it is incomplete.
    */
   plan(projectId: number, given: RetentionRules | null, nowMs: number): RetentionPlan {
     const wanted = given ?? loadRetention(this.#tables.retention_rules, projectId)
@@ -148,8 +148,8 @@ export class ErasureReader {
   }
 
   /**
-   * Returns the oldest events that must be removed to release `excess` bytes, in addition to the events that are
-   * removed anyway.
+   * Returns the oldest events that must be removed to release `excess` bytes. `excess` does not include the events that
+   * other rules remove anyway.
    */
   #oldest(
     projectId: number,
@@ -169,7 +169,7 @@ export class ErasureReader {
     return oldest
   }
 
-  /** Returns the share that an erasure removes from all segments. */
+  /** Returns how many events and bytes an erasure removes from all segments. */
   #total(projectId: number, match: ErasureMatch, onDamage: DamageListener): Share {
     const total = { events: 0, bytes: 0 }
     for (const summary of this.#summaries(projectId, onDamage)) {
@@ -197,8 +197,8 @@ export class ErasureReader {
   }
 
   /**
-   * Returns the ranges of sequence numbers for each requested distinct ID number. Null: the events of all persons.
-   * Undefined: there is no such person.
+   * Returns the ranges of sequence numbers in which events match, for each requested distinct ID number. Null means the
+   * events of all persons. Undefined means that there is no such person.
    */
   #spansOf(
     projectId: number,
@@ -216,8 +216,8 @@ export class ErasureReader {
 }
 
 /**
- * Adds the oldest events of a segment to `oldest`, as many as release about `wanted` bytes, without those that are
- * removed anyway. Returns the released bytes.
+ * Adds the oldest events of a segment to `oldest`, until they release about `wanted` bytes. Events that are removed
+ * anyway are left out. Returns the released bytes.
  */
 function takeOldest(
   oldest: Oldest,
@@ -231,7 +231,7 @@ function takeOldest(
     if (distinctIds[row] !== 0 && matched?.[row] !== 1) staying.push(row)
   }
   const live = countLive(view)
-  // The bytes of a segment without remaining events cannot be released.
+  // If all events of a segment are removed already, its bytes cannot be released again.
   const bytes = live === 0 ? storedBytes : (storedBytes * staying.length) / live
   const count = Math.min(staying.length, Math.ceil((staying.length * wanted) / bytes))
   const last = staying[count - 1]

@@ -10,7 +10,7 @@ import {
 } from '../../../rules/events/erasure-match.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 
-/** Returns the covered rows of a segment, marked with 1, or null if there are none. */
+/** Returns an array with a 1 for each covered row of a segment, or null if no row is covered. */
 export function matchedRows(match: ErasureMatch, view: SegmentView): Uint8Array | null {
   const { firstSequence, firstTimestampMs, lastTimestampMs } = view.summary
   if (!mayMatch(match, view.summary)) return null

@@ -1,7 +1,8 @@
 /**
  * Columns of a segment that were moved to the warehouse. The store no longer has their values. When they are needed,
  * they are rebuilt byte for byte from the answer of the warehouse. The fixed columns stay in the store: times, distinct
- * ID numbers, names and uuids. The header stays too, and records how long each moved column must be.
+ * ID numbers, names and uuids. The header stays too. It records the length of each moved column, so that a rebuilt one
+ * can be checked.
  */
 import { refusal } from '../../../base/refusals.ts'
 import type { ColumnSource, ColumnTexts } from '../../../ports/warehouse.ts'
@@ -22,7 +23,7 @@ import {
 } from './segment-format.ts'
 import { planValues, VALUES_JSON, writeIds, writePresence, writeValues } from './segment-values.ts'
 
-/** A rebuilt column: its entry, whose parts are in a group of their own. */
+/** A column that was rebuilt from the warehouse: its directory entry, and the group that contains its parts. */
 export interface MadeColumn {
   readonly entry: ColumnEntry
   readonly group: Buffer
@@ -30,17 +31,17 @@ export interface MadeColumn {
 
 let source: ColumnSource | null = null
 
-/** Sets the source from which this thread reads moved columns. */
+/** Sets the source from which this thread reads columns that were moved to the warehouse. */
 export function setColumnSource(columns: ColumnSource | null): void {
   source = columns
 }
 
-/** Stands for the group of a part that was moved to the warehouse. */
+/** The group number of a part that was moved to the warehouse. */
 const AWAY_GROUP = 0xffff
 
 /**
  * Returns whether columns of a segment may be moved to the warehouse. They may not if properties share a column,
- * because these cannot be found in the warehouse by their names.
+ * because the properties in a shared column cannot be found in the warehouse by their names.
  */
 export function mayGiveAway({ columns }: Directory): boolean {
   return !columns.some(({ role }) => role === ROLE_REST)
@@ -80,7 +81,7 @@ export function makeColumn(segment: SegmentSummary, entry: ColumnEntry, group: n
   throw refusal('warehouse_incomplete')
 }
 
-/** Builds the column of some values exactly as an encoder writes it. */
+/** Encodes values as a column, byte for byte as the encoder of segments does. */
 export function columnOf(
   { key, role, mode }: ColumnEntry,
   { rows: present, texts }: ColumnTexts,

@@ -2,7 +2,7 @@
 
 const FIRST_BYTES = 64 * 1024
 
-/** Appends bytes, numbers and texts. Its memory stays at the largest size that was needed, until `release`. */
+/** Appends bytes, numbers and texts. Its memory never shrinks until `release`. */
 export class ByteWriter {
   bytes: Buffer = Buffer.allocUnsafeSlow(FIRST_BYTES)
   length = 0
@@ -18,7 +18,7 @@ export class ByteWriter {
     if (this.bytes.length > FIRST_BYTES) this.bytes = Buffer.allocUnsafeSlow(FIRST_BYTES)
   }
 
-  /** Returns the contents from `start` on, as a view that the next `clear` invalidates. */
+  /** Returns the contents from `start` on. The result is a view that the next `clear` invalidates. */
   view(start = 0): Buffer {
     return this.bytes.subarray(start, this.length)
   }

@@ -40,23 +40,23 @@ export class ColumnBuilder {
    */
   ids: Uint16Array
   isPlain = false
-  /** Set by `makeDictionary` until the segment ends. */
+  /** Set by `makeDictionary`. The column then stays a dictionary until the segment ends. */
   #mustStayDictionary = false
   /** The distinct values, unless the column is plain. */
   #values: unknown[] = []
   readonly #plain = new PlainValues()
   #lookup = new Map<unknown, number>()
   #objects: Map<string, number> | null = null
-  /** The positions of values, by the codes that the kernel assigns to values. 0: unknown. */
+  /** For each code that the kernel assigned to a value, the position of this value. 0 means unknown. */
   #idsByCode: Uint16Array = NO_IDS
-  /** All codes from this one on are unknown. */
+  /** Codes from this one on are unknown, so they need no lookup. */
   #codesEnd = 0
   /** The memory in which the kernel finds `ids`, `#idsByCode` and `#state`. */
   #block: ColumnBlock | null = null
-  /** The two numbers `count` and `isMirror`. */
+  /** The numbers `count` and `isMirror`, which the kernel updates as well. */
   #state: Int32Array = new Int32Array(2)
-  // The last value, because neighbouring rows often agree. Comparing is cheaper than hashing a text that was just
-  // parsed.
+  // The last value is compared first, because consecutive rows often have the same value, and comparing is cheaper than
+  // hashing a text.
   #lastValue: unknown = undefined
   #lastId = 0
 
@@ -83,7 +83,7 @@ export class ColumnBuilder {
     this.#state[1] = isMirror ? 1 : 0
   }
 
-  /** The distinct values, or in a plain column the value of each row that has one. */
+  /** The distinct values. In a plain column, the values of all rows that have one. */
   get values(): readonly unknown[] {
     return this.isPlain ? this.#plain.list : this.#values
   }
@@ -125,7 +125,10 @@ export class ColumnBuilder {
     return block.address
   }
 
-  /** Copies the column, with its first `rows` rows, out of the memory of the kernel and returns that memory. */
+  /**
+   * Copies the column, with its first `rows` rows, out of the memory of the kernel, and gives this memory back to the
+   * kernel.
+   */
   detach(cells: Pick<EventCells, 'giveBack'>, rows: number): void {
     const block = this.#block
     if (block === null) return
@@ -139,7 +142,7 @@ export class ColumnBuilder {
     cells.giveBack(block)
   }
 
-  /** Discards the contents of a segment of `rows` rows. */
+  /** Discards the contents. `rows` is the number of rows in the segment that ended. */
   reset(rows: number): void {
     if (this.count === 0 && this.valueCount === 0) return
     this.ids.fill(0, 0, rows)
@@ -183,7 +186,7 @@ export class ColumnBuilder {
     if (isNew && id === PLAIN_DECISION_VALUES) this.#decide(row)
   }
 
-  /** Sets the value of a row from a cell. `code` is the code of the value, from 1. */
+  /** Sets the value of a row from a cell. `code` is the kernel's code for the value, from 1. */
   putCell(row: number, cells: EventCells, cell: number, code: number): void {
     const known = this.#idsByCode[code] ?? 0
     if (known !== 0) {
@@ -199,8 +202,8 @@ export class ColumnBuilder {
   }
 
   /**
-   * Sets the value of a row from a cell without a code. Returns false if it did nothing, because the caller must put
-   * the value.
+   * Sets the value of a row from a cell that has no code. Returns false if it could not; the caller must then call
+   * `put`.
    */
   putUncoded(row: number, cells: EventCells, cell: number): boolean {
     if (!this.isPlain || !cells.copyValue(cell, this.#plain)) return false
@@ -231,13 +234,13 @@ export class ColumnBuilder {
     this.ids[row] = id
   }
 
-  /** Records that the value of a row is its distinct_id. Call it only while `isMirror`. */
+  /** Records that the value of a row is its distinct_id. Call it only while `isMirror` is true. */
   putMirror(row: number): void {
     this.count++
     this.ids[row] = 1
   }
 
-  /** Removes the value of the last row, if it has one. */
+  /** Removes the value of the last row. */
   remove(row: number): void {
     if (this.ids[row] === 0) return
     this.ids[row] = 0
@@ -290,7 +293,7 @@ export class ColumnBuilder {
     this.#plain.reset()
   }
 
-  // Objects are looked up by their JSON text, and stored as they are.
+  // Objects are compared by their JSON text.
   #putObject(row: number, value: object): void {
     const text = this.isPlain ? '' : jsonOf(value)
     this.count++
@@ -316,8 +319,8 @@ export class ColumnBuilder {
   }
 
   /**
-   * Returns whether a list of the rows is hardly larger than the dictionary. Bytes count as well as rows, because a
-   * list would repeat a long text for each row that has it.
+   * Returns whether a list with one value for each row is hardly larger than the dictionary. Bytes are compared as well
+   * as numbers of values, because a list would repeat a long text for each row that has it.
    */
   #isNearlyUnique(rows: number): boolean {
     const values = this.#values

@@ -6,7 +6,7 @@ import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 
 /** The maximum count of numbers in a list. */
 const FEW = 16
-/** Estimates of the bytes of an empty set, and of a number in a list. */
+/** The estimated bytes of an empty set, and of each number in a list. */
 const SET_BYTES = 80
 const LISTED_BYTES = 8
 
@@ -47,7 +47,7 @@ export class NumberSet {
     return SET_BYTES + (this.#bits?.byteLength ?? this.#few.length * LISTED_BYTES)
   }
 
-  /** Returns the set in the form that `of` takes. */
+  /** Returns the set in its stored form, from which `of` restores it. */
   pack(): PackedNumbers {
     if (this.#bits === null) return [...this.#few]
     let words = this.#bits.length

@@ -26,7 +26,7 @@ import {
   writeValues,
 } from './segment-values.ts'
 
-/** Texts that are their own JSON, with one byte per character. */
+/** Matches a text that is unchanged in JSON and has one byte per character. */
 const SIMPLE_TEXT = /^[ !#-[\]-~]*$/
 const QUOTE = 0x22
 const COMMA = 0x2c
@@ -36,7 +36,7 @@ const UUID_BYTES = 16
 const UUID_GROUP_DIGITS = 8
 /** The number of digits between the hyphens of a UUID. */
 const UUID_GROUPS = [UUID_GROUP_DIGITS, 4, 4, 4, 12] as const
-/** The two quotes and the comma of a text. */
+/** The bytes of a text in JSON beside its characters: two quotes and a comma. */
 const AROUND_BYTES = 3
 const NUMBERS_FIRST = 512
 const TEXT_BYTES_FIRST = 16 * 1024
@@ -44,7 +44,7 @@ const DIGITS = new ByteWriter()
 const NO_NUMBERS = new Float64Array(0)
 const NO_BYTES = new Uint8Array(0)
 const NO_DIGIT = 255
-/** The value of a lower-case hexadecimal digit, by its character code. */
+/** For each character code of a lower-case hexadecimal digit, its value. */
 const DIGIT_VALUES = new Uint8Array(256).fill(NO_DIGIT)
 for (let digit = 0; digit < 16; digit++) {
   DIGIT_VALUES[digit.toString(16).charCodeAt(0)] = digit
@@ -64,12 +64,12 @@ export class PlainValues implements ValueSink {
   #kind = KIND_ANY
   #any: unknown[] = []
   #numbers = NO_NUMBERS
-  /** Each text as `"text",`. */
+  /** The bytes of the texts, each written as `"text",`. */
   #texts = NO_BYTES
   #textBytes = 0
-  /** The number of characters of every text, or one of WIDTH_*. */
+  /** The number of characters of each text if all have the same number, otherwise one of the constants WIDTH_*. */
   #width = 0
-  /** A cached list of the values, created when it is needed. */
+  /** All values as a list. Null until the list is needed. */
   #list: readonly unknown[] | null = null
 
   /** Starts with some values. */
@@ -149,7 +149,7 @@ export class PlainValues implements ValueSink {
     this.#width = WIDTH_UNKNOWN
   }
 
-  /** The first value that is not null, or null if there is none. The other values are not decoded. */
+  /** The first value that is not null, or null if there is none. No other value is decoded. */
   get first(): unknown {
     if (this.count === 0) return null
     if (this.#kind === KIND_NUMBERS) return this.#numbers[0]
@@ -167,7 +167,7 @@ export class PlainValues implements ValueSink {
     return this.#list
   }
 
-  /** Returns the encoding that `write` will use. It is the same that `planValues` chooses for the list. */
+  /** Returns the encoding that `write` will use, which is the encoding that `planValues` would choose for the list. */
   plan(): ValuesPlan {
     if (this.#kind === KIND_ANY || this.count < PACKED_VALUES_MIN) return planValues(this.list)
     if (this.#kind === KIND_NUMBERS) return PLAN_NUMBERS
@@ -202,7 +202,7 @@ export class PlainValues implements ValueSink {
     else if (characters !== this.#width && this.#width >= 0) this.#width = WIDTH_DIFFERS
     const start = this.#textBytes
     const end = start + characters + AROUND_BYTES
-    // One byte stays free for the end of the list.
+    // One byte stays free for the bracket that ends the list.
     if (end >= this.#texts.length) {
       const texts = new Uint8Array(Math.max(TEXT_BYTES_FIRST, end * 2))
       texts.set(this.#texts.subarray(0, start))
@@ -226,7 +226,7 @@ export class PlainValues implements ValueSink {
     }
   }
 
-  /** Returns the JSON of all texts. */
+  /** Returns all texts as one JSON list. */
   #json(): Buffer {
     const bytes = Buffer.allocUnsafe(this.#textBytes + 1)
     bytes[0] = 0x5b

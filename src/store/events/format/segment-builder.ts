@@ -22,7 +22,7 @@ export const SEGMENT_ROWS_TARGET = 8192
  */
 export const SEGMENT_BYTES_TARGET = 32 * 1024 * 1024
 const CAPACITY_FIRST = 128
-/** Added to the person mode of a historical row. */
+/** This number is added to the person mode of a row whose event is historical. */
 const MODE_HISTORICAL = 4
 
 /** Returns the byte that stores the person mode of a row and whether it is historical. */
@@ -43,7 +43,7 @@ export function isHistoricalMode(byte: number): boolean {
 /** Collects rows and stores them by column. */
 export class SegmentBuilder {
   rows = 0
-  /** The bytes of JSON of the events, as far as `ProcessingWriter.append` received them. */
+  /** The JSON bytes of all events in the segment. `ProcessingWriter.append` counts them. */
   bytes = 0
   timestamps = new Float64Array(CAPACITY_FIRST)
   arrivals = new Float64Array(CAPACITY_FIRST)
@@ -56,13 +56,16 @@ export class SegmentBuilder {
   columns = new Map<string, ColumnBuilder>()
   readonly #textOf: (distinctId: number) => string
   #capacity = CAPACITY_FIRST
-  /** The last column at each position of an event, because events mostly have their keys in the same order. */
+  /**
+   * For each position within an event, the column of the property that was there in the last event. Events mostly have
+   * their keys in the same order, so the next event needs no lookup.
+   */
   #order: ColumnBuilder[] = []
   /** The columns, by the key numbers of the kernel. */
   #byKey: (ColumnBuilder | undefined)[] = []
   #epoch = -1
   #cells: EventCells | null = null
-  /** The table in which the kernel finds the columns that it may fill. Null: it fills none. */
+  /** The table in which the kernel finds the columns that it may fill. Null if it may fill none. */
   #table: ColumnBlock | null = null
 
   /** `textOf` returns the text of a distinct ID number of the project. */
@@ -201,7 +204,7 @@ export class SegmentBuilder {
     this.names.reset(rows)
     this.elements.reset(rows)
     this.rest.reset(rows)
-    // Columns that are rarely used must not use up the column limit for those that are needed now.
+    // Columns that have become unused must not take the places of columns that are needed now.
     const isCrowded = this.columns.size > SEGMENT_COLUMNS_MAX / 2
     for (const [key, column] of this.columns) {
       if (isCrowded && column.count === 0) {
@@ -278,13 +281,13 @@ export class SegmentBuilder {
     if (!isFitting) this.release()
     for (const column of this.columns.values()) column.grow(capacity)
     if (!isFitting || this.#table !== null) return
-    // A few rows are not worth memory of the kernel.
+    // Memory of the kernel is not worth its cost for a few rows.
     this.#forgetKeys()
     this.#table = cells.takeBlock()
   }
 }
 
-/** Sets an own property of an object, whatever its name. */
+/** Sets a property of an object itself, even if its name is that of an inherited member, such as `__proto__`. */
 export function addOwn(target: Record<string, unknown>, key: string, value: unknown): void {
   if (key === '__proto__') {
     Object.defineProperty(target, key, {

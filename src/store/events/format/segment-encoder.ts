@@ -47,10 +47,13 @@ const SPLIT_ROWS_MIN = 256
  * their properties.
  */
 const SPLIT_BYTES_MIN = 1024 * 1024
-/** Smaller segments carry no group of names. They are merged soon, and their names are found in the columns. */
+/**
+ * Smaller segments carry no facts about names (segment-names.ts). They are merged soon, and until then their names are
+ * read from the columns.
+ */
 const FACTS_ROWS_MIN = SEGMENT_ROWS_TARGET / 2
 /**
- * Segments with at least this many bytes carry the group as well, so that the names of few but large events are read
+ * Segments with at least this many bytes carry facts as well, so that the names of few but large events are read
  * without their properties.
  */
 const FACTS_BYTES_MIN = 1024 * 1024
@@ -71,7 +74,7 @@ export interface EncodedSegment {
   readonly bytes: number
 }
 
-/** One kind of group that is being written. */
+/** The open group of one kind, to which parts of columns are appended. */
 class Area {
   readonly writer = new ByteWriter()
   readonly isCompressed: boolean
@@ -186,7 +189,7 @@ export class SegmentEncoder {
 
   #writeFacts(builder: SegmentBuilder): Part {
     const { rest, rows, bytes } = builder
-    // Without the group, properties that share a column would have to be parsed.
+    // Without the facts, a reader would have to parse the properties that share a column.
     const isWorth = rest.count > 0 || rows >= FACTS_ROWS_MIN || bytes >= FACTS_BYTES_MIN
     if (!isWorth) return NO_PART
     const facts = encodeNames(builder)

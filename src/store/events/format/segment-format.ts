@@ -49,7 +49,7 @@ export const UUID_TAIL_BYTES = 7
 export const ROLE_PROPERTY = 0
 /** The role of the column of event names. */
 export const ROLE_NAME = 1
-/** The name of erased rows. The header counts them under it. */
+/** The name of erased rows. The directory counts erased rows under this name. */
 export const ERASED_NAME = ''
 /** The role of the column of `elements_chain` values that are not empty. */
 export const ROLE_ELEMENTS = 2
@@ -58,7 +58,7 @@ export const ROLE_REST = 3
 
 /** The mode of a column that has each value once, and an id for each row. */
 export const MODE_DICTIONARY = 0
-/** The mode of a column that has a value for each row with one. */
+/** The mode of a column that contains one value for each row that has one. */
 export const MODE_PLAIN = 1
 /** The mode of a column whose values are the distinct_ids of their rows. */
 export const MODE_MIRROR = 2
@@ -98,11 +98,14 @@ export interface Directory {
   readonly columns: readonly ColumnEntry[]
   /** The facts about all names (segment-names.ts). An empty part if the segment does not carry them. */
   readonly facts: Part
-  /** The start ranges of the sessions of the events, judged by their ids (session-starts.ts). Null: unknown. */
+  /**
+   * The ranges of time in which the sessions of the segment started, taken from their ids (session-starts.ts). Null if
+   * they are unknown.
+   */
   readonly sessions: readonly number[] | null
 }
 
-/** The fixed part of a header, with its key. */
+/** The fixed part of a segment's header, with the key under which the header is stored. */
 export interface SegmentSummary {
   readonly projectId: number
   /** The sequence number of the first row. */
@@ -210,15 +213,16 @@ function decodeColumn(packed: PackedColumn): ColumnEntry {
 }
 
 /**
- * The brotli quality of segments that are written while events wait. It takes a quarter less time than quality 1 for 7
- * % more bytes (bench micro/segments). Deflate level 1 takes three times as long and gives more bytes.
+ * The brotli quality of segments that are written while events wait. It takes a quarter less time than quality 1 and
+ * gives 7 % more bytes (bench micro/segments). Deflate level 1 takes three times as long and gives more bytes.
  */
 export const QUALITY_FAST = 0
-/** The brotli quality of merged segments, which are final. */
+/** The brotli quality of merged segments, which are mostly not written again. */
 export const QUALITY_SMALL = 1
 
 /**
- * Returns the stored form of a group as its head and its content. With `quality` null the content is not compressed.
+ * Returns the stored form of a group in two parts: its head and its content. If `quality` is null, the content is not
+ * compressed.
  */
 export function encodeGroup(content: Buffer, quality: number | null): readonly [Buffer, Buffer] {
   const head = Buffer.allocUnsafe(GROUP_HEAD_BYTES)
@@ -253,7 +257,7 @@ export function decodeGroup(stored: Buffer): Buffer {
   if (method !== METHOD_BROTLI || bytes > GROUP_BYTES_MAX) {
     throw new RangeError('a group in an unknown form')
   }
-  // One chunk. By default Node.js would join a large output from thousands of chunks.
+  // The output is decompressed into one chunk. By default, Node.js would join a large output from thousands of chunks.
   const chunkSize = Math.max(CHUNK_BYTES_MIN, bytes)
   return brotliDecompressSync(content, { maxOutputLength: bytes, chunkSize })
 }

@@ -33,19 +33,19 @@ interface Share {
   lastSeenMs: number
 }
 
-/** The events with one name. `count` is 0 if all of them were erased. */
+/** The facts about the events with one name. `count` is 0 if all of them were erased. */
 export interface EventShare extends Share {
   firstArrivalMs: number
   lastArrivalMs: number
-  /** The last row with the name. */
+  /** The last row that has the name. */
   lastRow: number
 }
 
-/** The properties with one name. */
+/** The facts about the properties with one name. */
 export interface PropertyShare extends Share {
   /** The type of the first value that is not null. */
   type: PropertyType | null
-  /** The positions in the list of events whose events have the property. */
+  /** The events that have the property, as positions in the list of events. */
   readonly events: PackedNumbers
 }
 
@@ -74,14 +74,12 @@ interface NamedRows {
   readonly firstId: 0 | 1
 }
 
-/**
- * The first and last moment of each index, as parallel arrays. Objects would need memory of their own for each index.
- */
+/** The earliest and latest time for each index, as parallel arrays. An object for each index would need more memory. */
 class Spans {
   first = new Float64Array(PLACES_FIRST)
   last = new Float64Array(PLACES_FIRST)
 
-  /** Makes room for an index, without a moment. */
+  /** Makes room for an index that has no time yet. */
   begin(place: number): void {
     this.first = withRoom(this.first, place)
     this.last = withRoom(this.last, place)
@@ -99,8 +97,8 @@ class Spans {
 const BLOCK_ROWS = 64
 
 /**
- * Finds the first and last moment of some rows. It knows the first and last moment of each block of rows, and skips
- * most blocks, because events arrive roughly in order.
+ * Finds the earliest and latest time of some rows. It stores the earliest and latest time of each block of rows, and
+ * skips most blocks, because events arrive roughly in the order of time.
  */
 class MomentBlocks {
   readonly #timestamps: Float64Array
@@ -116,7 +114,7 @@ class MomentBlocks {
     }
   }
 
-  /** Returns the first moment of the rows that have an id. */
+  /** Returns the earliest time of the rows that have an id. */
   firstOf(ids: Uint16Array): number {
     const { first } = this.#spans
     let found = Number.POSITIVE_INFINITY
@@ -130,7 +128,7 @@ class MomentBlocks {
     return found
   }
 
-  /** Returns the last moment of the rows that have an id. */
+  /** Returns the latest time of the rows that have an id. */
   lastOf(ids: Uint16Array): number {
     const { last } = this.#spans
     let found = Number.NEGATIVE_INFINITY
@@ -153,19 +151,19 @@ class NameGatherer {
   readonly #eventTimes = new Spans()
   readonly #arrivals = new Spans()
   readonly #lastRows: Uint32Array
-  /** The number of rows that count, without erased ones. */
+  /** The number of rows that are not erased. */
   #count = 0
-  /** The index of each property name in the arrays below. */
+  /** For each property name, its index in the arrays below. */
   readonly #places = new Map<string, number>()
   readonly #types: (PropertyType | null)[] = []
   readonly #eventSets: NumberSet[] = []
   #counts = new Uint32Array(PLACES_FIRST)
   readonly #times = new Spans()
-  /** For each position of a name 1 if the current column has a row with it. */
+  /** For each event name, 1 if the current column has a value in a row with this name. */
   readonly #marks: Uint8Array
   #moments: MomentBlocks | null = null
   #units = 0
-  /** Further property names are omitted. */
+  /** True if the limit is reached, so that further property names are omitted. */
   #isFull = false
 
   constructor(rows: NamedRows) {
@@ -238,7 +236,10 @@ class NameGatherer {
     this.#times.note(place, this.#moments.lastOf(ids))
   }
 
-  /** Adds the properties of one row that share a column. Rows come newest first. */
+  /**
+   * Adds the properties of one row that have no column of their own. The rows must be added from the newest to the
+   * oldest.
+   */
   addShared(row: number, shared: Readonly<Record<string, unknown>>): void {
     const { firstRow, timestamps, nameIds, firstId } = this.#rows
     if (row < firstRow) return
@@ -250,7 +251,8 @@ class NameGatherer {
       this.#counts[place] = (this.#counts[place] ?? 0) + 1
       this.#times.note(place, timeMs)
       this.#eventSets[place]?.add(event)
-      // The first value that is not null comes last, because rows come newest first.
+      // The type of a property is that of its first value that is not null. The rows come newest first, so each row
+      // replaces the type.
       this.#types[place] = propertyType(shared[name]) ?? this.#types[place] ?? null
     }
   }
@@ -294,7 +296,7 @@ class NameGatherer {
     }
   }
 
-  /** Returns the index of a property, or -1 if its name is omitted. */
+  /** Returns the index of a property in the arrays, or -1 if its name is omitted. */
   #placeOf(name: string): number {
     const known = this.#places.get(name)
     if (known !== undefined) return known
@@ -365,8 +367,8 @@ function decodeNames(bytes: Buffer): SegmentNames {
 /**
  * Returns the names of the rows of a stored segment from `firstRow` on. `isTyped` returns whether the type of a
  * property is known already. `textOf` returns the text of a distinct ID number, for properties whose values are the
- * distinct_ids. Throws `DamagedRecordError`. Costs about 0.1 us for each name if the segment carries the facts.
- * Otherwise about 10 ns for each row and each of its properties, more for properties that share a column.
+ * distinct_ids. Throws `DamagedRecordError`. If the segment carries the facts, it takes about 0.1 us for each name.
+ * Otherwise it takes about 10 ns for each row and each of its properties, and more for properties that share a column.
  */
 export function namesOf(
   view: SegmentView,

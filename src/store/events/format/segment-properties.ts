@@ -13,7 +13,10 @@ import { VALUES_JSON, VALUES_UUID } from './segment-values.ts'
 import type { ColumnIndex, ColumnView, SegmentView } from './segment-view.ts'
 
 const NO_IDS = new Uint16Array(SEGMENT_ROWS_MAX)
-/** Values count as long if together they have this many bytes, and on average the second number of bytes. */
+/**
+ * The values of a column count as long if together they have at least this many bytes, and on average at least the
+ * number of bytes below.
+ */
 const LONG_COLUMN_BYTES_MIN = 32 * 1024
 const LONG_VALUE_BYTES_MIN = 512
 
@@ -67,12 +70,12 @@ export function uuidColumn(
 
 /** A column of long texts. Only the offsets of its values are decoded. */
 export interface StoredColumn {
-  /** The same as in `DenseColumn`. */
+  /** For each row, the position of its value, or 0 if it has none. */
   readonly ids: Uint16Array
   readonly entry: ColumnEntry
-  /** The offsets of the values as `jsonPlaces` returns them, starting with position 1. */
+  /** The offsets of the values in the JSON of the column, as `jsonPlaces` returns them, starting with position 1. */
   readonly places: Uint32Array
-  /** The values of the following positions, which are stored in the column of shared properties. */
+  /** The values of the positions after those in `places`. They come from the column of shared properties. */
   readonly others: readonly unknown[]
 }
 
@@ -114,7 +117,7 @@ function addIds({ present, ids: places }: ColumnIndex, ids: Uint16Array): void {
   }
 }
 
-/** Adds a mirror: the value of each row is its distinct_id. */
+/** Adds a column of which the value of each row is its distinct_id. */
 function addMirror(
   view: SegmentView,
   column: ColumnView,

@@ -1,7 +1,7 @@
 /**
- * Caches segments for one reader between reads. It caches the segments used last with their decoded columns, because
- * the next page mostly needs the same ones, and the summaries of projects. Of these it reads only the summaries that
- * were committed or merged since the last read, and all of them after an erasure, at about 3 us per segment.
+ * Caches segments and summaries for one reader. The segments that were used last stay open with their decoded columns,
+ * because the next page mostly needs the same ones. The summaries of projects are cached too. Only summaries that were
+ * committed or merged since the last read are read, or all of them after an erasure, at about 3 us per segment.
  */
 import { keepNewest } from '../../../base/maps.ts'
 import { erasedRows } from '../../identity/erasure-records.ts'
@@ -37,10 +37,10 @@ export class SegmentReader extends SegmentTables {
   }
 
   /**
-   * Returns all summaries of a project in the order of their sequence numbers, as of the reader's snapshot. The same
-   * list is returned until a merge, and the same object for a segment with the same rows. After a merge it costs 0.3 us
-   * per segment. Throws `DamagedRecordError` if a summary cannot be read or is missing, because its contents are
-   * unknown.
+   * Returns all summaries of a project in the order of their sequence numbers, in the reader's snapshot. Until a merge,
+   * each call returns the same list object, and as long as a segment has the same rows, the same object for its
+   * summary. After a merge it costs 0.3 us per segment. Throws `DamagedRecordError` if a summary cannot be read or is
+   * missing, because its contents are unknown.
    */
   allSummaries(projectId: number): readonly SegmentSummary[] {
     const counters = loadCounters(this.#projects, projectId)
@@ -70,11 +70,13 @@ export class SegmentReader extends SegmentTables {
     return this.#known.get(projectId)?.erased ?? 0
   }
 
-  /** Returns the summaries before the first segment that a merge has replaced, judged only by keys. */
+  /**
+   * Returns the summaries before the first segment that a merge has replaced. Only the keys of the segments are read.
+   */
   #unmerged(projectId: number, before: readonly SegmentSummary[]): SegmentSummary[] {
     let count = 0
     let next = 1
-    /** The number of segments that still have the same length: the next segment begins where they end. */
+    /** The number of segments that still have their length, because the next segment begins where they end. */
     let unmerged = 0
     for (const key of this.headers.getKeys(keysOf(projectId))) {
       if (numberInKey(key, 4) !== next) break

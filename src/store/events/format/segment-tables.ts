@@ -21,9 +21,9 @@ export class SegmentTables {
   }
 
   /**
-   * Returns the summaries of the project's segments from sequence number `from`, where a segment begins, to `through`,
-   * in order. Damaged and missing segments are skipped and reported to `onDamage`. Without `onDamage` they throw
-   * `DamagedRecordError`.
+   * Returns the summaries of a project's segments in order, from the segment that begins at sequence number `from` to
+   * the one that contains `through`. Damaged and missing segments are skipped and reported to `onDamage`. Without
+   * `onDamage` they throw `DamagedRecordError`.
    */
   *summaries(
     projectId: number,
@@ -47,8 +47,8 @@ export class SegmentTables {
   }
 
   /**
-   * Returns the first sequence number of the segment that contains a sequence number, judged only by keys. Returns the
-   * sequence number itself if there is no segment.
+   * Returns the first sequence number of the segment that contains `sequence`. Only keys are read. Returns `sequence`
+   * itself if there is no segment.
    */
   firstSequenceOf(projectId: number, sequence: number): number {
     const range = { start: pairKey(projectId, 0), end: pairKey(projectId, sequence) }
@@ -63,16 +63,13 @@ export class SegmentTables {
     throw this.#missing(projectId, sequence)
   }
 
-  /** Returns the segment that begins at a sequence number taken from its summary. Throws `DamagedRecordError`. */
+  /** Returns the segment that begins at `firstSequence`. Throws `DamagedRecordError`. */
   segmentAt(projectId: number, firstSequence: number): SegmentView {
     const header = this.headerAt(projectId, firstSequence)
     return new SegmentView(this.groups, pairKey(projectId, firstSequence), header)
   }
 
-  /**
-   * Returns the header of the segment that begins at a sequence number taken from its summary. Throws
-   * `DamagedRecordError`.
-   */
+  /** Returns the header of the segment that begins at `firstSequence`. Throws `DamagedRecordError`. */
   headerAt(projectId: number, firstSequence: number): Buffer {
     const header = this.headers.get(pairKey(projectId, firstSequence))
     if (header === undefined) throw this.#missing(projectId, firstSequence)
@@ -96,8 +93,8 @@ export class SegmentTables {
 }
 
 /**
- * Returns the index of the first segment that contains an event after a sequence number, or the number of segments if
- * there is none.
+ * Returns the index of the first segment that contains an event after `sequence`. If there is none, returns the number
+ * of segments.
  */
 export function segmentIndexAfter(summaries: readonly SegmentSummary[], sequence: number): number {
   let [low, high] = [0, summaries.length]

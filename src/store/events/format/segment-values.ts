@@ -34,7 +34,7 @@ const PRESENCE_BITMAP = 1
 /** The presence as the numbers of the rows that have a value. */
 const PRESENCE_SPARSE = 2
 
-/** A column is sparse if fewer than one row in this many has a value. */
+/** A column is stored as sparse if fewer than one row in `SPARSE_FACTOR` has a value. */
 const SPARSE_FACTOR = 12
 /** Fewer values stay JSON text, because another encoding would gain nothing. */
 export const PACKED_VALUES_MIN = 8
@@ -47,7 +47,10 @@ const SCALES = [1, 10, 100, 1000] as const
 const DIFFERENCE_MAX = 2 ** 51
 const ALL_ROWS = Uint16Array.from({ length: SEGMENT_ROWS_MAX }, (_, row) => row)
 const SCRATCH = new ByteWriter()
-/** JSON texts up to this length are read byte by byte, because a search costs more. */
+/**
+ * The end of a JSON text up to this length is found by reading byte by byte, which is faster than a search for the
+ * quote.
+ */
 const NEAR_BYTES = 48
 
 const QUOTE = 0x22
@@ -114,7 +117,10 @@ export function readPresence(
   return present
 }
 
-/** Returns the position of a row among the rows that have a value, or -1. Does not decode the whole presence. */
+/**
+ * Returns the position of a row among the rows that have a value, or -1. Only as much of the presence is decoded as
+ * needed.
+ */
 export function findRow(
   bytes: Buffer,
   offset: number,
@@ -229,8 +235,8 @@ function writeDifferences(
     const value = values[index] ?? 0
     const scaled = Math.round(value * scale)
     const difference = scaled - previous
-    // The value is not a multiple of this unit, or too far from the previous one (also infinite). The caller tries
-    // another unit.
+    // The value is not a multiple of this unit, or it is infinite or too far from the previous one. The caller then
+    // tries another unit.
     if (scaled / scale !== value || !(Math.abs(difference) < DIFFERENCE_MAX)) return false
     previous = scaled
     let rest = difference < 0 ? -2 * difference - 1 : 2 * difference
@@ -267,7 +273,10 @@ export function readNumbers(reader: ByteReader, bytes: Buffer, count: number): F
   return values
 }
 
-/** The result of `planValues`: the encoding of values, and the length of each for texts of digits. */
+/**
+ * The result of `planValues`: how values are encoded. For texts of digits it also contains the length of each and the
+ * digits.
+ */
 export interface ValuesPlan {
   readonly encoding: number
   /** The number of hexadecimal digits of a value, otherwise 0. */

@@ -1,6 +1,6 @@
 /**
- * Reads one segment: checks its checksums and decodes only the parts that are needed. A view is valid as long as its
- * segment is in the table, that is during one synchronous run of a reader.
+ * Reads one segment: checks its checksums and decodes only the parts that are needed. A view is valid until the
+ * reader's snapshot changes, which does not happen while the caller runs synchronously.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { formatUuid } from '../../../base/ids.ts'
@@ -41,7 +41,7 @@ import {
 } from './segment-values.ts'
 
 const HEADERS = 'segment_headers'
-/** In a column with more bytes of JSON only the requested values are parsed. */
+/** If the JSON of a column has more bytes than this, only the requested values are parsed. */
 const LARGE_VALUES_BYTES = 1024 * 1024
 
 /**
@@ -73,15 +73,18 @@ export interface StoredValues {
   /** The JSON texts, or the bytes of the digits, one after another. */
   readonly bytes: Buffer
   /**
-   * For JSON texts the offset of each in `bytes`, and the end of the last. Between two texts is a comma. Otherwise
-   * null.
+   * For JSON texts: the offset of each text in `bytes`, and at last the offset after the last text. A comma stands
+   * between two texts. Null for other encodings.
    */
   readonly places: Uint32Array | null
-  /** For numbers the values, otherwise null. */
+  /** The values if they are numbers, otherwise null. */
   readonly numbers: Float64Array | null
 }
 
-/** The fields by which a duplicate is recognized: uuid (16 bytes at an offset), name and distinct ID number. */
+/**
+ * The fields by which a duplicate is recognized: name, distinct ID number and uuid. The uuid is the 16 bytes at an
+ * offset.
+ */
 export interface RowIdentity {
   readonly uuidBytes: Uint8Array
   readonly uuidOffset: number
@@ -101,9 +104,9 @@ export class SegmentView {
   readonly #groups = new Map<number, Buffer>()
   readonly #columns = new Map<ColumnEntry, ColumnView>()
   readonly #values = new Map<ColumnEntry, readonly unknown[]>()
-  /** The offset of each value of a large column. */
+  /** For each column with a large JSON, the offsets of its values. */
   readonly #places = new Map<ColumnEntry, Uint32Array>()
-  /** The rebuilt entries of columns that were moved to the warehouse. */
+  /** For each column that was moved to the warehouse and rebuilt, its rebuilt entry. */
   readonly #made = new Map<ColumnEntry, ColumnEntry>()
   #heldBytes = 0
   #directory: Directory | null = null
@@ -161,7 +164,7 @@ export class SegmentView {
     return this.directory.columns.reduce((sum, { values }) => sum + values[2], 0)
   }
 
-  /** The decoded bytes of the largest group with values, which is the worst cost of reading one row. */
+  /** The decoded bytes of the largest group that contains values. Reading one row costs at most decoding this group. */
   get largestGroupBytes(): number {
     const ends = this.directory.columns.map(({ values }) => values[1] + values[2])
     return ends.reduce((max, end) => Math.max(max, end), 0)
@@ -253,7 +256,7 @@ export class SegmentView {
     return this.#guard(() => this.#slice(here.values))
   }
 
-  /** Returns the position of a row among the rows that have a value in a column, or -1. Decodes no column. */
+  /** Returns the position of a row among the rows that have a value in a column, or -1. No whole column is decoded. */
   placeOf(entry: ColumnEntry, row: number): number {
     const { index, presence, count } = this.#here(entry)
     if (count === this.summary.rows) return row
@@ -261,8 +264,8 @@ export class SegmentView {
   }
 
   /**
-   * Returns the value at a position that `placeOf` returned. Must not be called for a mirror. Decodes the values, but
-   * no index.
+   * Returns the value at a position that `placeOf` returned. Must not be called for a mirror. The values are decoded,
+   * but not the index.
    */
   valueAt(column: ColumnEntry, place: number): unknown {
     const entry = this.#here(column)
@@ -282,7 +285,7 @@ export class SegmentView {
     }
     const isDigits = encoding === VALUES_HEX || encoding === VALUES_UUID
     if (!isDigits || this.#values.has(entry)) return this.#valuesOf(entry)[position]
-    // Digits have a fixed width, so one value is read without the others.
+    // Texts of digits have a fixed width, so one value is read without the others.
     const content = this.#group(values[0])
     const start = values[1] + (position * width) / 2
     const reader = new ByteReader(content, start)
@@ -345,7 +348,7 @@ export class SegmentView {
     return -1
   }
 
-  /** Returns the entry by which the column can be read: the stored one, or one rebuilt from the warehouse. */
+  /** Returns the entry from which a column can be read: the stored entry, or one that is rebuilt from the warehouse. */
   #here(entry: ColumnEntry): ColumnEntry {
     if (!isAway(entry)) return entry
     let here = this.#made.get(entry)
@@ -364,7 +367,7 @@ export class SegmentView {
     return entry
   }
 
-  /** Returns one value of a column that would take much memory as a whole. */
+  /** Returns one value of a column without decoding the others, because the whole column would take much memory. */
   #largeValue(entry: ColumnEntry, position: number): unknown {
     const known = this.#values.get(entry)
     if (known !== undefined) return known[position]

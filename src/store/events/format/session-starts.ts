@@ -1,8 +1,8 @@
 /**
- * The start ranges of the sessions in a segment, judged by their ids. A session id is a UUID of version 7, which begins
- * with a time. The time need not be true. It only matters that an id with a different beginning cannot occur in the
- * segment, so a search for that session can skip it. A range is identified by the first three bytes of an id and is 4.7
- * hours long.
+ * The ranges of time in which the sessions of a segment started. They are taken from the session ids: an id is a UUID
+ * of version 7, which begins with a time. A client may send a wrong time, but this does no harm. An id that begins
+ * differently cannot occur in the segment, so a search for this session skips the segment. A range is the first three
+ * bytes of an id and is 4.7 hours long.
  */
 import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
 import { SEGMENT_SESSION_STARTS_MAX } from '../limits.ts'
@@ -12,15 +12,18 @@ const ID_UNITS = 36
 const VERSION_AT = 14
 const VERSION_7 = 0x37
 const START_RANGE_DIGITS = 6
-/** The length of a range in milliseconds: the values of the other three bytes of a time. */
+/**
+ * The length of a range in milliseconds. The three bytes of the time that a range leaves out have this number of
+ * values.
+ */
 export const START_RANGE_MS = 2 ** 24
 
-/** Returns the range of an id in text form. */
+/** Returns the range of a session id that is a text. */
 export function startRangeOf(id: string): number {
   return Number.parseInt(id.slice(0, START_RANGE_DIGITS), 16)
 }
 
-/** Returns the range of an id of 16 bytes. */
+/** Returns the range of a session id that is 16 bytes. */
 export function startRangeAt(bytes: Uint8Array, start: number): number {
   return ((bytes[start] ?? 0) << 16) | ((bytes[start + 1] ?? 0) << 8) | (bytes[start + 2] ?? 0)
 }

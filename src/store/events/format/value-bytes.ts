@@ -2,10 +2,10 @@
 
 /** The size of a number, a boolean or null. */
 const SCALAR_BYTES = 8
-/** The size of the braces, quotes and commas around a value. */
+/** The bytes of the braces, quotes and commas of a value. */
 const AROUND_BYTES = 4
 
-/** The size of a JSON value in bytes of its text, where one character counts as one byte. */
+/** Returns the approximate bytes of a value's JSON text. Each character counts as one byte. */
 export function valueBytes(value: unknown): number {
   if (typeof value === 'string') return value.length + AROUND_BYTES
   if (typeof value !== 'object' || value === null) return SCALAR_BYTES

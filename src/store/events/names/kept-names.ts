@@ -6,8 +6,8 @@
  *                  number of events that erasures had removed float64, all little-endian,
  *                  `PackedProjectNames` as MessagePack
  *
- * A record is valid until erasures remove more events; merges do not affect it. It can be rebuilt from the segments at
- * any time, so a damaged record is ignored.
+ * A record is valid until an erasure removes further events of the project; merges do not affect it. It can be rebuilt
+ * from the segments at any time, so a damaged record is ignored.
  */
 import { attempt } from '../../faults.ts'
 import { pack, unpack } from '../../lmdb/codec.ts'
@@ -23,7 +23,7 @@ const FIXED_BYTES = 16
 export interface KeptNames {
   /** The sequence number of the newest event that is included. */
   readonly through: number
-  /** The number of events that erasures had removed. */
+  /** The number of events that erasures had removed when the names were gathered. */
   readonly erased: number
   /** Restores the stored names into an empty object. */
   readonly restore: (names: ProjectNames) => void

@@ -14,20 +14,23 @@ import { type KeptNames, loadKeptNames, storeKeptNames } from './kept-names.ts'
 import { gatherNames } from './name-reader.ts'
 import { ProjectNames } from './project-names.ts'
 
-/** The number of new events that are worth another record. */
+/** Names are stored again after this number of new events. */
 const WORTH_ROWS = 8 * SEGMENT_ROWS_TARGET
 /**
- * The minimum time between two complete rebuilds after erasures, in milliseconds. A later erasure is handled with the
- * next new events.
+ * The minimum time between two complete rebuilds after erasures, in milliseconds. If erasures follow sooner, the names
+ * are rebuilt with the next new events.
  */
 const ANEW_PERIOD_MS = 60_000
 
 /**
- * The number of events in segments that will still be merged that are worth another record, because small segments take
- * longest to read.
+ * Small segments, which will still be merged, are read early if they contain at least this number of events, because
+ * they take readers longest.
  */
 const TAIL_ROWS = 256
-/** The time that may be spent on such segments in each period, in milliseconds, because they are read completely. */
+/**
+ * The time that may be spent on small segments in each period, in milliseconds. It is limited, because small segments
+ * carry no facts about names and are read completely.
+ */
 const TAIL_MS = 50
 const TAIL_PERIOD_MS = 10_000
 
@@ -44,25 +47,25 @@ export interface NameKeeperOptions {
   readonly segments: SegmentTables
   readonly onDamage: DamageListener
   /**
-   * Returns the texts in the saved objects of a project. Names among them are omitted last if there are too many names.
-   * Default: none.
+   * Returns the texts that occur in the saved objects of a project, such as insights. If there are too many names,
+   * names among these texts are omitted last. Default: none.
    */
   readonly referredNames?: ((projectId: number) => ReadonlySet<string>) | undefined
   readonly clock?: Clock | undefined
 }
 
-/** Names that are being gathered. */
+/** Names that are being gathered for a project. */
 interface Begun {
   readonly project: NamedProject
   readonly names: ProjectNames
   readonly erased: number
-  /** The sequence number up to which they are gathered. */
+  /** The sequence number of the last event to gather. */
   readonly through: number
   /** True if the range includes segments that will still be merged. */
   readonly isTail: boolean
 }
 
-/** Interrupts the gathering until there is time again. */
+/** Thrown to interrupt the gathering. It continues when the thread is idle again. */
 class NoTimeError extends Error {}
 
 /** Updates the stored names of projects with new events. */
@@ -73,12 +76,10 @@ export class NameKeeper {
   /** The projects with segments that cannot be read. */
   readonly #damaged = new Set<NamedProject>()
   #begun: Begun | null = null
-  /** The earliest time of the next complete rebuild. */
+  /** The earliest time at which names may be rebuilt completely again. */
   #anewAtMs = Number.NEGATIVE_INFINITY
 
-  /**
-   * The end of the current period for segments that will still be merged, and the time spent on them in this period.
-   */
+  /** The end of the current period for small segments, and the time spent on them in this period. */
   #tailEndMs = Number.NEGATIVE_INFINITY
   #tailMs = 0
 
@@ -87,7 +88,7 @@ export class NameKeeper {
     this.#clock = options.clock ?? SYSTEM_CLOCK
   }
 
-  /** Records that a project has new events, or that events were erased. */
+  /** Marks a project whose names must be updated, because it has new events or events were erased. */
   note(project: NamedProject): void {
     if (!this.#damaged.has(project)) this.#waiting.add(project)
   }
@@ -165,7 +166,7 @@ export class NameKeeper {
   }
 
   /**
-   * Returns the sequence number of the newest readable event if segments that will still be merged may be read now.
+   * Returns the sequence number of the newest event whose name can be read, if small segments may be read now.
    * Otherwise returns `from`.
    */
   #tailThrough(readable: number, from: number): number {

@@ -1,4 +1,6 @@
-/** Reads the names of projects in a snapshot. Names gathered before are cached, and only new segments are read. */
+/**
+ * Reads the names of projects in a snapshot. The names of earlier segments are cached, so only new segments are read.
+ */
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
 import { erasedRows } from '../../identity/erasure-records.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
@@ -42,9 +44,9 @@ export class NameReader {
 
   /**
    * Returns the names of a project. `check` is called before each new segment and throws to stop; the segments read so
-   * far stay included. Throws `DamagedRecordError`. Costs nothing if nothing has changed. The first call costs a read
-   * of the stored names and about 0.2 ms for each later segment, more for small segments and those of older versions.
-   * After an erasure it costs a read of all segments, until the names are stored again.
+   * far stay included. Throws `DamagedRecordError`. A call costs nothing if nothing has changed. The first call reads
+   * the stored names, and each later segment takes about 0.2 ms, or more if it is small or was written by an older
+   * version. After an erasure, all segments are read until the names are stored again.
    */
   names(projectId: number, check: () => void): ProjectNames {
     const counters = loadCounters(this.#tables.projects, projectId)
@@ -71,7 +73,7 @@ export class NameReader {
       const names = isSame && known ? known.names : this.#namesOf(projectId)
       known = { generation, erased, names }
     }
-    // Names that were omitted here may be included in the stored record.
+    // The stored record may include names that were omitted here.
     const { through, isCut } = known.names
     const isWorth = rows - through > SEGMENT_ROWS_TARGET || isCut
     if (isWorth) known = this.#orKept(projectId, known)
@@ -79,7 +81,10 @@ export class NameReader {
     return known
   }
 
-  /** Returns the stored names if they cover more events than the cached ones. */
+  /**
+   * Returns the stored names of a project if they include more events than the cached ones. Otherwise returns the
+   * cached ones.
+   */
   #orKept(projectId: number, known: KnownNames): KnownNames {
     const kept = loadKeptNames(this.#tables.kept_names, projectId)
     const isMore = kept?.erased === known.erased && kept.through > known.names.through

@@ -1,8 +1,8 @@
 /**
  * The names of the events and properties of one project, gathered segment by segment in the order of sequence numbers,
- * with facts about each name. The bytes of event names and of property names are limited separately. Above the limit
- * the least important names are removed (`choose`), so that a new name is always listed. A removed name that occurs
- * again is counted from then on.
+ * with facts about each name. The bytes of event names and of property names are limited separately. Above a limit, the
+ * least important names are removed (`choose`), so that there is always room for a new name. If a removed name occurs
+ * again, it is counted from zero.
  */
 import {
   definitionId,
@@ -22,11 +22,14 @@ import { PROJECT_EVENT_NAMES_BYTES_MAX, PROJECT_PROPERTY_NAMES_BYTES_MAX } from 
 const DAY_MS = 24 * 60 * 60 * 1000
 /** The estimated bytes of a name in addition to its characters. */
 const NAME_BYTES = 300
-/** The fraction of the limit that is filled after names were removed. */
+/** When names have to be removed, so many are removed that this fraction of the limit is left. */
 const FILLED_SHARE = 3 / 4
-/** The fraction of that part for names that saved objects use. */
+/** The names that saved objects use may fill this fraction of what is left. */
 const REFERRED_SHARE = 1 / 2
-/** The fraction of that part for those names and for names that occurred on several days. */
+/**
+ * The names that saved objects use, together with the names that occurred on several days, may fill this fraction of
+ * what is left.
+ */
 const LASTING_SHARE = 3 / 4
 
 /** The writable form of the facts, while they are gathered. */
@@ -51,7 +54,7 @@ class Entry {
     return NAME_BYTES + this.name.length * 2
   }
 
-  /** True if the name has arrived on more than one day, in UTC. */
+  /** True if the name arrived on more than one day in UTC. */
   get isLasting(): boolean {
     return Math.floor(this.firstArrivalMs / DAY_MS) !== Math.floor(this.lastArrivalMs / DAY_MS)
   }
@@ -82,7 +85,7 @@ class EventEntry extends Entry implements EventFacts {
   }
 }
 
-/** A name of properties. */
+/** The name of a property, with the facts about it. */
 export class PropertyEntry extends Entry implements Required<PropertyFacts> {
   type: PropertyFacts['type'] = null
   /** The numbers of the events that have the property. */
@@ -178,7 +181,7 @@ export class ProjectNames {
     return this.#properties.values()
   }
 
-  /** Returns a function that tells whether one of these events has a property. */
+  /** Returns a function that tells whether an event with one of these names has a property. */
   isSeenOn(eventNames: readonly string[]): (property: PropertyEntry) => boolean {
     const numbers = eventNames.flatMap((name) => this.#events.get(name)?.number ?? [])
     return ({ events }) => numbers.some((number) => events.has(number))
@@ -267,7 +270,7 @@ export class ProjectNames {
     this.#propertyBytes = bytesOf(this.#properties)
   }
 
-  /** Numbers the remaining events from 0 again. */
+  /** Gives the remaining events the numbers from 0 on. */
   #renumber(): void {
     const numbers = new Map<number, number>()
     for (const event of this.#events.values()) {
@@ -287,9 +290,9 @@ export class ProjectNames {
 }
 
 /**
- * Returns the names that stay, in their previous order. Names that saved objects use come first, for up to half of the
- * room. Then come names that occurred on several days, for up to three quarters, and then all others. Within each group
- * the names that occurred last are preferred.
+ * Returns the names that stay, in their previous order. First, half of the room is filled with names that saved objects
+ * use, then up to three quarters with names that occurred on several days, and then the rest with all others. Within
+ * each group, the names that occurred last are preferred.
  */
 function choose<Each extends Entry>(
   all: ReadonlyMap<string, Each>,

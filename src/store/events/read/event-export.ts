@@ -1,6 +1,6 @@
 /**
  * Reads the events of a project in order of arrival, one segment at a time. The properties are those that the client
- * sent. Derived ones (rules/persons/automatic-properties.ts) are omitted, because an import derives them again.
+ * sent. Derived properties (rules/persons/automatic-properties.ts) are omitted, because an import derives them again.
  */
 import type { EventExportQuery } from '../../../rules/events/event-queries.ts'
 import type { ExportedEvent, ExportedSegment } from '../../../rules/events/exported-event.ts'
@@ -20,7 +20,7 @@ export interface ExportSource {
   readonly personIdOf: (distinctId: number, sequence: number) => string
   /** Returns the sequence number of the newest event of the project, or 0 if there is none. */
   readonly lastSequence: () => number
-  /** Makes the current state visible before the next segment is read. */
+  /** Moves to a newer snapshot before the next segment is read, so that a long export does not pin an old one. */
   refresh(): void
 }
 

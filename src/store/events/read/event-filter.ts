@@ -19,8 +19,8 @@ export interface EventFilterOptions {
   /** The distinct ID number of the requested distinct_id, or null for any. */
   readonly distinctId: number | null
   /**
-   * Returns whether the event at a sequence number, with this distinct ID number, belongs to the requested person. Null
-   * for any person.
+   * Returns whether an event belongs to the requested person, from its distinct ID number and sequence number. Null if
+   * any person is wanted.
    */
   readonly isPersonWanted: ((distinctId: number, sequence: number) => boolean) | null
   readonly persons: PersonReader
@@ -39,7 +39,7 @@ export class EventFilter {
   readonly #options: EventFilterOptions
   readonly #eventTests: readonly NamedTest[]
   readonly #personTests: readonly NamedTest[]
-  /** True if a person, by its number, passes the tests on persons. */
+  /** For each person number, whether the person passes the filters on persons. */
   readonly #persons = new Map<number, boolean>()
 
   constructor(options: EventFilterOptions) {
@@ -57,8 +57,8 @@ export class EventFilter {
   }
 
   /**
-   * Returns the wanted rows for which `isPlaced` returns true, ascending. `isPlaced` must be cheap. Throws
-   * `DamagedRecordError`.
+   * Returns the wanted rows, ascending, for which `isPlaced` returns true. `isPlaced` is called first, so it must be
+   * cheap. Throws `DamagedRecordError`.
    */
   rowsOf(view: SegmentView, isPlaced: (row: number, timestampMs: number) => boolean): number[] {
     const { query, distinctId, textOf } = this.#options
@@ -142,8 +142,8 @@ function propertyRows(
 }
 
 /**
- * Returns the same function for a property with long texts, or null for any other property. A text is tested in its
- * stored form, when the first row that has it is examined.
+ * Returns a function that tells whether a row passes a test on a property with long texts. Returns null for any other
+ * property. A text is tested in its stored form, when a row that has it is examined for the first time.
  */
 function longTextRows(
   view: SegmentView,

@@ -87,9 +87,9 @@ export interface EventReaderOptions {
   readonly onDamage?: DamageListener
   /** The memory for decoded columns that scans cache. Default: `SCAN_CACHE_BYTES_DEFAULT`. */
   readonly scanCache?: ConstructorParameters<typeof ScanStore>[2]
-  /** The memory for cached segments. Default: `SEGMENT_VIEWS_BYTES_MAX`. */
+  /** The maximum memory for cached segments. Default: `SEGMENT_VIEWS_BYTES_MAX`. */
   readonly segmentViewsBytesMax?: number | undefined
-  /** The memory for the names of events and properties. Default: `NAMES_BYTES_MAX`. */
+  /** The maximum memory for cached names of events and properties. Default: `NAMES_BYTES_MAX`. */
   readonly namesBytesMax?: number | undefined
 }
 
@@ -108,14 +108,14 @@ export interface EventStatistics {
   readonly position: number
 }
 
-/** Called before a segment whose groups have this many bytes is read. Throws to stop the query. */
+/** Called before a segment is read whose groups have `groupBytes` bytes. It throws if the query must stop. */
 type ReadCheck = (groupBytes?: number) => void
 
 /** The data that answers analytic queries together with their scanner, on the same snapshot. */
 interface AnalyticReads {
   readonly persons: PersonReader
   readonly actors: ActorTexts
-  /** The log position of the snapshot. */
+  /** The position in the log up to which the snapshot contains events. */
   readonly position: number
 }
 
@@ -155,8 +155,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns a page of events. Costs a read of the summaries of all segments, and of the columns of the segments that
-   * may match.
+   * Returns a page of events. It reads the summaries of all segments, and the needed columns of the segments that may
+   * match.
    */
   listEvents(query: EventListQuery): EventPage {
     this.#refresh()
@@ -169,16 +169,16 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns the same page as text, also limited by its number of bytes. `check` is called before each segment and row,
-   * and throws to stop the query. Costs the same as `listEvents`, but decodes no more rows than the page has.
+   * Returns the same page as `listEvents`, but as text with a limited number of bytes. `check` is called before each
+   * segment and row, and throws to stop the query. No more rows are decoded than the page has.
    */
   eventRows(query: EventListQuery, writer: RowsWriter, check: ReadCheck): EventRows {
     this.#refresh()
     const found = this.#search(query, check)?.run() ?? []
     const page = found.slice(0, query.limit)
     let start = 0
-    // The page is created in ranges of rows, each about as long as the remaining room. The rows of a range are read in
-    // the order of their segments.
+    // The rows of the page are written in blocks. Each block has about as many rows as are likely to fit into the
+    // remaining bytes, and its rows are read in the order of their segments.
     for (let rows = 1; start < page.length; ) {
       const chunk = page.slice(start, start + rows)
       const views = this.#viewsOf(query.projectId, chunk, check)
@@ -232,7 +232,7 @@ export class EventReader implements Warehouse {
     return this.#names.names(projectId, check)
   }
 
-  /** Returns the properties of persons, or of the groups of a type; see property-names.ts. */
+  /** Returns the properties of all persons, or of all groups of a type; see property-names.ts. */
   actorProperties(projectId: number, groupType: number | null, check: () => void) {
     this.#refresh()
     return groupType === null
@@ -240,7 +240,10 @@ export class EventReader implements Warehouse {
       : groupProperties(this.#tables, projectId, groupType, check)
   }
 
-  /** Returns the values of a property of events as texts. They are limited and cached like a scan. */
+  /**
+   * Returns the values of an event property as texts, with counts. `limits` stop the query, and its data is cached, as
+   * in a scan.
+   */
   eventValues(query: EventValueQuery, limits: ScanLimits): ValueCounts {
     return countValues(this.#openScans(), query, this.scanner(limits))
   }
@@ -255,7 +258,7 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns events by their sequence numbers, in the given order, on the snapshot of the last scanner. Erased events
+   * Returns events by their sequence numbers, in the given order, from the snapshot of the last scanner. Erased events
    * are omitted. `check` is called before each event.
    */
   eventsAt(
@@ -272,7 +275,7 @@ export class EventReader implements Warehouse {
     return page.flatMap((event) => views.get(event) ?? [])
   }
 
-  /** Returns the data for analytic queries on the snapshot of the last scanner. */
+  /** Returns the data for analytic queries, from the snapshot of the last scanner. */
   answers(): AnalyticReads {
     this.#actors ??= new ActorTexts(this.#persons)
     const position = readNumber(this.#tables.state, 'position') ?? 0
@@ -304,7 +307,7 @@ export class EventReader implements Warehouse {
     this.#scans?.release()
   }
 
-  /** Returns the points of a timeline, or null if there is no such person. The cost is given in person-timeline.ts. */
+  /** Returns the points of a timeline, or null if there is no such person. For the cost, see `timelinePoints`. */
   propertiesTimeline(query: TimelineQuery): readonly TimelinePoint[] | null {
     this.#refresh()
     const { projectId } = query
@@ -320,8 +323,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns the events of a project in order of arrival, one segment at a time. Each segment is read in its current
-   * state. The result is empty for a distinct_id that the project has never received.
+   * Returns the events of a project in order of arrival, one segment at a time. Each segment is read in the state that
+   * it has at that moment. The result is empty for a distinct_id that the project has never received.
    */
   *exportEvents(query: EventExportQuery): Generator<ExportedSegment> {
     const { projectId } = query
@@ -367,7 +370,9 @@ export class EventReader implements Warehouse {
     return countDropped(this.#tables.dropped_counts, projectId, afterMs)
   }
 
-  /** Returns an event that was not stored, or null. Also works in a store that an older version wrote last. */
+  /**
+   * Returns an event that was not stored, or null. It also works if an older version of Tenrec wrote the store last.
+   */
   findDropped(projectId: number, uuid: string, afterMs: number): DroppedEventView | null {
     this.#refresh()
     if (this.#environment.find('dropped_events') === undefined) return null
@@ -387,7 +392,10 @@ export class EventReader implements Warehouse {
     return { count: countDeadLetters(table), results: newestDeadLetters(table, page) }
   }
 
-  /** Returns the statistics for metrics and commands. Costs one record for each project and run. */
+  /**
+   * Returns the statistics for metrics and commands. It reads one record for each project and each run of the uuid
+   * index.
+   */
   statistics(): EventStatistics {
     this.#refresh()
     const runs = this.#uuids.runs()
@@ -424,7 +432,7 @@ export class EventReader implements Warehouse {
     return views
   }
 
-  /** Returns null if no event can match. */
+  /** Returns the search for the events of a query, or null if no event can match. */
   #search(query: EventListQuery, check: ReadCheck = () => {}): EventSearch | null {
     const wanted = this.#wanted(query)
     if (wanted === null) return null
@@ -457,8 +465,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns a function that tells whether an event belongs to a person now. A uuid that no current person has may be
-   * the derived uuid of events without an owner, which belong to one distinct_id.
+   * Returns a function that tells whether an event belongs to a person now. If no current person has the uuid, it may
+   * be the uuid that the API shows for events of a distinct_id without a person.
    */
   #personFilter(projectId: number, personId: string) {
     const ids = this.#persons.idsOfUuid(projectId, personId)
@@ -492,7 +500,7 @@ function cursorOf({ timestampMs, sequence }: FoundEvent): EventCursor {
   return { timestampMs, id: sequence }
 }
 
-/** Returns the cursor of the next page if more events were found than this page has. */
+/** Returns the cursor of the next page if more events were found than fit on this page, otherwise null. */
 function nextCursor(found: readonly FoundEvent[], limit: number): EventCursor | null {
   const last = found[limit - 1]
   return found.length > limit && last !== undefined ? cursorOf(last) : null

@@ -21,13 +21,13 @@ export interface FoundEvent {
   readonly timestampMs: number
   readonly sequence: number
   /**
-   * The key of the segment that contains the event. The segment itself is not referenced, because it may be large when
-   * decoded.
+   * The first sequence number of the segment that contains the event. The decoded segment is not referenced, because it
+   * may be large.
    */
   readonly firstSequence: number
 }
 
-/** One search. */
+/** Finds one page of the events that match a query. */
 export class EventSearch {
   readonly #options: EventSearchOptions
   readonly #filter: EventFilter
@@ -60,7 +60,7 @@ export class EventSearch {
     return cursor === undefined || summary.firstTimestampMs <= cursor.timestampMs
   }
 
-  /** Returns the last event of a full page. A further event must come before it. */
+  /** Returns the last event of the page if the page is full, otherwise null. A further event must come before it. */
   #worst(): FoundEvent | null {
     return this.#found.length < this.#limit ? null : (this.#found.at(-1) ?? null)
   }
@@ -70,7 +70,7 @@ export class EventSearch {
     const { cursor } = this.#options.query
     const worst = this.#worst()
     const { firstSequence } = summary
-    // The rows after the cursor that can still get onto the page.
+    // Among the rows after the cursor, only those that still fit onto the page are tested.
     const rows = this.#filter.rowsOf(view, (row, time) => {
       const sequence = firstSequence + row
       if (cursor !== undefined && !isBehind(time, sequence, cursor.timestampMs, cursor.id)) {
@@ -92,7 +92,7 @@ export class EventSearch {
   }
 }
 
-/** Returns whether an event comes after another one in a list. */
+/** Returns whether an event comes after another one in a list that begins with the newest event. */
 function isBehind(time: number, sequence: number, otherTime: number, other: number): boolean {
   return time < otherTime || (time === otherTime && sequence < other)
 }

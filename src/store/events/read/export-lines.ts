@@ -43,7 +43,7 @@ export class DistinctTexts {
     this.#textOf = textOf
   }
 
-  /** Evicts the texts if there are too many. Chunks returned before stay in the previous `json`. */
+  /** Evicts the texts if there are too many. Offsets that were returned before refer to the previous `json`. */
   trim(): void {
     if (this.#pieces.size <= EXPORT_TEXTS_MAX && this.json.length <= EXPORT_TEXT_BYTES_MAX) return
     this.#pieces.clear()
@@ -87,7 +87,7 @@ export class SegmentLines {
   readonly #elements: Uint32Array
   readonly #properties: PropertyPieces
   readonly #arena: JsonBytes
-  /** For each wanted row the offset of its chunk in `#distinctJson`. */
+  /** For each wanted row, the offset of its distinct_id's chunk in `#distinctJson`. */
   readonly #distinctIds: Uint32Array
   readonly #distinctJson: JsonBytes
 
@@ -143,7 +143,7 @@ export class SegmentLines {
     this.#properties = propertyPieces(wanted)
   }
 
-  /** The bytes of the chunks. A segment of the same project needs about as many. */
+  /** The bytes of the chunks, as an estimate for the next segment of the project. */
   get arenaBytes(): number {
     return this.#arena.bytes.length
   }
@@ -194,7 +194,7 @@ export class SegmentLines {
     for (let index = ends[place] ?? 0; index < end; index++) {
       target.copyPiece(this.#arena, pieces[index] ?? 0)
     }
-    // Each chunk begins with a comma, and that of the first one becomes the opening brace.
+    // Each chunk begins with a comma. In the first chunk of the properties, the comma is replaced by the opening brace.
     if (target.length === start) target.writeByte(OBJECT_START)
     else target.bytes[start] = OBJECT_START
     target.writeByte(OBJECT_END)

@@ -13,7 +13,7 @@ import {
 import { VALUES_UUID } from '../format/segment-values.ts'
 import type { ColumnIndex, SegmentView, StoredValues } from '../format/segment-view.ts'
 
-/** Written before the elements of an event. A comma follows the elements. */
+/** The beginning of the member with the elements of an event. The member ends with a comma. */
 export const ELEMENTS_HEAD = '"elements_chain":'
 
 const COMMA = 0x2c
@@ -25,7 +25,7 @@ export interface WantedRows {
   readonly count: number
   /** For each row of the segment its position among the wanted rows, or -1. */
   readonly places: Int32Array
-  /** The offsets in `distinctJson` of the chunks of the distinct_ids, by wanted row. */
+  /** For each wanted row, the offset of its distinct_id's chunk in `distinctJson`. */
   readonly distinctPieces: Uint32Array
   readonly distinctJson: JsonBytes
   /** The buffer for all other chunks. */
@@ -45,7 +45,7 @@ export interface PropertyPieces {
   readonly ends: Uint32Array
 }
 
-/** Writes the chunks of the properties. Throws `DamagedRecordError`. Costs about 15 ns for each value of a row. */
+/** Writes the chunks of all properties. Throws `DamagedRecordError`. It takes about 15 ns for each value of a row. */
 export function propertyPieces(wanted: WantedRows): PropertyPieces {
   const { view, count, places } = wanted
   const { rows } = view.summary
@@ -139,7 +139,7 @@ function addColumn(
 ): void {
   const stored = view.storedValues(entry)
   const prefix = Buffer.from(entry.role === ROLE_REST ? ',' : `,${JSON.stringify(entry.key)}:`)
-  // The offset of a chunk is never 0.
+  // 0 marks a value that was not written yet, because the offset of a chunk is never 0.
   const starts = new Uint32Array(entry.valueCount)
   for (let index = 0; index < present.length; index++) {
     const place = places[present[index] ?? 0] ?? -1

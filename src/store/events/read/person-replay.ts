@@ -13,7 +13,7 @@ import { PropertyTable } from '../../../rules/persons/property-table.ts'
 
 const NO_GROUP_TYPES: readonly string[] = Object.freeze([])
 
-/** A person and its distinct_ids. */
+/** A person of the replay, and the distinct_ids that it owns. */
 interface Holder {
   person: PersonState
   readonly ids: string[]
@@ -33,7 +33,7 @@ export class ReplayedPersons implements PersonWorld {
     return this.personOf(distinctId)
   }
 
-  /** Uuids have no effect here. */
+  /** The replay needs no uuids, so none of them is taken. */
   isUuidTaken(): boolean {
     return false
   }
@@ -54,10 +54,10 @@ export class ReplayedPersons implements PersonWorld {
   }
 
   update(): void {
-    // Persons are changed in place.
+    // Persons are changed in place, so there is nothing to store.
   }
 
-  /** The smaller set of ids is moved, as in the store. The order of the ids has no effect here. */
+  /** Merges two persons. The smaller set of ids is moved, as in the store; here it does not affect the result. */
   merge(into: PersonState, from: PersonState): void {
     const target = this.#holders.get(into)
     const source = this.#holders.get(from)
@@ -75,14 +75,14 @@ export class ReplayedPersons implements PersonWorld {
   }
 
   notePersonless(): void {
-    // Only uuids depend on it.
+    // Nothing to do: only the uuids of new persons depend on earlier personless events, and a timeline shows no uuids.
   }
 
   groupTypes(): readonly string[] {
     return NO_GROUP_TYPES
   }
 
-  /** No slot is free, so that the rules skip groups. */
+  /** Returns that no group type is free, so the rules for persons skip groups. */
   freeGroupType(): number {
     return -1
   }

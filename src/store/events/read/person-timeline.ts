@@ -1,7 +1,7 @@
 /**
- * Builds the timeline of the crucial properties of one person, at its events. The state of a person after each event
- * follows from the events, so it is recomputed (person-replay.ts) instead of being stored with every event. Source:
- * interface description, section 4.3.
+ * Builds the timeline of one person: the values of its crucial properties after each of its events. The state of a
+ * person after each event follows from the events, so it is recomputed (person-replay.ts) instead of being stored with
+ * every event. Source: interface description, section 4.3.
  */
 import { PAGE_BYTES_MAX } from '../../../base/limits.ts'
 import type { NormalisedEvent } from '../../../rules/capture/types.ts'
@@ -17,26 +17,29 @@ import type { SegmentView } from '../format/segment-view.ts'
 import { propertiesOf } from './event-views.ts'
 import { ReplayedPersons } from './person-replay.ts'
 
-/** The sources of a timeline. */
+/** The data from which a timeline is built. */
 export interface TimelineSources {
-  /** The distinct ID numbers of the person. Its events are those after the sequence number of each. */
+  /** For each distinct ID number of the person, a sequence number. Only events after it belong to the person. */
   readonly ids: ReadonlyMap<number, number>
   readonly segments: SegmentReader
   readonly textOf: (distinctId: number) => string
-  /** Returns the separations in which a distinct ID took part, by number. */
+  /**
+   * Returns the separations (splits and deletions of persons) in which a distinct ID took part, by the number of each
+   * separation.
+   */
   readonly separationsOf: (distinctId: number) => ReadonlyMap<number, Separation>
 }
 
 interface Visit {
   readonly sequence: number
   readonly timestampMs: number
-  /** The texts of the crucial properties. */
+  /** The crucial properties after the event, as JSON texts. Equal texts mean that nothing changed. */
   readonly state: string
 }
 
 /**
- * Returns the points of a timeline. Costs a read of one column of every segment, and two reads of the person's events
- * with all their properties. Throws `timelineTooLarge`.
+ * Returns the points of a timeline. It reads one column of every segment, and twice all properties of the person's
+ * events. Throws `timelineTooLarge`.
  */
 export function timelinePoints(
   query: TimelineQuery,
@@ -74,20 +77,20 @@ export function timelinePoints(
   }))
 }
 
-/** The input of a replay. */
+/** The events that a replay applies, and what it asks for. */
 interface Story {
   readonly involved: ReadonlySet<number>
   readonly separations: readonly Separation[]
   readonly rows: readonly SegmentRows[]
 }
 
-/** Rows of a segment, in order. */
+/** Some rows of a segment, ascending. */
 interface SegmentRows {
   readonly firstSequence: number
   readonly rows: readonly number[]
 }
 
-/** Returns the events of some distinct ID numbers. */
+/** Returns the rows of all events that have one of some distinct ID numbers. */
 function rowsOf(
   projectId: number,
   wanted: ReadonlySet<number>,
@@ -161,8 +164,8 @@ function replay(
 }
 
 /**
- * Returns all distinct ID numbers that ever belonged to the same person as one of `ids` and were separated from it,
- * together with these separations.
+ * Returns the distinct ID numbers that ever belonged to the same person as one of `ids` and were separated from it
+ * later, together with `ids`. Also returns these separations.
  */
 function involvedIds(
   ids: Iterable<number>,
@@ -170,7 +173,7 @@ function involvedIds(
 ): { readonly involved: ReadonlySet<number>; readonly separations: readonly Separation[] } {
   const involved = new Set(ids)
   const known = new Map<number, Separation>()
-  // Iterating over a set includes the elements that are added during the iteration.
+  // Iterating over a set also visits elements that are added during the iteration.
   for (const id of involved) {
     for (const [number, separation] of separationsOf(id)) {
       if (known.has(number)) continue

@@ -36,7 +36,10 @@ import { VALUES_UUID } from '../format/segment-values.ts'
 import type { ColumnIndex, SegmentView, StoredValues } from '../format/segment-view.ts'
 import { DISTINCT_TEXTS_KEPT_MAX } from '../limits.ts'
 
-/** Writes the length of a text, which precedes the text in the formats RowBinary and Native of ClickHouse. */
+/**
+ * Writes the length of a text in the form of ClickHouse's formats RowBinary and Native, in which the length precedes
+ * the text.
+ */
 function writeLength(target: JsonBytes, bytes: number): void {
   let rest = bytes
   while (rest > 127) {
@@ -130,8 +133,8 @@ export class SegmentTexts {
   }
 
   /**
-   * True if the columns of the segment may be moved to the warehouse: it is full, its columns were not moved before,
-   * and no properties share a column.
+   * True if the columns of the segment may be moved to the warehouse. The segment must be full, its columns must not
+   * have been moved before, and no properties may share a column.
    */
   get mayGiveAway(): boolean {
     const { summary, valueBytes, directory } = this.view
@@ -139,13 +142,16 @@ export class SegmentTexts {
     return isFull && !summary.isAway && mayGiveAway(directory)
   }
 
-  /** The identification of the segment when its columns are moved. */
+  /** The identification by which the segment is recognized when its columns are moved. */
   get copied(): CopiedSegment {
     const { projectId, firstSequence } = this.view.summary
     return { projectId, firstSequence, header: Uint8Array.from(this.view.header) }
   }
 
-  /** Returns whether these are all values of all columns that would be moved. `null` is the key of the elements. */
+  /**
+   * Returns whether `columns` contains all values of all columns that would be moved. Its key `null` stands for the
+   * elements.
+   */
   isWhole(columns: ReadonlyMap<string | null, ColumnTexts>): boolean {
     const { view } = this
     return view.directory.columns.every((entry) => {
@@ -164,7 +170,8 @@ export class SegmentTexts {
     const key = sizedPiece(arena, entry.key)
     const isMirror = entry.mode === MODE_MIRROR
     const stored = isMirror ? null : view.storedValues(entry)
-    // The offset of a chunk is never 0. The values of a mirror are distinct_ids.
+    // 0 marks a value that was not written yet, because the offset of a chunk is never 0. The values of a mirror are
+    // distinct_ids, which have a cache of their own.
     const starts = isMirror ? new Map<number, number>() : new Uint32Array(entry.valueCount)
     const { present, ids } = index
     for (let at = 0; at < present.length; at++) {
@@ -233,7 +240,7 @@ function valuePiece(
     writeLength(arena, end - start)
     arena.writeBytes(bytes, start, end)
   } else if (numbers !== null) {
-    // The text of a number has fewer than 128 bytes.
+    // The text of a number has fewer than 128 bytes, so its length is one byte.
     const at = arena.length
     arena.writeByte(0)
     arena.writeNumber(numbers[id] ?? 0)
@@ -304,7 +311,10 @@ export class StoredSegments {
     return new SegmentTexts(view, (id) => getOrAdd(this.#texts, id, load))
   }
 
-  /** Returns the target of an erasure until it is erased from all copies, or null. Throws `DamagedRecordError`. */
+  /**
+   * Returns the criteria of an erasure until its events are erased from all copies, and null from then on. Throws
+   * `DamagedRecordError`.
+   */
   erasure(projectId: number, number: number): ErasureTarget | null {
     this.#environment.refresh()
     const { copied_erasures, deletion_jobs } = this.#tables

@@ -15,7 +15,7 @@ import {
   SharedBlocks,
 } from '../../../base/shared-blocks.ts'
 
-/** A list of numbers of a column. */
+/** A list of numbers in a column. The four types are the ones that a block can contain. */
 export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
 
 /** Splits a column into numbers and the rest, and joins them again. */
@@ -26,7 +26,7 @@ export interface ColumnForm<Column> {
   columnOf(numbers: readonly Numbers[], rest: unknown): Column
 }
 
-/** A column, and the block that contains it. */
+/** A column, and the block of shared memory that contains it. */
 export interface PlacedColumn<Column> {
   readonly column: Column
   readonly block: Block
@@ -95,8 +95,8 @@ export class ColumnMemory {
 }
 
 /**
- * Returns a function that names the columns of one segment. No other segment can have a column with the same name.
- * `identity` is everything that determines the contents of the segment.
+ * Returns a function that makes names for the columns of one segment. No other segment has a column with the same name.
+ * `identity` must be everything that determines the contents of the segment.
  */
 export function columnNames(...identity: readonly (string | Uint8Array)[]) {
   const segment = createHash('sha256')

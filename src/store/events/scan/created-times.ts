@@ -1,7 +1,7 @@
 /**
- * The creation times of the persons of a project, by person number: 8 bytes for each person, read once. After that only
- * persons that got or lost a distinct_id are read again. Only these can be new, removed, or older because another
- * person was merged into them.
+ * The creation times of the persons of a project, by person number: 8 bytes for each person. All of them are read once.
+ * Later, only persons that got or lost a distinct_id are read again, because no other person can be new, deleted, or
+ * have got an earlier creation time by a merge.
  */
 import { type CreatedPersons, OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
@@ -11,12 +11,15 @@ import { type EventTables, keysOf } from '../../lmdb/keys.ts'
 import { entriesOf } from '../../lmdb/records.ts'
 
 /**
- * Above this fraction, reading all persons is faster than reading the changed ones one by one, which takes several
- * times as long per person.
+ * If more than this fraction of the persons changed, all persons are read, because reading them one by one takes
+ * several times as long per person.
  */
 const SINGLY_READ_PART = 1 / 8
 
-/** The source of the times, as of a snapshot. `noteRead` is called for each person that is read, and may throw. */
+/**
+ * The data from which the times are read, in one snapshot. `noteRead` is called for each person that is read, and may
+ * throw to stop the query.
+ */
 export interface CreatedSource {
   readonly tables: EventTables
   readonly projectId: number
@@ -54,7 +57,7 @@ export class CreatedTimes {
     const before = this.#owners
     if (before === owners) return
     const changed = before === null ? null : changedPersons(before, owners)
-    // Until all changed persons are read, the times count as unread.
+    // Until all changed persons are read, the times count as unread, in case reading them throws.
     this.#owners = null
     if (changed === null || changed.size > owners.lastPerson * SINGLY_READ_PART) {
       this.#readAll(source)
@@ -87,7 +90,7 @@ export class CreatedTimes {
   }
 }
 
-/** Returns the persons that own a distinct_id in one of two tables which has another owner in the other table. */
+/** Returns the persons that own a distinct_id whose owner differs between the two tables. */
 function changedPersons(before: OwnerTable, after: OwnerTable): ReadonlySet<number> {
   const persons = new Set<number>()
   const last = Math.max(before.lastDistinctId, after.lastDistinctId)

@@ -1,7 +1,7 @@
 /**
- * Caches segments, with the columns decoded from them, for the scans of one thread. The cache is limited by its bytes.
- * A running scan never evicts segments that it has used itself. A project that is larger than the cache therefore finds
- * a part of its segments cached in every scan, instead of none.
+ * Caches segments, with the columns decoded from them, for the scans of one thread. The cache has a maximum size. A
+ * running scan never evicts segments that it has used itself. If a project is larger than the cache, every scan
+ * therefore finds some of its segments cached, instead of none.
  */
 import type { BlockShare } from '../../../base/shared-blocks.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
@@ -16,8 +16,8 @@ export class ScanCache {
   readonly #share: BlockShare
   readonly #segments = new Map<string, ScanSegment>()
   /**
-   * The lists of summaries against which the cache was checked. A list changes identity with a merge; new segments may
-   * be appended to it.
+   * The lists of summaries for which `beginScan` has evicted replaced segments. A merge makes a new list; new segments
+   * may be appended to the same one.
    */
   readonly #checked = new WeakSet<readonly SegmentSummary[]>()
   #bytes = 0
@@ -34,12 +34,12 @@ export class ScanCache {
     return this.#bytes + this.#memory.usedBytes
   }
 
-  /** The estimated memory that belongs to this thread alone: texts, and the columns of small segments. */
+  /** The estimated memory that only this thread uses: texts, and the columns of small segments. */
   get ownBytes(): number {
     return this.#bytes
   }
 
-  /** The current limit of that memory. */
+  /** The current limit of `ownBytes`. */
   get bytesMax(): number {
     const { bytesMax, ownBytesMax, shared } = this.#share
     return Math.max(ownBytesMax, (bytesMax - this.#memory.usedBytes) / shared.threads)
@@ -95,7 +95,8 @@ export class ScanCache {
 
   #keep(name: string, segment: ScanSegment): void {
     if (!this.#makeRoom(segment.bytes)) {
-      // The rest is small compared with long texts, and avoids searching for each text again.
+      // Without the opened segment, the rest is often small enough to be cached. For long texts it contains only their
+      // offsets, which then need not be searched for again.
       segment.releaseView()
       if (!this.#makeRoom(segment.bytes)) return
     }
@@ -106,10 +107,10 @@ export class ScanCache {
 
   /**
    * Evicts segments that earlier scans have used, the oldest first, until there is room. Returns false if there is
-   * none.
+   * still no room.
    */
   #makeRoom(bytes: number): boolean {
-    // Memory that shared columns do not use is available for texts.
+    // The limit includes memory that shared columns do not use at the moment.
     const { bytesMax } = this
     for (const [oldName, old] of this.#segments) {
       if (this.#bytes + bytes <= bytesMax || old.lastScan === this.#scan) break

@@ -6,34 +6,31 @@ import { NameRows } from './event-scan-names.ts'
 /** The estimated bytes of a value in addition to its characters. */
 const VALUE_BYTES = 24
 
-/**
- * The times of a segment: the time at position `i` is `base + offsets[i]`. `offsets` are integer milliseconds or any
- * float64.
- */
+/** The times of a segment: the time at position `i` is `base + offsets[i]` milliseconds. */
 export interface SegmentTimes {
   readonly base: number
   readonly offsets: Uint32Array | Float64Array
 }
 
-/** The distinct ID number at each position, and the largest of them. */
+/** The distinct ID number at each position, and the largest one of the segment. */
 export interface DistinctIds {
   readonly ids: Uint32Array
   readonly largest: number
 }
 
-/** The session of each event, if all values of the property are lower-case UUIDs. */
+/** The session of each event, if all values of `$session_id` are lower-case UUIDs. */
 export interface SessionIds {
   readonly ids: Uint16Array
   /**
-   * 16 bytes for each value, starting with position 1. Null: there are other values, and the property is read like any
-   * other.
+   * The 16 bytes of each value, starting with position 1. Null if some value is not a lower-case UUID; the property is
+   * then read like any other.
    */
   readonly uuids: Uint8Array | null
 }
 
 /** A kind of column. */
 export interface ColumnShape<Column> extends ColumnForm<Column> {
-  /** Returns the estimated bytes of the whole column, or of everything except the numbers. */
+  /** Returns the estimated bytes of the column: of all of it, or of its values without the lists of numbers. */
   bytesOf(column: Column, of: 'all' | 'values'): number
   /** Returns whether the column is worth storing in shared memory. */
   isShared(column: Column): boolean
@@ -75,7 +72,8 @@ export const DENSE = shapeOf<DenseColumn>({
   restOf: ({ values }) => values.slice(1),
   columnOf: ([ids], values) => ({ ids: ids as Uint16Array, values: withNone(values) }),
   valuesOf: ({ values }) => values,
-  // A column without values is known from the header, and all such columns share one list of numbers.
+  // A column without values is not worth sharing. The header says that it is empty, and all such columns use the same
+  // list.
   isShared: ({ values }) => values.length > 1,
 })
 
@@ -115,7 +113,7 @@ function valueBytes(value: unknown): number {
   return VALUE_BYTES + (isObject ? JSON.stringify(value).length * 4 : 0)
 }
 
-/** Adds position 0, which stands for no value and cannot be expressed in JSON. */
+/** Adds position 0, which stands for a missing value and cannot be expressed in JSON. */
 function withNone(values: unknown): readonly unknown[] {
   return [undefined, ...(values as readonly unknown[])]
 }

@@ -1,7 +1,7 @@
 /**
  * The facts about persons, groups and distinct_ids that scans need in addition to the segments. Owners and uuids are
- * needed so often that they are cached as arrays: owners until more events are processed, and uuids as long as the
- * thread lives, because the uuid of a person never changes.
+ * needed so often that they are cached as arrays. Owners are read again after each commit that changes them. Uuids stay
+ * cached as long as the thread lives, because the uuid of a person never changes.
  */
 
 import { parseUuid } from '../../../base/ids.ts'
@@ -44,12 +44,12 @@ import { SessionNumbers } from './event-scan-sessions.ts'
 const PREFIX_BYTES = 6
 const UUID_AT = 12
 
-/** The number of reads between two checks of the limits of the query. A read takes a few microseconds. */
+/** The limits of the query are checked once for this number of reads. A read takes a few microseconds. */
 const READS_BETWEEN_CHECKS = 128
 
 type LimitCheck = () => void
 
-/** A value computed from stored events, and the state of the events at that time. */
+/** A value computed from stored events, and the state of the events from which it was computed. */
 interface KeptValue {
   readonly state: string
   readonly value: { readonly bytes: number }
@@ -58,7 +58,7 @@ interface KeptValue {
 /** The facts of one project in one snapshot. */
 export class ProjectFacts implements ScanFacts {
   readonly projectId: number
-  /** The log position of the snapshot. */
+  /** The position in the log up to which the snapshot contains events. */
   readonly position: number
   readonly sessions: SessionNumbers
   readonly #tables: EventTables
@@ -128,7 +128,7 @@ export class ProjectFacts implements ScanFacts {
   }
 
   /**
-   * A version that changes when a group type is deleted, because the group keys of earlier events then stop counting.
+   * A text that changes when a group type is deleted, because the group keys of earlier events no longer count then.
    */
   get groupTypesVersion(): string {
     return [0, 1, 2, 3, 4].map((index) => this.groupTypeSince(index)).join(' ')
@@ -143,7 +143,7 @@ export class ProjectFacts implements ScanFacts {
     return loadPerson(this.#tables, this.projectId, number)?.uuid ?? ''
   }
 
-  /** Returns the owner number of the personless distinct_id that has a uuid, or null. */
+  /** Returns the owner number of the distinct_id without a person for which the API shows a uuid, or null. */
   personlessOf(uuid: string): number | null {
     const { words, firstPersonless, lastDistinctId } = this.owners
     for (let distinctId = 1; distinctId <= lastDistinctId; distinctId++) {
@@ -158,7 +158,7 @@ export class ProjectFacts implements ScanFacts {
 
   /** Returns the first 48 bits of the uuid of an owner as a number, or 0 if there is no such owner. */
   uuidPrefix(person: number): number {
-    // The numbers of personless owners change, so nothing is cached under them.
+    // The owner number of a distinct_id without a person can change, so nothing is cached under it.
     if (person > this.owners.firstPersonless) return prefixOfText(this.uuidOf(person))
     const known = this.#uuids.get(person)
     if (known !== undefined) return known
@@ -177,8 +177,8 @@ export class ProjectFacts implements ScanFacts {
   }
 
   /**
-   * Returns the result of `make`, which is cached while the events of the project stay in this state. The values used
-   * last are cached, up to `bytesMax` for all of them.
+   * Returns the cached result of an earlier call, or calls `make`. The result is cached as long as the events of the
+   * project stay in this state. If all cached values together exceed `bytesMax`, those used least recently are evicted.
    */
   kept<Value extends { readonly bytes: number }>(
     name: string,
@@ -187,7 +187,7 @@ export class ProjectFacts implements ScanFacts {
     make: () => Value,
   ): Value {
     const known = this.#kept.get(name)
-    // A value under this name was created by the same kind of call.
+    // A name is only used by one kind of call, so the value has the right type.
     if (known?.state === state) {
       keepNewest(this.#kept, name, known, SCAN_VALUES_KEPT_MAX)
       return known.value as Value
@@ -230,7 +230,7 @@ export class ProjectFacts implements ScanFacts {
     if (++this.#reads % READS_BETWEEN_CHECKS === 0) this.#limits()
   }
 
-  /** Reads the uuid of one person, or those of all persons after many single reads. */
+  /** Reads the uuid of one person. After many single reads, it reads the uuids of all persons at once. */
   #look(person: number): void {
     if (this.#singleLookups++ === SCAN_LOOKUPS_MAX) this.#lookAtAll()
     if (this.#singleLookups > SCAN_LOOKUPS_MAX) return
@@ -258,10 +258,10 @@ export class ProjectFacts implements ScanFacts {
   }
 }
 
-/** The sum of the prefix of a uuid and the prefix of the inverted uuid. */
+/** The prefix of a uuid and the prefix of its inverted form add up to this number. */
 const INVERTED_END = 2 ** (8 * PREFIX_BYTES) - 1
 
-/** The beginnings of the uuids of a project's persons, by person number. */
+/** The first 48 bits of the uuids of a project's persons, by person number. */
 class UuidPrefixes {
   /** The prefixes plus one, or 0 where the prefix is unknown. */
   #prefixes = new Float64Array(1024)
@@ -295,7 +295,9 @@ export class FactCache {
     this.#tables = tables
   }
 
-  /** Discards the session numbers of a project, and the values computed with them. Numbers start again at 1. */
+  /**
+   * Discards the session numbers of a project, and the values that contain them. The next session gets number 1 again.
+   */
   forgetSessions(projectId: number): void {
     this.#facts.delete(projectId)
     const lasting = this.#lasting.get(projectId)

@@ -29,7 +29,7 @@ import type { PassingValues } from './event-scan-pairs.ts'
 import type { ScanSegment, StoredTexts } from './event-scan-segment.ts'
 import type { SessionNumbers } from './event-scan-sessions.ts'
 
-/** The data that filters and values look up outside of a segment, in the snapshot of the scan. */
+/** The data outside of a segment that filters and values need, in the snapshot of the scan. */
 export interface ScanFacts {
   /** Returns the text of a distinct ID number. */
   readonly textOf: (distinctId: number) => string
@@ -38,20 +38,20 @@ export interface ScanFacts {
   /** Returns the current value of a property of a person, or undefined if it is missing. */
   readonly personProperty: (person: number, key: string) => unknown
   /**
-   * Returns the sequence number of the last event whose group of a type does not count. Infinite: there is no such
-   * type.
+   * Returns a sequence number: the groups of a type do not count in events up to it, because they belonged to an
+   * earlier type with the same index. It is infinite if there is no such type.
    */
   readonly groupTypeSince: (typeIndex: number) => number
   /** Returns the current value of a property of a group, or undefined if it or the group is missing. */
   readonly groupProperty: (typeIndex: number, groupKey: string, key: string) => unknown
   readonly sessions: SessionNumbers
-  /** Throws if the query must end. Called from time to time by filters that test many values. */
+  /** Throws if the query must end. Filters that test many values call it from time to time. */
   readonly checkLimits: () => void
 }
 
 /**
- * The rows of a segment that are examined: the first `count` entries of parallel arrays. `places` are positions in name
- * order, and `owners` the owners of the rows.
+ * The rows of a segment that a scan is examining: the first `count` entries of the arrays. Entry i of each array
+ * belongs to candidate i. `places` are positions in name order, and `owners` are the owners of the events.
  */
 export interface Candidates {
   segment: ScanSegment
@@ -64,29 +64,38 @@ export interface Candidates {
 
 /** Decides which candidates pass. */
 export interface RowFilter {
-  /** True if the filter reads `owners`. If not, it may run before they are known. */
+  /** True if the filter reads `owners`. Otherwise the filter may run before the owners are looked up. */
   readonly needsOwners: boolean
   /** Writes 1 into `marks` for each candidate that passes, and 0 for the others. */
   mark(candidates: Candidates, marks: Uint8Array): void
-  /** Removes the candidates that do not pass, before owners are known. It is absent if `mark` is as fast. */
+  /**
+   * Removes the candidates that do not pass. It may be called before the owners are looked up. It is absent if `mark`
+   * is as fast.
+   */
   readonly keep?: (candidates: Candidates) => void
   /**
-   * Returns the column whose value alone decides, with 1 for each value that passes. Returns null if the column has
-   * more values than `rows`. It is absent if more than one column decides.
+   * Returns the column whose values alone decide, with a 1 for each value that passes. Returns null if testing all
+   * values is not worth it, because there are more values than `rows`. It is absent if more than one column decides.
    */
   readonly passing?: (segment: ScanSegment, rows: number) => PassingValues | null
 }
 
-/** The number of values tested between two checks of the limits, because a pattern may take long for each value. */
+/**
+ * The limits of the query are checked once for this number of tested values, because a pattern may take long for each
+ * value.
+ */
 const TESTS_BETWEEN_CHECKS = 64
 /** The verdict on a value that is not tested yet. */
 const UNKNOWN = 0
-/** Cached columns of group keys, without the keys of events that belong to a deleted type with the same index. */
+/**
+ * Columns of group keys without the keys of events that belong to a deleted group type with the same index, by the
+ * complete column.
+ */
 const LATER_COLUMNS = new WeakMap<
   DenseColumn,
   { readonly since: number; readonly column: DenseColumn }
 >()
-/** The ids of a segment in which no event has a value. */
+/** The ids of a column in a segment in which no event has a value. */
 const NO_IDS = new Uint16Array(SEGMENT_ROWS_MAX)
 const REFUSED = 1
 const PASSED = 2
@@ -107,7 +116,7 @@ export function keepMarked(candidates: Candidates, marks: Uint8Array): void {
   const { places, owners, masks, count } = candidates
   let kept = 0
   for (let index = 0; index < count; index++) {
-    // Written without a branch: marks are unpredictable, and a mispredicted branch costs more than the write.
+    // This has no branch: marks are unpredictable, and a mispredicted branch costs more than the write.
     places[kept] = places[index] ?? 0
     masks[kept] = masks[index] ?? 0
     owners[kept] = owners[index] ?? 0
@@ -129,7 +138,7 @@ export function groupColumn(
   if (since >= firstSequence + rows - 1) return { ...column, ids: NO_IDS.subarray(0, rows) }
   const known = LATER_COLUMNS.get(column)
   if (known?.since === since) return known.column
-  // Earlier events contain the keys of a deleted group type.
+  // The keys of earlier events belong to a deleted group type.
   const { rows: rowOf } = segment.nameRows
   const ids = column.ids.map((id, place) => (firstSequence + (rowOf[place] ?? 0) > since ? id : 0))
   const later = { ...column, ids }
@@ -162,7 +171,7 @@ export function propertyRowFilter(key: string, test: PropertyTest, facts: ScanFa
   return new ValueFilter((segment) => segment.property(key, facts.textOf), test, facts.checkLimits)
 }
 
-/** Returns a filter for the events whose session is marked. `wanted` is indexed by session number. */
+/** Returns a filter for the events of some sessions. `wanted` has a 1 at the number of each such session. */
 export function sessionFilter(wanted: Uint8Array, facts: ScanFacts): RowFilter {
   const mark: RowFilter['mark'] = ({ segment, places, count }, marks) => {
     const { ids, numbers } = facts.sessions.ofSegment(segment, facts.textOf)
@@ -244,14 +253,14 @@ function groupTest(
   return (groupKey) => getOrAdd(known, groupKey, read)
 }
 
-/** Tests long texts in their stored form. */
+/** The test of a property's long texts in their stored form. */
 interface StoredTextTest {
   readonly textsOf: (segment: ScanSegment) => StoredTexts | null
-  /** `id` is the position of the value, from 1. */
+  /** Returns whether a value passes. `id` is the position of the value, from 1. */
   readonly test: (texts: StoredTexts, id: number) => boolean
 }
 
-/** The values of a segment, and the verdict on each by its position. */
+/** The values of a segment's column, and the verdict on each value by its position. */
 interface ValueVerdicts {
   readonly ids: Uint16Array
   readonly count: number
@@ -314,7 +323,7 @@ class ValueFilter implements RowFilter {
     return { column, isPassed }
   }
 
-  /** Returns 1 for each value that passes. Values that no candidate has may be omitted. */
+  /** Returns an array with a 1 for each value that passes. Values that no candidate has may be left out. */
   #passing(
     { ids, count: valueCount, verdict }: ValueVerdicts,
     places: Uint16Array,
@@ -338,7 +347,7 @@ class ValueFilter implements RowFilter {
 
   #ofTexts(texts: StoredTexts): ValueVerdicts {
     const { ids, places, others } = texts
-    // The last offset is the end of the texts.
+    // The last offset is the end of the texts and belongs to no text.
     const storedCount = places.length - 1
     const verdict = (id: number): 0 | 1 => {
       if (id === 0 || id > storedCount) {
@@ -360,7 +369,7 @@ class ValueFilter implements RowFilter {
   }
 }
 
-/** Caches the verdicts on numbers, which are dense and start at 1. */
+/** Caches the verdicts on consecutive numbers from 1, such as person numbers. */
 class Verdicts {
   readonly #test: (number: number) => boolean
   #verdicts = new Uint8Array(1024)

@@ -13,15 +13,18 @@
 import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 
-/** The rows by name: the rows of name i are `rows[starts[i]]` up to, but not including, `rows[starts[i + 1]]`. */
+/**
+ * The rows of a segment, grouped by name. The rows of name i are `rows[starts[i]]` up to, but not including,
+ * `rows[starts[i + 1]]`.
+ */
 export class NameRows {
   /** Each distinct name once. Position 0 stands for no name. */
   readonly values: readonly unknown[]
-  /** The position in `values` of each name. */
+  /** For each name, its position in `values`. */
   readonly ids: ReadonlyMap<string, number>
-  /** One entry more than `values`. */
+  /** For each name, the position of its first row. It has one entry more than `values`. */
   readonly starts: Uint16Array
-  /** The row at each position, ascending within each name. */
+  /** The row at each position. The rows of a name are ascending. */
   readonly rows: Uint16Array
 
   constructor(values: readonly unknown[], starts: Uint16Array, rows: Uint16Array) {
@@ -34,7 +37,10 @@ export class NameRows {
   }
 }
 
-/** The picked rows: the first `count` positions, and the mask of the name of each. */
+/**
+ * The rows that a scan picked: the first `count` entries of two arrays. They are the position of each row and the
+ * series mask of its name.
+ */
 export interface PickedRows {
   readonly places: Uint16Array
   readonly masks: Uint32Array
@@ -77,12 +83,12 @@ export function nameColumn({ values, starts, rows }: NameRows): DenseColumn {
   return { ids, values }
 }
 
-/** Picks the rows of some names. Each scan has its own, because it holds memory. */
+/** Picks the rows of some names. Each scan needs a picker of its own, because the picker holds memory for one scan. */
 export class NamePicker {
   readonly #isOrdered: boolean
   readonly #masks = new Uint32Array(SEGMENT_ROWS_MAX)
   readonly #places = new Uint16Array(SEGMENT_ROWS_MAX)
-  /** One bit for each row. */
+  /** One bit for each row. The bits of the picked rows are set, so that they can be read in ascending order. */
   readonly #bits = new Uint32Array(SEGMENT_ROWS_MAX / 32)
 
   /** `isOrdered` means that the rows must be picked in ascending order. */

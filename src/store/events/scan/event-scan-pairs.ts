@@ -8,16 +8,19 @@ import type { DenseColumn } from '../format/segment-properties.ts'
 import { SCAN_PAIRS_MAX } from '../limits.ts'
 import type { NameRows } from './event-scan-names.ts'
 
-/** A column, with 1 for each of its values that passes. */
+/** A column, and an array with a 1 for each of its values that passes a filter. */
 export interface PassingValues {
   readonly column: DenseColumn
   readonly isPassed: Uint8Array
 }
 
-/** The counts by name and then by value, each by its position. Null: there are more than `SCAN_PAIRS_MAX` pairs. */
+/**
+ * The counts: first the counts of name 0 for each value, then those of name 1, and so on. Null if there are more than
+ * `SCAN_PAIRS_MAX` pairs.
+ */
 export type PairCounts = Uint16Array | null
 
-/** Counts the pairs of a column in name order. The cost is linear. */
+/** Counts the pairs of a column that is in name order. The cost is linear in the rows. */
 export function countPairs({ values: names, starts }: NameRows, column: DenseColumn): PairCounts {
   const { ids, values } = column
   if (names.length * values.length > SCAN_PAIRS_MAX) return null
@@ -34,7 +37,7 @@ export function countPairs({ values: names, starts }: NameRows, column: DenseCol
 }
 
 /**
- * Returns the number of rows that have a name whose mask is not 0 and a value that passes. `pairs` are those of the
+ * Returns the number of rows whose value passes and whose name has a mask other than 0. `pairs` are the counts of the
  * column.
  */
 export function countPassing(
@@ -62,8 +65,8 @@ export function countPassing(
 }
 
 /**
- * Returns for each value of a column the number of rows that have a name whose mask is not 0. `pairs` are those of the
- * column.
+ * Returns, for each value of a column, the number of its rows whose name has a mask other than 0. `pairs` are the
+ * counts of the column.
  */
 export function valueCounts(
   { starts }: NameRows,
@@ -90,7 +93,7 @@ export function valueCounts(
   return counts
 }
 
-/** Returns the number of rows that have a name whose mask is not 0. */
+/** Returns the number of rows whose name has a mask other than 0. */
 export function rowsOf(starts: Uint16Array, nameMasks: readonly number[]): number {
   let rows = 0
   for (let id = 0; id < nameMasks.length; id++) {

@@ -1,6 +1,6 @@
 /**
- * One scan, which goes through the segments. Rows are picked by name and time, then by filters on the event alone, then
- * by owner, and then by the other filters. Columns that are not needed are not read.
+ * Computes the result of one scan, segment by segment. Rows are picked by name and time first, then by filters on the
+ * event alone, then by owner, and then by the other filters. Columns that are not needed are not read.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import {
@@ -39,11 +39,11 @@ const NO_IDS = new Uint32Array(0)
 const NO_TIMES = new Float64Array(0)
 const NO_VALUES: readonly ValueColumn[] = []
 
-/** One scan, which goes through the segments. */
+/** One scan. `add` is called with each segment that may match. */
 export class Scan {
   readonly #request: EventScanRequest
   readonly #facts: ProjectFacts
-  /** The owners of the events. They may be those of an earlier state. */
+  /** The owners of distinct ids. They may be those of an earlier state; see `EventPart.ownersAt`. */
   readonly #owners: OwnerTable
   readonly #rowsMax: number
   /** True if the rows must be sorted by time. */
@@ -58,29 +58,35 @@ export class Scan {
   readonly #rows: ScanRows
   readonly #picker: NamePicker
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
-  /** 1 for each requested person, by its number. Null: all persons. */
+  /** An array with a 1 at the number of each requested person. Null means all persons. */
   readonly #wanted: Uint8Array | null
-  /** A bit for each distinct ID number of these persons. Null: distinct ID numbers do not decide. */
+  /**
+   * A bit for each distinct ID number that belongs to a requested person. Null if distinct ID numbers do not decide
+   * which rows are found.
+   */
   readonly #wantedIds: Uint32Array | null
-  /** The start ranges of the requested sessions. Null: any session. */
+  /** The start ranges of the requested sessions (session-starts.ts). Null means any session. */
   readonly #startRanges: ReadonlySet<number> | null
-  /** The requested part of all sessions, or null if the request has no such part. */
+  /** The part of all sessions that the request asks for, or null if it asks for all. */
   readonly #sessions: SessionPart | null
   /** The smallest distinct ID number of a requested person. */
   readonly #firstDistinctId: number
-  /** True if filters or values need owners. */
+  /** True if a filter or a value needs the owner of each event. */
   readonly #needsOwners: boolean
-  /** True if only names, times, owners and at most one filter of the whole request decide, and no values are read. */
+  /**
+   * True if a row is found by its name, time and owner and at most one filter of the whole request, and no values are
+   * read.
+   */
   readonly #isPlain: boolean
-  /** The only value that is read, if only names and times decide. Null otherwise. */
+  /** The only value that is read, if only names and times decide which rows are found. Null otherwise. */
   readonly #split: ValueReader | null
-  /** The number of events of each row of the newest segment, if each row is a value. */
+  /** If the result has one row for each value, the number of events of each row in the newest segment. */
   readonly #weights = new Uint32Array(SEGMENT_ROWS_MAX)
   #hasWeights = false
   #looksAt: LookedAt
   /**
-   * Slices of the distinct ID numbers of the newest segment that are passed on without a copy. Null: the caller wants
-   * all rows at once.
+   * Slices of the distinct ID numbers of the newest segment, which are passed on without a copy. Null if the caller
+   * wants all rows at once.
    */
   readonly #shown: Uint32Array[] | null
   #candidates: Candidates | null = null
@@ -98,7 +104,7 @@ export class Scan {
     this.#rowsMax = rowsMax
     this.#isOrdered = request.order === undefined || request.order === 'time'
     this.#hasSequences = request.order !== 'any'
-    // While no person was deleted, no event lost its owner, so the faster paths apply.
+    // If no person was deleted, every event has an owner, and the faster paths for requests with owners can be used.
     this.#keepsOwnerless = request.keepsOwnerless === true && owners.since.size > 0
     this.#areIds = request.areIds === true
     this.#series = new ScanSeries(request.series, facts)
@@ -128,7 +134,10 @@ export class Scan {
       request.values.some(({ kind }) => kind === 'person_property')
   }
 
-  /** Passes the rows found since the last call to `show`, in one or several chunks. Values keep their numbers. */
+  /**
+   * Passes the rows that were found since the last call to `show`, in one or several pieces. A value has the same
+   * number in all pieces.
+   */
   showPieces(show: (piece: EventColumns) => void): void {
     const rest = { timesMs: NO_TIMES, sequences: NO_IDS, seriesMasks: NO_IDS, values: NO_VALUES }
     for (const persons of this.#shown ?? []) {
@@ -209,8 +218,8 @@ export class Scan {
   }
 
   /**
-   * Adds rows in one pass for each name, if only names, times, owners and one column decide. Returns false if they do
-   * not.
+   * Adds rows in one pass for each name, if only names, times, owners and one column decide. Returns false if something
+   * else decides.
    */
   #addPlainly(segment: ScanSegment, nameMasks: readonly number[]): boolean {
     if (!this.#isPlain) return false
@@ -244,8 +253,8 @@ export class Scan {
   }
 
   /**
-   * Adds one row for each value with the number of its events, if the events are only counted. Returns false if they
-   * are not.
+   * Adds one row for each value, with the number of its events. Returns false if the scan needs more than the number of
+   * events.
    */
   #addSplit(segment: ScanSegment, nameMasks: readonly number[]): boolean {
     const split = this.#split
@@ -268,19 +277,19 @@ export class Scan {
     return true
   }
 
-  /** Returns whether no row is excluded because of its time or because it was erased. */
+  /** Returns whether all rows of a segment are within the requested times and none was erased. */
   #isCounted({ summary, hasDeletedRows }: ScanSegment): boolean {
     return isInRange(summary, this.#request) && !hasDeletedRows
   }
 
-  /** Returns whether owners are not needed and exclude no row. */
+  /** Returns whether owners are not needed, and no row is excluded for lack of an owner. */
   #isAllOwned(segment: ScanSegment): boolean {
     const isLookedAt = this.#looksAt === 'all' || this.#looksAt === 'persons'
     const isNeeded = (isLookedAt && !this.#areIds) || this.#needsOwners
     return !isNeeded && this.#owners.since.size === 0 && !segment.hasDeletedRows
   }
 
-  /** True if owners are not needed and exclude only erased rows. */
+  /** True if owners are not needed, and only erased rows are excluded for lack of an owner. */
   get #areAll(): boolean {
     const isOfNobody = this.#areIds || this.#looksAt === 'times' || this.#looksAt === 'count'
     return isOfNobody && this.#owners.since.size === 0 && this.#wanted === null

@@ -10,13 +10,16 @@ import type { SegmentTimes } from './event-scan-columns.ts'
 import type { PassingValues } from './event-scan-pairs.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 
-/** The positions that a first pass has found for a second one. */
+/**
+ * The positions that a first pass over rows has found, for a second pass. Shared by all scans of the thread, because
+ * only one runs at a time.
+ */
 const PLACES = new Uint16Array(SEGMENT_ROWS_MAX)
 const NO_TIMES: SegmentTimes = { base: 0, offsets: new Uint32Array(0) }
 
-/** A range of positions of a segment, with everything that decides about them. */
+/** A range of positions in a segment, and everything that decides which of its rows are found. */
 export interface SegmentRange {
-  /** The distinct ID number and the row at each position. */
+  /** For each position, the distinct ID number and the row. */
   readonly distinctIds: Uint32Array
   readonly rows: Uint16Array
   /** The sequence number of row 0. */
@@ -26,30 +29,32 @@ export interface SegmentRange {
   /** The time range in milliseconds. Both ends are inclusive. */
   readonly fromMs: number
   readonly toMs: number
-  /** True if all rows are in that time range. */
+  /** True if all rows of the segment are in the time range. */
   readonly isWithin: boolean
   readonly owners: OwnerTable
-  /** 1 for each requested person, by its number. Null: all persons. */
+  /** An array with a 1 at the number of each requested person. Null means all persons. */
   readonly wanted: Uint8Array | null
-  /** A bit for each distinct ID number of these persons. Null: distinct ID numbers do not decide. */
+  /**
+   * A bit for each distinct ID number that belongs to a requested person. Null if distinct ID numbers do not decide.
+   */
   readonly wantedIds: Uint32Array | null
   readonly hasSequences: boolean
   /** True if the result contains distinct ID numbers instead of owners. */
   readonly areIds: boolean
-  /** Whether, in addition, owners exclude no rows except erased ones. */
+  /** True if only erased rows are excluded for lack of an owner. */
   readonly areAll: boolean
-  /** Whether, in addition, only the times are needed and no row was erased. `distinctIds` is then empty. */
+  /** True if `areAll` is true, only the times are needed, and no row was erased. `distinctIds` is then empty. */
   readonly areTimesAlone: boolean
   /**
-   * Whether, in addition to `areAll`, times neither decide nor are needed, and no row was erased. The result is then a
-   * slice of `distinctIds`.
+   * True if `areAll` is true, times neither decide nor are needed, and no row was erased. The result is then a slice of
+   * `distinctIds`.
    */
   readonly isTaken: boolean
 }
 
 /**
- * Adds the persons, times and sequence numbers of the rows that pass, from position `start` up to, but not including,
- * `end`. `target` must have room for all of them.
+ * Adds the persons, times and sequence numbers of the rows that are found between the positions `start` and `end`
+ * (exclusive). `target` must have room for all of them.
  */
 export function addRange(range: SegmentRange, start: number, end: number, target: ScanRows): void {
   if (range.areTimesAlone && range.times !== null) {
@@ -95,7 +100,7 @@ export function hasBit(bits: Uint32Array, number: number): boolean {
   return (((bits[number >>> 5] ?? 0) >>> (number & 31)) & 1) === 1
 }
 
-/** Stores the positions of the wanted distinct ID numbers in `PLACES`, and returns their number. */
+/** Stores the positions of rows with a wanted distinct ID number in `PLACES`, and returns how many there are. */
 function wantedPlaces(
   distinctIds: Uint32Array,
   bits: Uint32Array,
@@ -105,14 +110,15 @@ function wantedPlaces(
   let found = 0
   for (let place = start; place < end; place++) {
     const distinctId = distinctIds[place] ?? 0
-    // Written without a branch: the owner of the next row is unpredictable, and a mispredicted branch costs more.
+    // This has no branch: the owner of the next row is unpredictable, and a mispredicted branch costs more than the
+    // write.
     PLACES[found] = place
     found += ((bits[distinctId >>> 5] ?? 0) >>> (distinctId & 31)) & 1
   }
   return found
 }
 
-/** Adds the first `found` rows of `PLACES`, whose distinct ID numbers belong to requested persons. */
+/** Adds the rows at the first `found` positions in `PLACES`. Their distinct ID numbers belong to requested persons. */
 function addWanted(range: SegmentRange, found: number, target: ScanRows): void {
   const { distinctIds, isWithin, fromMs, toMs, areIds, hasSequences, rows } = range
   const { words } = range.owners
@@ -132,7 +138,7 @@ function addWanted(range: SegmentRange, found: number, target: ScanRows): void {
     }
     persons[count] = areIds ? distinctId : owner
     if (hasSequences) sequences[count] = range.firstSequence + (rows[place] ?? 0)
-    // Events from before the deletion of their person have no owner.
+    // Events that are older than the deletion of their person have no owner.
     count += owner === 0 ? 0 : 1
   }
   target.count = count
@@ -158,7 +164,7 @@ function addTimedIds(
   target.count = count
 }
 
-/** Adds only times, if no row was erased. */
+/** Adds only times. No row may be erased. */
 function addTimes(
   { fromMs, toMs, isWithin }: SegmentRange,
   { base, offsets }: SegmentTimes,
@@ -177,7 +183,7 @@ function addTimes(
 
 /**
  * Adds the distinct ID numbers and times of rows whose value passes and that were not erased. `target` must have room
- * for all of them. Call it only if owners do not decide.
+ * for all of them. Call it only if owners do not decide which rows are found.
  */
 export function addPassing(
   range: SegmentRange,
@@ -206,8 +212,8 @@ export function addPassing(
 }
 
 /**
- * Stores the positions of values that pass in `PLACES`, and returns their number. This is a separate pass, because most
- * rows usually do not pass.
+ * Stores the positions of rows whose value passes in `PLACES`, and returns how many there are. This is a separate pass,
+ * because most rows usually do not pass.
  */
 function placesOf(
   { column: { ids }, isPassed }: PassingValues,
@@ -216,14 +222,14 @@ function placesOf(
 ): number {
   let found = 0
   for (let place = start; place < end; place++) {
-    // Written without a branch: the result is unpredictable, and a mispredicted branch costs more.
+    // This has no branch: the result is unpredictable, and a mispredicted branch costs more than the write.
     PLACES[found] = place
     found += isPassed[ids[place] ?? 0] ?? 0
   }
   return found
 }
 
-/** Returns the owner of a distinct ID number whose earlier events have no owner. */
+/** Returns the owner of an event whose distinct_id lost its owner once. It is 0 for events before that. */
 function ownerSince(
   { owners, distinctIds, rows, firstSequence }: SegmentRange,
   place: number,

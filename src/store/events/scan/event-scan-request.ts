@@ -1,4 +1,4 @@
-/** Evaluates the request of a scan: its segments, its times, its persons, and its filters. */
+/** Evaluates the request of a scan: which segments it reads, which persons it wants, and which filters it needs. */
 import type { DateRange } from '../../../rules/analytics/date-range.ts'
 import {
   type EventPart,
@@ -35,8 +35,9 @@ export function needsPersons({ filter, series, values, persons }: EventScanReque
 }
 
 /**
- * Returns whether a segment belongs to a part of the segments. It always belongs to the same part, so each thread
- * caches the columns of its own segments. Consecutive full segments are assigned in turn, and small ones arbitrarily.
+ * Returns whether a segment belongs to a part of the segments. A segment always belongs to the same part, so each
+ * thread caches the columns of its own segments only. Consecutive full segments are assigned to the parts in turn, and
+ * small segments arbitrarily.
  */
 export function isInPart(summary: SegmentSummary, part: EventPart | undefined): boolean {
   if (part === undefined) return true
@@ -49,7 +50,7 @@ export function isInPart(summary: SegmentSummary, part: EventPart | undefined): 
   return number % part.count === part.index
 }
 
-/** Returns whether all events of a segment are within the sequence numbers of a part. */
+/** Returns whether all events of a segment are in the range of sequence numbers of a part. */
 export function isWhollyIn(
   { firstSequence, rows }: SegmentSummary,
   { sequences }: EventPart | { readonly sequences?: undefined } = {},
@@ -58,7 +59,10 @@ export function isWhollyIn(
   return firstSequence > after && firstSequence + rows - 1 <= through
 }
 
-/** Returns 1 for each requested person in the part, by its number, or null for all persons. */
+/**
+ * Returns an array with a 1 at the number of each requested person, or null for all persons. If the request asks for a
+ * part, only persons in the part are requested.
+ */
 export function wantedPersons(
   { persons, part, hasProfile = false, keepsOwnerless = false }: EventScanRequest,
   { lastPerson, firstPersonless, hasPersonless }: OwnerTable,
@@ -76,7 +80,7 @@ export function wantedPersons(
     const isAmong = among === undefined || among[person] === 1
     if (isAmong) wanted[person] = marks === null ? 1 : (marks[person] ?? 0)
   }
-  // Events without an owner are in the first part.
+  // Events without an owner belong to the first part.
   const keepsNobody = keepsOwnerless && index === 0 && marks === null && among === undefined
   wanted[0] = keepsNobody ? 1 : 0
   return wanted
@@ -94,9 +98,9 @@ export function filterOf(
 }
 
 /**
- * Returns a bit for each distinct ID number of the requested persons. The bits are closer together in memory than the
- * owners, so excluding other rows is cheap. Returns null if all persons are requested, or if events without an owner
- * are included, because distinct ID numbers do not decide then.
+ * Returns a bit for each distinct ID number that belongs to a requested person. Rows are excluded faster by these bits
+ * than by owners, because the bits are close together in memory. Returns null if all persons are requested. Also
+ * returns null if events without an owner are included, because distinct ID numbers do not decide then.
  */
 export function wantedIds(
   owners: Uint32Array,
@@ -113,8 +117,8 @@ export function wantedIds(
 }
 
 /**
- * Returns the smallest distinct ID number of the persons marked in `wanted`. Returns 0 if there is no list or it
- * includes events without an owner, and infinity if no person of the list has a distinct ID number.
+ * Returns the smallest distinct ID number that belongs to a person in `wanted`. Returns 0 if `wanted` is null or
+ * includes events without an owner, and infinity if no person in it has a distinct ID number.
  */
 export function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null): number {
   if (wanted === null || wanted[0] === 1) return 0
@@ -124,7 +128,7 @@ export function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null):
   return Number.POSITIVE_INFINITY
 }
 
-/** Returns whether all times of a segment are within a range. */
+/** Returns whether all times of a segment are in a range. */
 export function isInRange(
   { firstTimestampMs, lastTimestampMs }: SegmentSummary,
   range: DateRange,
@@ -140,7 +144,7 @@ export function isTouched(
   return lastTimestampMs >= fromMs && firstTimestampMs <= toMs
 }
 
-/** Returns the part of a range that the times of a segment cover. */
+/** Returns a range without the time before and after the events of a segment. */
 export function clippedRange(
   { firstTimestampMs, lastTimestampMs }: SegmentSummary,
   { fromMs, toMs }: DateRange,

@@ -6,13 +6,13 @@ import { grown } from '../../../rules/analytics/growing-arrays.ts'
 import { SCAN_ROW_COLUMNS_KEPT_MAX } from '../limits.ts'
 
 const ROWS_START = 16_384
-/** The average distance between a row and its final position up to which insertion sort is used. */
+/** Insertion sort is used as long as it moves rows by at most this number of positions on average. */
 const SHIFTS_A_ROW = 8
 const MICROSECONDS = 1000
 const DIGIT_BITS = 11
 const DIGITS = 2 ** DIGIT_BITS
 
-/** The rows of a result, column by column. Its memory is reused by later scans. */
+/** The rows of a result, stored by column. Later scans reuse its memory. */
 export class ScanRows {
   count = 0
   timesMs = new Float64Array(ROWS_START)
@@ -21,7 +21,7 @@ export class ScanRows {
   masks = new Uint32Array(ROWS_START)
   /** One column for each value that is read. */
   readonly values: Uint32Array<ArrayBuffer>[] = []
-  /** The buffer into which a column is sorted. The buffer and the column are then exchanged. */
+  /** A spare column. Sorting writes into it, and it then changes places with the sorted column. */
   #scratch = new Uint32Array(0)
 
   /** Removes all rows. */
@@ -55,8 +55,8 @@ export class ScanRows {
   }
 
   /**
-   * Sorts the rows by time. Rows with equal times keep their order. The cost is linear, and nothing if the rows are
-   * already sorted.
+   * Sorts the rows by time. Rows with equal times keep their order. The cost is linear. If the rows are already sorted,
+   * it costs almost nothing.
    */
   sort(): void {
     const order = timeOrder(this.timesMs, this.count)
@@ -84,12 +84,15 @@ export class RowPool {
   #spare: ScanRows[] = []
   #lent: ScanRows[] = []
 
-  /** `keptBytesMax` is the size up to which the memory of a result is kept for later queries. Two are kept. */
+  /**
+   * `keptBytesMax` is the size up to which the memory of a result is kept for later queries. At most
+   * `SCAN_ROW_COLUMNS_KEPT_MAX` results are kept.
+   */
   constructor(keptBytesMax: number) {
     this.#keptBytesMax = keptBytesMax
   }
 
-  /** The bytes of the memory that is kept or lent, and the size up to which memory is kept. */
+  /** The bytes of memory that are kept or lent at the moment, and `keptBytesMax`. */
   get held(): { readonly bytes: number; readonly bytesMax: number } {
     const bytes = [...this.#spare, ...this.#lent].reduce((sum, rows) => sum + rows.bytes, 0)
     return { bytes, bytesMax: this.#keptBytesMax }
@@ -101,7 +104,7 @@ export class RowPool {
     this.#lent = []
   }
 
-  /** Lends empty rows, until `takeBack`. */
+  /** Lends memory without rows, until the next `takeBack`. */
   lend(valueCount: number): ScanRows {
     const rows = this.#spare.pop() ?? new ScanRows()
     rows.reset(valueCount)
@@ -109,7 +112,10 @@ export class RowPool {
     return rows
   }
 
-  /** Takes back all lent rows, which must no longer be in use. Keeps the memory of some that are not too large. */
+  /**
+   * Takes back all lent rows, which must no longer be in use. Memory that is small enough is kept for later scans, up
+   * to a limit.
+   */
   takeBack(): void {
     const usable = [...this.#spare, ...this.#lent].filter(
       ({ bytes }) => bytes <= this.#keptBytesMax,
@@ -148,7 +154,10 @@ function ascending(count: number): Uint32Array {
   return numbers
 }
 
-/** Sorts times that are nearly sorted. Returns false if it takes too long; `order` is then not sorted. */
+/**
+ * Sorts times that are nearly sorted. Returns false if it gives up because the times are far from sorted; `order` is
+ * then in any order.
+ */
 function insertionSort(timesMs: Float64Array, order: Uint32Array, shiftsMax: number): boolean {
   let shifts = shiftsMax
   for (let index = 1; index < order.length; index++) {
@@ -165,7 +174,7 @@ function insertionSort(timesMs: Float64Array, order: Uint32Array, shiftsMax: num
   return true
 }
 
-/** Sorts by integer microseconds, or by milliseconds if all times are integers, a few bits at a time. */
+/** Sorts with a radix sort: by milliseconds if all times are whole milliseconds, otherwise by microseconds. */
 function radixSort(timesMs: Float64Array, order: Uint32Array): Uint32Array {
   let first = Number.POSITIVE_INFINITY
   let last = Number.NEGATIVE_INFINITY

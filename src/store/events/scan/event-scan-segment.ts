@@ -1,8 +1,8 @@
 /**
  * A segment with the columns that scans have decoded: times, distinct ID numbers, names, and requested properties, all
  * in name order (event-scan-names.ts). The columns of large segments are in memory that all threads share
- * (column-memory.ts), and are first looked up there. The columns of small segments, which the next merge replaces, and
- * columns for which there is no room belong to the thread.
+ * (column-memory.ts), so a column that another thread decoded is used. Columns for which there is no room belong to
+ * this thread alone, and so do the columns of small segments, which the next merge replaces.
  */
 import type { Block } from '../../../base/shared-blocks.ts'
 import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
@@ -52,9 +52,9 @@ export type TextOf = (distinctId: number) => string
 
 interface HeldColumn {
   readonly column: unknown
-  /** The shared block of the column, or null if the column belongs to the thread. */
+  /** The block of shared memory that contains the column, or null if the column belongs to this thread alone. */
   readonly block: Block | null
-  /** The bytes that belong to the thread. */
+  /** The bytes of the column that belong to this thread alone. */
   readonly bytes: number
 }
 
@@ -63,12 +63,15 @@ export interface StoredTexts extends StoredColumn {
   readonly json: Buffer
 }
 
-/** One segment of a scan. All getters throw `DamagedRecordError`. Columns are valid until the query ends. */
+/**
+ * One segment with the columns that scans have read. All getters throw `DamagedRecordError`. Columns are valid until
+ * the query ends.
+ */
 export class ScanSegment {
   readonly #sessionStarts: readonly number[] | null
   /** True if some rows were erased. */
   readonly hasDeletedRows: boolean
-  /** The estimated bytes of the segment that belong to the thread. */
+  /** The estimated bytes of the segment that belong to this thread alone. */
   bytes: number
   /** The number of the last scan that used the segment. */
   lastScan = 0
@@ -77,21 +80,21 @@ export class ScanSegment {
   readonly #sealed: Buffer
   readonly #columns = new Map<string, HeldColumn>()
   /**
-   * The properties by key, in a map of their own, because a combined name would have to be built for each segment of
-   * each scan.
+   * The properties by key. They have a map of their own, because otherwise a combined name would have to be built for
+   * each segment in each scan.
    */
   readonly #properties = new Map<string, HeldColumn>()
   readonly #pairs = new Map<unknown, PairCounts>()
-  /** Long properties by key. Null: the values are short. */
+  /** The properties with long values by key. Null means that the values of a property are short. */
   readonly #stored = new Map<string, StoredColumn | null>()
   #nameOf: ((column: string) => Uint32Array) | null = null
   #summary: SegmentSummary
   /** The opened segment. It holds decoded groups, so it is closed after each scan, unless the segment is small. */
   #view: SegmentView | null
-  /** The share of `bytes` that the view takes. */
+  /** The bytes of the view, which are included in `bytes`. */
   #viewBytes = 0
 
-  /** `sealed` is the header. */
+  /** `sealed` is the header of the segment, with its checksum. */
   constructor(
     tables: SegmentTables,
     memory: ColumnMemory,
@@ -110,7 +113,7 @@ export class ScanSegment {
     this.bytes = SEGMENT_BYTES + sealed.length
   }
 
-  /** Returns whether any session in the segment may begin in one of these ranges (session-starts.ts). */
+  /** Returns whether a session of the segment may begin in one of these ranges (session-starts.ts). */
   mayHoldSessions(starts: ReadonlySet<number>): boolean {
     return this.#sessionStarts?.some((range) => starts.has(range)) ?? true
   }
@@ -124,7 +127,10 @@ export class ScanSegment {
     return this.#summary
   }
 
-  /** Returns whether this is the segment with this summary. A merge replaces the summaries of a project. */
+  /**
+   * Returns whether this object holds the segment that `summary` describes. The summaries are not only compared as
+   * objects, because a merge makes new summary objects for the whole project, even for segments that stay the same.
+   */
   isCurrent(summary: SegmentSummary): boolean {
     if (this.#summary === summary) return true
     const stored = this.#tables.headers.get(pairKey(summary.projectId, summary.firstSequence))
@@ -157,7 +163,7 @@ export class ScanSegment {
     )
   }
 
-  /** The position of each row. */
+  /** For each row, its position in name order. */
   get places(): Uint16Array {
     return this.#column('places', PLACES, () => {
       const { rows } = this.nameRows
@@ -188,8 +194,8 @@ export class ScanSegment {
   }
 
   /**
-   * Returns a property with long values in its stored form, or null for any other property. Only the value id of each
-   * row is decoded and cached.
+   * Returns a property with long values in its stored form, or null for any other property. Only the position of each
+   * row's value is decoded and cached.
    */
   stored(key: string): StoredTexts | null {
     let held = this.#stored.get(key)
@@ -209,7 +215,7 @@ export class ScanSegment {
     return { ...column, ids }
   }
 
-  /** Returns the counts of pairs for one of its columns. */
+  /** Returns the counts of pairs of a name and a value, for one of the segment's columns. */
   pairs(column: DenseColumn): PairCounts {
     let pairs = this.#pairs.get(column)
     if (pairs === undefined) {
@@ -261,12 +267,14 @@ export class ScanSegment {
   }
 
   #inOrder({ ids, values }: DenseColumn): DenseColumn {
-    // A column without values is the same in any order.
+    // A column without values is the same in name order and in row order.
     if (values.length === 1) return { ids, values }
     return { ids: inNameOrder(ids, this.nameRows), values }
   }
 
-  /** Returns a cached column, the shared column, or the result of `decode`. */
+  /**
+   * Returns a column: the cached one, one that another thread has stored in shared memory, or the result of `decode`.
+   */
   #column<Column>(
     name: string,
     shape: ColumnShape<Column>,
@@ -275,7 +283,7 @@ export class ScanSegment {
   ): Column {
     const held = columns.get(name)
     if (held !== undefined) {
-      // Only this method stores columns under this name.
+      // Only this method stores columns under this name, so the column has the right type.
       if (held.block === null || this.#memory.isThere(held.block)) return held.column as Column
       this.#forget(held)
     }

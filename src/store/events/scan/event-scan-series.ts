@@ -1,6 +1,6 @@
 /**
- * Assigns the rows of a segment to series: first by name with one lookup in a table, then by the filters of those
- * series that have some.
+ * Assigns the rows of a segment to series. A table of names gives the series that a row may belong to. The filters of
+ * these series then decide.
  */
 import {
   type ActionStepMatch,
@@ -26,7 +26,7 @@ import type { NameCounts } from './segment-counts.ts'
 
 interface CompiledSeries {
   readonly bit: number
-  /** Null: events of any name. */
+  /** The event names of a series. Null means events of any name. */
   readonly names: ReadonlySet<string> | null
   readonly filter: RowFilter | null
 }
@@ -34,10 +34,12 @@ interface CompiledSeries {
 /** The series of one scan. */
 export class ScanSeries {
   readonly #series: readonly CompiledSeries[]
-  /** The names of all series. Null: one of the series has events of any name. */
+  /** The names of all series together. Null if one series has events of any name. */
   readonly #names: ReadonlySet<string> | null
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
-  /** The result of `masksOf`, reused because a new short array for each segment costs more than its use. */
+  /**
+   * The list that `masksOf` returns. It is reused, because a new short list for each segment costs more than its use.
+   */
   readonly #masks: number[] = []
   #part: Candidates | null = null
 
@@ -50,8 +52,8 @@ export class ScanSeries {
   }
 
   /**
-   * Returns the number of events of a segment that belong to a series, judged only by names. Filters can only reduce
-   * it.
+   * Returns the number of a segment's events that belong to a series by their names. Filters can only make the number
+   * smaller.
    */
   countOf({ counts }: NameCounts, rows: number): number {
     if (this.#names === null) return rows
@@ -61,8 +63,8 @@ export class ScanSeries {
   }
 
   /**
-   * Returns for each name of a segment the bit mask of the series to which its events may belong. The result is valid
-   * until the next call.
+   * Returns, for each name of a segment, a bit mask of the series that events with this name may belong to. The result
+   * is valid until the next call.
    */
   masksOf({ values, ids }: NameRows): readonly number[] {
     const masks = this.#masks
@@ -139,7 +141,8 @@ function compileSeries(match: SeriesMatch, bit: number, facts: ScanFacts): Compi
 }
 
 /**
- * Compiles a step. Returns null if every event passes. `isAlone` means that the name of the step is already checked.
+ * Compiles the conditions of a step. Returns null if every event passes. `isAlone` means that the name of the step was
+ * checked before.
  */
 function compileStep(step: ActionStepMatch, isAlone: boolean, facts: ScanFacts): RowFilter | null {
   const filters: RowFilter[] = []

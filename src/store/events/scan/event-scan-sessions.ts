@@ -1,7 +1,7 @@
 /**
- * Assigns numbers to the sessions of a project, in the order in which scans meet them. The numbers stay valid as long
- * as the cache of the thread. A session is looked up once per segment by the 16 bytes of its id. Texts are only created
- * for a reader that needs them.
+ * Assigns numbers to the sessions of a project, in the order in which scans find them. The numbers are valid as long as
+ * the cache of the thread. A session is looked up by the 16 bytes of its id, once for each segment. The texts of ids
+ * are only created for a reader that needs them.
  */
 import { randomFillSync } from 'node:crypto'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
@@ -13,10 +13,11 @@ import type { ScanSegment, TextOf } from './event-scan-segment.ts'
 
 const ID_BYTES = 16
 const ID_WORDS = 4
-/** The number of bytes at the beginning of an id that are milliseconds since 1970. */
+/** An id begins with a time in milliseconds since 1970. The time has this number of bytes. */
 const TIME_BYTES = 6
 /**
- * The offset of the version, and the bits of version 7, which make an id a session id (rules/analytics/session-id.ts).
+ * The offset of the byte that contains the version of an id, and the bits of version 7. Only a UUID of version 7 is a
+ * session id (rules/analytics/session-id.ts).
  */
 const VERSION_AT = 6
 const VERSION_BITS = 0xf0
@@ -25,7 +26,7 @@ const SLOTS_START = 4096
 
 /** The sessions of the events of a segment. */
 export interface SessionColumn {
-  /** For each position in name order the position of its session in `numbers`. */
+  /** For each position in name order, the index of its session in `numbers`. */
   readonly ids: Uint16Array
   /** The number of each session, or 0 for a value that is not a session id. */
   readonly numbers: Uint32Array
@@ -34,29 +35,29 @@ export interface SessionColumn {
 /** The session numbers of one project, from 1. */
 export class SessionNumbers {
   #count = 0
-  /** Four words for each number: the bytes of its id. */
+  /** The bytes of the ids: four words for each number. */
   #words = new Uint32Array(SLOTS_START)
   /** A hash table from ids to numbers with linear probing. 0 marks a free slot. At most half of the slots are used. */
   #slots = new Uint32Array(SLOTS_START)
   /** Random factors of the hash, so that a client cannot choose ids that share a slot. */
   readonly #factors = randomFillSync(new Uint32Array(ID_WORDS)).map((factor) => factor | 1)
-  /** The numbers of ids that contain capital letters. They are different sessions from those in lower case. */
+  /** The numbers of ids with capital letters, by id. Such an id is another session than the same id in lower case. */
   readonly #byText = new Map<string, number>()
-  /** The start times of these sessions. */
+  /** The start times of the sessions in `#byText`, by number. */
   readonly #beganMs = new Map<number, number>()
   readonly #texts: (string | undefined)[] = [undefined]
-  /** The cached numbers of a column, by the column. */
+  /** For each column of ids, the numbers of its sessions. */
   readonly #numbers = new WeakMap<object, Uint32Array>()
   /** The id that is being looked up. */
   readonly #wanted = new Uint32Array(ID_WORDS)
   readonly #wantedBytes = new Uint8Array(this.#wanted.buffer)
 
-  /** The largest number. */
+  /** The largest number that was assigned. */
   get count(): number {
     return this.#count
   }
 
-  /** The text of each number; that of 0 is undefined. The cost is linear in the numbers added since the last call. */
+  /** The id of each number as text. Number 0 has none. The cost is linear in the numbers added since the last call. */
   get texts(): readonly (string | undefined)[] {
     const bytes = new Uint8Array(this.#words.buffer)
     for (const [text, number] of this.#byText) this.#texts[number] = text
@@ -66,7 +67,7 @@ export class SessionNumbers {
     return this.#texts
   }
 
-  /** Returns the start ranges of the marked sessions (session-starts.ts). The cost is linear. */
+  /** Returns the start ranges (session-starts.ts) of the sessions with a 1 in `marks`. The cost is linear. */
   startRangesOf(marks: Uint8Array): ReadonlySet<number> {
     const bytes = new Uint8Array(this.#words.buffer)
     const starts = new Set<number>()
@@ -83,7 +84,10 @@ export class SessionNumbers {
     return starts
   }
 
-  /** Returns the time at the beginning of the id of each number, in milliseconds since 1970, or 0 for no session. */
+  /**
+   * Returns the time with which the id of each number begins, in milliseconds since 1970. It is 0 for number 0, which
+   * is no session.
+   */
   beganMs(numbers: Uint32Array): Float64Array {
     const bytes = Buffer.from(this.#words.buffer)
     return Float64Array.from(
@@ -93,8 +97,8 @@ export class SessionNumbers {
   }
 
   /**
-   * Returns the sessions of a segment. New sessions get numbers. The cost is linear at the first call for a segment;
-   * later calls use the cache.
+   * Returns the sessions of a segment. New sessions get numbers. The first call for a segment costs time linear in its
+   * sessions; later calls use the cache.
    */
   ofSegment(segment: ScanSegment, textOf: TextOf): SessionColumn {
     const stored = segment.sessionIds
@@ -133,7 +137,7 @@ export class SessionNumbers {
     return this.#numberAt(bytes, 0)
   }
 
-  /** Returns the numbers of ids with 16 bytes each. Position 0 stands for no session. */
+  /** Returns the numbers of ids, each of which has 16 bytes. Position 0 stands for no session. */
   #numbersOf(uuids: Uint8Array): Uint32Array {
     const numbers = new Uint32Array(1 + uuids.length / ID_BYTES)
     for (let index = 1; index < numbers.length; index++) {
@@ -164,7 +168,7 @@ export class SessionNumbers {
     return number
   }
 
-  /** Returns the slot of an id, or the free slot for it. */
+  /** Returns the slot of an id in the hash table, or the free slot in which it is to be stored. */
   #slotOf(words: Uint32Array, start: number): number {
     const a = words[start] ?? 0
     const b = words[start + 1] ?? 0
@@ -178,7 +182,7 @@ export class SessionNumbers {
       Math.imul(d, factors[3] ?? 1)
     const shift = 1 + Math.clz32(this.#slots.length)
     const mask = this.#slots.length - 1
-    // The high bits of the sum depend on the whole id.
+    // The high bits of the sum are used, because they depend on all bytes of the id.
     const slots = this.#slots
     const known = this.#words
     for (let slot = (sum >>> 0) >>> shift; ; slot = (slot + 1) & mask) {
@@ -200,7 +204,7 @@ export class SessionNumbers {
   #enlarge(): void {
     this.#slots = new Uint32Array(this.#slots.length * 2)
     for (let number = 1; number <= this.#count; number++) {
-      // The words of an id of version 7 are never all zeros. Zeros stand for ids with capital letters.
+      // The words of a version 7 id are never all zero. Number entries with zeros belong to ids with capital letters.
       const start = number * ID_WORDS
       if ((this.#words[start + 1] ?? 0) === 0) continue
       this.#slots[this.#slotOf(this.#words, start)] = number

@@ -1,6 +1,6 @@
 /**
- * Reads values of events for queries, merged over segments: each distinct value gets one number, independent of its
- * positions in the segments.
+ * Reads values of events for queries, merged over all segments. A value gets one number, which does not depend on its
+ * position in a segment.
  */
 
 import { getOrAdd } from '../../../base/maps.ts'
@@ -12,11 +12,13 @@ import type { ScanSegment } from './event-scan-segment.ts'
 
 /** Reads one value of each candidate. */
 export interface ValueReader {
-  /** Writes the numbers of the candidates' values into `target`, from `start` on. */
+  /** Writes the number of each candidate's value into `target`, from index `start` on. */
   read(candidates: Candidates, target: Uint32Array, start: number): void
-  /** Returns the column that is read. It is absent if the value does not come from one column. */
+  /**
+   * Returns the column from which the value is read. The method is absent if the value does not come from one column.
+   */
   readonly columnOf?: (segment: ScanSegment) => DenseColumn
-  /** Returns the number of a value in that column. It is present only with `columnOf`. */
+  /** Returns the number of a value of this column. The method is present only with `columnOf`. */
   readonly numberOf?: (stored: unknown) => number
   /** The values by number. Value 0 is always `undefined`. */
   readonly values: readonly unknown[]
@@ -93,7 +95,7 @@ class ColumnReader implements ValueReader {
   readonly columnOf: (segment: ScanSegment) => DenseColumn
   readonly #readValue: (stored: unknown) => unknown
 
-  /** `readValue` converts a stored value of the column into the value of the result. */
+  /** `readValue` converts a value of the column into the value that the query wants. */
   constructor(
     columnOf: (segment: ScanSegment) => DenseColumn,
     readValue: (stored: unknown) => unknown = (stored) => stored,
@@ -114,7 +116,7 @@ class ColumnReader implements ValueReader {
       target.fill(this.numberOf(undefined), start, start + count)
       return
     }
-    // The number of each value plus one, or 0 if it has none yet.
+    // For each position in the column, the number of its value plus one. 0 means that it is not known yet.
     const numbers = new Uint32Array(values.length)
     for (let index = 0; index < count; index++) {
       const id = ids[places[index] ?? 0] ?? 0
@@ -128,12 +130,12 @@ class ColumnReader implements ValueReader {
   }
 }
 
-/** Reads a value that belongs to a number of each candidate: its owner or its distinct ID number. */
+/** Reads a value that depends only on a number of each candidate: on its owner or its distinct ID number. */
 class NumberReader implements ValueReader {
   readonly #dictionary = new Dictionary()
   readonly #numberAt: (candidates: Candidates, index: number) => number
   readonly #readValue: (number: number) => unknown
-  /** The number of the value for each key plus one, or 0 if it is not known yet. */
+  /** For each owner or distinct ID number, the number of its value plus one. 0 means that it is not known yet. */
   #numbers = new Uint32Array(1024)
 
   constructor(

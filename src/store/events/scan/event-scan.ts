@@ -1,8 +1,8 @@
 /**
- * Scans stored events for analytic queries (port: rules/analytics/event-columns.ts). Segments that cannot match are
- * skipped by their times and by the names in their headers. Of the other segments only the needed columns are decoded,
- * and cached for later queries. event-scan-pass.ts describes how rows are picked. Everything is read in the snapshot of
- * the reader.
+ * Scans stored events for analytic queries. It implements the interface `EventScanner` of
+ * rules/analytics/event-columns.ts. Segments that cannot match are skipped by their times and by the names in their
+ * headers. From the other segments, only the needed columns are decoded, and they are cached for later queries.
+ * event-scan-pass.ts describes how rows are picked. Everything is read in the snapshot of the reader.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
@@ -40,11 +40,11 @@ import { KnownProjects } from './known-events.ts'
 import { SegmentCounts } from './segment-counts.ts'
 import { sessionBounds } from './session-parts.ts'
 
-/** The fraction of the memory for decoded columns that may be kept in addition for the rows of the next result. */
+/** In addition to the cache, the rows of a result may keep memory of up to the cache size divided by this number. */
 const ROWS_SHARE = 16
-/** The fraction that may be used in addition for values computed from events. */
+/** In addition to the cache, values computed from events may use up to the cache size divided by this number. */
 const VALUE_SHARE = 4
-/** The estimated bytes of a cached time of a first event. */
+/** The estimated bytes of a cached first timestamp. */
 const FIRST_EVENT_BYTES = 64
 
 /** The data that the scans of one thread cache between queries. */
@@ -86,7 +86,7 @@ export class ScanStore {
     return this.cache.segmentCount
   }
 
-  /** The sizes of the thread's own caches. Shared columns are reported by the owner of their memory. */
+  /** The sizes of the caches that only this thread uses. Shared columns are reported by the owner of their memory. */
   get caches(): CachesOfThread {
     const { ownBytes: bytes, bytesMax } = this.cache
     return { column_values: { bytes, bytesMax }, row_memory: this.rows.held }
@@ -115,7 +115,9 @@ class SegmentScanner implements EventScanner {
   readonly #store: ScanStore
   readonly #limits: ScanLimits
   looksAtPersons = false
-  /** The facts of the project scanned last. They stay valid, because a scanner lives as long as its snapshot. */
+  /**
+   * The facts of the project that was scanned last. They stay valid, because a scanner and its snapshot end together.
+   */
   #known: ProjectFacts | null = null
 
   constructor(store: ScanStore, limits: ScanLimits) {
@@ -222,8 +224,8 @@ class SegmentScanner implements EventScanner {
       else mixed.push(summary)
     }
     if (mixed.length > 0) {
-      // These segments contain events before and after `sinceMs`, so their times are read once for each state of the
-      // project.
+      // Some segments contain events both before and after `sinceMs`. Their times are read, and the result is cached
+      // for this state of the project.
       const { value } = this.remembered(projectId, `first event since ${sinceMs}`, () => {
         return { bytes: FIRST_EVENT_BYTES, value: this.#firstSince(projectId, mixed, sinceMs) }
       })
@@ -232,7 +234,7 @@ class SegmentScanner implements EventScanner {
     return Number.isFinite(first) ? first : null
   }
 
-  /** Returns the smallest timestamp of these segments at or after `sinceMs`, or infinity if there is none. */
+  /** Returns the earliest timestamp at or after `sinceMs` in some segments, or infinity if there is none. */
   #firstSince(projectId: number, summaries: readonly SegmentSummary[], sinceMs: number): number {
     let first = Number.POSITIVE_INFINITY
     for (const { firstSequence, rows } of summaries) {
@@ -329,8 +331,9 @@ class SegmentScanner implements EventScanner {
 }
 
 /**
- * Returns the values at ascending sequence numbers, one column for each reader. `use` opens a segment and passes it on.
- * The cost is linear in the number of sequence numbers, and in the rows of the segments that contain them.
+ * Returns the values at ascending sequence numbers, one column for each reader. `use` opens the segment of a summary
+ * and passes it to a function. The cost is linear in the number of sequence numbers, and in the rows of the segments
+ * that contain them.
  */
 function readAt(
   sequences: Uint32Array,

@@ -6,9 +6,8 @@ import type { ScanStore } from './event-scan.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
 
 /**
- * Returns the counts of the requested values. `scanner` limits the query. Throws the errors of its `checkLimits`, and
- * `DamagedRecordError`. Costs about 10 us for each segment within the time range, more if its columns are not in
- * memory.
+ * Returns the counts of the requested values. Throws the errors of `scanner.checkLimits`, and `DamagedRecordError`. It
+ * takes about 10 us for each segment within the time range, more if its columns are not in memory.
  */
 export function countValues(
   { tables, segments, cache, counts: known }: ScanStore,
@@ -40,7 +39,7 @@ export function countValues(
   return counts
 }
 
-/** Adds the number of rows of a segment for each value to `rows`. */
+/** Adds the number of a segment's rows with each value to `rows`. */
 function countRows(
   { nameRows, times, summary }: ScanSegment,
   { eventNames, fromMs, toMs }: EventValueQuery,

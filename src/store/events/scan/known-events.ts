@@ -1,7 +1,7 @@
 /**
- * Tells whether results computed from the events of a project are still valid. They stay valid through merges of
- * segments, until events are erased. Distinct ID numbers that got another owner are recorded one by one, so that
- * earlier results can be corrected for them.
+ * Tells whether results computed from the events of a project are still valid. Results stay valid when segments are
+ * merged, but not when events are erased. Each distinct ID number that gets another owner is recorded, so that earlier
+ * results can be corrected for it.
  */
 import { keepNewest } from '../../../base/maps.ts'
 import { type KnownEvents, OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
@@ -9,9 +9,11 @@ import type { OwnerTable } from '../../identity/owner-table.ts'
 import type { SegmentReader } from '../format/segment-reader.ts'
 import { OWNER_MOVES_MAX, SCAN_PROJECTS_MAX } from '../limits.ts'
 
-/** The number of array elements for one change: the distinct ID number, its old owner, and its new owner. */
+/**
+ * A change of an owner takes this number of array elements: the distinct ID number, its old owner, and its new owner.
+ */
 const MOVE_NUMBERS = 3
-/** The number of distinct ID numbers that are compared at once. */
+/** Owners are compared in blocks of this number of distinct ID numbers. */
 const COMPARED_WORDS = 1024
 
 interface KnownProject {
@@ -20,9 +22,9 @@ interface KnownProject {
   readonly erased: number
   /** The version of the group types in `ProjectFacts`. */
   readonly groupTypesVersion: string
-  /** Never used twice, not even for a project that was evicted in between. */
+  /** The number of the version. It is never used twice, not even for a project that was evicted in between. */
   readonly version: number
-  /** All changes of owners since the version began, with `MOVE_NUMBERS` elements for each. */
+  /** All changes of owners since the version began. Each takes `MOVE_NUMBERS` elements. */
   readonly moves: readonly number[]
 }
 
@@ -54,14 +56,14 @@ export class KnownProjects {
     return { through, version: `${known.version}`, moves: known.moves.length / MOVE_NUMBERS }
   }
 
-  /** See `EventScanner.movedBehind`. Refers to the owners of the last call of `of`. */
+  /** See `EventScanner.movedBehind`. The owners are those of the last call of `of`. */
   movedBehind(projectId: number, moves: number): Uint32Array {
     const all = this.#known.get(projectId)?.moves ?? []
     const later = all.slice(moves * MOVE_NUMBERS)
     return Uint32Array.from(later.filter((_, place) => place % MOVE_NUMBERS !== 0))
   }
 
-  /** Returns the owners after the first `moves` changes. Costs a copy of the owners. */
+  /** Returns the table of owners as it was after the first `moves` changes. It copies the table. */
   ownersAt(projectId: number, owners: OwnerTable, moves: number): OwnerTable {
     const all = this.#known.get(projectId)?.moves ?? []
     const words = owners.words.slice()
@@ -76,8 +78,8 @@ export class KnownProjects {
 }
 
 /**
- * Returns all changes of owners, including those up to `owners`. Returns null if something other than owners changed or
- * if there are too many changes; earlier results cannot be used then.
+ * Returns all changes of owners since the version began, including the ones that lead to `owners`. Returns null if
+ * something else changed too, or if there are too many changes. Earlier results cannot be corrected then.
  */
 function movesUntil(
   { owners: before, moves }: KnownProject,
@@ -85,7 +87,7 @@ function movesUntil(
 ): readonly number[] | null {
   if (before === owners) return moves
   if (owners.lastDistinctId < before.lastDistinctId) return null
-  // A number that stood for a personless distinct_id may be that of a person now.
+  // A number that stood for a distinct_id without a person may now be the number of a person.
   if (owners.firstPersonless !== before.firstPersonless && before.hasPersonless) return null
   if (owners.since.size !== before.since.size) return null
   for (const [distinctId, sequence] of before.since) {

@@ -1,6 +1,6 @@
 /**
- * Counts the events of each name in a segment, from its header alone. That is enough to skip segments without a
- * requested name, and to count segments that are completely within one period without opening them.
+ * Counts the events of each name in a segment by reading only its header. These counts are enough to skip a segment
+ * without a requested name. They are also enough to count the events of a segment that is completely within one period.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { pairKey } from '../../lmdb/keys.ts'
@@ -9,7 +9,7 @@ import type { SegmentTables } from '../format/segment-tables.ts'
 import { SegmentView } from '../format/segment-view.ts'
 import { SCAN_NAMES_MAX } from '../limits.ts'
 
-/** The numbers of events of one segment. */
+/** The numbers of events in one segment. */
 export interface NameCounts {
   /** The number of events by name, only for names with events. */
   readonly counts: ReadonlyMap<string, number>
@@ -21,7 +21,7 @@ export interface NameCounts {
 export class SegmentCounts {
   readonly #tables: SegmentTables
   readonly #known = new WeakMap<SegmentSummary, NameCounts>()
-  /** Each text once, because segments mostly have the same names. */
+  /** Each name once, so that equal names of different segments share one text in memory. */
   readonly #texts = new Map<string, string>()
 
   constructor(tables: SegmentTables) {

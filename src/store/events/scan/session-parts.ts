@@ -1,7 +1,7 @@
 /**
- * Divides events into parts by their sessions. A part consists of the sessions that begin within a time range, judged
- * by their ids. A thread then decodes little more than its own part, and its sessions are complete. The time in an id
- * need not be true: an id always belongs to the same part.
+ * Divides events into parts by their sessions. A part contains the sessions whose ids begin with a time in a certain
+ * range. A thread then decodes little more than its own part, and its sessions are complete. A client may send a wrong
+ * time in an id, but the id always belongs to the same part.
  */
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
@@ -10,7 +10,7 @@ import { type Candidates, keepMarked, type ScanFacts } from './event-scan-filter
 import type { ScanSegment } from './event-scan-segment.ts'
 
 /**
- * Returns the beginnings of all parts except the first, so that each part has about the same share of the events of
+ * Returns the times at which the parts after the first one begin. Each part gets about the same share of the events in
  * these segments.
  */
 export function sessionBounds(
@@ -30,10 +30,10 @@ export function sessionBounds(
   return bounds
 }
 
-/** One part of all sessions. */
+/** One part of the sessions of a project. */
 export class SessionPart {
   readonly #fromMs: number
-  /** The exclusive end. */
+  /** The end of the part's time range, exclusive. */
   readonly #untilMs: number
 
   constructor(fromMs: number, untilMs: number) {
@@ -54,7 +54,7 @@ export class SessionPart {
     )
   }
 
-  /** Removes candidates that are not in the part. `marks` is a buffer. */
+  /** Removes candidates that are not in the part. `marks` is memory that the method may overwrite. */
   keepOwn(candidates: Candidates, { sessions, textOf }: ScanFacts, marks: Uint8Array): void {
     const { segment, places, count } = candidates
     if (this.#holdsAll(segment)) return
@@ -92,7 +92,7 @@ export class SessionPart {
   }
 }
 
-/** Returns the part of all sessions, or null for all of them. */
+/** Returns the sessions that a part of a query contains, or null if it is not limited to some sessions. */
 export function sessionPart(part: EventPart | undefined): SessionPart | null {
   if (part?.by !== 'sessions' || part.count === 1) return null
   const { index, bounds = [] } = part

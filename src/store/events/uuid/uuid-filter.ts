@@ -1,14 +1,14 @@
 /**
  * A blocked Bloom filter for 64-bit fingerprints. All bits of a fingerprint are in one block of 64 bytes, so a lookup
- * reads one cache line. With 12 bits per fingerprint, about 1 in 150 lookups of an absent fingerprint is a false
- * positive.
+ * reads only one cache line of the CPU. With 12 bits per fingerprint, about 1 in 150 lookups of an absent fingerprint
+ * is a false positive.
  */
 
 const BITS_PER_ENTRY = 12
 const BLOCK_WORDS = 16
 const PROBES = 6
 
-/** Returns for a fingerprint either "certainly absent" or "perhaps present". */
+/** A set of fingerprints that answers either "certainly absent" or "perhaps present". */
 export class UuidFilter {
   readonly words: Uint32Array
   readonly #blocks: number
@@ -18,7 +18,7 @@ export class UuidFilter {
     this.#blocks = words.length / BLOCK_WORDS
   }
 
-  /** Creates an empty filter for a number of fingerprints. */
+  /** Creates an empty filter for up to `entries` fingerprints. */
   static forEntries(entries: number): UuidFilter {
     const blocks = Math.max(1, Math.ceil((entries * BITS_PER_ENTRY) / (BLOCK_WORDS * 32)))
     return new UuidFilter(new Uint32Array(blocks * BLOCK_WORDS))

@@ -19,7 +19,7 @@ export class UuidFingerprint {
     this.#seed = seed | 0
   }
 
-  /** Calculates the fingerprint of an event whose uuid begins at `offset`. */
+  /** Calculates the fingerprint of an event. The 16 bytes of its uuid begin at `offset`. */
   compute(
     projectId: number,
     uuid: Uint8Array,
@@ -60,7 +60,7 @@ function word(bytes: Uint8Array, offset: number): number {
   )
 }
 
-// Multiplies, rotates and adds, so that each step spreads a word over all later bits.
+// Multiplies, rotates and adds, so that a change of one bit changes many later bits.
 function mixed(hash: number, value: number): number {
   const product = Math.imul(value, 0xcc9e2d51)
   const spread = Math.imul((product << 15) | (product >>> 17), 0x1b873593)

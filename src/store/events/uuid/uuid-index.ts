@@ -28,7 +28,7 @@ import {
 import { UuidTable } from './uuid-table.ts'
 
 const RUNS_PER_MERGE = 8
-/** The number of entries between two checks of the clock. */
+/** A merge checks the clock once for this number of entries. */
 const SLICE_ENTRIES = 8192
 
 /** The options of the index. The sizes are for tests. */
@@ -48,7 +48,9 @@ interface LoadedRun {
 
 interface Merge {
   readonly sources: readonly LoadedRun[]
-  /** The cursors of the sources that have entries left, each at its next entry. Null before the first entry is read. */
+  /**
+   * A cursor for each source that has entries left, positioned at its next entry. Null before the first entry is read.
+   */
   cursors: RunCursor[] | null
   readonly writer: RunWriter
   readonly level: number
@@ -62,10 +64,10 @@ export class UuidIndex {
   readonly #runsPerMerge: number
   #runs: LoadedRun[]
   #merge: Merge | null = null
-  /** The runs that are excluded from merges, because one of the runs merged together is damaged. */
+  /** The runs that take part in no merge any more, because a merge of them failed on a damaged run. */
   readonly #unmergeable = new Set<LoadedRun>()
   readonly #onDamage: DamageListener
-  /** The runs that are not published, or no longer, and still have chunks. */
+  /** The numbers of runs that are not published (any more) and still have chunks to be removed. */
   #leftovers: number[]
   #nextRun: number
 
@@ -91,8 +93,8 @@ export class UuidIndex {
   }
 
   /**
-   * The bytes of the table and of all filters. The limit applies to the table, because the filters grow with the number
-   * of events.
+   * The bytes of the table in memory and of all filters. `bytesMax` only limits the table, because the filters grow
+   * with the number of events.
    */
   get memory(): { readonly bytes: number; readonly bytesMax: number } {
     const filters = this.#runs.reduce((sum, { filter }) => sum + filter.words.byteLength, 0)
@@ -104,7 +106,7 @@ export class UuidIndex {
     return this.#runs.length
   }
 
-  /** Adds an event. The halves are signed. */
+  /** Adds an event. The halves of its fingerprint are signed numbers. */
   add(high: number, low: number, sequence: number): void {
     this.#table.add(high, low, sequence)
   }
@@ -123,7 +125,9 @@ export class UuidIndex {
     }
   }
 
-  /** Appends the sequence number of every event that may have the fingerprint to `found`. The halves are signed. */
+  /**
+   * Appends the sequence number of every event that may have the fingerprint to `found`. The halves are signed numbers.
+   */
   find(high: number, low: number, found: number[]): void {
     this.#table.find(high, low, found)
     for (const loaded of this.#runs) {
@@ -137,8 +141,8 @@ export class UuidIndex {
   }
 
   /**
-   * Turns the table into a run. Call it only within a write transaction, in which the caller also updates
-   * `indexedRows`.
+   * Writes the table in memory to disk as a run. Call it only within a write transaction, in which the caller also
+   * updates `indexedRows`.
    */
   flush(): void {
     const writer = new RunWriter(this.#tables, this.#nextRun++, this.#table.count)
@@ -153,7 +157,9 @@ export class UuidIndex {
     return this.#merge !== null || this.#leftovers.length > 0 || this.#mergeable() !== null
   }
 
-  /** Does one step of a merge or clean-up, until `isOver` returns true. Call it only within a write transaction. */
+  /**
+   * Removes outdated chunks, or merges entries until `isOver` returns true. Call it only within a write transaction.
+   */
   maintain(isOver: () => boolean): void {
     const leftover = this.#leftovers[0]
     if (leftover !== undefined) {
@@ -188,8 +194,8 @@ export class UuidIndex {
   }
 
   /**
-   * Gives up a merge and leaves its runs unchanged. They are still searched, and damage is reported when a search meets
-   * it.
+   * Gives up a merge because of damage, and leaves its runs unchanged. They are still searched; a search that meets the
+   * damage reports it.
    */
   #abandon({ sources, writer }: Merge): void {
     for (const source of sources) this.#unmergeable.add(source)
@@ -201,7 +207,10 @@ export class UuidIndex {
     return { run, filter, cursor: new RunCursor(this.#tables, run) }
   }
 
-  /** Returns the oldest runs of the lowest level that has enough runs for a merge. */
+  /**
+   * Returns the runs of the next merge, or null if there is none: the oldest runs of the lowest level that has enough
+   * runs.
+   */
   #mergeable(): readonly LoadedRun[] | null {
     const sound = this.#runs.filter((run) => !this.#unmergeable.has(run))
     const levels = [...new Set(sound.map(({ run }) => run.level))].sort((a, b) => a - b)

@@ -40,8 +40,9 @@ export class UuidLookup {
   }
 
   /**
-   * Returns whether the runs contain an erased event with this uuid. The uuid itself is gone, so the result is wrong in
-   * one of some billions of cases, when another event had the same fingerprint. Throws `DamagedRecordError`.
+   * Returns whether the runs contain an erased event with this uuid. The uuid itself is gone, and only its fingerprint
+   * is left. If another erased event had the same fingerprint, the result is wrong; the chance is one in billions.
+   * Throws `DamagedRecordError`.
    */
   wasErased(projectId: number, uuid: Uint8Array): boolean {
     const rows = loadCounters(this.#tables.projects, projectId)?.rows ?? 0
@@ -54,14 +55,14 @@ export class UuidLookup {
     })
   }
 
-  /** Returns the directories of the runs. Cached ones are not read again. */
+  /** Returns the directories of all runs. Directories that are cached are not read again. */
   runs(): readonly UuidRun[] {
     const runs = loadRuns(this.#tables, this.#runs)
     this.#runs = new Map(runs.map((run) => [run.number, run]))
     return runs
   }
 
-  /** Searches the events after the runs of the index, newest first. */
+  /** Searches the events that no run contains yet, newest first. */
   #findUnindexed(
     projectId: number,
     uuid: Uint8Array,
@@ -91,10 +92,10 @@ export class UuidLookup {
     return null
   }
 
-  /** Returns the sequence numbers in the runs of events that may have a uuid, newest first. */
+  /** Returns the sequence numbers of events in the runs that may have a uuid, newest first. */
   #sequences(projectId: number, uuid: Uint8Array, seed: number): readonly number[] {
     const fingerprint = new UuidFingerprint(seed)
-    // Only the low half depends on distinct_id and name, and it is not used here.
+    // The search uses only the high half of the fingerprint, which does not depend on distinct_id and name.
     fingerprint.compute(projectId, uuid, 0, 0, 0)
     const sequences: number[] = []
     for (const run of this.runs()) {

@@ -20,10 +20,13 @@ const FORMAT_VERSION = 1
 const HEAD_BYTES = 12
 const KIND_ENTRIES = 0
 const KIND_FILTER = 1
-/** A sealed chunk of entries just fits into two pages of LMDB. */
+/** The number of entries with which a sealed chunk just fits into two pages of LMDB. */
 const CHUNK_ENTRIES = 680
 const ENTRY_BYTES = 12
-/** A sealed chunk of a filter just fits into sixteen pages, and is a whole number of blocks. */
+/**
+ * The number of bytes with which a sealed chunk of a filter just fits into sixteen pages. It is a whole number of
+ * blocks of the filter.
+ */
 const FILTER_PIECE_BYTES = 65_472
 
 /** The tables of the index. */
@@ -32,7 +35,7 @@ export type UuidTables = Pick<EventTables, 'uuid_runs' | 'uuid_chunks'>
 /** The directory of a published run. */
 export interface UuidRun {
   readonly number: number
-  /** The number of merges that led to the run. Runs of one level are merged into a run of the next. */
+  /** The number of merges that led to the run. Runs of one level are merged into a run of the next level. */
   readonly level: number
   readonly entries: number
   readonly filterWords: number
@@ -84,7 +87,7 @@ function loadChunk(tables: UuidTables, run: number, kind: number, chunk: number)
   return need(tables.uuid_chunks, chunkKey(run, kind, chunk))
 }
 
-/** Reads the entries of a run in order. The halves are unsigned. */
+/** Reads the entries of a run in order. The halves of fingerprints are unsigned numbers. */
 export class RunCursor {
   readonly run: UuidRun
   readonly #tables: UuidTables
@@ -133,8 +136,8 @@ export class RunCursor {
   }
 
   /**
-   * Appends the sequence numbers of up to `limit` entries with this high half, and with this low half unless it is
-   * null, to `found`.
+   * Appends the sequence numbers of up to `limit` entries to `found`. The entries must have this high half, and this
+   * low half unless it is null.
    */
   collect(
     high: number,
@@ -151,8 +154,8 @@ export class RunCursor {
   }
 
   /**
-   * Returns the last chunk whose first entry is less than a fingerprint. Entries equal to the fingerprint may begin in
-   * this chunk.
+   * Returns the last chunk whose first entry is less than a fingerprint. Entries with exactly this fingerprint may
+   * begin in this chunk.
    */
   #chunkBefore(high: number, low: number): number {
     const { firsts } = this.run
@@ -197,7 +200,7 @@ export class RunWriter {
   #count = 0
   #entries = 0
 
-  /** `entries` is the maximum number of entries. */
+  /** `entries` is the maximum number of entries that will be added. */
   constructor(tables: UuidTables, number: number, entries: number) {
     this.#tables = tables
     this.number = number
@@ -213,7 +216,7 @@ export class RunWriter {
     this.filter.add(high | 0, low | 0)
   }
 
-  /** Stores the remaining entries, the filter and the directory. The run is published with the transaction. */
+  /** Stores the remaining entries, the filter and the directory. The commit of the transaction publishes the run. */
   publish(level: number): UuidRun {
     if (this.#count > 0) this.#storeChunk()
     const { words } = this.filter

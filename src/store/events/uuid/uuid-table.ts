@@ -1,15 +1,15 @@
 /**
- * The newest entries of the uuid index in memory, as a hash table with linear probing. The same fingerprint is stored
- * as often as it is added. Single entries are never removed.
+ * The newest entries of the uuid index in memory, as a hash table with linear probing. A fingerprint that is added
+ * twice is stored twice. Single entries are never removed.
  *
  *   #words   high | low | sequence   high | low | sequence   0 | 0 | 0   ...      three words for each slot
  */
 
 const SLOTS_FIRST = 4096
-/** The number of buckets of the sort, by the first 16 bits of a fingerprint. */
+/** The number of buckets for sorting. A bucket contains the entries whose fingerprints begin with the same 16 bits. */
 const BUCKETS = 65_536
 const BUCKET_SHIFT = 16
-/** Larger buckets are sorted by `sortMany`. A bucket of a full table has about eight entries. */
+/** Larger buckets are sorted by `sortMany`. A bucket of a full table usually has about eight entries. */
 const INSERTED_ENTRIES = 64
 /**
  * The words of an entry: high half, low half and sequence number. They are adjacent, so that reading an entry is one
@@ -141,7 +141,7 @@ function sortEntries(entries: Uint32Array, start: number, end: number): void {
   }
 }
 
-/** Returns whether the entry at a word comes after a fingerprint. */
+/** Returns whether the entry that begins at a word comes after a fingerprint. */
 function isBehind(entries: Uint32Array, word: number, high: number, low: number): boolean {
   const other = entries[word] ?? 0
   return other > high || (other === high && (entries[word + 1] ?? 0) > low)

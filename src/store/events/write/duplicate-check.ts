@@ -1,7 +1,7 @@
 /**
- * Checks whether an event is already stored or waits for the next commit: whether one has the same uuid, name and
- * distinct ID (`RowIdentity` in ../format/segment-view.ts). The uuid index only returns candidates, because different
- * events can have the same fingerprint.
+ * Checks whether an event is a duplicate of one that is already stored or waits for the next commit. A duplicate has
+ * the same uuid, name and distinct ID (`RowIdentity` in ../format/segment-view.ts). The uuid index only returns
+ * candidates, because different events can have the same fingerprint.
  */
 import type { SegmentTables } from '../format/segment-tables.ts'
 import type { RowIdentity, SegmentView } from '../format/segment-view.ts'
@@ -52,7 +52,7 @@ export class DuplicateCheck {
     return false
   }
 
-  /** Discards the decoded segments, which are outdated after segments were rewritten. */
+  /** Discards the decoded segments. Call it after segments were rewritten. */
   forget(): void {
     this.#views = []
   }

@@ -1,6 +1,7 @@
 /**
- * Erases events. A job (identity/erasure-records.ts) goes through the segments of its project in order and blanks the
- * matching rows. After each segment, the rewritten segment and the progress of the job are stored in one transaction.
+ * Erases events. A job (identity/erasure-records.ts) goes through the segments of its project in order and removes the
+ * contents of matching rows. After each segment, one transaction stores the rewritten segment and the progress of the
+ * job.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -31,7 +32,10 @@ import type { OpenProject } from './open-project.ts'
 import { replaceSegments } from './segment-compactor.ts'
 import { appendSegment } from './segment-merge.ts'
 
-/** The delay before the next attempt if the warehouse cannot return the moved columns of a segment, in milliseconds. */
+/**
+ * If the warehouse cannot return the moved columns of a segment, the job waits for this time before its next attempt,
+ * in milliseconds.
+ */
 const AWAY_AGAIN_MS = 5000
 
 /** The options of the erasure of events. */
@@ -58,9 +62,9 @@ export class EventErasure {
   readonly #options: EventErasureOptions
   readonly #waiting: OpenJob[]
   #running: RunningJob | null = null
-  /** The earliest time of the next attempt, by `performance.now()`. */
+  /** The earliest time of the next attempt, as a value of `performance.now()`. */
   #againAtMs = 0
-  /** The jobs that are ordered and not complete, by project and number. */
+  /** The jobs that are ordered but not complete, first by project and then by number. */
   readonly #ordered = new Map<number, Map<number, ErasureMatch>>()
   readonly #carriedOut: ErasedJob[]
 
@@ -70,7 +74,7 @@ export class EventErasure {
     const jobs = loadOpenJobs(deletion_jobs)
     this.#waiting = jobs.filter(({ job }) => isToCarryOut(job))
     const carriedOut = jobs.filter(({ job }) => !isToCarryOut(job)).map(keyOf)
-    // Jobs can be done already and still wait for their erasure from the copies.
+    // A job may be complete in this store and still wait for its erasure from the copies.
     if (options.hasCopies) carriedOut.push(...copied_erasures.getKeys({}))
     const keys = new Set(carriedOut.map((key) => key.toString('hex')))
     this.#carriedOut = [...keys].map((key) => numberOf(Buffer.from(key, 'hex')))
@@ -145,7 +149,7 @@ export class EventErasure {
         ) ?? false
       )
     } catch (cause) {
-      // The warehouse cannot return the moved columns of the segment now.
+      // The warehouse cannot return the moved columns now. Any other error is a fault.
       if (!(cause instanceof ServiceError)) throw cause
       job.open = before
       this.#againAtMs = performance.now() + AWAY_AGAIN_MS
@@ -178,7 +182,7 @@ export class EventErasure {
     const deleted = matchedRows(job.match, view)
     if (deleted === null) return false
     const count = countRows(deleted)
-    // Rows erased earlier have no contents to keep either.
+    // Rows that were erased earlier have no contents that could be kept.
     for (const [row, id] of view.distinctIds.entries()) if (id === 0) deleted[row] = 1
     const project = projectOf(projectId)
     const builder = new SegmentBuilder((distinctId) => project.textOf(distinctId))

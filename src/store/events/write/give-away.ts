@@ -18,14 +18,14 @@ import {
 import type { SegmentTables } from '../format/segment-tables.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 
-/** A segment before and after its columns were moved. */
+/** A segment in its old form, and the segment without the columns that were moved. */
 export interface Reduced {
   readonly view: SegmentView
   readonly segment: EncodedSegment
 }
 
 /**
- * Returns the segment without the columns that the copy has, or null if the segment is no longer the one that was
+ * Returns the segment without the columns that the warehouse has. Returns null if the segment changed after it was
  * compared with the copy. Throws `DamagedRecordError`.
  */
 export function withoutCopied(
@@ -41,7 +41,7 @@ export function withoutCopied(
   const { directory, contents } = keptOf(view)
   const groups = contents.map((content, group) => {
     const place = groupKey(projectId, firstSequence, group)
-    // The ends of uuids are random and do not compress.
+    // The last bytes of uuids are random, so their group is not compressed.
     const stored = encodeGroup(content, group === RAW_GROUP ? null : QUALITY_SMALL)
     return { key: place, value: seal(place, ...stored) }
   })
@@ -56,7 +56,7 @@ export function withoutCopied(
 const INDEX_GROUP = 0
 const RAW_GROUP = 1
 
-/** Returns the remaining parts, in two groups. */
+/** Returns the parts of the segment that stay, in two groups. */
 function keptOf(view: SegmentView): { directory: Directory; contents: readonly Buffer[] } {
   const pieces: [Buffer[], Buffer[]] = [[], []]
   const lengths = [0, 0]

@@ -23,7 +23,7 @@ export class OpenProject {
   readonly counters: ProjectCounters
   /** The sequence number of the newest event, committed or not. */
   rows: number
-  /** The hashes of the names in `builder.names`, by position from 1. */
+  /** For each position in `builder.names`, from 1, the hash of the name. */
   nameHashes: number[] = []
   readonly #distinctIds: DistinctIds
   #builder: SegmentBuilder | null = null
@@ -82,7 +82,7 @@ export class OpenProject {
     return segments
   }
 
-  /** Returns whether an uncommitted event is the given row, or null if the sequence number is committed. */
+  /** Returns whether an uncommitted event has the given identity. Returns null if the event is committed. */
   isPendingRow(sequence: number, row: RowIdentity): boolean | null {
     if (sequence <= this.counters.rows) return null
     for (const { segment, uuids, distinctIds, nameIds, names } of this.#pending) {

@@ -80,7 +80,7 @@ export interface ProcessingWriterOptions
   readonly releasedBytesMin?: number | undefined
 }
 
-/** The number of events of a block that are stored, and how many events of that part were dropped. */
+/** The number of events of a block that are stored so far, and how many of them were dropped. */
 export type BlockPart = Pick<Standing, 'done' | 'dropped'>
 
 const NO_PART: BlockPart = { done: 0, dropped: 0 }
@@ -115,11 +115,12 @@ export class ProcessingWriter {
   /** The projects that received events or commands since the last commit. */
   readonly #touched = new Set<number>()
   #current = 0
-  /** Returns the distinct ID number of the newest stored distinct_id of `#current`. */
+  /** Returns the largest stored distinct ID number of the project `#current`. */
   readonly #lastDistinctId = (): number => this.#countersOf(this.#current).distinctIds
   #standing: Standing
   /**
-   * The time of the log: the arrival time of the newest record read from it, independent of the clock of this machine.
+   * The time of the log, in milliseconds: when the newest record that was read from it arrived. It does not depend on
+   * the clock of this machine.
    */
   #logTimeMs: number
   #witness: Witness
@@ -178,7 +179,7 @@ export class ProcessingWriter {
     return this.#standing.position
   }
 
-  /** The stored part of the block after that position. */
+  /** Which part of the next block, after `readPosition`, is already stored. */
   get part(): BlockPart {
     return this.#standing
   }
@@ -197,7 +198,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * The first half of `add`; the second one is `append`. Returns null if the event is a duplicate. Adds nothing yet.
+   * The first half of `add`. Returns null if the event is a duplicate. Nothing is added before the second half,
+   * `append`.
    */
   admit(input: EventIdentity): Admission | null {
     const { event, projectId, cells } = input
@@ -224,7 +226,7 @@ export class ProcessingWriter {
       this.#tell(input, admission, createdAtMs, personMode, isHistorical)
   }
 
-  /** Passes an event to the outbox if it wants the event. */
+  /** Passes an event to the outbox, if there is one that wants the event. */
   #tell(
     { projectId, event, cells, uuidBytes, uuidOffset }: EventIdentity,
     admission: Admission,
@@ -261,7 +263,7 @@ export class ProcessingWriter {
   }
 
   /**
-   * Returns the persons of a project, whose changes are stored with the next commit. The distinct ID number of an
+   * Returns the persons of a project. Their changes are stored with the next commit. The distinct ID number of an
    * admitted event is passed on, so that it need not be looked up again.
    */
   persons(projectId: number, event?: PersonEvent, admission?: Admission): ProjectPersons {
@@ -286,7 +288,7 @@ export class ProcessingWriter {
     this.#logTimeMs = atMs
   }
 
-  /** Ends the block. */
+  /** Ends a block, and deletes the records of dropped events that are too old at the time of the log. */
   endBlock(): void {
     this.dropped.expire(this.#logTimeMs)
   }
@@ -302,8 +304,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * The estimated bytes of everything gathered since the last commit. A commit, which is possible between any two
-   * events, releases them. Costs a few additions.
+   * The estimated bytes of everything that was gathered since the last commit. A commit releases these bytes, and it is
+   * possible between any two events. Reading the number costs a few additions.
    */
   get gatheredBytes(): number {
     return (
@@ -322,9 +324,9 @@ export class ProcessingWriter {
   }
 
   /**
-   * Stores everything gathered, the position after it, the position in a shared log, and the states seen of the other
-   * environments, in one transaction. `part` is the gathered part of the block after the position. Throws the errors of
-   * LMDB.
+   * Stores everything that was gathered, in one transaction. It also stores the position after it in the log and in a
+   * shared log, and how far the other environments were. `part` says how much of the block after the position is
+   * included. Throws the errors of LMDB.
    */
   commit(
     position: number,
@@ -368,8 +370,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * Stores the states seen of the other environments if they are newer than the stored ones. Used when there is nothing
-   * to commit.
+   * Stores how far the other environments were, if that is newer than the stored state. Used when there is nothing to
+   * commit.
    */
   note(seen: Witness): void {
     const { logThrough, flagsVersion } = this.#witness
@@ -385,9 +387,9 @@ export class ProcessingWriter {
   }
 
   /**
-   * Folds the deltas of some persons into their records, in a transaction of its own, and returns the number of
-   * persons. If no person has deltas, the properties of some persons are counted instead. Must not be called between
-   * `add` and `commit`.
+   * Folds the deltas of some persons into their records, in a transaction of its own, and returns how many persons. If
+   * no person has deltas, it counts the properties of some persons for lists instead. Must not be called between `add`
+   * and `commit`.
    */
   fold(): number {
     if (this.#guard.isPaused('fold')) return 0
@@ -454,7 +456,10 @@ export class ProcessingWriter {
     return getOrAdd(this.#counters, projectId, emptyCounters)
   }
 
-  /** Returns the standing after a commit. Cached persons stay valid while neither `position` nor `folds` changes. */
+  /**
+   * Returns the state of the store after a commit. Cached persons stay valid as long as neither `position` nor `folds`
+   * changes.
+   */
   #standingAt(position: number, { done, dropped }: BlockPart): Standing {
     const isSame = position === this.#standing.position
     return { position, folds: this.#standing.folds + (isSame ? 1 : 0), done, dropped }

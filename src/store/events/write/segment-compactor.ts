@@ -1,6 +1,6 @@
 /**
- * Merges small segments (segment-merge.ts), one merge at a time, each in its own transaction: a reader sees either the
- * old segments or the merged one. A damaged segment is reported once and left unchanged.
+ * Merges small segments (segment-merge.ts). One merge runs at a time, each in its own transaction, so a reader sees
+ * either the old segments or the merged one. A damaged segment is reported once and left unchanged.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { attempt, type DamageListener, type StepGuard } from '../../faults.ts'
@@ -15,7 +15,7 @@ import type { SegmentView } from '../format/segment-view.ts'
 import type { OpenProject } from './open-project.ts'
 import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
 
-/** The number of rows of a list entry that takes part in no merge. */
+/** The size of a list entry that must take part in no merge. It is larger than any segment. */
 const UNMERGEABLE_ROWS = 2 ** 31
 
 /** The options of the compactor. */
@@ -31,7 +31,7 @@ export interface CompactorOptions {
 
 interface ProjectSegments {
   readonly segments: SegmentSize[]
-  /** The sequence number of the last event in `segments`. */
+  /** The sequence number of the newest event that the list includes. */
   rows: number
 }
 
@@ -73,11 +73,11 @@ export class SegmentCompactor {
     const added = segments.summaries(projectId, list.rows + 1, counters.rows, onDamage)
     for (const { firstSequence, rows, isAway } of added) {
       const gapStart = list.rows + 1
-      // The segments before and after a damaged one are not neighbours.
+      // A gap is left by a damaged segment. The segments before and after it must not be merged.
       if (firstSequence !== gapStart) {
         list.segments.push({ firstSequence: gapStart, rows: UNMERGEABLE_ROWS })
       }
-      // A segment whose columns were moved to the warehouse is full, and a merge would have to fetch them.
+      // A segment whose columns were moved to the warehouse is full. A merge would have to fetch its columns.
       list.segments.push({ firstSequence, rows: isAway ? UNMERGEABLE_ROWS : rows })
       list.rows = firstSequence + rows - 1
     }
@@ -85,8 +85,8 @@ export class SegmentCompactor {
   }
 
   /**
-   * Runs a merge, unless it is paused. A paused merge excludes its first segment, so that the other segments can be
-   * merged without it.
+   * Runs a merge, unless it is paused after a failure. If it is paused, its first segment is excluded, so that the
+   * segments after it can be merged.
    */
   #tryMerge(project: OpenProject, list: ProjectSegments, plan: MergePlan): boolean {
     const { guard } = this.#options

@@ -1,7 +1,8 @@
 /**
  * Plans and performs merges of small segments. Small commits create small segments, which cost a header each and
- * compress badly. Neighbouring segments below a size are merged when together they reach that size. The sizes grow by a
- * factor of 16, so an event is rewritten at most three times, and only once if commits contain some hundred events.
+ * compress badly. Neighbouring segments below a certain size are merged when together they reach it. The first size is
+ * 16 rows, and each further size is 16 times larger. An event is therefore rewritten at most three times, and only once
+ * if commits contain some hundred events.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ColumnBuilder } from '../format/column-builder.ts'
@@ -18,11 +19,11 @@ import { valueBytes } from '../format/value-bytes.ts'
 import { MERGE_SOURCES_MAX, SEGMENT_ROWS_MAX } from '../limits.ts'
 
 const TIER_FACTOR = 16
-/** A merge needs at least this many segments, unless fewer nearly fill a segment. */
+/** A merge needs at least this many segments. Fewer are enough if they nearly fill a segment. */
 const SOURCES_MIN = 16
 /**
- * A plain list is acceptable if it is larger than the dictionary of the same values by at most this factor and this
- * many bytes.
+ * A column may be stored as a plain list if the list is larger than the dictionary of its values by at most this factor
+ * and this many bytes.
  */
 const REPEATED_PART = 9 / 8
 const REPEATED_BYTES_IGNORED = 4096
@@ -40,8 +41,8 @@ export interface MergePlan {
 }
 
 /**
- * Returns the next merge of a project's segments, which are in order of their sequence numbers, or null. `rowsTarget`
- * is the size of a full segment. Costs a few passes over the list.
+ * Returns the next merge of a project, or null if none is worthwhile. `segments` are in the order of their sequence
+ * numbers. `rowsTarget` is the number of rows of a full segment. It takes a few passes over the list.
  */
 export function planMerge(
   segments: readonly SegmentSize[],
@@ -58,7 +59,7 @@ export function planMerge(
   return planStrays(segments, rowsTarget / 2, rowsMax)
 }
 
-/** Returns the first run of segments below a size for which a merge is worthwhile. */
+/** Returns the first series of neighbouring segments below a size that are worth merging. */
 function planTier(
   segments: readonly SegmentSize[],
   below: number,
@@ -84,7 +85,10 @@ function planTier(
   return isWorth(end - start, rows) ? { start, end } : null
 }
 
-/** Plans merges of small segments between full ones into their left neighbour, because they will never grow. */
+/**
+ * Returns a merge that appends the small segments between two full ones to the first full one. Small segments at such a
+ * place would never grow.
+ */
 function planStrays(
   segments: readonly SegmentSize[],
   full: number,
@@ -144,7 +148,7 @@ export function appendSegment(
   if (deleted?.every((mark) => mark === 1) !== true) appendColumns(builder, view, first, deleted)
 }
 
-/** Returns the earliest timestamp of the remaining rows, so that the header does not reveal erased ones. */
+/** Returns the earliest timestamp of the rows that remain, so that the header does not reveal an erased one. */
 function firstKept({ timestamps, summary }: SegmentView, deleted: Uint8Array): number {
   let first = Number.POSITIVE_INFINITY
   for (let row = 0; row < timestamps.length; row++) {
@@ -223,7 +227,7 @@ function appendValues(target: ColumnBuilder, column: ColumnView, first: number):
   }
 }
 
-/** Returns whether a list with one value for each row would be clearly larger than the dictionary of the column. */
+/** Returns whether a list with one value for each row would be clearly larger than the column's dictionary. */
 function repeatsMuch({ present, ids, values }: ColumnView): boolean {
   if (present.length <= values.length) return false
   const sizes = values.map(valueBytes)
@@ -233,7 +237,7 @@ function repeatsMuch({ present, ids, values }: ColumnView): boolean {
   return listBytes > valuesBytes * REPEATED_PART + REPEATED_BYTES_IGNORED
 }
 
-/** Collects the values of a column that does not fit as a column of its own. */
+/** Collects the values of a column that cannot have a column of its own in the merged segment. */
 function spill(spilled: Spilled, column: ColumnView, textOf: (row: number) => string): void {
   const isMirror = column.entry.mode === MODE_MIRROR
   for (const [index, row] of column.present.entries()) {

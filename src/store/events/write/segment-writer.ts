@@ -36,31 +36,32 @@ import { withoutCopied } from './give-away.ts'
 import { OpenProject } from './open-project.ts'
 import { replaceSegments, SegmentCompactor, storeSegment } from './segment-compactor.ts'
 
-/** With this many runs of the uuid index a commit merges some of them even though the store is not idle. */
+/** If there are this many runs of the uuid index, a commit merges some of them, even if the store is busy. */
 const RUNS_URGENT = 24
 const URGENT_BUDGET_MS = 20
 /**
- * The memory of a row without its properties, and of a property for each byte of its JSON, until the row is encoded.
+ * The estimated memory until a row is encoded: the bytes of a row without properties, and a factor for the JSON bytes
+ * of its properties.
  */
 const ROW_MEMORY_BYTES = 64
 const VALUE_MEMORY_FACTOR = 3
-/** The largest number of bytes on the disk for an entry of the uuid index, including its share of the filter. */
+/** The largest number of bytes that an entry of the uuid index takes on the disk, including its share of the filter. */
 const INDEX_ENTRY_BYTES = 32
-/** The maximum time for which one `maintain` erases events. Arriving events wait meanwhile. */
+/** The maximum time for which one call of `maintain` erases events, in milliseconds. New events wait meanwhile. */
 const ERASURE_BUDGET_MS = 100
 
 /** The options of the segment writer. */
 export interface SegmentWriterOptions extends UuidIndexOptions {
   readonly environment: Environment<EventsTable>
   readonly distinctIds: DistinctIds
-  /** Returns the counters of a project. The counters of segments are updated here and stored by the caller. */
+  /** Returns the counters of a project. This class updates the counters of segments, and the caller stores them. */
   readonly countersOf: (projectId: number) => ProjectCounters
   /** The projects that have counters. */
   readonly projectIds: Iterable<number>
   readonly clock?: Clock
   /** The number of rows of a full segment. */
   readonly segmentRowsTarget?: number
-  /** True if there are copies of the events elsewhere that erasures must cover as well. Default: no. */
+  /** True if there are copies of the events, such as a warehouse, that erasures must cover as well. Default: false. */
   readonly hasCopies?: boolean | undefined
   /** Receives the error of each damaged record that a merge or the opening of the store skips. */
   readonly onDamage?: DamageListener
@@ -98,7 +99,7 @@ export class SegmentWriter implements WarehouseWriter {
   readonly #unindexed = new Set<OpenProject>()
   /** The projects that received events since the last commit. */
   readonly #touched = new Set<OpenProject>()
-  /** The estimated memory of the rows in builders, and of the encoded segments that wait for the commit, in bytes. */
+  /** The estimated bytes of the rows in builders, and of the encoded segments that wait for the commit. */
   #builderBytes = 0
   #encodedBytes = 0
   readonly #found: number[] = []
@@ -212,8 +213,8 @@ export class SegmentWriter implements WarehouseWriter {
   }
 
   /**
-   * Returns whether the table of the uuid index may be written as a run, which takes much disk space at once. Without
-   * that space the table grows in memory for a while.
+   * Returns whether the table of the uuid index may be written to disk as a run, which needs much disk space at once.
+   * If the space is missing, the table grows in memory up to twice its usual size.
    */
   #mayFlushIndex(): boolean {
     const { tableEntries } = this.#index
@@ -309,7 +310,7 @@ export class SegmentWriter implements WarehouseWriter {
     this.#duplicates.forget()
   }
 
-  /** One step takes up to 50 ms and does not disturb readers. A paused step is skipped. */
+  /** A step takes up to 50 ms and does not disturb readers. A step that is paused after a failure is skipped. */
   maintain(budgetMs: number, isErasingOnly = false): boolean {
     if (this.#touched.size > 0) throw new Error('maintain was called between add and commit')
     const guard = this.#guard
@@ -377,7 +378,7 @@ export class SegmentWriter implements WarehouseWriter {
     return project
   }
 
-  /** Adds the events after the last run to the table of the index. */
+  /** Adds the events that no run contains to the table of the index. */
   #indexTail(project: OpenProject, onDamage: DamageListener): void {
     const { projectId, counters } = project
     if (counters.indexedRows >= counters.rows) return

@@ -1,7 +1,7 @@
 /**
  * Stores the last count of the properties of a project's persons (property-keeper.ts), so that queries for their names
- * or for values of one property read only a few persons. A count is valid as long as no person is deleted. The names of
- * properties that were added since then are added when it is read.
+ * or for values of one property read only a few persons. A count is valid until a person is deleted. A reader adds the
+ * names of properties that appeared since the count.
  *
  * Table `kept_properties`: project u32 -> MessagePack of `[version, newest person number, deletions, PackedCounts]`.
  * The count can be repeated at any time, so a damaged record is ignored.
@@ -28,7 +28,7 @@ import {
 import { type PackedCounts, PropertyCounts } from './property-counts.ts'
 
 const VERSION = 1
-/** The number of blocks of changes, newest first, in which recently changed persons are searched. */
+/** Recently changed persons are searched in this number of blocks of changes, newest first. */
 const RECENT_BLOCKS = 8
 
 type Packed = readonly [
@@ -40,7 +40,7 @@ type Packed = readonly [
 
 /** The stored count of a project. */
 export interface KeptProperties {
-  /** The newest person number that was counted. */
+  /** The largest person number when the count began. Newer persons are not counted. */
   readonly lastPerson: number
   readonly deletions: number
   readonly counts: PropertyCounts
@@ -77,8 +77,8 @@ export function storeKeptProperties(
 }
 
 /**
- * Returns the properties of the persons of a project without reading all of them, including recently added names.
- * Returns null if there are only a few persons, or if they must be read. Takes some milliseconds.
+ * Returns the counts of person properties in a large project, without reading all persons. Names that appeared recently
+ * are included. Returns null if the project has few persons, or if there is no valid count. It takes some milliseconds.
  */
 export function countedProperties(tables: EventTables, projectId: number): PropertyCounts | null {
   const counters = loadPersonCounters(tables.person_projects, projectId)
@@ -101,7 +101,8 @@ export function countedProperties(tables: EventTables, projectId: number): Prope
 }
 
 /**
- * Returns whether the persons of a project are too many or too large to be read for a list. Takes some milliseconds.
+ * Returns whether the persons of a project are too many or too large to read all of them for a list. It takes some
+ * milliseconds.
  */
 export function areMany(
   tables: EventTables,
@@ -145,8 +146,8 @@ function recentPersons(tables: EventTables, projectId: number): ReadonlySet<numb
 }
 
 /**
- * Counts persons in the order of their numbers, newest first, from `from` down. Returns the number from which to
- * continue in `next`, or null if all persons or `bytesMax` bytes of them were counted.
+ * Counts persons from the number `from` downwards. `next` of the result is the number from which to continue, or null
+ * if all persons or `bytesMax` bytes of them were counted.
  */
 export function countPersons(
   tables: EventTables,

@@ -23,7 +23,10 @@ interface Counted {
   readonly name: string
   count: number
   type: PropertyType | null
-  /** The number of persons or groups for each text. Null: the values are not counted, or there are too many. */
+  /**
+   * The number of persons or groups for each value as text. Null if the values are not counted, or if there are too
+   * many.
+   */
   values: Map<string, number> | null
 }
 
@@ -37,7 +40,7 @@ export type PackedCounts = readonly (readonly [
 
 /** Added to the length of each name, so that the number of short names is limited as well. */
 const NAME_UNITS = 40
-/** The fraction of the limit that is filled after the rarest names were removed. */
+/** When the limit is reached, the rarest names are removed until this fraction of the limit is left. */
 const FILLED_SHARE = 1 / 2
 
 /** Counts persons or groups by their properties. */
@@ -76,12 +79,12 @@ export class PropertyCounts {
     for (const name in properties) this.#add(name, properties[name])
   }
 
-  /** Counts only the properties that are not in `known`. */
+  /** Counts those properties that are not in `known`. */
   addNew(properties: Readonly<Record<string, unknown>>, known: PropertyCounts): void {
     for (const name in properties) if (!known.#all.has(name)) this.#add(name, properties[name])
   }
 
-  /** Adds other counts, without their values. */
+  /** Adds the counts of another object, without its values. */
   merge({ facts }: PropertyCounts): void {
     for (const { name, count, type } of facts) {
       const isNew = !this.#all.has(name)
@@ -98,7 +101,8 @@ export class PropertyCounts {
   }
 
   /**
-   * Returns the number of persons or groups for each value of a property, as text. Null: the values were not counted.
+   * For each value of a property as text, the number of persons or groups that have it. Null if the values were not
+   * counted.
    */
   valuesOf(name: string): ReadonlyMap<string, number> | null {
     const counted = this.#all.get(name)

@@ -1,7 +1,7 @@
 /**
  * Counts the properties of the persons of large projects while the thread is idle (kept-properties.ts), some
- * milliseconds at a time, and again after persons have changed. After each count it pauses two hundred times as long as
- * the count took.
+ * milliseconds at a time, and again after persons have changed. The counts are repeated after persons have changed.
+ * After each count, it pauses for two hundred times the duration of the count.
  */
 import { attempt, type DamageListener } from '../../faults.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
@@ -16,14 +16,14 @@ import {
 } from './kept-properties.ts'
 import { PropertyCounts } from './property-counts.ts'
 
-/** The pause for each millisecond of work, and the minimum pause. */
+/** The pause for each millisecond that a count took, and the minimum pause in milliseconds. */
 const REST_FACTOR = 200
 const REST_MS_MIN = 60_000
 
 /** A count that is in progress. */
 interface Begun extends KeptProperties {
   readonly projectId: number
-  /** The person number from which to continue. */
+  /** The person number with which the count continues. */
   from: number
   left: number
   spentMs: number
@@ -35,10 +35,10 @@ export class PropertyKeeper {
   readonly #onDamage: DamageListener
   /** The projects whose persons may have changed since they were counted. */
   readonly #waiting: Set<number>
-  /** The waiting projects that have received nothing since the start of the process. */
+  /** The projects in `#waiting` of which no person has changed since the process started. */
   readonly #unchanged: Set<number>
   #begun: Begun | null = null
-  /** The time of the next check whether a project has many persons. */
+  /** For a project with few persons, the time of the next check whether it has many. */
   readonly #fewUntilMs = new Map<number, number>()
   #restUntilMs = Number.NEGATIVE_INFINITY
 
@@ -61,7 +61,8 @@ export class PropertyKeeper {
   }
 
   /**
-   * Counts some persons. `write` runs its argument in a transaction. Returns false if there is nothing to count now.
+   * Counts the properties of some persons that were not counted yet. `write` runs its argument in a transaction.
+   * Returns false if there is nothing to count now.
    */
   step(write: (store: () => void) => void): boolean {
     const deadline = performance.now() + FOLD_MS_MAX
@@ -80,7 +81,7 @@ export class PropertyKeeper {
     return false
   }
 
-  /** Counts persons of a project. Returns false if there are more to count. */
+  /** Counts the properties of persons of one project, until `deadline`. Returns false if there are more to count. */
   #count(projectId: number, deadline: number, write: (store: () => void) => void): boolean {
     const counters = loadPersonCounters(this.#tables.person_projects, projectId)
     if (this.#isCounted(projectId, counters)) return true
@@ -107,7 +108,10 @@ export class PropertyKeeper {
     return counters.deletions === begun.deletions
   }
 
-  /** Returns `areMany`. A project that recently had few persons is not checked again. */
+  /**
+   * Returns the result of `areMany`. If a project had few persons at the last check, it is not checked again for a
+   * while.
+   */
   #areMany(projectId: number, counters: PersonCounters): boolean {
     const nowMs = performance.now()
     if (nowMs < (this.#fewUntilMs.get(projectId) ?? 0)) return false
@@ -116,7 +120,10 @@ export class PropertyKeeper {
     return false
   }
 
-  /** Returns whether the project has received nothing since the last process counted it. */
+  /**
+   * Returns whether the stored count of a project is still correct. An earlier process made it, and no person has
+   * changed since then.
+   */
   #isCounted(projectId: number, { lastPerson, deletions }: PersonCounters): boolean {
     if (!this.#unchanged.has(projectId) || this.#begun?.projectId === projectId) return false
     const kept = loadKeptProperties(this.#tables, projectId)

@@ -8,8 +8,8 @@ import { type CountedFacts, PropertyCounts } from './property-counts.ts'
 
 /**
  * Returns the properties of the newest persons. Large projects use the stored count (kept-properties.ts). `check` is
- * called before each person that must be read, and throws to stop. Costs some milliseconds, or some microseconds for
- * each person.
+ * called before each person that must be read, and throws to stop. With a stored count, it takes some milliseconds.
+ * Otherwise it takes some microseconds for each person.
  */
 export function personProperties(
   tables: EventTables,
@@ -29,7 +29,7 @@ export function personProperties(
   return counts.facts
 }
 
-/** Returns the properties of the groups of a type, in the order of their keys. */
+/** Returns the properties of the groups of one type. The groups are read in the order of their keys, up to a limit. */
 export function groupProperties(
   tables: EventTables,
   projectId: number,

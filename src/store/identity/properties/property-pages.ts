@@ -17,18 +17,21 @@ import type { Table } from '../../lmdb/environment.ts'
 import { peek } from '../../lmdb/records.ts'
 import { DEFLATED_PAGE_BYTES_MIN, PAGED_BYTES_MIN, PROPERTY_PAGE_BYTES } from '../limits.ts'
 
-/** The byte that marks a deflated page. No JSON begins with it. */
+/** The byte with which a deflated page begins. A JSON text never begins with it. */
 const DEFLATED = Buffer.of(0)
-/** The fastest level of deflate. The savings come from repetitions, which every level finds. */
+/** The fastest level of deflate is enough. What it saves comes from repetitions, which every level finds. */
 const DEFLATE_OPTIONS = { level: 1 }
-/** A page is deflated if that makes both its beginning and the whole page smaller than this fraction. */
+/** A page is deflated if its beginning and the whole page both become smaller than this fraction of their size. */
 const DEFLATED_PART = 0.75
 const SAMPLE_BYTES = 4096
 const HEAD_BYTES = 4
 const PLACE_BYTES = 8
 const MEMBERS_PER_BUCKET = 4
 const HASH = new HashPrefix('', 'none')
-/** Names of ASCII characters whose first character cannot follow the end of a text. */
+/**
+ * Matches a name of ASCII characters that begins with a letter, digit, `$` or `_`. Such a character cannot follow the
+ * quote that ends a text.
+ */
 const LETTER = /^[$\w][\0-\x7f]*$/
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -89,8 +92,8 @@ export function pagesOf(json: string): PropertyPages {
 
 /**
  * Returns the stored form of a page. Only a property that is longer than a page makes a page large enough to be
- * deflated. A repetitive text that a client sends in a few compressed bytes then also takes few bytes on the disk.
- * Takes about 2 us per kilobyte.
+ * deflated. Deflating it prevents a client from filling the disk with repetitive text that it sends in a few compressed
+ * bytes. It takes about 2 us per kilobyte.
  */
 export function encodePage(page: Buffer): Buffer {
   if (page.length < DEFLATED_PAGE_BYTES_MIN) return page
@@ -123,7 +126,7 @@ export function pagedJsonBytes(directory: Buffer): number {
   return directory.readUInt32LE()
 }
 
-/** Returns the compact JSON of all properties. `read` reads a page. */
+/** Returns the compact JSON of all properties. `read` returns the page with a number. */
 export function joinPages(directory: Buffer, read: (page: number) => Buffer): string {
   const texts: string[] = []
   for (let page = 0; page < pageCount(directory); page++) texts.push(read(page).toString('utf8'))
@@ -158,8 +161,8 @@ export function isAlone(directory: Buffer, page: number): boolean {
 }
 
 /**
- * Returns the location of the value of a name in a page, or null, without parsing the page. `alone` means that the page
- * has a single property, so that it is not searched.
+ * Returns the location of the value of a name in a page, or null, without parsing the page. If `alone` is true, the
+ * page contains a single property and is not searched.
  */
 export function findInPage(page: Buffer, name: string, alone: boolean): ValuePlace | null {
   const head = `${JSON.stringify(name)}:`
@@ -170,12 +173,12 @@ export function findInPage(page: Buffer, name: string, alone: boolean): ValuePla
   }
   const at = page.indexOf(head, 1)
   if (at < 0) return null
-  // Without objects among the values all matches are property names. No text looks like a name: a letter cannot follow
-  // the quote that ends a text, and within a text each quote has a backslash before it.
+  // If no value contains an object, every match is a property name. The quoted name cannot occur elsewhere: a letter
+  // cannot follow the quote that ends a text, and within a text each quote has a backslash before it.
   const isSure = LETTER.test(name) && page.indexOf(OPEN_BRACE, 1) < 0
   const simple = isSure ? simpleValueAt(page, at + head.length) : null
   if (simple !== null) return simple
-  // Each byte is decoded as one character, because characters beyond ASCII are not part of the syntax.
+  // Each byte is decoded as one character. This is correct, because all characters of the JSON syntax are ASCII.
   const text = page.toString('latin1')
   const wanted = Buffer.from(head).toString('latin1')
   for (let start = 1; text.charCodeAt(start) === QUOTE; ) {
@@ -211,7 +214,7 @@ function placeOf(name: string): number {
   return 1 + HASH.hashOf(name)
 }
 
-/** A property in the JSON, from the quote of its name to the end of its value. */
+/** A property in the JSON text, from the quote that begins its name to the end of its value. */
 interface Member {
   readonly place: number
   readonly start: number

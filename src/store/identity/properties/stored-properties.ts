@@ -1,7 +1,7 @@
 /**
- * The properties of one person or group, as decisions look them up by name. Small ones are parsed when the first
- * property is read. For paged properties only the page of a name is read, so a lookup costs the same however many other
- * properties there are.
+ * The properties of one person or group, which decisions look up by name. The properties in one record are all parsed
+ * when the first one is read. Of paged properties, only the page that may contain the name is read, so a lookup costs
+ * the same however many other properties there are.
  */
 import type { JsonObject } from '../../../base/json.ts'
 import { UNREAD_VALUE } from '../../../rules/flags/property-lookup.ts'
@@ -16,9 +16,12 @@ import { findInPage, isAlone, pageOfName } from './property-pages.ts'
 
 /** Properties that can be looked up by name. */
 export interface StoredProperties extends PropertyLookup {
-  /** Returns all properties, for tools. The cost grows with their size. Throws `DamagedRecordError`. */
+  /**
+   * Returns all properties. Only commands use it, because the cost grows with their number. Throws
+   * `DamagedRecordError`.
+   */
   all(): JsonObject
-  /** Ends a decision: large cached values are evicted. */
+  /** Call it after a decision. If the cached values take too much memory, they are evicted. */
   settle(): void
 }
 
@@ -48,23 +51,23 @@ export class WholeProperties implements StoredProperties {
   settle(): void {}
 }
 
-/** The source of paged properties. */
+/** The data from which paged properties are read. */
 export interface PagedSource {
   readonly directory: Buffer
-  /** The changes since the pages were written, or null. */
+  /** The JSON of the properties that changed after the pages were written, or null. */
   readonly changesJson: string | null
-  /** The deltas of later events, or ''. */
+  /** The deltas that later events appended, or ''. */
   readonly deltas: string
   /** Returns a page, valid until the next read. Throws `DamagedRecordError`. */
   readonly readPage: (page: number) => Buffer
-  /** Reads all properties again. */
+  /** Reads all properties again from the store. */
   readonly readAll: () => JsonObject
 }
 
 /** Properties in pages, with later changes. */
 export class PagedProperties implements StoredProperties {
   readonly #source: PagedSource
-  /** The cached values of earlier lookups. */
+  /** The values of earlier lookups, by name. */
   readonly #values = new Map<string, unknown>()
   #units = 0
   #changes: JsonObject | null = null
