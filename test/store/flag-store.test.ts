@@ -105,6 +105,27 @@ t.test('a new flag has the defaults of the API and its author', async (t) => {
   t.equal(directory.refreshIfChanged(), false)
 })
 
+t.test('a restored flag closes no circle of dependencies', async (t) => {
+  const { create, update } = await openStore(t)
+  const on = ({ id }: Flag) => {
+    const property = { type: 'flag', key: String(id), operator: 'flag_evaluates_to', value: true }
+    return { filters: { groups: [{ properties: [property], rollout_percentage: 100 }] } }
+  }
+  const shop = create('shop')
+  const gone = create('gone', on(shop))
+  const idle = create('idle', on(gone))
+  update(idle, { active: false })
+  update(gone, { deleted: true })
+  update(idle, { active: true })
+  update(shop, on(idle))
+  t.strictSame(
+    refusalOf(() => update(gone, { deleted: false })),
+    ['invalid_input', null],
+  )
+  update(shop, { filters: EVERYONE })
+  t.equal(update(gone, { deleted: false }).deleted, false)
+})
+
 t.test('numbers are counted over all projects and never reused', async (t) => {
   const { create, store, context, update } = await openStore(t)
   const first = create('a')

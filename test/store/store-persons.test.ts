@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { RECORD_HISTORICAL } from '../../src/rules/capture/log-block.ts'
+import type { FilterGroup } from '../../src/rules/filters/filter-group.ts'
 import { personBody } from '../../src/rules/persons/person-answer.ts'
 import type { PersonListQuery } from '../../src/rules/persons/person-queries.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
@@ -232,6 +233,27 @@ t.test('lists find persons by id, e-mail, search, properties and cohort', async 
   const gone = log.run(1, { kind: 'update_cohort', id: 1, changes: { deleted: true } })
   t.match(gone, { cohort: { deleted: true } })
   t.equal(log.reader.persons().cohort(1, 1), null)
+})
+
+t.test('changes that were checked at the same time make no circle of cohorts', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const plan = { key: 'plan', value: 'pro', type: 'person' }
+  const rule = (...values: readonly object[]) => ({ type: 'AND', values }) as FilterGroup
+  const refersTo = (value: number) => ({ key: 'id', type: 'cohort', value })
+  const draft = { name: 'c', description: '', isStatic: false, personUuids: [], distinctIds: [] }
+  for (let count = 0; count < 3; count++) {
+    log.run(1, { kind: 'create_cohort', cohort: { ...draft, filters: rule(plan) } })
+  }
+  const change = (id: number, filters: FilterGroup) =>
+    log.run(1, { kind: 'update_cohort', id, changes: { filters } })
+  t.match(change(1, rule(refersTo(2))), { kind: 'done' })
+  t.match(change(2, rule(plan, refersTo(3))), { kind: 'done' })
+  t.strictSame(change(3, rule(refersTo(1))), { kind: 'circle' })
+  t.strictSame(change(2, rule(refersTo(2))), { kind: 'circle' })
+  t.match(log.reader.persons().cohort(1, 3), { filters: { properties: rule(plan) } })
+  t.match(log.reader.persons().cohort(1, 2), { filters: { properties: rule(plan, refersTo(3)) } })
+  log.run(1, { kind: 'update_cohort', id: 2, changes: { deleted: true } })
+  t.match(change(3, rule(refersTo(1))), { kind: 'done' }, 'a deleted cohort ends the way')
 })
 
 t.test('a timeline shows the properties at each event, through merges and splits', async (t) => {

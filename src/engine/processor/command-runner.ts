@@ -11,6 +11,7 @@ import { timeText } from '../../base/time.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import type { NormalisedEvent } from '../../rules/capture/types.ts'
 import { newJob } from '../../rules/events/erasure-job.ts'
+import { type FilterGroup, refersToCohort } from '../../rules/filters/filter-group.ts'
 import { applyEvent } from '../../rules/persons/apply-event.ts'
 import {
   areMembersStored,
@@ -55,6 +56,7 @@ type Of<Kind extends PersonCommand['kind']> = Extract<PersonCommand, { readonly 
 
 const NO_MEMBERS = { kind: 'no_members' } as const
 const NOT_FOUND: CommandResult = { kind: 'not_found' }
+const CIRCLE: CommandResult = { kind: 'circle' }
 
 /** Carries out commands. For the processing thread. */
 export class CommandRunner {
@@ -394,6 +396,11 @@ function updateCohort(
   const members = namedPersons(step, changes)
   if (needsMembers && members.size === 0) return NO_MEMBERS
   const filters = cohort.isStatic ? null : (changes.filters ?? cohort.filters)
+  // A circle of an earlier version may stay, so that its cohorts can still be renamed and deleted.
+  if (filters !== null && filters !== cohort.filters) {
+    const treeOf = (other: number) => ruleOf(cohorts.cohort(other))
+    if (refersToCohort(filters, id, treeOf)) return CIRCLE
+  }
   const isSameRule = JSON.stringify(filters) === JSON.stringify(cohort.filters)
   const calculation = isSameRule
     ? cohort.calculation
@@ -407,6 +414,11 @@ function updateCohort(
     ...given({ calculation }),
   })
   return changedCohort(step, id, changes, members)
+}
+
+/** Returns the rule of a cohort. A deleted cohort has none, and stays deleted. */
+function ruleOf(cohort: CohortRecord | null): FilterGroup | null {
+  return cohort === null || cohort.isDeleted ? null : cohort.filters
 }
 
 function putCohort({ persons }: Step, cohort: CohortRecord): void {

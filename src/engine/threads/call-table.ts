@@ -246,7 +246,7 @@ export type CohortQueries = CallerOf<typeof COHORT_CALLS>
 /** Calls about actions. */
 export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */
-export type FlagQueries = CallerOf<typeof FLAG_CALLS> & FlagCounts
+export type FlagQueries = CallerOf<typeof FLAG_CALLS> & FlagCounts & Pick<TableQueries, 'flagsFile'>
 
 /** Counts for flags. They are cancelled when the client leaves. */
 export interface FlagCounts {

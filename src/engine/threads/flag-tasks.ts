@@ -33,6 +33,7 @@ import {
   planPiece,
   requirePlanned,
 } from './flag-plans.ts'
+import { type FlagsFilePiece, type FlagsFileTask, flagsFilePiece } from './flags-file.ts'
 import type {
   BlastRadiusTask,
   FlagApplyTask,
@@ -152,6 +153,11 @@ export class FlagTasks {
     const changes = given({ filters, active, ...(number === null ? { key } : {}) })
     const plan = store.plan(context, number, changes)
     return rehearse(plan, sampleMax, set, this.#openDefinitions(), nowMs, state)
+  }
+
+  /** Returns the next part of the file with all flags of a project. */
+  filePiece(task: FlagsFileTask): FlagsFilePiece {
+    return flagsFilePiece(task, this.#set(task))
   }
 
   /** Runs one part of a plan. Throws 503 if it takes too long. */

@@ -14,7 +14,8 @@ import type {
 } from '../../rules/persons/person-queries.ts'
 import { timelineTooLarge } from '../../rules/persons/person-views.ts'
 import { LONG_WEIGHT, long, type PageTools, page, short } from './call-kinds.ts'
-import { allRows, logRows } from './pages.ts'
+import type { FlagsFileTask } from './flags-file.ts'
+import { allRows, logRows, requireWanted } from './pages.ts'
 import { makeExportPiece, makeTablePiece, tableBuffers } from './table-tasks.ts'
 
 /** Calls about persons, their activity, groups and cohorts. */
@@ -119,12 +120,21 @@ export const PERSON_CALLS = {
   ),
 }
 
-/** Calls that produce tables of persons, and exports, part by part. */
+/** Calls that produce tables of persons, exports, and files with flags, part by part. */
 export const TABLE_CALLS = {
   /** Produces the next part of the table. person-table.ts requests one part after the other. */
   personTablePiece: long(makeTablePiece, 'long_readers', tableBuffers),
   /** Produces the next part of an export. */
   eventExportPiece: long(makeExportPiece, 'long_readers', ({ piece }) => [piece.buffer]),
+  /** Produces the next part of the file with all flags of a project. */
+  flagsFilePiece: long(
+    ({ stores, cancelled }, task: FlagsFileTask) => {
+      requireWanted(cancelled)
+      return stores.flags.filePiece(task)
+    },
+    'long_readers',
+    ({ piece }) => [piece.buffer],
+  ),
 }
 
 /** Calls about actions. A deleted action counts as missing. */

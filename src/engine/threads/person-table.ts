@@ -7,6 +7,7 @@ import type { CallOptions } from '../../ports/task-runner.ts'
 import type { EventExportTask } from '../../rules/events/event-queries.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import type { Piece } from './blast-radius.ts'
+import type { FlagsFileTask } from './flags-file.ts'
 import type { MadePiece } from './table-tasks.ts'
 
 /** The weight of each part after the first one, compared with other waiting reads. */
@@ -23,6 +24,8 @@ export interface TableQueries {
    * Resolves with events in order of arrival: all of them if they are few, otherwise produced while the result is read.
    */
   eventExport(task: EventExportTask, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
+  /** Resolves in the same way with the JSON of all flags of a project as a file has them. */
+  flagsFile(task: FlagsFileTask, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
 }
 
 /**

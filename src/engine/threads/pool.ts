@@ -38,6 +38,7 @@ import {
 } from './call-table.ts'
 import { CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
 import type { PlanAnswer, PlanState } from './flag-plans.ts'
+import type { FlagsFileTask } from './flags-file.ts'
 import { READS_WAITING_MAX } from './limits.ts'
 import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
@@ -497,6 +498,11 @@ export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): 
     eventExport: (task, onLeave) => {
       const make = (rest: EventExportTask, options: CallOptions) =>
         pool.run('eventExportPiece', [rest], options)
+      return openPieces(task, LONG_WEIGHT, make, onLeave)
+    },
+    flagsFile: (task, onLeave) => {
+      const make = (rest: FlagsFileTask, options: CallOptions) =>
+        pool.run('flagsFilePiece', [rest], options)
       return openPieces(task, LONG_WEIGHT, make, onLeave)
     },
   }

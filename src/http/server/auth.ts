@@ -225,6 +225,13 @@ export function requireScope({ scopes }: KeyGrant, scope: Scope): void {
   if (!hasScope(scopes, scope)) throw denied(`The personal API key lacks the scope ${scope}.`)
 }
 
+/** Throws 403 `permission_denied` if a key lacks a scope in the organization and in each project. */
+export function requireScopeInAnyProject(grant: KeyGrant, scope: Scope): void {
+  const projectIds = [...(grant.projectLevels?.keys() ?? [])]
+  if (projectIds.some((id) => hasScope(scopesIn(grant, id), scope))) return
+  requireScope(grant, scope)
+}
+
 /** Returns a 403 `permission_denied` error with a reason. */
 export function denied(detail: string): ServiceError {
   return new ServiceError('permission_denied', detail)

@@ -20,6 +20,7 @@ import {
   type KeyUser,
   type RouteDirectory,
   requireScope,
+  requireScopeInAnyProject,
   type Sessions,
   userOf,
 } from './auth.ts'
@@ -67,6 +68,8 @@ export interface Who {
    * scope.
    */
   readonly scope: Scope | null
+  /** True if it is enough that the caller has the scope in one project. The handler checks each project that it uses. */
+  readonly isInAnyProject?: true
   /** True if only administrators of the organization, or of the project that the route is about, may call it. */
   readonly isAdministrator?: true
 }
@@ -83,6 +86,14 @@ export const BY_ANY_KEY: Who = { credentials: ['personalKey'], about: 'caller', 
 /** Admits personal keys that have the scope. */
 export function callerWith(scope: Scope): Who {
   return { credentials: ['personalKey'], about: 'caller', scope }
+}
+
+/**
+ * Admits personal keys that have the scope in at least one project, for routes that work with several projects. The user
+ * may have another level there than in the organization.
+ */
+export function inAnyProject(scope: Scope): Who {
+  return { ...callerWith(scope), isInAnyProject: true }
 }
 
 /** Admits personal keys that have the scope and are not limited to projects. */
@@ -404,7 +415,7 @@ function requireUnlimited({ keyProjectIds }: FullGrant): void {
 function admit(
   request: ApiRequest,
   services: RouteServices,
-  { about, credentials, scope, isAdministrator: isHigh }: Who,
+  { about, credentials, scope, isInAnyProject, isAdministrator: isHigh }: Who,
 ): { readonly grant: FullGrant | null; readonly projectId: number | null } {
   const { directory } = services
   if (credentials.includes('session')) {
@@ -430,7 +441,8 @@ function admit(
     }
     return { grant: own, projectId }
   }
-  requireScope(grant, scope)
+  if (isInAnyProject === true) requireScopeInAnyProject(grant, scope)
+  else requireScope(grant, scope)
   if (about === 'organization') {
     requireUnlimited(grant)
     const id = (segments.get('org_id') ?? '@current').toLowerCase()

@@ -39,6 +39,36 @@ export function cohortIdOf(filter: PropertyFilter): number | null {
   return /^[1-9][0-9]{0,14}$/.test(text) ? Number(text) : null
 }
 
+/**
+ * Returns the numbers of the cohorts in a tree. 0 stands for a filter without a valid cohort number; no cohort has that
+ * number.
+ */
+export function cohortsIn(tree: FilterGroup): readonly number[] {
+  const filters = filtersOf(tree).filter(({ type }) => isCohortFilterType(type))
+  return filters.map((filter) => cohortIdOf(filter) ?? 0)
+}
+
+/**
+ * Returns whether a tree refers to a cohort, directly or through other cohorts. `treeOf` returns the tree of a cohort,
+ * or null if it has none. Each cohort is read once.
+ */
+export function refersToCohort(
+  tree: FilterGroup,
+  id: number,
+  treeOf: (id: number) => FilterGroup | null,
+): boolean {
+  const seen = new Set<number>()
+  const rest = [...cohortsIn(tree)]
+  for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
+    if (next === id) return true
+    if (seen.has(next)) continue
+    seen.add(next)
+    const inner = treeOf(next)
+    if (inner !== null) rest.push(...cohortsIn(inner))
+  }
+  return false
+}
+
 /** Returns all filters of a tree from left to right. */
 export function filtersOf(tree: FilterGroup): readonly PropertyFilter[] {
   return tree.values.flatMap((value) => (isGroup(value) ? filtersOf(value) : [value]))

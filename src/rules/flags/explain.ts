@@ -105,7 +105,8 @@ export function explainFlag(
 
 /**
  * Returns the JSON of an explanation, for answers and for `tenrec flag explain --json`. `explanation` is null if the
- * flag takes no part in decisions. If `hasValues` is false, the JSON contains no stored data of the person and groups.
+ * flag takes no part in decisions. If `hasValues` is false, the JSON contains no stored data of the person and groups, and
+ * does not say whether there is a person.
  */
 export function explanationBody(
   flag: Flag,
@@ -123,7 +124,7 @@ export function explanationBody(
     description: decision?.description ?? 'The flag is not active: it is left out of every answer',
     condition_index: decision?.conditionIndex ?? null,
     payload: decision?.payload ?? null,
-    person_exists: explanation?.personExists ?? null,
+    person_exists: hasValues ? (explanation?.personExists ?? null) : null,
     conditions: (explanation?.conditions ?? []).map(
       ({ failedFilter, rolloutPercentage, filters, ...story }) => ({
         ...story,

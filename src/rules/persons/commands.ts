@@ -116,6 +116,8 @@ export type CommandResult =
   | { readonly kind: 'unknown_distinct_id' }
   /** The change of the cohort needs members, but none of the named persons exists. */
   | { readonly kind: 'no_members' }
+  /** The new rule of the cohort leads back to the cohort. */
+  | { readonly kind: 'circle' }
   /** The properties would become too large. `bytesMax` is the limit. */
   | { readonly kind: 'too_large'; readonly bytesMax: number }
 

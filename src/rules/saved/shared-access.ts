@@ -6,7 +6,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { invalidInput, ServiceError } from '../../base/errors.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { questionOf } from './insight-question.ts'
-import { SHARE_PROOF_MS_MAX } from './limits.ts'
+import { SHARE_PASSWORDS_MAX, SHARE_PROOF_MS_MAX } from './limits.ts'
 import { NEW_ACCESS, type SharedView, type SharePassword, type Sharing } from './saved.ts'
 
 const PROOF = /^([1-9]\d{0,14})\.([1-9]\d{0,14})\.([\w-]{43})$/
@@ -30,6 +30,18 @@ export const SHARED_RANGES: Readonly<Record<string, JsonObject>> = {
 /** Returns the restrictions of a link. */
 export function accessOf(sharing: Sharing | null) {
   return sharing?.access ?? NEW_ACCESS
+}
+
+/** Throws 400 `invalid_input` if a link needs no password, or has no room for another one. */
+export function requirePasswordRoom(sharing: Sharing | null): asserts sharing is Sharing {
+  const { isPasswordRequired, passwords } = accessOf(sharing)
+  if (sharing === null || !isPasswordRequired) {
+    const detail = 'Set `password_required` first.'
+    throw new ServiceError('invalid_input', detail, { attr: 'password_required' })
+  }
+  if (passwords.length < SHARE_PASSWORDS_MAX) return
+  const detail = `A link may have at most ${SHARE_PASSWORDS_MAX} passwords.`
+  throw new ServiceError('invalid_input', detail)
 }
 
 /** Returns whether a link opens its object at a time. */

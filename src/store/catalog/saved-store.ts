@@ -16,7 +16,6 @@ import {
   DASHBOARDS_MAX,
   INSIGHTS_MAX,
   PAGE_SAVED_UNITS_MAX,
-  SHARE_PASSWORDS_MAX,
 } from '../../rules/saved/limits.ts'
 import {
   type AnnotationFilter,
@@ -53,7 +52,7 @@ import {
   type TileChange,
   type TileView,
 } from '../../rules/saved/saved.ts'
-import { accessOf, isOpenAt } from '../../rules/saved/shared-access.ts'
+import { accessOf, isOpenAt, requirePasswordRoom } from '../../rules/saved/shared-access.ts'
 import { getJson, putJson } from '../lmdb/records.ts'
 import { demand } from './checks.ts'
 import { DashboardTiles } from './dashboard-tiles.ts'
@@ -238,11 +237,8 @@ export class SavedStore {
     ...place
   }: SharedPlace & Pick<SharePassword, 'hash' | 'note' | 'createdById'>): Sharing | null {
     return this.#share(place, (before) => {
+      requirePasswordRoom(before)
       const { passwords, ...access } = accessOf(before)
-      const isReady = before !== null && access.isPasswordRequired
-      demand(isReady, 'invalid_input', 'Set `password_required` first.', 'password_required')
-      const detail = `A link may have at most ${SHARE_PASSWORDS_MAX} passwords.`
-      demand(passwords.length < SHARE_PASSWORDS_MAX, 'invalid_input', detail)
       const id = 1 + Math.max(0, ...passwords.map((one) => one.id))
       const made = { id, hash, note, createdAtMs: this.nowMs(), createdById }
       return { ...before, access: { ...access, passwords: [...passwords, made] } }

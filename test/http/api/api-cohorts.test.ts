@@ -207,6 +207,9 @@ t.test('a cohort cannot refer to itself, not even through other cohorts', async 
   }
   const fine = await ask('1/cohorts/3', { method: 'PATCH', body: { filters: refersTo(1) } })
   t.equal(fine.status, 200)
+  store.result = { kind: 'circle' }
+  const late = await ask('1/cohorts/3', { method: 'PATCH', body: { filters: refersTo(1) } })
+  t.match(late, { status: 400, body: { code: 'invalid_input', attr: 'filters' } })
 })
 
 t.test('methods, scopes and formats', async (t) => {

@@ -838,6 +838,48 @@ t.test('a deleted experiment is gone, can be restored, and frees its flag', asyn
   t.equal((await daemon.ask('GET', `${EXPERIMENTS}x/`)).status, 404)
 })
 
+t.test('a restored experiment is counted under the key that its flag had', async (t) => {
+  const experiment = await create()
+  const key = String(experiment['feature_flag_key'])
+  const ask = async () => {
+    const query = { kind: 'ExperimentExposureQuery', experiment_id: experiment['id'] }
+    return (await daemon.ask('POST', daemon.projectPath(1, 'query/'), { query })).body
+  }
+  await step(experiment, 'launch')
+  await daemon.decisions.capture([
+    {
+      distinct_id: 'before-the-rename',
+      timestamp: new Date().toISOString(),
+      event: '$feature_flag_called',
+      properties: { $feature_flag: key, $feature_flag_response: 'test' },
+    },
+  ])
+  t.equal((await changeFlag(experiment, { key: `${key}-new` })).status, 400)
+  await change(experiment, { deleted: true })
+  t.equal((await changeFlag(experiment, { key: `${key}-new` })).status, 200)
+  t.match(
+    await change(experiment, { deleted: false }),
+    refusal('invalid_input', 'feature_flag_key', /counted under `experiment-[0-9]+`/),
+  )
+  const end = new Date().toISOString()
+  t.match(await change(experiment, { deleted: false, end_date: end }), {
+    status: 200,
+    body: { feature_flag_key: key, feature_flag: { key: `${key}-new` }, status: 'stopped' },
+  })
+  t.match(await ask(), { total_exposures: { control: 0, test: 1 } })
+  t.match(
+    await change(experiment, { end_date: null }),
+    refusal('invalid_input', 'feature_flag_key', /Rename the flag back/),
+  )
+  t.equal((await change(experiment, { feature_flag_key: key, name: 'Kept' })).status, 200)
+  t.equal((await changeFlag(experiment, { key })).status, 200, 'the flag can be renamed back')
+  t.match((await change(experiment, { end_date: null })).body, { status: 'running' })
+  await change(experiment, { deleted: true })
+  await changeFlag(experiment, { key: `${key}-new` })
+  await change(experiment, { deleted: false, end_date: end })
+  t.match((await step(experiment, 'reset')).body, { feature_flag_key: `${key}-new` })
+})
+
 t.test('the list is searched, filtered, ordered and paged', async (t) => {
   const path = daemon.projectPath(2, 'experiments/')
   const add = (name: string, body: Body = {}) =>

@@ -163,6 +163,10 @@ t.test('a key that may not read persons sees no stored values', async (t) => {
   for (const filter of conditions.flatMap(({ properties }) => properties)) {
     t.strictSame(Object.keys(filter).sort(), ['filter', 'passes'])
   }
+  for (const distinctId of ['ann', 'nobody']) {
+    const { body } = await explain(many, { distinct_id: distinctId }, key)
+    t.equal(body['person_exists'], null, `${distinctId}: nor whether there is a person`)
+  }
 })
 
 t.test('invalid requests are refused with a reason', async (t) => {

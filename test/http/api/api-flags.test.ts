@@ -5,13 +5,21 @@
  */
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
+import {
+  type FlagsFilePiece,
+  type FlagsFileTask,
+  flagsFilePiece,
+} from '../../../src/engine/threads/flags-file.ts'
+import type { Flag, FlagSet } from '../../../src/rules/flags/types.ts'
 import { OrganizationStore } from '../../../src/store/catalog/organization-store.ts'
 import { Differences } from '../../fixtures/differences.ts'
+import { send } from '../../fixtures/exact-client.ts'
 import {
   type DecisionDaemon,
   type JsonAnswer,
   PERSONAL_KEY,
 } from '../../fixtures/flags/decision-daemon.ts'
+import { makeSet } from '../../fixtures/flags/flag-set.ts'
 import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
 const daemon = await shareDecisions(3)
@@ -503,6 +511,63 @@ t.test('hostile names and large filters are accepted', async (t) => {
   const huge = { key: 'huge', name: 'n'.repeat(5 * 1024 * 1024) }
   t.match(await api('POST', FLAGS, huge), { status: 413 })
 })
+
+/** Returns the filters of a flag with this many characters. */
+function longFilters(characters: number): JsonObject {
+  const property = { key: 'a', type: 'person', operator: 'exact', value: 'x'.repeat(characters) }
+  return { groups: [{ properties: [property], rollout_percentage: 100 }] }
+}
+
+t.test('a long file with flags is written by a thread while the client reads it', async (t) => {
+  const own = apiOf(await shareDecisions(), 1)
+  const busySeconds = async () => {
+    const { body } = await send(`${daemon.url}/metrics`)
+    const line = /^worker_busy_seconds_total\{threads="long_readers"\} (\S+)$/m
+    return Number(line.exec(body.toString())?.[1] ?? 0)
+  }
+  const keys = ['long-1', 'long-2', 'long-3', 'long-4']
+  for (const key of keys) await create(own, key, { filters: longFilters(100_000) })
+  const before = await busySeconds()
+  const answer = await own('GET', `${FLAGS}file/`)
+  t.match(answer, { status: 200, headers: { 'transfer-encoding': 'chunked' } })
+  t.ok((await busySeconds()) > before, 'a thread for long reads has worked')
+  const flags = answer.body['flags'] as readonly JsonObject[]
+  t.strictSame(
+    flags.map(({ key }) => key),
+    keys,
+  )
+  const { body: plan } = await own('POST', `${FLAGS}plan/`, { flags, sample: 0 })
+  t.match(plan, { faults: [], flags: keys.map((key) => ({ key, action: 'none' })) })
+})
+
+t.test('the parts of a long file are one file, whatever happens between them', async (t) => {
+  const drafts = [1, 2, 3, 4, 5, 6].map((id) => {
+    return { id, key: `flag-${id}`, filters: longFilters(100_000) }
+  })
+  const set = makeSet(drafts)
+  const start = { projectId: 1, timezone: 'UTC', afterId: 0 }
+  const fileOf = (setOf: (part: number) => FlagSet) => {
+    const texts: string[] = []
+    let rest: FlagsFileTask | null = start
+    while (rest !== null) {
+      const made: FlagsFilePiece = flagsFilePiece(rest, setOf(texts.length))
+      texts.push(Buffer.from(made.piece).toString())
+      rest = made.rest
+    }
+    return { texts, keys: (JSON.parse(texts.join('')) as { flags: Flag[] }).flags.map(keyOf) }
+  }
+  const whole = fileOf(() => set)
+  t.ok(whole.texts.length >= 2)
+  t.ok(whole.texts.every((text) => text.length < 400_000))
+  t.strictSame(whole.keys, set.flags.map(keyOf))
+  const cut = { ...set, flags: [] }
+  t.strictSame(fileOf((part) => (part === 0 ? set : cut)).keys[0], 'flag-1')
+  t.strictSame(fileOf(() => cut).texts, ['{"flags":[]}'])
+})
+
+function keyOf({ key }: Pick<Flag, 'key'>): string {
+  return key
+}
 
 t.test('many simultaneous changes are all made, one after the other', async (t) => {
   const flag = await create(api, 'busy')

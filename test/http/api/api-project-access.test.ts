@@ -206,6 +206,37 @@ t.test('flags are copied only between projects in which the user may do that', a
   t.match((await copy(1, 2)).body, { success: [{ key: 'copied' }], failed: [] })
 })
 
+t.test('a viewer of the organization copies flags between projects as their editor', async (t) => {
+  const user = await newUser(0)
+  const rule = { properties: [{ key: 'plan', value: 'pro', type: 'person' }] }
+  const draft = { name: 'Pro of the first', filters: rule }
+  const { body: cohort } = await owner.ask('POST', 'projects/1/cohorts/', draft)
+  const groups = [{ properties: [{ type: 'cohort', key: 'id', value: cohort['id'] }] }]
+  const flag = { key: 'by-an-editor', filters: { groups } }
+  t.equal((await owner.ask('POST', 'projects/1/feature_flags/', flag)).status, 201)
+  const ask = async (name: string, to: number) => {
+    const wish = { feature_flag_key: flag.key, from_project: 1, target_project_ids: [to] }
+    return user.ask('POST', `organizations/@current/feature_flags/${name}/`, wish)
+  }
+  await arrange(true, user.id, 0)
+  t.equal((await ask('copy_flags', 2)).status, 403, 'a viewer in both')
+  store.projectMembers.remove({ projectId: 2, userId: user.id })
+  for (const projectId of [1, 2]) store.projectMembers.add({ projectId, userId: user.id }, 1)
+  await daemon.settled()
+  t.match(await ask('rehearse_copy', 2), { status: 200, body: { failed: [], results: [{}] } })
+  t.match(await ask('copy_flags', 2), {
+    status: 200,
+    body: { failed: [], success: [{ key: flag.key, can_edit: true }] },
+  })
+  store.projectMembers.remove({ projectId: 1, userId: user.id })
+  await daemon.settled()
+  const back = { feature_flag_key: flag.key, from_project: 2, target_project_ids: [1] }
+  t.match(await user.ask('POST', 'organizations/@current/feature_flags/copy_flags/', back), {
+    status: 200,
+    body: { success: [], failed: [{ project_id: 1 }] },
+  })
+})
+
 t.test('a level in a project does not outlive the membership of the organization', async (t) => {
   const user = await newUser(1)
   await arrange(true, user.id, 8)

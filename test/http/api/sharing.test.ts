@@ -6,6 +6,7 @@
  */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
+import { Passwords } from '../../../src/http/console/passwords.ts'
 import {
   ACCOUNT_FAILURES_PER_HOUR_MAX,
   LOGIN_FAILURES_PER_MINUTE_MAX,
@@ -166,7 +167,9 @@ t.test('passwords have rules, and a link has a few of them', async (t) => {
   const random = await add({ raw_password: '' })
   t.match(random, { status: 201, body: { password: /^[\w-]{20}$/, note: '' } })
   for (let index = 1; index < SHARE_PASSWORDS_MAX; index++) await add({})
+  const hashed = t.capture(Passwords.prototype, 'hash')
   t.match(await add({}), { status: 400, body: { code: 'invalid_input' } })
+  t.strictSame(hashed(), [], 'a password without room is not hashed')
   const off = await daemon.api('PATCH', sharing, 1, { password_required: false })
   t.match(off.body, { password_required: false })
 })

@@ -143,24 +143,62 @@ t.test('a member that a file leaves out gets its usual value', async (t) => {
   })
 })
 
-t.test('a circle of dependencies is a fault of each of its flags', async (t) => {
-  const on = (key: string, flag: string) => ({
-    key,
-    filters: {
-      groups: [
-        { properties: [{ type: 'flag', flag, operator: 'flag_evaluates_to', value: true }] },
-      ],
-    },
+/** A flag in the form of a file that depends on other flags. */
+function on(key: string, ...flags: readonly string[]): JsonObject {
+  const properties = flags.map((flag) => {
+    return { type: 'flag', flag, operator: 'flag_evaluates_to', value: true }
   })
-  const { flags, faults } = planFlags([on('a', 'b'), on('b', 'a'), { key: 'c' }], SET, NOW_MS)
+  return { key, filters: { groups: [{ properties }] } }
+}
+
+t.test('a circle of dependencies is a fault of each of its flags', async (t) => {
+  const wanted = [on('a', 'shop', 'b'), on('b', 'a'), { key: 'c' }]
+  const { flags, faults } = planFlags(wanted, SET, NOW_MS)
   t.strictSame(
     flags.map(({ key }) => key),
     ['c'],
   )
+  t.strictSame(faults, [
+    { key: 'a', detail: 'The flags `a`, `b` depend on each other in a circle.' },
+    { key: 'b', detail: 'The flags `b`, `a` depend on each other in a circle.' },
+  ])
+})
+
+t.test(
+  'a flag that cannot be created says which circle it needs, and what else it lacks',
+  async (t) => {
+    const wanted = [
+      on('self', 'self'),
+      on('user', 'self', 'absent'),
+      on('one', 'broken', 'two'),
+      on('two', 'three'),
+      on('three', 'one'),
+      { key: 'broken', filters: { groups: [{ rollout_percentage: 'half' }] } },
+      on('needs-broken', 'broken'),
+    ]
+    const { flags, faults } = planFlags(wanted, SET, NOW_MS)
+    t.strictSame(flags, [])
+    const details = Object.fromEntries(faults.map(({ key, detail }) => [key, detail]))
+    t.match(details, {
+      self: 'The flag `self` depends on itself.',
+      user: 'There is no flag "absent". It depends on the flag `self`, which depends on itself.',
+      one: 'The flags `one`, `two`, `three` depend on each other in a circle.',
+      two: 'The flags `two`, `three`, `one` depend on each other in a circle.',
+      three: 'The flags `three`, `one`, `two` depend on each other in a circle.',
+      'needs-broken': 'There is no flag "broken".',
+    })
+    t.notMatch(details['broken'], /circle|no flag/)
+    t.equal(faults.length, wanted.length)
+  },
+)
+
+t.test('a circle with a flag that exists is named by the change that closes it', async (t) => {
+  const { flags, faults } = planFlags([on('new', 'shop'), on('shop', 'new')], SET, NOW_MS)
   t.strictSame(
-    faults.map(({ key }) => key),
-    ['a', 'b'],
+    flags.map(({ key }) => key),
+    ['new'],
   )
+  t.match(faults, [{ key: 'shop', detail: /in a circle/ }])
 })
 
 t.test('each change has a sentence', async (t) => {

@@ -168,7 +168,7 @@ function Result({ answer, distinctId, person, world }: ExplainedProps & { answer
   const word = value === true ? 'on' : value === false ? 'off' : value
   return (
     <div class="stack">
-      {person === null && exists !== true && (
+      {may('person:read') && person === null && exists !== true && (
         <p class="notice" role="alert">
           There is no such person: nobody has the distinct ID or the e-mail address {distinctId}. A new visitor with
           this distinct ID would get the following value.

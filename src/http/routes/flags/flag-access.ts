@@ -60,7 +60,10 @@ export function flagInPath(call: FlagCall): Flag {
 }
 
 /** Throws 403 `permission_denied` if the caller may not change the flag. */
-export function requireEdit({ services, user }: FlagCall, flag: Flag): void {
+export function requireEdit(
+  { services, user }: Pick<FlagCall, 'services' | 'user'>,
+  flag: Flag,
+): void {
   if (canEditFlag(services.directory.flagEditor(user), flag)) return
   throw denied(
     `Your roles do not allow you to change the flag \`${flag.key}\`. Ask for role access to it.`,

@@ -20,7 +20,15 @@ import {
 } from '../../../rules/flags/edit/portable-flag.ts'
 import { cohortsOfTree } from '../../../rules/flags/flag-references.ts'
 import type { Flag, FlagCohort, FlagSet } from '../../../rules/flags/types.ts'
-import { type Call, callerWith, done, type Resource, routesOf } from '../../server/route.ts'
+import { grantIn, userOf } from '../../server/auth.ts'
+import {
+  type Call,
+  callerWith,
+  done,
+  inAnyProject,
+  type Resource,
+  routesOf,
+} from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { COPY_TARGETS_MAX } from '../limits.ts'
 import { USER_SUMMARY } from '../organization/organization-services.ts'
@@ -59,7 +67,7 @@ type CopyCall = Call<CopyServices, is.Schema, typeof COPY_WISH>
 const route = routesOf<CopyServices>(
   '/api/organizations/:org_id/feature_flags/',
   callerWith('feature_flag:read'),
-  callerWith('feature_flag:write'),
+  inAnyProject('feature_flag:write'),
 )
 
 /** The copies of a flag in the projects of the organization. */
@@ -181,6 +189,11 @@ function mayUse(grant: FlagCall['grant'], id: number, scope: Scope): boolean {
   return isOpen && hasScope(scopesIn(grant, id), scope)
 }
 
+/** Returns the request with the level that the user has in a project. */
+function callIn({ services, nowMs, grant }: FlagCall, projectId: number) {
+  return { services, nowMs, user: userOf(grantIn(grant, projectId)) }
+}
+
 /** Returns the flag to copy. Throws 400, 403 and 404. */
 function sourceOf(call: CopyCall): Source {
   requireOrganization(call)
@@ -199,7 +212,7 @@ function sourceOf(call: CopyCall): Source {
     const detail = `Project ${from} has no flag \`${key}\`, or this key may not use the project.`
     throw new ServiceError('does_not_exist', detail, { attr: 'feature_flag_key' })
   }
-  requireEdit(call, flag)
+  requireEdit(callIn(call, from), flag)
   return { flag, set, hasDependencies: wish.copy_dependencies === true }
 }
 
@@ -261,7 +274,7 @@ async function copy(call: CopyCall, source: Source, set: FlagSet): Promise<JsonO
   }
   const copied = services.flags.flagByKey(projectId, source.flag.key)
   if (copied === null) throw new ServiceError('not_found', 'The flag was deleted a moment ago.')
-  return presentFlag(call, copied, false)
+  return presentFlag(callIn(call, projectId), copied, false)
 }
 
 async function rehearse(call: CopyCall, source: Source, set: FlagSet) {
@@ -312,11 +325,12 @@ function targetOf(
   }
   for (const key of keys) {
     const existing = set.flags.find((other) => other.key === key)
-    if (existing !== undefined) requireEdit(call, existing)
+    if (existing !== undefined) requireEdit(callIn(call, set.projectId), existing)
   }
   const missing: FlagCohort[] = []
   for (const name of flags.flatMap(cohortsOfPortable)) addMissing(name, from, set, missing)
-  if (missing.length > 0 && !hasScope(call.grant.scopes, 'cohort:write')) {
+  const mayAdd = hasScope(scopesIn(call.grant, set.projectId), 'cohort:write')
+  if (missing.length > 0 && !mayAdd) {
     const detail = `The target lacks the cohort ${JSON.stringify(missing[0]?.name)}. This key needs the scope \`cohort:write\` to create it.`
     throw new ServiceError('permission_denied', detail)
   }

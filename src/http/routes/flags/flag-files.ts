@@ -7,6 +7,8 @@ import { REHEARSAL_SAMPLE_USUAL } from '../../../base/limits.ts'
 import type { FlagSnapshot } from '../../../engine/front/flag-snapshots.ts'
 import { requireOwnKeys } from '../../../rules/flags/edit/flags-file.ts'
 import { portableFlag } from '../../../rules/flags/edit/portable-flag.ts'
+import type { FlagSet } from '../../../rules/flags/types.ts'
+import { ANSWER_TEXT_UNITS_MAX } from '../../server/limits.ts'
 import { type AnyRoute, done, inProject, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { type FlagCall, type FlagServices, requireEdit } from './flag-access.ts'
@@ -22,9 +24,14 @@ const route = routesOf<FlagServices>(
 export const FLAG_FILE_ROUTES: readonly AnyRoute<FlagServices>[] = [
   route('GET', 'file/', 'getFlagsFile', 'Returns all flags as a file has them.', {
     answers: { 200: done(FLAGS_FILE_BODY) },
-    handle(call) {
+    async respond(call) {
+      const { request, services, projectId } = call
       const { set } = snapshotOf(call)
-      return { flags: set.flags.map((flag) => portableFlag(flag, set)) }
+      const task = { projectId, timezone: set.timezone, afterId: 0 }
+      const body =
+        shortFile(set) ??
+        (await services.queries.flagsFile(task, (cancel) => request.onLeave(cancel)))
+      return { status: 200, contentType: 'application/json', body }
     },
   }),
   route('POST', 'plan/', 'planFeatureFlags', 'Plans the change of flags to the state in files.', {
@@ -63,6 +70,19 @@ export const FLAG_FILE_ROUTES: readonly AnyRoute<FlagServices>[] = [
     },
   }),
 ]
+
+/** Returns the file with all flags, or null if it is too long for the main thread. */
+function shortFile(set: FlagSet): string | null {
+  const texts: string[] = []
+  let units = 0
+  for (const flag of set.flags) {
+    const text = JSON.stringify(portableFlag(flag, set))
+    units += text.length
+    if (units > ANSWER_TEXT_UNITS_MAX) return null
+    texts.push(text)
+  }
+  return `{"flags":[${texts.join(',')}]}`
+}
 
 function timezoneOf({ services, projectId }: FlagCall): string {
   return services.directory.projectById(projectId)?.timezone ?? 'UTC'

@@ -136,7 +136,7 @@ export const EXPLANATION = is.namedObject('FlagExplanation', {
   payload: is.about(is.nullable(is.TEXT), 'JSON text.'),
   person_exists: is.about(
     is.nullable(is.BOOLEAN),
-    'Whether a person with this distinct_id is stored. Null if the flag is not evaluated, or if the person could not be read.',
+    'Whether a person with this distinct_id is stored. Null if the flag is not evaluated, if the person could not be read, or if the key lacks the scope person:read.',
   ),
   conditions: is.list(
     is.object({

@@ -9,12 +9,7 @@ import {
   patternLimitFault,
   patternsOf,
 } from '../../../rules/filters/filter-faults.ts'
-import {
-  cohortIdOf,
-  type FilterGroup,
-  filtersOf,
-  isCohortFilterType,
-} from '../../../rules/filters/filter-group.ts'
+import { cohortsIn, type FilterGroup, filtersOf } from '../../../rules/filters/filter-group.ts'
 import { readCohortFilters } from '../../../rules/filters/filter-tree.ts'
 import { COHORT_DIALECTS, cohortFaults } from '../../../rules/filters/saved-filters.ts'
 import type { CohortView } from '../../../rules/persons/cohort-shapes.ts'
@@ -30,6 +25,7 @@ import { readMemberTable, type TableMembers } from './member-table.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import {
   changed,
+  cohortCircle,
   existing,
   idInPath,
   type PersonCall,
@@ -277,7 +273,10 @@ function requireNoMembers({ personUuids, distinctIds }: Partial<TableMembers>): 
   if (distinctIds !== undefined) throw invalidInput('distinct_ids', 'needs "is_static": true')
 }
 
-/** Refuses trees that refer to unknown actions or cohorts, or lead back to the cohort that they belong to. */
+/**
+ * Refuses trees that refer to unknown actions or cohorts, or lead back to the cohort that they belong to. The processing
+ * thread checks the latter again, because another change may be stored in between.
+ */
 async function checkReferences(
   call: PersonCall,
   tree: FilterGroup,
@@ -285,11 +284,11 @@ async function checkReferences(
 ): Promise<void> {
   await checkActions(call, tree)
   const seen = new Set<number>()
-  const rest = cohortsIn(tree)
+  const rest = [...cohortsIn(tree)]
   if (rest.length === 0) return
   const known = await knownCohorts(call)
   for (let id = rest.pop(); id !== undefined; id = rest.pop()) {
-    if (id === ownId) throw invalidInput('filters', 'must not lead back to the cohort itself')
+    if (id === ownId) throw cohortCircle()
     if (seen.has(id)) continue
     seen.add(id)
     const cohort = known.get(id)
@@ -310,13 +309,4 @@ async function checkActions({ services, projectId }: PersonCall, tree: FilterGro
       if (action === null) throw invalidInput('filters', 'refers to an action that does not exist')
     }
   }
-}
-
-/**
- * Returns the numbers of the cohorts in a tree. 0 stands for a filter without a valid cohort number; no cohort has that
- * number.
- */
-function cohortsIn(tree: FilterGroup): number[] {
-  const filters = filtersOf(tree).filter(({ type }) => isCohortFilterType(type))
-  return filters.map((filter) => cohortIdOf(filter) ?? 0)
 }

@@ -83,6 +83,8 @@ export async function change(
         'has no person of this project. Its first column, or a column named `distinct_id` or `person_id`, must contain IDs of persons'
       throw invalidInput('csv', what, 'The table')
     }
+    case 'circle':
+      throw cohortCircle()
     case 'too_large': {
       const what = `would have more than ${result.bytesMax} bytes of JSON. Delete some properties first`
       throw invalidInput('properties', what)
@@ -148,6 +150,11 @@ export function existing<Found>(found: Found | null, thing: Thing): Found {
 /** Returns the number of the object in the path. Throws 404 `not_found`. */
 export function idInPath(call: Pick<PersonCall, 'number'>, thing: 'action' | 'cohort'): number {
   return existing(call.number(`${thing}_id`), thing)
+}
+
+/** Returns the 400 error for the rule of a cohort that leads back to the cohort. */
+export function cohortCircle(): ServiceError {
+  return invalidInput('filters', 'must not lead back to the cohort itself')
 }
 
 /** Returns the 404 error for an object that the project does not have. */

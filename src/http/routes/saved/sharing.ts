@@ -11,7 +11,7 @@ import {
   type SharePassword,
   type Sharing,
 } from '../../../rules/saved/saved.ts'
-import { accessOf } from '../../../rules/saved/shared-access.ts'
+import { accessOf, requirePasswordRoom } from '../../../rules/saved/shared-access.ts'
 import { requireScope } from '../../server/auth.ts'
 import { type AnyRoute, done, inProject, type Resource, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
@@ -176,7 +176,7 @@ function sharingRoutes(
         body: PASSWORD_DRAFT,
         answers: { 201: done(NEW_PASSWORD) },
         async handle(call) {
-          const { place } = await own(call)
+          const { place, sharing } = await own(call)
           const { raw_password: sent, note = '' } = call.body()
           const password = sent || randomBytes(PASSWORD_BYTES).toString('base64url')
           if ([...password].length < PASSWORD_CHARACTERS_LEAST) {
@@ -185,6 +185,8 @@ function sharingRoutes(
               `must have at least ${PASSWORD_CHARACTERS_LEAST} characters`,
             )
           }
+          // A hash costs much more than a refusal. The store checks again, because others may add passwords meanwhile.
+          requirePasswordRoom(sharing)
           const hash = await call.services.passwords.hash(password)
           const request = { ...place, hash, note, createdById: call.user.id }
           const made = accessOf(await change(call, 'addSharePassword', request)).passwords.at(-1)

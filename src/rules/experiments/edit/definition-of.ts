@@ -11,7 +11,7 @@ import type {
   ExperimentStats,
 } from '../experiment-definition.ts'
 import { CONTROL, variantsOfFlag } from './flag-of-experiment.ts'
-import { type ExperimentView, holdoutVariant } from './stored-experiment.ts'
+import { countedKey, type ExperimentView, holdoutVariant } from './stored-experiment.ts'
 
 const ALPHA_USUAL = 0.05
 const LOOKBACK_DAYS_USUAL = 14
@@ -36,7 +36,7 @@ export function definitionOf(
   return {
     id,
     name: fields.name,
-    flagKey: flag.key,
+    flagKey: countedKey(fields, flag),
     variants: [...first, ...variants.filter(({ key }) => key !== baseline)],
     holdout:
       holdout === null

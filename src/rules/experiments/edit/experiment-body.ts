@@ -20,12 +20,12 @@ export function experimentBody(
   { experiment, holdout }: ExperimentView,
 ): JsonObject {
   const { id, fields, isDeleted, createdById, createdAtMs, updatedAtMs } = experiment
-  const { flag_id, variants, parameters, running_changes: changes, ...others } = fields
+  const { flag_id, flag_key, variants, parameters, running_changes: changes, ...others } = fields
   const flag = showing.flagById(flag_id)
   return {
     id,
     ...others,
-    feature_flag_key: flag?.key ?? '',
+    feature_flag_key: flag_key ?? flag?.key ?? '',
     feature_flag: flag === null ? null : minimalFlagBody(flag),
     holdout: holdout === null ? null : holdoutBody(showing, holdout),
     exposure_cohort: null,

@@ -22,6 +22,7 @@ import {
 } from './limits.ts'
 import { checkMetrics, METRIC_LISTS } from './metric-fields.ts'
 import {
+  countedKey,
   type Experiment,
   type ExperimentFields,
   type Holdout,
@@ -158,13 +159,14 @@ export function changedExperiment(
 ): ExperimentChange {
   const { flag, holdout, nowMs } = context
   const { feature_flag_key: key, parameters, deleted: isDeleted } = input
-  if (key !== undefined && key !== flag.key) {
+  const old = before.fields
+  const counted = countedKey(old, flag)
+  if (key !== undefined && key !== flag.key && key !== counted) {
     throw invalidInput(
       'feature_flag_key',
       'may not change. Duplicate the experiment to use another flag',
     )
   }
-  const old = before.fields
   const fields: Partial<ExperimentFields> = readFields(input, old, context)
   const after: ExperimentFields = { ...old, ...fields }
   const wasDraft = statusOf(old) === 'draft'
@@ -176,7 +178,9 @@ export function changedExperiment(
   }
   requireDates(after, nowMs)
   if (after.archived !== old.archived || statusOf(after) !== statusOf(old)) requireArchivable(after)
-  if (before.isDeleted && isDeleted === false && flag.deleted) {
+  const isDeleting = !before.isDeleted && isDeleted === true
+  const isRestoring = before.isDeleted && isDeleted === false
+  if (isRestoring && flag.deleted) {
     const detail = `The flag \`${flag.key}\` is deleted. Restore it before its experiment.`
     throw new ServiceError('invalid_input', detail, { attr: 'deleted' })
   }
@@ -185,6 +189,10 @@ export function changedExperiment(
   const isLaunching = wasDraft && after.start_date !== null
   const isStarting = statusOf(after) === 'running' && statusOf(old) !== 'running'
   if (isStarting) requireFlag(flag)
+  if (statusOf(after) === 'running' && (isStarting || isRestoring) && counted !== flag.key) {
+    const detail = `The flag of the experiment is now called \`${flag.key}\`, but its result is counted under \`${counted}\`. Rename the flag back, or send an \`end_date\`.`
+    throw new ServiceError('invalid_input', detail, { attr: 'feature_flag_key' })
+  }
   // The flag of a draft may have lost its variants. The draft can still be renamed or deleted.
   const isComparing = isLaunching || isObject(parameters) || isObject(input.stats_config)
   const variants =
@@ -201,6 +209,7 @@ export function changedExperiment(
     fields: {
       ...fields,
       ...(isLaunching && variants !== null ? { variants } : {}),
+      ...(isDeleting && after.start_date !== null ? { flag_key: counted } : {}),
       ...(spoiled.length === 0 ? {} : { running_changes: withChanges(old, spoiled, context) }),
     },
     isDeleted,
@@ -263,6 +272,7 @@ export function stepOf(
           conclusion: null,
           conclusion_comment: null,
           variants: null,
+          flag_key: null,
           running_changes: [],
         },
         flag: null,

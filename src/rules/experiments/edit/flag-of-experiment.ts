@@ -8,6 +8,7 @@ import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/
 import type { Flag } from '../../flags/types.ts'
 import { STORED_VARIANTS_MAX } from './limits.ts'
 import {
+  countedKey,
   type Experiment,
   type FlagVariant,
   type Holdout,
@@ -216,9 +217,10 @@ export function requireFlagOfExperiments(
   const isDeleting = after.deleted && !before.deleted
   const isRenaming = after.key !== before.key
   if (!isDeleting && !isRenaming) return
-  const found = experiments.find(({ fields }) =>
-    isDeleting ? statusOf(fields) === 'running' : fields.start_date !== null,
-  )
+  const found = experiments.find(({ fields }) => {
+    if (isDeleting) return statusOf(fields) === 'running'
+    return fields.start_date !== null && countedKey(fields, before) === before.key
+  })
   if (found === undefined) return
   const named = `experiment ${found.id} (${JSON.stringify(found.fields.name)})`
   const detail = isDeleting

@@ -52,6 +52,11 @@ export interface ExperimentFields {
   readonly type: 'product' | 'web'
   /** The number of the flag. */
   readonly flag_id: number
+  /**
+   * The key that the flag had when the experiment was deleted after its launch: the flag of a deleted experiment may be
+   * renamed. Absent or null for the current key of the flag.
+   */
+  readonly flag_key?: string | null
   readonly holdout_id: number | null
   readonly exposure_criteria: JsonObject | null
   /** The members of `parameters` besides the variants. */
@@ -98,6 +103,14 @@ export function statusOf({
 }: Pick<ExperimentFields, 'start_date' | 'end_date'>): ExperimentStatus {
   if (start_date === null) return 'draft'
   return end_date === null ? 'running' : 'stopped'
+}
+
+/** Returns the key under which the result of an experiment is counted: the key that its exposures carry. */
+export function countedKey(
+  { flag_key: key = null }: Pick<ExperimentFields, 'flag_key'>,
+  flag: { readonly key: string },
+): string {
+  return key ?? flag.key
 }
 
 /** Returns whether changes of the flag or of the experiment can spoil its result. */

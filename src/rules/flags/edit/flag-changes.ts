@@ -11,7 +11,11 @@ import { FLAG_ROLLBACK_BYTES_MAX } from '../limits.ts'
 import type { Flag, FlagCohort, FlagWorld } from '../types.ts'
 import { checkFilters, checkFiltersSize, withoutCohortNames } from './filter-rules.ts'
 import { writableFields } from './flag-body.ts'
-import { requireActiveDependencies, requireNoDependents } from './flag-dependencies.ts'
+import {
+  requireActiveDependencies,
+  requireNoCircle,
+  requireNoDependents,
+} from './flag-dependencies.ts'
 import { FLAG_NOTE, member, readField } from './flag-fields.ts'
 
 /** The fields of a flag that a client decides about. The store sets the others. */
@@ -79,7 +83,10 @@ export function changeFlag(
   const filters = withRenamedEnrollment(after.filters, before.key, key)
   const changed: Flag = { ...after, filters }
   if (changed.deleted && !before.deleted) requireNoDependents(before, world, 'delete')
-  if (before.deleted && !changed.deleted) requireFreeKey(key, before, world)
+  if (before.deleted && !changed.deleted) {
+    requireFreeKey(key, before, world)
+    requireNoCircle(changed, world)
+  }
   if (before.active && !changed.active) requireNoDependents(before, world, 'disable')
   if (!before.active && changed.active) requireActiveDependencies(changed, world)
   return changed

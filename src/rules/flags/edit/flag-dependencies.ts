@@ -63,6 +63,18 @@ export function requireNoDependents(flag: Flag, world: FlagWorld, what: string):
   )
 }
 
+/**
+ * Throws 400 without an `attr` if a flag that is about to be restored would depend on itself through other flags. While
+ * it was deleted, the flags that it depends on could be made to depend on it through a disabled flag.
+ */
+export function requireNoCircle(flag: Flag, world: FlagWorld): void {
+  if (!leadsTo(flag.id, flagReferences(flag.filters), world)) return
+  throw new ServiceError(
+    'invalid_input',
+    `Cannot restore the flag \`${flag.key}\`, because a flag that it depends on now depends on it. Flags cannot depend on each other in a circle. Change them first.`,
+  )
+}
+
 /** Throws 400 without an `attr` if a flag that is about to be enabled depends on disabled flags. */
 export function requireActiveDependencies(flag: Flag, world: FlagWorld): void {
   const disabled = flagReferences(flag.filters)

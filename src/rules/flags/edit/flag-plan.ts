@@ -5,10 +5,11 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { isSameJson, type JsonObject } from '../../../base/json.ts'
+import { DEPENDENTS_NAMED_MAX } from '../limits.ts'
 import type { Flag, FlagSet, FlagWorld } from '../types.ts'
 import { writableFields } from './flag-body.ts'
 import { changeFlag, draftFlag } from './flag-changes.ts'
-import { bodyOfPortable, namesIn } from './portable-flag.ts'
+import { bodyOfPortable, dependenciesOfPortable, namesIn } from './portable-flag.ts'
 
 /** What a plan does with a flag. */
 export type PlannedAction = 'create' | 'update' | 'delete' | 'none'
@@ -68,9 +69,19 @@ export function planFlags(
         left.push(flag)
       }
     }
-    if (left.length === 0 || left.length === pending.length) return { flags, faults }
+    if (left.length === 0 || left.length === pending.length) {
+      return { flags, faults: withCircles(faults, world.missingCircles(left)) }
+    }
     pending = left
   }
+}
+
+/** Replaces the reasons of the flags that lead into a circle: each of its flags seems to be missing. */
+function withCircles(
+  faults: FlagsPlan['faults'],
+  circles: ReadonlyMap<string, string>,
+): FlagsPlan['faults'] {
+  return faults.map(({ key, detail }) => ({ key, detail: circles.get(key) ?? detail }))
 }
 
 /** Returns the set after a plan, for decisions. */
@@ -150,6 +161,41 @@ class PlannedWorld implements FlagWorld {
     return { key, wanted: flag, action: 'update', before, after }
   }
 
+  /**
+   * Finds the flags of a plan that cannot be created because they depend on each other in a circle, and those that
+   * depend on them. Returns the reason for each key.
+   */
+  missingCircles(left: readonly JsonObject[]): ReadonlyMap<string, string> {
+    const byKey = new Map(left.map((flag) => [String(flag['key']), flag]))
+    const isMissing = (key: string) => byKey.has(key) && this.flagByKey(key) === null
+    let needs = new Map<string, readonly string[]>()
+    for (const [key, flag] of byKey) {
+      const missing = dependenciesOfPortable(flag).filter(isMissing)
+      if (flag['deleted'] !== true && missing.length > 0) needs.set(key, missing)
+    }
+    // A flag that needs none of the others leads into no circle. What remains does, whichever way is followed.
+    for (;;) {
+      const rest = new Map<string, readonly string[]>()
+      for (const [key, keys] of needs) {
+        const others = keys.filter((other) => needs.has(other))
+        if (others.length > 0) rest.set(key, others)
+      }
+      const isComplete = rest.size === needs.size
+      needs = rest
+      if (isComplete) break
+    }
+    const known = namesIn(this.#set, (key) => {
+      return this.flagByKey(key)?.id ?? (byKey.has(key) ? FIRST_NEW_ID : null)
+    })
+    const reasons = new Map<string, string>()
+    for (const key of needs.keys()) {
+      // The other faults of the flag are named, too.
+      const { faults } = bodyOfPortable(byKey.get(key) ?? {}, known)
+      reasons.set(key, `${[...faults, circleText(key, circleFrom(key, needs))].join('. ')}.`)
+    }
+    return reasons
+  }
+
   #delete(wanted: JsonObject, before: Flag | null): PlannedFlag {
     const key = String(wanted['key'])
     if (before === null) return { key, wanted, action: 'none', before: null, after: null }
@@ -164,6 +210,37 @@ class PlannedWorld implements FlagWorld {
     this.#byId.set(flag.id, flag)
     this.#byKey.set(flag.key, flag)
   }
+}
+
+/** Returns the circle into which the first dependencies lead from a flag. Every flag of `needs` has one. */
+function circleFrom(
+  start: string,
+  needs: ReadonlyMap<string, readonly string[]>,
+): readonly string[] {
+  const path: string[] = []
+  const places = new Map<string, number>()
+  let key = start
+  while (!places.has(key)) {
+    places.set(key, path.push(key) - 1)
+    key = needs.get(key)?.[0] ?? start
+  }
+  return path.slice(places.get(key))
+}
+
+/** Says that a flag is in a circle, or depends on the flags of one. */
+function circleText(key: string, circle: readonly string[]): string {
+  const names = circle.slice(0, DEPENDENTS_NAMED_MAX).map((one) => `\`${one}\``)
+  const more = circle.length - names.length
+  const flags = names.join(', ') + (more > 0 ? ` and ${more} more` : '')
+  const isOwn = circle.includes(key)
+  if (circle.length === 1) {
+    return isOwn
+      ? `The flag ${flags} depends on itself`
+      : `It depends on the flag ${flags}, which depends on itself`
+  }
+  return isOwn
+    ? `The flags ${flags} depend on each other in a circle`
+    : `It depends on the flags ${flags}, which depend on each other in a circle`
 }
 
 /** Returns what files decide about. A missing value of experience continuity means that there is none. */

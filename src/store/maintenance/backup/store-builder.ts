@@ -18,10 +18,13 @@ import {
   RESTORE_MARK,
   RESTORE_NURSERY,
 } from '../../directory/data-dir.ts'
-import { Environment } from '../../lmdb/environment.ts'
+import { DamagedRecordError } from '../../faults.ts'
+import { type Entry, Environment, type Table } from '../../lmdb/environment.ts'
 import { readNumber } from '../../lmdb/event-state.ts'
-import { EVENTS_ENVIRONMENT } from '../../lmdb/keys.ts'
+import { EVENTS_ENVIRONMENT, FLAGS_ENVIRONMENT } from '../../lmdb/keys.ts'
+import { entriesOf } from '../../lmdb/records.ts'
 import { LogAppender } from '../../log/event-log.ts'
+import { hasForm, neededTable } from '../catalogue-forms.ts'
 import { DamagedChunkError, readChunk } from './chunks.ts'
 import { chunkPath, type Manifest, manifestTotals, type TableBackup } from './manifest.ts'
 
@@ -95,6 +98,7 @@ async function build(
   })
   try {
     for (const table of tables) fill(environment, table, folder, onChunk)
+    if (name === FLAGS_ENVIRONMENT) requireOwnRecords(environment, tables)
   } finally {
     await environment.close()
   }
@@ -173,6 +177,44 @@ function fill(
   throw new DamagedChunkError(
     `Table ${table.name} of the backup has ${entries} entries instead of ${table.entries}`,
   )
+}
+
+/**
+ * Throws `DamagedChunkError` if a table of the catalogue has records of another one, because the manifest names the wrong
+ * chunks. The first and the last record of each table are read.
+ */
+function requireOwnRecords(
+  environment: Environment,
+  tables: readonly Pick<TableBackup, 'name'>[],
+): void {
+  environment.refresh()
+  const known = new Set(tables.map(({ name }) => name))
+  for (const { name } of tables) {
+    const needed = neededTable(name)
+    const isLacking =
+      needed !== null && !(known.has(needed) && hasEntries(environment.table(needed)))
+    for (const isLast of [false, true]) {
+      for (const { key, value } of endOf(environment.table(name), isLast)) {
+        if (!isLacking && hasForm(name, key, value)) continue
+        throw new DamagedChunkError(`Table ${name} of the backup has records of another table`)
+      }
+    }
+  }
+}
+
+function hasEntries(table: Table): boolean {
+  return table.getKeysCount({ limit: 1 }) > 0
+}
+
+/** Yields the first or the last record of a table. A damaged one is left to the check of the restored store. */
+function* endOf(table: Table, isLast: boolean): Generator<Entry> {
+  try {
+    for (const { key, value } of entriesOf(table, { limit: 1, reverse: isLast })) {
+      yield { key: Buffer.from(key), value: Buffer.from(value) }
+    }
+  } catch (cause) {
+    if (!(cause instanceof DamagedRecordError)) throw cause
+  }
 }
 
 /** Replaces the existing parts. Between the first and the last step the mark makes every start fail. */

@@ -21,6 +21,7 @@ import { Environment, type PinnedEnvironment } from '../../lmdb/environment.ts'
 import { LmdbFault, walkLmdbFile } from '../../lmdb/lmdb-walk.ts'
 import { LogReader } from '../../log/event-log.ts'
 import { DamagedLogError, logFolder } from '../../log/log-file.ts'
+import { hasForm } from '../catalogue-forms.ts'
 import { VERIFY_FINDINGS_MAX } from '../limits.ts'
 import { RecordsCheck } from './records-check.ts'
 
@@ -209,6 +210,10 @@ class Verification {
           else {
             const bytes = unseal(table, key, value)
             if (name === 'events') check.take(table, key, bytes)
+            // Tables are restored as a whole, so one record shows whether a table has those of another one.
+            else if (entries === 1 && !hasForm(table, key, bytes)) {
+              this.#find(file, `table ${table}`, 'has records of another table')
+            }
           }
         } catch (cause) {
           this.#findRecord(file, table, key, cause)

@@ -1,0 +1,50 @@
+/**
+ * The file with all flags of a project, part by part (docs/FLAGS-IN-FILES.md). A flag that changes while the file is read
+ * is in it as it was or as it is.
+ */
+import { bytesOf } from '../../base/rows-writer.ts'
+import { portableFlag } from '../../rules/flags/edit/portable-flag.ts'
+import type { FlagSet } from '../../rules/flags/types.ts'
+import { TABLE_PIECE_BYTES_MAX, TABLE_PIECE_MS_MAX } from './limits.ts'
+
+/** A request for the file, or for the rest of it. */
+export interface FlagsFileTask {
+  readonly projectId: number
+  readonly timezone: string
+  /** The number of the last flag that was written; 0 at the beginning. */
+  readonly afterId: number
+}
+
+/** A part of the file. */
+export interface FlagsFilePiece {
+  readonly piece: Uint8Array<ArrayBuffer>
+  /** The request for the rest; null after the last part. */
+  readonly rest: FlagsFileTask | null
+}
+
+/**
+ * Returns the next part of the JSON `{"flags": [...]}`. `set` has the flags in the order of their numbers, as of now. A
+ * part has at least one flag, unless none is left.
+ */
+export function flagsFilePiece(task: FlagsFileTask, set: FlagSet): FlagsFilePiece {
+  const { afterId } = task
+  const deadline = performance.now() + TABLE_PIECE_MS_MAX
+  const texts: string[] = []
+  const pieceOf = (end: string) => {
+    const sign = afterId === 0 ? '{"flags":[' : texts.length > 0 ? ',' : ''
+    return bytesOf([`${sign}${texts.join(',')}${end}`])
+  }
+  let units = 0
+  let lastId = afterId
+  for (const flag of set.flags) {
+    if (flag.id <= afterId) continue
+    if (texts.length > 0 && (units >= TABLE_PIECE_BYTES_MAX || performance.now() > deadline)) {
+      return { piece: pieceOf(''), rest: { ...task, afterId: lastId } }
+    }
+    const text = JSON.stringify(portableFlag(flag, set))
+    units += text.length
+    texts.push(text)
+    lastId = flag.id
+  }
+  return { piece: pieceOf(']}'), rest: null }
+}
