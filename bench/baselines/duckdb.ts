@@ -64,30 +64,35 @@ async function linesOf(role: Role): Promise<readonly string[]> {
 
 /** Serves the runner: the first message opens the database, and each further message is a `Request`. */
 export function serveDuckDb(): void {
-  const reply = (answer: Reply): void => void process.send?.(answer)
   let ready: Promise<Database> | null = null
   process.on('disconnect', () => process.exit(0))
-  process.on('message', async (message: unknown) => {
-    try {
-      if (ready === null) {
-        ready = open(message as { readonly path: string; readonly threads: number })
-        await ready
-        reply({})
-        return
-      }
-      const database = await ready
-      const { statement, wantsLines } = message as Request
-      const result = await database.runAndReadAll(statement)
-      reply(wantsLines ? { lines: result.getRows().map((row) => row.map(String).join('\t')) } : {})
-    } catch (cause) {
-      reply({ error: String(cause) })
-    }
+  process.on('message', (message: unknown) => {
+    // Written by this file of the same build.
+    const isFirst = ready === null
+    ready ??= open(message as OpenRequest)
+    const answer = isFirst
+      ? ready.then(() => ({}))
+      : ready.then((one) => answerOf(one, message as Request))
+    answer
+      .catch((cause: unknown) => ({ error: String(cause) }))
+      .then((reply) => process.send?.(reply satisfies Reply))
+      .catch((cause: unknown) => console.error(cause))
   })
+}
+
+interface OpenRequest {
+  readonly path: string
+  readonly threads: number
+}
+
+async function answerOf(database: Database, { statement, wantsLines }: Request): Promise<Reply> {
+  const result = await database.runAndReadAll(statement)
+  return wantsLines ? { lines: result.getRows().map((row) => row.map(String).join('\t')) } : {}
 }
 
 type Database = Awaited<ReturnType<DuckDBInstance['connect']>>
 
-async function open({ path, threads }: { path: string; threads: number }): Promise<Database> {
+async function open({ path, threads }: OpenRequest): Promise<Database> {
   const instance = await DuckDBInstance.create(path, { threads: String(threads) })
   return instance.connect()
 }

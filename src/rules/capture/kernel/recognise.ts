@@ -10,10 +10,10 @@ import {
   isSystemSlot,
 } from '../../persons/automatic-properties.ts'
 import { elementsChain } from '../elements-chain.ts'
+import { isTimestampUsable, sharedIsoText, timestampOf } from '../event-time.ts'
 import { eventName, isEmptyValue, textOfId } from '../fields.ts'
 import { KERNEL_EVENT_BYTES_MAX } from '../limits.ts'
 import { redacted } from '../normalise.ts'
-import { isTimestampUsable, sharedIsoText, timestampOf } from '../event-time.ts'
 import { parseTimestamp } from '../timestamp.ts'
 import type { EventCells, EventContext, NormalisedEvent } from '../types.ts'
 import { EventKernel, KEY_KINDS } from './kernel.ts'
