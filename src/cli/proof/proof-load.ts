@@ -1,4 +1,7 @@
-/** The clients of a proof. Each connection sends one request at a time, and records the answers. */
+/**
+ * Sends events to the daemon of a proof (`tenrec prove-durability`). Each connection sends one request at a time, and
+ * records the answers.
+ */
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PROOF_ANSWER_MS_MAX } from '../limits.ts'

@@ -126,8 +126,8 @@ function periodsOf(
 }
 
 /**
- * Returns the time that the table covers. It ends one period after the last moment and begins `total` periods before
- * its end.
+ * Returns the range of time that the table covers. The range ends one period after the last moment and begins `total`
+ * periods before its end.
  */
 function reach(lastMs: number, total: number, rules: PeriodRules) {
   const { interval, timezone } = rules

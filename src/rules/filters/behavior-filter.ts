@@ -22,7 +22,7 @@ const EVENT_TYPES = ['events', 'actions'] as const
 /** The types of filters on events in a behaviour. */
 const EVENT_FILTER_TYPES: readonly unknown[] = ['event', 'element']
 
-/** The length of each unit in years, rounded up. */
+/** The length of each unit in years, rounded up, to refuse filters that look back too far. */
 const YEARS: Readonly<Record<TimeUnit, number>> = {
   hour: 1 / 8760,
   day: 1 / 365,

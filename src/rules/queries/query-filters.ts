@@ -178,8 +178,8 @@ class FilterReader {
   }
 
   /**
-   * Returns the value of a filter. If a filter compares dates, a relative date such as `-7d` becomes the moment that it
-   * means.
+   * Returns the value with which a filter compares. If a filter compares dates, a relative date such as `-7d` becomes
+   * the moment that it means.
    */
   #dateOf(fields: QueryFields, operator: string, value: unknown): unknown {
     if (!DATE_OPERATORS.includes(operator) || typeof value !== 'string') return value
