@@ -47,6 +47,8 @@ export interface SendResult {
 export class Client {
   readonly #options: ClientOptions
   readonly #agent: Agent
+  /** The times of the first and the last answer 503 to events, on the clock of `performance.now()`, or null. */
+  refusedAtMs: readonly [number, number] | null = null
 
   constructor(options: ClientOptions) {
     this.#options = options
@@ -55,9 +57,12 @@ export class Client {
   }
 
   /** Sends one compressed body of events. */
-  batch({ packed }: Body): Promise<Reply> {
+  async batch({ packed }: Body): Promise<Reply> {
     const headers = { 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' }
-    return this.#send({ method: 'POST', path: '/batch/', headers, body: packed })
+    const reply = await this.#send({ method: 'POST', path: '/batch/', headers, body: packed })
+    const nowMs = performance.now()
+    if (reply.status === 503) this.refusedAtMs = [this.refusedAtMs?.[0] ?? nowMs, nowMs]
+    return reply
   }
 
   /** Sends JSON to a public route, with the project key added. */

@@ -17,6 +17,8 @@ export interface Waits {
   readonly p99Ms: number
   /** The first answer other than 200. */
   readonly firstRefusal: string
+  /** The times of the first and the last answer other than 200, in milliseconds since the start. */
+  readonly refusedMs: readonly [number, number] | null
 }
 
 class WaitList {
@@ -24,14 +26,22 @@ class WaitList {
   #refused = 0
   #failed = 0
   #firstRefusal = ''
+  #refusedMs: [number, number] | null = null
+  readonly #startMs = performance.now()
 
   add({ ms, status, text }: Reply): void {
     this.#times.push(ms)
     if (status === 0) this.#failed++
-    else if (status !== 200) this.#refused++
+    else if (status !== 200) this.#noteRefusal()
     if (status !== 0 && status !== 200 && this.#firstRefusal === '') {
       this.#firstRefusal = `${status} ${text.slice(0, 300)}`
     }
+  }
+
+  #noteRefusal(): void {
+    const nowMs = Math.round(performance.now() - this.#startMs)
+    this.#refused++
+    this.#refusedMs = [this.#refusedMs?.[0] ?? nowMs, nowMs]
   }
 
   result(): Waits {
@@ -43,6 +53,7 @@ class WaitList {
       longestMs: Math.round(sorted.at(-1) ?? 0),
       p99Ms: Math.round(sorted[Math.floor(sorted.length * 0.99)] ?? 0),
       firstRefusal: this.#firstRefusal,
+      refusedMs: this.#refusedMs,
     }
   }
 }

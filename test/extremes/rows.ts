@@ -102,12 +102,12 @@ function* largeOwners({ owners, isGroup }: LargeOwner): Generator<Body> {
   }
 }
 
-/** One body that changes each of these persons or groups a little. */
-function smallChanges(seed: number, { owners, isGroup }: LargeOwner): Body {
+/** One body that changes each of these persons or groups a little: it sets a property of `bytes` characters. */
+function smallChanges(seed: number, { owners, isGroup }: LargeOwner, bytes = 80): Body {
   const dice = new Dice(seed)
   const events = Array.from({ length: owners }, (_, index) => {
     const name = `large ${index}`
-    const set = { small: word(dice, 80) }
+    const set = { small: word(dice, bytes) }
     if (!isGroup) return { event: '$set', distinct_id: name, properties: { $set: set } }
     const group = { $group_type: 'company', $group_key: name, $group_set: set }
     return { event: '$groupidentify', distinct_id: 'grouper', properties: group }
@@ -585,6 +585,17 @@ export const ROWS: readonly Row[] = [
         [smallChanges(seed, { owners: 3000, isGroup: true })],
       ),
   },
+  ...[false, true].map((isGroup) => ({
+    number: 5,
+    variant: isGroup ? 'groups-4200' : '4200',
+    title: `3,000 such ${isGroup ? 'groups' : 'persons'} and a change of 4,200 characters of each`,
+    machine: SMALL_HEAP,
+    make: (seed: number) =>
+      sendingThen(
+        [...largeOwners({ owners: 3000, isGroup })],
+        [smallChanges(seed, { owners: 3000, isGroup }, 4200)],
+      ),
+  })),
   {
     number: 6,
     title: '400,000 distinct_ids of one person, moved on by 3,000 merges',

@@ -129,6 +129,13 @@ function summary(report: TrialReport): string {
     `machine slower by ${report.slowness}`,
     `own stall ${report.ownStallMs} ms`,
   ]
+  const { attackerRefusedMs } = report
+  if (attackerRefusedMs !== null) {
+    parts.push(`attacker refused from ${attackerRefusedMs[0]} to ${attackerRefusedMs[1]} ms`)
+  }
+  if (captures.refusedMs !== null) {
+    parts.push(`others refused from ${captures.refusedMs[0]} to ${captures.refusedMs[1]} ms`)
+  }
   if (captures.firstRefusal !== '') parts.push(`first refusal ${captures.firstRefusal}`)
   return parts.join('; ')
 }

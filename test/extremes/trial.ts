@@ -84,6 +84,8 @@ export interface TrialReport {
   readonly sendMs: number
   readonly acceptedEvents: number
   readonly statuses: Readonly<Record<string, number>>
+  /** The times of the first and the last answer 503 to the attacker, in milliseconds since the start of the attack. */
+  readonly attackerRefusedMs: readonly [number, number] | null
   readonly captures: Waits
   readonly flags: Waits
   readonly reads: Waits
@@ -163,6 +165,11 @@ async function runIn(place: Place, attack: Attack, settings: TrialSettings): Pro
     const ending = isAlive ? null : JSON.stringify(await daemon.process.ended)
     await daemon.kill()
     const startMsMax = settings.startMsMax * slowness
+    const [firstMs, lastMs] = attacker.refusedAtMs ?? []
+    const refusedMs: TrialReport['attackerRefusedMs'] =
+      firstMs === undefined || lastMs === undefined
+        ? null
+        : [Math.round(firstMs - startMs), Math.round(lastMs - startMs)]
     const restart = await startAgain(place, settings, startMsMax)
     return {
       isAlive,
@@ -177,6 +184,7 @@ async function runIn(place: Place, attack: Attack, settings: TrialSettings): Pro
       sendMs: Math.round(sentMs - startMs),
       acceptedEvents: sent.acceptedEvents,
       statuses: sent.statuses,
+      attackerRefusedMs: refusedMs,
       ...waits,
       restart,
       figures,

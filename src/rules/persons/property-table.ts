@@ -3,8 +3,11 @@
  * properties have a slot in an array, and all others are in a map. Values are JSON. They may be shared with events and
  * are never changed, only replaced.
  *
- * The table has an upper bound for the size of its JSON. Far below the limit for properties, a rough bound is enough.
- * Near the limit, changes are recorded and measured exactly, and are rolled back if they are too large.
+ * The table knows an upper bound for the size of its JSON. Far from the limit, the bound is a cheap over-estimate. Near
+ * the limit, changes are recorded, measured exactly and rolled back if they are too large.
+ *
+ * The properties of a large person or group stay in the store (`UnreadProperties`). The table then holds only what
+ * differs from them, so that a small change costs the same however large the other properties are.
  */
 import { isSameJson, type JsonObject } from '../../base/json.ts'
 import {
@@ -30,6 +33,26 @@ const CHANGE_WORDS = 3
 const TABLE_MEMORY_BYTES = 400
 const SLOTS_MEMORY_BYTES = SLOT_NAMES.length * 8
 
+/** Properties that stay in the store and are read one by one. They do not change while a table uses them. */
+export interface UnreadProperties {
+  /** The exact bytes of their compact JSON. */
+  readonly jsonBytes: number
+  /** The estimated memory that they take, with everything that they may cache. */
+  readonly memoryBytes: number
+  has(name: string): boolean
+  /** Returns the value of a name, or undefined. */
+  get(name: string): unknown
+  /** Returns whether a name has this value, without reading a value of another size. */
+  isSame(name: string, value: unknown): boolean
+  /** Returns the bytes of `"name":value,` in the JSON, or 0. */
+  memberBytes(name: string): number
+  /** Reads all properties. */
+  all(): JsonObject
+}
+
+/** Stands for a value that is not read, because only its size is needed. */
+const UNREAD = Symbol('unread')
+
 interface Change {
   readonly name: string
   /** The value before the change. Undefined if the name was new. */
@@ -52,6 +75,10 @@ export class PropertyTable {
   readonly #changedSlots: number[] = [0, 0, 0]
   #changedOthers: Set<string> | null = null
   #hasRemoved = false
+  /** The properties below those of the table, or null. */
+  #unread: UnreadProperties | null = null
+  /** The names of unread properties that were removed. */
+  #removed: Set<string> | null = null
 
   /**
    * Creates the table whose JSON object is `members`. `jsonBytes` is the number of bytes of its compact JSON, as
@@ -67,19 +94,90 @@ export class PropertyTable {
     return table
   }
 
-  /** Returns the value of a name, or undefined if the table does not have it. */
-  get(name: string): unknown {
-    const slot = SLOT_OF.get(name)
-    return slot === undefined ? this.#others.get(name) : this.#slots?.[slot]
+  /** Creates a table with the properties of a store, of which nothing is read yet. */
+  static over(unread: UnreadProperties): PropertyTable {
+    const table = new PropertyTable()
+    table.layOver(unread)
+    return table
+  }
+
+  /** Replaces the contents of the table by the properties of a store, of which nothing is read yet. */
+  layOver(unread: UnreadProperties): void {
+    this.#slots = null
+    this.#others.clear()
+    this.#memoryBytes = 0
+    this.#removed = null
+    this.#unread = unread
+    this.setJsonBytes(unread.jsonBytes)
+    this.forgetChanges()
+  }
+
+  /** The properties below those of the table. Null: the table holds all properties. */
+  get unread(): UnreadProperties | null {
+    return this.#unread
+  }
+
+  /** Reads all properties from the store, because it is about to store others under the same key. */
+  readAll(): void {
+    const unread = this.#unread
+    if (unread === null) return
+    const members = unread.all()
+    for (const name in members) {
+      if (!Object.hasOwn(members, name)) continue
+      const isOwn = this.#own(name, SLOT_OF.get(name)) !== undefined
+      if (!isOwn && this.#removed?.has(name) !== true) this.#load(name, members[name])
+    }
+    this.#unread = null
+    this.#removed = null
   }
 
   /**
-   * Sets a property, unless its value is equal already. Values are compared deeply. Returns true if something changed.
+   * Returns what differs from the unread properties: the JSON of the value for each name, or null for a name that was
+   * removed.
    */
+  differences(): ReadonlyMap<string, string | null> {
+    const found = new Map<string, string | null>()
+    for (const name of this.#removed ?? []) found.set(name, null)
+    for (const [name, value] of this.#ownEntries()) found.set(name, jsonOf(value))
+    return found
+  }
+
+  /** Returns the value of a name, or undefined if the table does not have it. */
+  get(name: string): unknown {
+    const own = this.#own(name, SLOT_OF.get(name))
+    return own === undefined && this.#isBelow(name) ? this.#unread?.get(name) : own
+  }
+
+  /** Returns whether the table has a name. */
+  has(name: string): boolean {
+    if (this.#own(name, SLOT_OF.get(name)) !== undefined) return true
+    return this.#isBelow(name) && this.#unread?.has(name) === true
+  }
+
+  #own(name: string, slot: number | undefined): unknown {
+    return slot === undefined ? this.#others.get(name) : this.#slots?.[slot]
+  }
+
+  /** Returns whether a name that the table itself does not have may be among the unread properties. */
+  #isBelow(name: string): boolean {
+    return this.#unread !== null && this.#removed?.has(name) !== true
+  }
+
+  /** Returns `UNREAD` if a name that the table itself does not have is among the unread properties. */
+  #below(name: string): symbol | undefined {
+    return this.#isBelow(name) && this.#unread?.has(name) === true ? UNREAD : undefined
+  }
+
+  /** Sets a name, unless it already has the same value by deep comparison. Returns true if that changed something. */
   set(name: string, value: unknown): boolean {
     const slot = SLOT_OF.get(name)
-    const before = slot === undefined ? this.#others.get(name) : this.#slots?.[slot]
-    if (before === value || (typeof value === 'object' && isSameJson(before, value))) return false
+    let before = this.#own(name, slot)
+    if (before === undefined && this.#isBelow(name)) {
+      if (this.#unread?.isSame(name, value) === true) return false
+      before = this.#below(name)
+    } else if (before === value || (typeof value === 'object' && isSameJson(before, value))) {
+      return false
+    }
     this.#record(name, before, value)
     this.#write(name, slot, value)
     return true
@@ -91,8 +189,7 @@ export class PropertyTable {
    */
   setOnce(name: string, value: unknown): boolean {
     const slot = SLOT_OF.get(name)
-    const before = slot === undefined ? this.#others.get(name) : this.#slots?.[slot]
-    if (before !== undefined) return false
+    if (this.#own(name, slot) !== undefined || this.#below(name) !== undefined) return false
     this.#record(name, undefined, value)
     this.#write(name, slot, value)
     return true
@@ -103,7 +200,8 @@ export class PropertyTable {
    * once, and after all other changes.
    */
   remove(name: string): boolean {
-    const before = this.get(name)
+    const own = this.#own(name, SLOT_OF.get(name))
+    const before = own === undefined ? this.#below(name) : own
     if (before === undefined) return false
     if (this.#changes === null) this.#erase(name)
     else this.#record(name, before, undefined)
@@ -140,6 +238,8 @@ export class PropertyTable {
 
   #setLatest(slots: unknown[], slot: number, value: unknown): boolean {
     const before = slots[slot]
+    if (before === undefined && this.#unread !== null)
+      return this.set(SLOT_NAMES[slot] ?? '', value)
     if (before === value || (typeof value === 'object' && isSameJson(before, value))) return false
     if (this.#changes !== null) this.#record(SLOT_NAMES[slot] ?? '', before, value)
     this.#memoryBytes += valueMemoryBytes(value) - valueMemoryBytes(before)
@@ -150,6 +250,7 @@ export class PropertyTable {
 
   #setFirst(slots: unknown[], slot: number, value: unknown): boolean {
     if (slots[slot] !== undefined) return false
+    if (this.#unread !== null) return this.setOnce(SLOT_NAMES[slot] ?? '', value)
     if (this.#changes !== null) this.#record(SLOT_NAMES[slot] ?? '', undefined, value)
     this.#memoryBytes += valueMemoryBytes(value)
     slots[slot] = value
@@ -195,16 +296,13 @@ export class PropertyTable {
 
   /** Adds the properties of `weaker` that this table does not have. */
   addMissing(weaker: PropertyTable): void {
+    weaker.readAll()
     const theirs = weaker.#slots
     if (theirs !== null) {
       const ours = this.#slots ?? this.#makeSlots()
       for (let slot = 0; slot < theirs.length; slot++) {
         const value = theirs[slot]
-        if (value === undefined || ours[slot] !== undefined) continue
-        if (this.#changes !== null) this.#record(SLOT_NAMES[slot] ?? '', undefined, value)
-        this.#memoryBytes += valueMemoryBytes(value)
-        ours[slot] = value
-        this.#noteSlot(slot)
+        if (value !== undefined) this.#setFirst(ours, slot, value)
       }
     }
     for (const [name, value] of weaker.#others) this.setOnce(name, value)
@@ -214,6 +312,7 @@ export class PropertyTable {
    * Sets all properties of `stronger`. Both ways give the same properties: this one, and `stronger.addMissing(this)`.
    */
   overlay(stronger: PropertyTable): void {
+    stronger.readAll()
     const theirs = stronger.#slots
     if (theirs !== null) {
       const ours = this.#slots ?? this.#makeSlots()
@@ -227,6 +326,11 @@ export class PropertyTable {
 
   /** Yields every name with its value: first the automatic ones, then the others in the order of their insertion. */
   *entries(): Generator<[string, unknown]> {
+    this.readAll()
+    yield* this.#ownEntries()
+  }
+
+  *#ownEntries(): Generator<[string, unknown]> {
     const slots = this.#slots
     if (slots !== null) {
       for (const [slot, name] of SLOT_NAMES.entries()) {
@@ -249,6 +353,7 @@ export class PropertyTable {
    * the text is parsed, names that are integers come first.
    */
   toJson(): string {
+    this.readAll()
     let text = ''
     const slots = this.#slots
     if (slots !== null) {
@@ -318,7 +423,8 @@ export class PropertyTable {
   /** The estimated bytes of memory that the table takes. Reading this member is cheap. */
   get memoryBytes(): number {
     const slots = this.#slots === null ? 0 : SLOTS_MEMORY_BYTES
-    return TABLE_MEMORY_BYTES + slots + this.#memoryBytes
+    const unread = this.#unread === null ? 0 : this.#unread.memoryBytes
+    return TABLE_MEMORY_BYTES + slots + unread + this.#memoryBytes
   }
 
   /** An upper bound for the bytes of the table's JSON. */
@@ -363,7 +469,9 @@ export class PropertyTable {
     this.#changes = null
     let growth = 0
     for (const { name, before, after } of changes) {
-      growth += memberBytes(name, after) - memberBytes(name, before)
+      const bytesBefore =
+        before === UNREAD ? (this.#unread?.memberBytes(name) ?? 0) : memberBytes(name, before)
+      growth += memberBytes(name, after) - bytesBefore
     }
     // The JSON of an empty object has no comma that a further member could replace.
     const base = this.#bytes === EMPTY_JSON_BYTES ? EMPTY_JSON_BYTES - 1 : this.#bytes
@@ -373,6 +481,7 @@ export class PropertyTable {
       // Names were not removed yet, so after this loop the names are in their old order.
       for (const { name, before } of changes.reverse()) {
         if (before === undefined) this.#erase(name)
+        else if (before === UNREAD) this.#discard(name)
         else this.#write(name, SLOT_OF.get(name), before)
       }
       return false
@@ -410,6 +519,7 @@ export class PropertyTable {
 
   #write(name: string, slot: number | undefined, value: unknown): void {
     this.#noteChange(name, slot)
+    this.#removed?.delete(name)
     if (slot === undefined) {
       const before = this.#others.get(name)
       if (before === undefined) this.#memoryBytes += nameMemoryBytes(name)
@@ -424,10 +534,28 @@ export class PropertyTable {
 
   #erase(name: string): void {
     this.#hasRemoved = true
-    const before = this.get(name)
+    if (this.#below(name) !== undefined) {
+      this.#removed ??= new Set()
+      this.#removed.add(name)
+    }
+    this.#forget(name, SLOT_OF.get(name))
+  }
+
+  /** Removes the table's own value of a name, so that the unread one counts again. */
+  #discard(name: string): void {
+    const slot = SLOT_OF.get(name)
+    this.#forget(name, slot)
+    if (slot === undefined) this.#changedOthers?.delete(name)
+    else {
+      const word = Math.floor(slot / 31)
+      this.#changedSlots[word] = (this.#changedSlots[word] ?? 0) & ~(1 << (slot % 31))
+    }
+  }
+
+  #forget(name: string, slot: number | undefined): void {
+    const before = this.#own(name, slot)
     if (before === undefined) return
     this.#memoryBytes -= valueMemoryBytes(before)
-    const slot = SLOT_OF.get(name)
     if (slot === undefined) {
       this.#memoryBytes -= nameMemoryBytes(name)
       this.#others.delete(name)
@@ -442,7 +570,17 @@ export class PropertyTable {
   }
 
   #measure(): void {
-    this.setJsonBytes(Buffer.byteLength(this.toJson()))
+    const unread = this.#unread
+    if (unread === null) {
+      this.setJsonBytes(Buffer.byteLength(this.toJson()))
+      return
+    }
+    let bytes = unread.jsonBytes
+    for (const name of this.#removed ?? []) bytes -= unread.memberBytes(name)
+    for (const [name, value] of this.#ownEntries()) {
+      bytes += memberBytes(name, value) - unread.memberBytes(name)
+    }
+    this.setJsonBytes(bytes)
   }
 }
 

@@ -148,7 +148,7 @@ function applyUpdates(
 function namesWithin(table: PropertyTable, names: readonly unknown[]): ReadonlySet<string> {
   const within = new Set<string>()
   for (const name of names) {
-    if (typeof name === 'string' && table.get(name) !== undefined) within.add(name)
+    if (typeof name === 'string' && table.has(name)) within.add(name)
   }
   return within
 }

@@ -9,7 +9,7 @@
  * The highest bit of the key's length is set while only imports have mentioned the group. The properties are compact
  * JSON, or for a large group a byte 0 and the directory of their pages (properties/property-pages.ts). A key of more
  * than 400 bytes is truncated in the key of the table, and followed by its SHA-1. Stores of older versions have no
- * pages.
+ * pages. Processing reads and writes only the pages that an event needs (properties/unread-pages.ts).
  */
 import { createHash } from 'node:crypto'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
@@ -28,6 +28,7 @@ import {
   isPaged,
   joinPages,
   needPage,
+  type PropertyPages,
   pageCount,
   pagedJsonBytes,
   pagesOf,
@@ -37,6 +38,7 @@ import {
   type StoredProperties,
   WholeProperties,
 } from './properties/stored-properties.ts'
+import { UnreadPages } from './properties/unread-pages.ts'
 
 const FIXED_BYTES = 12
 /** A bit in the stored length of the key. It is set as long as only imports have mentioned the group. */
@@ -69,7 +71,8 @@ interface GroupHead extends GroupRecord {
   readonly directory: Buffer | null
 }
 
-/** The bytes of memory that a group takes in addition to its key and properties. */
+const NO_PAGES: PropertyPages = { directory: Buffer.alloc(0), pages: [] }
+/** The memory of a group in addition to its key and properties: its objects and its map entries. */
 const GROUP_MEMORY_BYTES = 400
 /** The bytes that each character of a key takes in all copies of the key. */
 const KEY_UNIT_BYTES = 4
@@ -113,12 +116,16 @@ export class ProjectGroups {
     const cached = this.#cached.get(name)
     if (cached !== undefined) return cached
     if (this.#removed.has(typeIndex)) return null
-    const record = loadGroup(this.#tables, this.#projectId, typeIndex, key)
-    if (record === null) return null
-    const { json, jsonBytes, createdAtMs, isImported } = record
-    const properties = PropertyTable.from(parseProperties(json), jsonBytes)
+    const tableKey = groupTableKey(this.#projectId, typeIndex, key)
+    const record = load(this.#tables.groups, tableKey)
+    if (record === undefined) return null
+    const { json, jsonBytes, createdAtMs, isImported, directory } = decodeGroup(record)
+    const properties =
+      directory === null
+        ? PropertyTable.from(parseProperties(json), jsonBytes)
+        : PropertyTable.over(this.#pages(tableKey, directory))
     const group = groupState(typeIndex, key, createdAtMs, properties, isImported)
-    if (record.directory !== null) this.#paged.add(group)
+    if (directory !== null) this.#paged.add(group)
     this.#cached.set(name, group)
     group.countedBytes = memoryBytesOf(group)
     this.#cachedBytes += group.countedBytes
@@ -168,29 +175,44 @@ export class ProjectGroups {
       const head = Buffer.allocUnsafe(FIXED_BYTES)
       head.writeDoubleLE(createdAtMs)
       head.writeUInt32LE(keyBytes.length + (isImported ? FLAG_IMPORTED : 0), 8)
-      const json = Buffer.from(properties.toJson())
-      const stored = isPaged(json.length) ? this.#storePages(tableKey, json) : [json]
-      if (stored.length === 1 && this.#paged.has(group)) this.#removePages(tableKey, 0)
-      if (stored.length > 1) this.#paged.add(group)
-      else this.#paged.delete(group)
-      store(this.#tables.groups, tableKey, head, keyBytes, ...stored)
-      properties.setJsonBytes(json.length)
+      const directory = this.#storePages(tableKey, group)
+      if (directory === null) {
+        this.#paged.delete(group)
+        const json = Buffer.from(properties.toJson())
+        store(this.#tables.groups, tableKey, head, keyBytes, json)
+        properties.setJsonBytes(json.length)
+      } else {
+        this.#paged.add(group)
+        store(this.#tables.groups, tableKey, head, keyBytes, PAGED, directory)
+        properties.layOver(this.#pages(tableKey, directory))
+      }
     }
   }
 
-  /** Stores the pages of a group. Returns the part of its record that replaces the JSON. */
-  #storePages(tableKey: Buffer, json: Buffer): readonly Buffer[] {
-    const { directory, pages } = pagesOf(json.toString('utf8'))
+  /** Stores the pages of a group, and returns their directory. Returns null and removes them if the group is small. */
+  #storePages(tableKey: Buffer, group: GroupState): Buffer | null {
+    const { properties } = group
+    const { unread } = properties
+    if (unread instanceof UnreadPages) {
+      const directory = unread.store(properties.differences())
+      if (directory !== null) return directory
+    }
+    const json = properties.toJson()
+    const isLarge = isPaged(Buffer.byteLength(json))
+    const { directory, pages } = isLarge ? pagesOf(json) : NO_PAGES
     for (const [page, bytes] of pages.entries()) {
       store(this.#tables.group_pages, pageKey(tableKey, page), encodePage(bytes))
     }
-    this.#removePages(tableKey, pages.length)
-    return [PAGED, directory]
+    if (this.#paged.has(group)) {
+      const range = { start: pageKey(tableKey, pages.length), end: pageKey(tableKey, NUMBER_MAX) }
+      removeRange(this.#tables.group_pages, range)
+    }
+    return isLarge ? directory : null
   }
 
-  #removePages(tableKey: Buffer, first: number): void {
-    const end = pageKey(tableKey, NUMBER_MAX)
-    removeRange(this.#tables.group_pages, { start: pageKey(tableKey, first), end })
+  #pages(tableKey: Buffer, directory: Buffer): UnreadPages {
+    const { group_pages: table } = this.#tables
+    return new UnreadPages({ table, keyOf: (page) => pageKey(tableKey, page) }, directory)
   }
 
   /** Call it after a commit, when all changes are stored. */

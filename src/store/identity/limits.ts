@@ -42,6 +42,19 @@ export const DEFLATED_PAGE_BYTES_MIN = 16 * 1024
 /** The approximate number of bytes in a page of properties. A longer property gets a page of its own. */
 export const PROPERTY_PAGE_BYTES = 1024
 /**
+ * The largest number of UTF-16 units in a page that has grown by changes. Beyond it, the page is divided into pages of
+ * the usual size.
+ */
+export const CHANGED_PAGE_UNITS_MAX = 4096
+/**
+ * The smallest number of bytes of JSON from which on the properties of a person stay in the store while events change
+ * some of them. Smaller properties are read as a whole. Groups have no automatic properties, so all of their pages stay
+ * in the store.
+ */
+export const UNREAD_BYTES_MIN = 16 * 1024
+/** The largest number of UTF-16 units of the properties of a large person or group that processing caches. */
+export const UNREAD_CACHE_UNITS_MAX = 4096
+/**
  * The largest number of ranges of 256 distinct IDs or persons, one kilobyte each, that are cached until the next
  * commit. Beyond it, the cache is cleared.
  */

@@ -165,6 +165,8 @@ export class FairShares {
   readonly #newcomer = new Sender(this)
   #sweepAtMs = Number.NEGATIVE_INFINITY
   readonly #holding = new Set<SenderAccount>()
+  /** The lists of the logs that this process processes itself. */
+  readonly #processedHere: ChargeLedger[] = []
   /** The sum of their `workMs`. */
   #workMs = 0
   /** The sender of the last accepted request, its time, and the time of the last request of any other sender. */
@@ -202,7 +204,10 @@ export class FairShares {
 
   /** Creates a list of charges, one for each log that is written. */
   ledger(chargeMsMax: number = Number.POSITIVE_INFINITY): ChargeLedger {
-    return new ChargeLedger(this, this.#clock, chargeMsMax)
+    const ledger = new ChargeLedger(this, this.#clock, chargeMsMax)
+    // The processing time is known only if this process processes all events.
+    if (chargeMsMax === Number.POSITIVE_INFINITY) this.#processedHere.push(ledger)
+    return ledger
   }
 
   /**
@@ -270,12 +275,12 @@ export class FairShares {
     this.#elapsedMs += elapsedMs
     if (totalUs === 0) {
       if (this.#holding.size === 0) this.#elapsedMs = 0
+      else this.#learnUnfinished()
       return
     }
     const runMs = this.#elapsedMs
     this.#elapsedMs = 0
-    const besideMs = (RUN_MS * FULL_RUN_US) / totalUs
-    const least = clamp(((runMs - besideMs) * US_PER_MS) / totalUs)
+    const least = leastFactor(runMs, totalUs)
     const most = clamp((runMs * US_PER_MS) / totalUs)
     for (const [account, us] of this.#released) {
       const { factor } = account
@@ -288,6 +293,21 @@ export class FairShares {
       }
     }
     this.#released.clear()
+  }
+
+  /**
+   * Learns from runs that have not finished the oldest requests: these take at least the time so far. Otherwise a request
+   * of many expensive events would look cheap until its end, and other senders would be refused in its place.
+   */
+  #learnUnfinished(): void {
+    for (const { oldest } of this.#processedHere) {
+      const totalUs = oldest.reduce((sum, { us }) => sum + us, 0)
+      if (totalUs === 0) continue
+      const least = leastFactor(this.#elapsedMs, totalUs)
+      for (const { account, us } of oldest) {
+        if (least > account.factor) this.#correct(account, least, us / totalUs)
+      }
+    }
   }
 
   #correct(account: SenderAccount, measured: number, weight: number): void {
@@ -391,6 +411,11 @@ export class ChargeLedger {
     this.#chargeMsMax = chargeMsMax
   }
 
+  /** The charges of the oldest logged requests that are not processed. */
+  get oldest(): readonly Charge[] {
+    return this.#logged[0]?.charges ?? NO_CHARGES
+  }
+
   /** Charges an accepted request. */
   add(account: SenderAccount, bytes: number, events: number): void {
     const us = workUs(bytes, events)
@@ -448,6 +473,8 @@ export class ChargeLedger {
   }
 }
 
+const NO_CHARGES: readonly Charge[] = Object.freeze([])
+
 /** Adds to the account's charge in a list. An account has one charge in a list for all of its requests. */
 function addTo(list: Charge[], account: SenderAccount, bytes: number, us: number): void {
   const { charge } = account
@@ -463,6 +490,12 @@ function addTo(list: Charge[], account: SenderAccount, bytes: number, us: number
 /** Returns the expected processing time in microseconds: an integer, so that sums return to 0. */
 function workUs(bytes: number, events: number): number {
   return events * EVENT_US + Math.ceil(bytes / BYTES_PER_US)
+}
+
+/** Returns the lowest factor between the cost of events and their estimate that explains the duration of a run. */
+function leastFactor(runMs: number, totalUs: number): number {
+  const besideMs = (RUN_MS * FULL_RUN_US) / totalUs
+  return clamp(((runMs - besideMs) * US_PER_MS) / totalUs)
 }
 
 function clamp(factor: number): number {

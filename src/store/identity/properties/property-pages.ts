@@ -6,16 +6,26 @@
  *   page        some of the properties as a compact JSON object, or a byte 0 and that object as raw deflate
  *
  * The position of a name is a number from 1 to 2 derived from its hash, so a client cannot choose names that share a
- * page. Pages contain the properties in the order of their positions, and the position of a page is that of its first
- * property. A property that is longer than a page has a page of its own with a negative position, which is not read for
+ * page. Pages follow the order of the positions, and the position of a page is not after that of its first property. A
+ * property that is longer than a page has a page of its own with a negative position, which is not read for
  * any other name.
+ *
+ * A change writes only the pages of the names that it changes. Such a page may grow to a multiple of the usual size
+ * before it is divided, because the pages after it then get other numbers.
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
+import { getOrAdd } from '../../../base/maps.ts'
 import { HashPrefix } from '../../../rules/flags/sha1/sha1.ts'
-import { DamagedRecordError } from '../../faults.ts'
+import { attempt, DamagedRecordError } from '../../faults.ts'
+import { unseal } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
-import { peek } from '../../lmdb/records.ts'
-import { DEFLATED_PAGE_BYTES_MIN, PAGED_BYTES_MIN, PROPERTY_PAGE_BYTES } from '../limits.ts'
+import { peek, store } from '../../lmdb/records.ts'
+import {
+  CHANGED_PAGE_UNITS_MAX,
+  DEFLATED_PAGE_BYTES_MIN,
+  PAGED_BYTES_MIN,
+  PROPERTY_PAGE_BYTES,
+} from '../limits.ts'
 
 /** The byte with which a deflated page begins. A JSON text never begins with it. */
 const DEFLATED = Buffer.of(0)
@@ -57,37 +67,181 @@ export function isPaged(jsonBytes: number): boolean {
  * their order. Takes about 1 us per property.
  */
 export function pagesOf(json: string): PropertyPages {
-  const members = membersOf(json)
   const places: number[] = []
   const pages: Buffer[] = []
   let bytes = 0
+  divide(inOrder(membersOf(json)), (place, page) => {
+    places.push(place)
+    pages.push(page)
+    bytes += page.length - 1
+  })
+  return { directory: directoryOf(places, bytes + 1), pages }
+}
+
+/** Calls `add` with the position and the JSON of each page. `members` are in the order of their positions. */
+function divide(
+  members: readonly PlacedMember[],
+  add: (place: number, page: Buffer) => void,
+): void {
   let first = 0
   let units = 0
   const finish = (end: number): void => {
     if (end === first) return
-    const texts = members.slice(first, end).map(({ start, end: until }) => json.slice(start, until))
-    const page = Buffer.from(`{${texts.join(',')}}`)
+    const page = pageOf(members.slice(first, end))
     const place = members[first]?.place ?? 0
-    places.push(end - first === 1 && units > PROPERTY_PAGE_BYTES ? -place : place)
-    pages.push(page)
-    bytes += page.length - 1
+    add(end - first === 1 && units > PROPERTY_PAGE_BYTES ? -place : place, page)
     first = end
     units = 0
   }
-  for (const [index, member] of members.entries()) {
-    const length = member.end - member.start
-    const isFull = units > 0 && units + length > PROPERTY_PAGE_BYTES
+  for (const [index, { place, text }] of members.entries()) {
+    const isFull = units > 0 && units + text.length > PROPERTY_PAGE_BYTES
     // Names with the same position stay together, so that a lookup reads only one page.
-    if (isFull && members[index - 1]?.place !== member.place) finish(index)
-    units += length + 1
+    if (isFull && members[index - 1]?.place !== place) finish(index)
+    units += text.length + 1
   }
   finish(members.length)
+}
+
+function pageOf(members: readonly Member[]): Buffer {
+  return Buffer.from(`{${members.map(({ text }) => text).join(',')}}`)
+}
+
+function directoryOf(places: readonly number[], jsonBytes: number): Buffer {
   const directory = Buffer.allocUnsafe(HEAD_BYTES + places.length * PLACE_BYTES)
-  directory.writeUInt32LE(bytes + 1)
+  directory.writeUInt32LE(jsonBytes)
   for (const [index, place] of places.entries()) {
     directory.writeDoubleLE(place, HEAD_BYTES + index * PLACE_BYTES)
   }
-  return { directory, pages }
+  return directory
+}
+
+/** The pages after a change, in order. A number stands for an unchanged page and was its number before. */
+interface ChangedPages {
+  readonly directory: Buffer
+  readonly pages: readonly (Buffer | number)[]
+}
+
+/**
+ * Changes properties in pages. `changes` contains the JSON of the value for each changed name, or null for a name that
+ * is removed. `read` reads a page. The cost grows with the changed pages and hardly with the others.
+ */
+export function changePages(
+  directory: Buffer,
+  read: (page: number) => Buffer,
+  changes: ReadonlyMap<string, string | null>,
+): ChangedPages {
+  const count = pageCount(directory)
+  const changed = new Map<number, MemberChange[]>()
+  for (const [name, json] of changes) {
+    const place = placeOf(name)
+    const page = changedPageOf(directory, place)
+    getOrAdd(changed, page, (): MemberChange[] => []).push({ name, json, place })
+  }
+  let bytes = pagedJsonBytes(directory)
+  const places: number[] = []
+  const pages: (Buffer | number)[] = []
+  const add = (place: number, page: Buffer): void => {
+    places.push(place)
+    pages.push(page)
+    bytes += page.length - 1
+  }
+  for (let page = 0; page < count; page++) {
+    const between = changed.get(page - HALF)
+    if (between !== undefined) addChanged(NEW_PAGE, between, add)
+    const here = changed.get(page)
+    if (here === undefined) {
+      places.push(placeOfPage(directory, page))
+      pages.push(page)
+      continue
+    }
+    const stored = read(page)
+    bytes -= stored.length - 1
+    const members = membersOf(stored.toString('utf8'))
+    addChanged({ place: Math.abs(placeOfPage(directory, page)), members }, here, add)
+  }
+  const last = changed.get(count - HALF)
+  if (last !== undefined) addChanged(NEW_PAGE, last, add)
+  return { directory: directoryOf(places, bytes), pages }
+}
+
+/** Readers report the damage of a page. */
+const IGNORE = (): void => undefined
+/** Half of the distance of two pages: a new page is between them. */
+const HALF = 0.5
+
+/** Returns the page that a changed name belongs to, or a number between two pages for a new one. */
+function changedPageOf(directory: Buffer, place: number): number {
+  const page = lastPageUpTo(directory, place)
+  if (page >= 0) {
+    const first = placeOfPage(directory, page)
+    if (first > 0 || -first === place) return page
+  }
+  // The next page takes the name, so that names between long properties do not get a page each.
+  const hasNext = page + 1 < pageCount(directory) && placeOfPage(directory, page + 1) > 0
+  return hasNext ? page + 1 : page + HALF
+}
+
+/** A change of one property. `json` is null for a removal. */
+interface MemberChange {
+  readonly name: string
+  readonly json: string | null
+  readonly place: number
+}
+
+/** A page that does not exist yet. */
+const NEW_PAGE = { place: 2, members: [] }
+
+/** Calls `add` for the pages that replace a page. */
+function addChanged(
+  { place, members }: { readonly place: number; readonly members: readonly Member[] },
+  changes: readonly MemberChange[],
+  add: (place: number, page: Buffer) => void,
+): void {
+  const names = new Set(changes.map(({ name }) => name))
+  const left = members.filter(({ name }) => !names.has(name))
+  let first = place
+  for (const { name, json, place: own } of changes) {
+    if (json === null) continue
+    left.push({ name, text: `${JSON.stringify(name)}:${json}` })
+    first = Math.min(first, own)
+  }
+  if (left.length === 0) return
+  const units = left.reduce((sum, { text }) => sum + text.length + 1, 0)
+  const isLong = left.some(({ text }) => text.length >= PROPERTY_PAGE_BYTES)
+  // Without a division the order within the page does not matter, and hashing the other names would cost most.
+  if (isLong || units > CHANGED_PAGE_UNITS_MAX) divide(inOrder(left), add)
+  else add(first, pageOf(left))
+}
+
+/**
+ * Stores changed pages. `keyOf` returns the key of a page. The pages after the last one stay, and the caller removes
+ * them. A damaged page stays damaged under its new number. Call it only within a write transaction.
+ */
+export function storeChangedPages(
+  table: Table,
+  keyOf: (page: number) => Buffer,
+  { pages }: ChangedPages,
+): void {
+  // A page that gets another number is read before its key is written, and stays as it was encoded.
+  const moved = pages.map((page, index) => {
+    if (typeof page !== 'number' || page === index) return null
+    return { key: keyOf(page), sealed: table.get(keyOf(page)) ?? MISSING }
+  })
+  for (const [index, page] of pages.entries()) {
+    const from = moved[index]
+    if (typeof page !== 'number') store(table, keyOf(index), encodePage(page))
+    else if (from != null) movePage(table, from.key, from.sealed, keyOf(index))
+  }
+}
+
+/** A record without a checksum, which readers report as damaged. */
+const MISSING = Buffer.alloc(0)
+
+function movePage(table: Table, from: Buffer, sealed: Buffer, to: Buffer): void {
+  const page = attempt(() => unseal(table.name, from, sealed), IGNORE)
+  // The checksum depends on the key, so the old one does not match under the new key.
+  if (page === null) void table.put(to, sealed)
+  else store(table, to, page)
 }
 
 /**
@@ -136,6 +290,14 @@ export function joinPages(directory: Buffer, read: (page: number) => Buffer): st
 /** Returns the page that may contain a name, or -1 if none does. */
 export function pageOfName(directory: Buffer, name: string): number {
   const place = placeOf(name)
+  const page = lastPageUpTo(directory, place)
+  if (page < 0) return -1
+  const found = placeOfPage(directory, page)
+  return found < 0 && -found !== place ? -1 : page
+}
+
+/** Returns the last page whose position is not after `place`, or -1. */
+function lastPageUpTo(directory: Buffer, place: number): number {
   let low = 0
   let high = pageCount(directory)
   while (low < high) {
@@ -143,10 +305,7 @@ export function pageOfName(directory: Buffer, name: string): number {
     if (Math.abs(placeOfPage(directory, middle)) <= place) low = middle + 1
     else high = middle
   }
-  const page = low - 1
-  if (page < 0) return -1
-  const found = placeOfPage(directory, page)
-  return found < 0 && -found !== place ? -1 : page
+  return low - 1
 }
 
 /** The location of a value in a page, in bytes. */
@@ -214,15 +373,19 @@ function placeOf(name: string): number {
   return 1 + HASH.hashOf(name)
 }
 
-/** A property in the JSON text, from the quote that begins its name to the end of its value. */
+/** A property, and its text in the JSON: the name in quotes, a colon and the value. */
 interface Member {
-  readonly place: number
-  readonly start: number
-  readonly end: number
+  readonly name: string
+  readonly text: string
 }
 
-/** Returns the properties in the order of their positions. */
-function membersOf(json: string): readonly Member[] {
+/** A property and its position. */
+interface PlacedMember extends Member {
+  readonly place: number
+}
+
+/** Returns the properties in the order of the text. */
+function membersOf(json: string): Member[] {
   const members: Member[] = []
   // Each property is followed by a comma or the last brace.
   for (let start = 1; json.charCodeAt(start) === QUOTE; ) {
@@ -230,27 +393,31 @@ function membersOf(json: string): readonly Member[] {
     const end = endOfValue(json, nameEnd + 1)
     const raw = json.slice(start + 1, nameEnd - 1)
     const name = raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw
-    members.push({ place: placeOf(name), start, end })
+    members.push({ name, text: json.slice(start, end) })
     start = end + 1
   }
-  return sortedByPlace(members, json)
+  return members
+}
+
+/** Returns the properties in the order of their positions. Half of the cost is the hash of each name. */
+function inOrder(members: readonly Member[]): readonly PlacedMember[] {
+  return sortedByPlace(members.map(({ name, text }) => ({ name, text, place: placeOf(name) })))
 }
 
 /** Sorts by position. Positions are evenly distributed, so sorting in buckets costs a third of sorting all at once. */
-function sortedByPlace(members: readonly Member[], json: string): readonly Member[] {
+function sortedByPlace(members: readonly PlacedMember[]): readonly PlacedMember[] {
   const count = Math.ceil(members.length / MEMBERS_PER_BUCKET)
-  const buckets = Array.from({ length: count }, (): Member[] => [])
+  const buckets = Array.from({ length: count }, (): PlacedMember[] => [])
   for (const member of members) {
     buckets[Math.min(count - 1, Math.floor((member.place - 1) * count))]?.push(member)
   }
-  // Two names with the same position are practically impossible. They would be ordered by their texts.
-  const compare = (a: Member, b: Member): number => a.place - b.place || compareTexts(json, a, b)
-  for (const bucket of buckets) bucket.sort(compare)
+  for (const bucket of buckets) bucket.sort(compareMembers)
   return buckets.flat()
 }
 
-function compareTexts(json: string, a: Member, b: Member): number {
-  return json.slice(a.start, a.end) < json.slice(b.start, b.end) ? -1 : 1
+/** Two names with the same position are practically impossible. They would be ordered by their texts. */
+function compareMembers(a: PlacedMember, b: PlacedMember): number {
+  return a.place - b.place || (a.text < b.text ? -1 : 1)
 }
 
 /** Returns the index after the closing quote of the text that begins at `start`. */

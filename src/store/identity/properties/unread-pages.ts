@@ -1,0 +1,163 @@
+/**
+ * The paged properties of one person or group in the processing thread. They stay in the store while events change some
+ * of them: an event reads the pages of the names that it mentions, and a commit writes the pages of the names that
+ * changed. The cost of a small change therefore does not depend on the size of the other properties.
+ */
+import { isSameJson, type JsonObject } from '../../../base/json.ts'
+import type { PropertyTable, UnreadProperties } from '../../../rules/persons/property-table.ts'
+import type { Table } from '../../lmdb/environment.ts'
+import { UNREAD_CACHE_UNITS_MAX } from '../limits.ts'
+import {
+  changePages,
+  decodePage,
+  findInPage,
+  isAlone,
+  isPaged,
+  joinPages,
+  needPage,
+  pageCount,
+  pagedJsonBytes,
+  pageOfName,
+  storeChangedPages,
+} from './property-pages.ts'
+
+/** The memory of the object, and of each cached unit. */
+const OBJECT_BYTES = 500
+const UNIT_BYTES = 2
+/** The memory of a cached name in addition to its text and its value, as units. */
+const ENTRY_UNITS = 40
+/** A longer value is not cached, only that it exists. */
+const VALUE_UNITS = 256
+const ABSENT = Symbol('absent')
+const LONG = Symbol('long')
+
+/** The location of pages. */
+interface PagePlace {
+  readonly table: Table
+  /** Returns the key of a page. */
+  readonly keyOf: (page: number) => Buffer
+}
+
+interface FoundValue {
+  /** Valid until the next read. */
+  readonly page: Buffer
+  readonly start: number
+  readonly end: number
+}
+
+/** Paged properties that are read from the state of the last commit. */
+export class UnreadPages implements UnreadProperties {
+  readonly #place: PagePlace
+  readonly #directory: Buffer
+  /** The values of earlier lookups, or that a name is absent or its value long. */
+  readonly #known = new Map<string, unknown>()
+  #units = 0
+  readonly #read = (page: number): Buffer =>
+    decodePage(needPage(this.#place.table, this.#place.keyOf(page)))
+
+  constructor(place: PagePlace, directory: Buffer) {
+    this.#place = place
+    this.#directory = directory
+  }
+
+  get jsonBytes(): number {
+    return pagedJsonBytes(this.#directory)
+  }
+
+  get memoryBytes(): number {
+    return OBJECT_BYTES + this.#directory.length + UNREAD_CACHE_UNITS_MAX * UNIT_BYTES
+  }
+
+  /** Throws `DamagedRecordError`, as all readers here. */
+  get(name: string): unknown {
+    const known = this.#known.get(name)
+    if (known === ABSENT) return undefined
+    if (known !== undefined && known !== LONG) return known
+    const found = this.#find(name)
+    if (found === null) {
+      this.#keep(name, ABSENT, 0)
+      return undefined
+    }
+    const value = parsedValue(found)
+    const units = found.end - found.start
+    this.#keep(name, units > VALUE_UNITS ? LONG : value, units)
+    return value
+  }
+
+  has(name: string): boolean {
+    const known = this.#known.get(name)
+    if (known !== undefined) return known !== ABSENT
+    const found = this.#find(name)
+    this.#keepFound(name, found)
+    return found !== null
+  }
+
+  isSame(name: string, value: unknown): boolean {
+    const known = this.#known.get(name)
+    if (known === ABSENT) return false
+    if (known !== undefined && known !== LONG) return isSameJson(known, value)
+    const found = this.#find(name)
+    this.#keepFound(name, found)
+    if (found === null) return false
+    // Equal values have texts of the same length: only the order of members may differ.
+    const isSameLength = found.end - found.start === Buffer.byteLength(JSON.stringify(value))
+    return isSameLength && isSameJson(parsedValue(found), value)
+  }
+
+  memberBytes(name: string): number {
+    if (this.#known.get(name) === ABSENT) return 0
+    const found = this.#find(name)
+    if (found === null) return 0
+    return Buffer.byteLength(JSON.stringify(name)) + found.end - found.start + 2
+  }
+
+  all(): JsonObject {
+    return JSON.parse(joinPages(this.#directory, this.#read)) as JsonObject
+  }
+
+  /**
+   * Stores the changes of a table over these properties, and returns the new directory. Returns null and stores nothing
+   * if the properties have become too small for pages. Call it only within a write transaction.
+   */
+  store(changes: ReturnType<PropertyTable['differences']>): Buffer | null {
+    const changed = changePages(this.#directory, this.#read, changes)
+    if (!isPaged(pagedJsonBytes(changed.directory))) return null
+    const { table, keyOf } = this.#place
+    storeChangedPages(table, keyOf, changed)
+    for (let page = changed.pages.length; page < pageCount(this.#directory); page++) {
+      void table.remove(keyOf(page))
+    }
+    return changed.directory
+  }
+
+  #find(name: string): FoundValue | null {
+    const page = pageOfName(this.#directory, name)
+    if (page < 0) return null
+    const bytes = this.#read(page)
+    const found = findInPage(bytes, name, isAlone(this.#directory, page))
+    return found === null ? null : { page: bytes, start: found.start, end: found.end }
+  }
+
+  #keepFound(name: string, found: FoundValue | null): void {
+    if (found === null) this.#keep(name, ABSENT, 0)
+    else {
+      const units = found.end - found.start
+      this.#keep(name, units > VALUE_UNITS ? LONG : parsedValue(found), units)
+    }
+  }
+
+  #keep(name: string, value: unknown, valueUnits: number): void {
+    const units = ENTRY_UNITS + name.length + (value === LONG ? 0 : valueUnits)
+    if (units > UNREAD_CACHE_UNITS_MAX) return
+    if (this.#units + units > UNREAD_CACHE_UNITS_MAX) {
+      this.#known.clear()
+      this.#units = 0
+    }
+    this.#known.set(name, value)
+    this.#units += units
+  }
+}
+
+function parsedValue({ page, start, end }: FoundValue): unknown {
+  return JSON.parse(page.toString('utf8', start, end)) as unknown
+}
