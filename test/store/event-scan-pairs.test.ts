@@ -5,6 +5,7 @@
  */
 import t from 'tap'
 import { SCAN_PAIRS_MAX } from '../../src/store/events/limits.ts'
+import { withoutEdges } from '../../src/store/events/scan/event-scan-columns.ts'
 import { inNameOrder, rowsByName } from '../../src/store/events/scan/event-scan-names.ts'
 import {
   countPairs,
@@ -24,13 +25,18 @@ function columnOf(dice: Dice, rows: number, count: number) {
 t.test('the counts equal those of reading each row', async (t) => {
   const dice = new Dice(9)
   const kinds = new Set<boolean>()
+  let cut = 0
   const differences = new Differences()
   for (let round = 0; round < 60; round++) {
     const rows = dice.between(1, 3000)
     const names = columnOf(dice, rows, dice.between(1, 12))
     const byRow = columnOf(dice, rows, dice.pick([1, 3, 40, 2000]))
+    // As a property that only events of some names have.
+    const isOfName = names.values.map(() => dice.chance(round % 2 === 0 ? 0.3 : 1))
+    for (let row = 0; row < rows; row++) if (!isOfName[names.ids[row] ?? 0]) byRow.ids[row] = 0
     const nameRows = rowsByName(names)
-    const column = { ...byRow, ids: inNameOrder(byRow.ids, nameRows) }
+    const column = withoutEdges({ ids: inNameOrder(byRow.ids, nameRows), values: byRow.values })
+    if (column.ids.length < rows) cut++
     const pairs = countPairs(nameRows, column)
     const count = names.values.length * byRow.values.length
     const isSkipped = pairs === null
@@ -60,4 +66,5 @@ t.test('the counts equal those of reading each row', async (t) => {
   }
   t.strictSame(differences.list(), [], 'every count is that of the rows')
   t.equal(kinds.size, 2, 'there were rounds with few and with many pairs')
+  t.ok(cut > 0, 'there were columns without values at an edge')
 })

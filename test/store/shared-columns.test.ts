@@ -28,11 +28,14 @@ const VALUES: readonly ValueRequest[] = [
   { kind: 'event_property', key: 'amount' },
   { kind: 'event_property', key: '$current_url' },
   { kind: 'event_property', key: 'list' },
+  { kind: 'event_property', key: 'price' },
   { kind: 'event_name' },
 ]
 
 /** Queries that read all columns. */
-const FEW = REQUESTS.filter(([name]) => ['everything', 'a tree', 'values'].includes(name))
+const FEW = REQUESTS.filter(([name]) =>
+  ['everything', 'a tree', 'values', 'many numbers'].includes(name),
+)
 
 /** A store with some large segments. */
 function store(t: Test, segments: number): PersonLog {
@@ -153,7 +156,7 @@ t.test('columns in use stay unchanged while others fill the memory', async (t) =
   const differences = new Differences()
   first.scanner(NO_LIMITS).scanPieces(shown, ({ persons }) => {
     const before = [...persons]
-    for (const key of ['amount', 'lib', '$current_url', 'list']) {
+    for (const key of ['amount', 'lib', '$current_url', 'list', 'price']) {
       everything(second, { values: [{ kind: 'event_property', key }] })
       second.scans?.rest()
     }

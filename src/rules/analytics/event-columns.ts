@@ -70,7 +70,12 @@ export interface EventScanRequest {
    * `time` costs a sort.
    */
   readonly order?: 'time' | 'arrival' | 'unsorted' | 'any'
-  /** If true, the caller reads only the persons, so `timesMs` and `seriesMasks` may be left empty too. */
+  /**
+   * For pieces: if true, the positions of values in one piece may differ from those in another, so that no value needs
+   * to be looked up.
+   */
+  readonly areValuesLocal?: boolean
+  /** If true, `timesMs` and `seriesMasks` may also be empty. */
   readonly isPersonsOnly?: boolean
   /**
    * For pieces: returns which columns the caller reads of events whose times are in the range `within`, in addition to
@@ -244,10 +249,10 @@ export interface EventScanner {
    */
   scan(request: EventScanRequest): EventColumns
   /**
-   * Passes the events of a request to `visit` in pieces, so that no memory is needed for all events at once. `order`
-   * must be `unsorted` or `any`. A piece is valid until `visit` returns. The pieces are usually in the order of
-   * arrival, but a caller may rely on this only for its speed. A value has the same position in all pieces, because
-   * their lists of values only grow. Throws as `scan`.
+   * Passes the same events to `visit` piece by piece, in an order that is `unsorted` or `any`. A piece is valid until
+   * `visit` returns. The pieces are usually in the order of arrival, but only the speed may depend on that. A value has
+   * the same position in all pieces, whose lists of values grow, unless `areValuesLocal` is true. It needs no memory for all events at once, and the
+   * data of a piece is in the CPU cache while it is processed. Throws as `scan`.
    */
   scanPieces(request: EventScanRequest, visit: PieceVisitor): void
   /** Returns the state of the store. It is cheap unless owners changed, because changed owners are read again. */

@@ -8,7 +8,6 @@ import { withRoom } from '../../analytics/growing-arrays.ts'
 import { propertyText } from '../../filters/property-text.ts'
 import { type QueryShard, scanShardPieces } from '../query-kind.ts'
 import type { ExposurePlan } from './experiment-plan.ts'
-import { ValueNumbers } from './value-numbers.ts'
 
 /**
  * The variant of a person in one byte: the number of the variant of the first exposure, from 1, and this bit if a
@@ -72,6 +71,7 @@ export class ExposedPersons {
     variantOf: Uint8Array,
   ) {
     if (column === undefined) return
+    this.#reserve(count)
     const rows = this.#rows
     const { index: first, count: parts } = this.#part
     for (let index = 0; index < count; index++) {
@@ -101,13 +101,18 @@ export class ExposedPersons {
     }
   }
 
-  /** Returns the row plus one. */
+  /** Makes room for this many more persons. */
+  #reserve(added: number): void {
+    const last = this.count + added - 1
+    this.persons = withRoom(this.persons, last)
+    this.firstMs = withRoom(this.firstMs, last)
+    this.variants = withRoom(this.variants, last)
+    this.#sequences = withRoom(this.#sequences, last)
+  }
+
+  /** Returns the row plus one. There must be room. */
   #append(person: number, variant: number, timeMs: number, sequence: number): number {
     const row = this.count++
-    this.persons = withRoom(this.persons, row)
-    this.firstMs = withRoom(this.firstMs, row)
-    this.variants = withRoom(this.variants, row)
-    this.#sequences = withRoom(this.#sequences, row)
     this.persons[row] = person
     this.firstMs[row] = timeMs
     this.variants[row] = variant
@@ -126,14 +131,12 @@ export function exposedPersons(
   const exposed = new ExposedPersons(personEnd, part)
   const { fromMs, toMs } = range
   if (fromMs > toMs) return exposed
-  const numbers = new ValueNumbers(new Uint8Array(ROWS_START), (value) => {
-    return variants.indexOf(propertyText(value)) + 1
-  })
+  const variantOf = (value: unknown): number => variants.indexOf(propertyText(value)) + 1
   const values = [{ kind: 'event_property', key: variantKey }] as const
   scanShardPieces(
     shard,
-    { fromMs, toMs, filter, series: [match], values, order: 'unsorted' },
-    (piece) => exposed.add(piece, numbers.of(piece.values[0]?.values ?? [])),
+    { fromMs, toMs, filter, series: [match], values, areValuesLocal: true, order: 'unsorted' },
+    (piece) => exposed.add(piece, Uint8Array.from(piece.values[0]?.values ?? [], variantOf)),
   )
   scanner.giveBack()
   return exposed

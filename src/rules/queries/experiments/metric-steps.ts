@@ -35,7 +35,8 @@ export const RETURNED = 2
 /** A moment of each person: a time, and the place in the order of arrival among events at that time. */
 interface Moments {
   readonly timesMs: Float64Array
-  readonly sequences: Float64Array
+  /** Sequence numbers begin at 1, so 0 is before every event at the same time. */
+  readonly sequences: Uint32Array
 }
 
 /** Finds the steps of a funnel. Throws as `EventScanner.scan`. */
@@ -67,7 +68,7 @@ function orderedSteps(
   const { count, firstMs } = exposed
   const reached = new Uint8Array(count)
   // Events at the moment of the exposure count, whichever of both arrived first.
-  let before: Moments = { timesMs: firstMs, sequences: new Float64Array(count).fill(-1) }
+  let before: Moments = { timesMs: firstMs, sequences: new Uint32Array(count) }
   for (const [step, match] of steps.entries()) {
     const isHere = (row: number): boolean => reached[row] === step
     if (!reached.includes(step)) break
@@ -100,7 +101,7 @@ function edgeMoments(
   const { filter, range } = exposure
   const none = isLatest ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
   const timesMs = new Float64Array(count).fill(none)
-  const sequences = new Float64Array(count)
+  const sequences = new Uint32Array(count)
   const endMs = windowMs === null ? range.toMs : Number.POSITIVE_INFINITY
   const reachMs = windowMs ?? Number.POSITIVE_INFINITY
   const toMs = range.toMs + (windowMs ?? 0)
@@ -116,11 +117,10 @@ function edgeMoments(
         const row = rows[index] ?? -1
         if (row < 0) continue
         const timeMs = pieceMs[index] ?? 0
-        const sequence = pieceSequences[index] ?? 0
         const known = timesMs[row] ?? 0
         if (isLatest ? timeMs < known : timeMs > known) continue
-        const isBehind = sequence > (sequences[row] ?? 0)
-        if (timeMs === known && isBehind !== isLatest) continue
+        const sequence = pieceSequences[index] ?? 0
+        if (timeMs === known && sequence > (sequences[row] ?? 0) !== isLatest) continue
         const startMs = afterMs[row] ?? 0
         const isEarly = timeMs === startMs && sequence <= (afterSequences[row] ?? 0)
         if (timeMs < startMs || isEarly) continue
@@ -193,7 +193,7 @@ export function metricReturns(
   const states = new Uint8Array(count)
   if (count === 0) return states
   const { start, completion, isLastStart, windowMs } = counted
-  const after = { timesMs: firstMs, sequences: new Float64Array(count).fill(-1) }
+  const after = { timesMs: firstMs, sequences: new Uint32Array(count) }
   const starts = edgeMoments(
     start,
     () => true,

@@ -2,13 +2,12 @@
  * Adds up the values of exposed persons: numbers of events, and sums, means, minima and maxima of a property. The events
  * may come in any order. Source: docs/EXPERIMENTS.md, "What counts".
  */
-import type { ValueRequest } from '../../analytics/event-columns.ts'
+import type { EventColumns, ValueColumn, ValueRequest } from '../../analytics/event-columns.ts'
 import { withRoom } from '../../analytics/growing-arrays.ts'
 import { readNumber } from '../../analytics/person-aggregates.ts'
 import { type QueryScan, type QueryShard, scanShardPieces } from '../query-kind.ts'
 import type { CountedSource, ExposurePlan } from './experiment-plan.ts'
 import type { ExposedPersons } from './exposed-persons.ts'
-import { ValueNumbers } from './value-numbers.ts'
 
 /** The times at which events of a person count, in milliseconds relative to the first exposure. */
 export interface MetricWindow {
@@ -25,7 +24,8 @@ export interface MetricValues {
   readonly before: Float64Array | null
 }
 
-const VALUES_START = 1024
+const SESSIONS_START = 1024
+const NO_VALUES = new Float64Array(0)
 
 /** Adds up a source for every exposed person. Throws as `EventScanner.scan`. */
 export function metricValues(
@@ -41,35 +41,74 @@ export function metricValues(
   if (count > 0) {
     const endMs = windowMs === null ? range.toMs : Number.POSITIVE_INFINITY
     const reachMs = windowMs ?? Number.POSITIVE_INFINITY
-    const numbers = new ValueNumbers(new Float64Array(VALUES_START), readNumber)
     const scan: QueryScan = {
       fromMs: range.fromMs - (lookbackMs ?? 0),
       toMs: range.toMs + (windowMs ?? 0),
       filter,
       series: [source.match],
       values: valuesOf(source),
+      areValuesLocal: true,
       order: 'any',
     }
+    let kept = new Int32Array(0)
     scanShardPieces(exposed.shardOf(shard), scan, (piece) => {
-      const { timesMs, values } = piece
+      const [column] = piece.values
+      const values =
+        column === undefined ? NO_VALUES : source.key === null ? column.ids : numbersOf(column)
       const rows = exposed.rowsOf(piece)
-      const ids = values[0]?.ids
-      const numberOf = source.key === null ? null : numbers.of(values[0]?.values ?? [])
-      for (let index = 0; index < piece.count; index++) {
-        const row = rows[index] ?? -1
-        if (row < 0) continue
-        const timeMs = timesMs[index] ?? 0
-        const sinceMs = timeMs - (firstMs[row] ?? 0)
-        const id = ids?.[index] ?? 0
-        const value = numberOf === null ? id : (numberOf[id] ?? Number.NaN)
-        if (sinceMs >= 0) {
-          if (sinceMs < reachMs && timeMs <= endMs) after.add(row, value)
-        } else if (before !== null && -sinceMs <= (lookbackMs ?? 0)) before.add(row, value)
+      if (kept.length < piece.count) kept = new Int32Array(piece.count)
+      if (before !== null) {
+        const window = { fromMs: -(lookbackMs ?? 0), untilMs: 0, lastMs: Number.POSITIVE_INFINITY }
+        before.add(within(window, piece, rows, firstMs, kept), values)
       }
+      const window = { fromMs: 0, untilMs: reachMs, lastMs: endMs }
+      after.add(within(window, piece, rows, firstMs, kept), values)
     })
     shard.scanner.giveBack()
   }
   return { after: after.values(), before: before?.values() ?? null }
+}
+
+/** Relative to the first exposure: from the first moment to before the second one. `lastMs` is a time since 1970. */
+interface Window {
+  readonly fromMs: number
+  readonly untilMs: number
+  readonly lastMs: number
+}
+
+/**
+ * Returns the row of each event in a window, and -1 for the others, in the memory of `kept`. `rows` has the row of each
+ * event, or -1.
+ */
+function within(
+  { fromMs, untilMs, lastMs }: Window,
+  { count, timesMs }: Pick<EventColumns, 'count' | 'timesMs'>,
+  rows: Int32Array,
+  firstMs: Float64Array,
+  kept: Int32Array,
+): Int32Array {
+  for (let index = 0; index < count; index++) {
+    const row = rows[index] ?? -1
+    const timeMs = timesMs[index] ?? 0
+    const sinceMs = row < 0 ? Number.NaN : timeMs - (firstMs[row] ?? 0)
+    kept[index] = sinceMs >= fromMs && sinceMs < untilMs && timeMs <= lastMs ? row : -1
+  }
+  return kept.subarray(0, count)
+}
+
+/** Returns the number of each event, or NaN if its value is no number. */
+function numbersOf({ ids, values }: ValueColumn): Float64Array {
+  const numbers = new Float64Array(ids.length)
+  if (values.length > ids.length) {
+    for (let index = 0; index < ids.length; index++) {
+      numbers[index] = readNumber(values[ids[index] ?? 0])
+    }
+    return numbers
+  }
+  const numberOf = new Float64Array(values.length)
+  for (let id = 0; id < values.length; id++) numberOf[id] = readNumber(values[id])
+  for (let index = 0; index < ids.length; index++) numbers[index] = numberOf[ids[index] ?? 0] ?? 0
+  return numbers
 }
 
 function valuesOf({ math, key }: CountedSource): readonly ValueRequest[] {
@@ -79,92 +118,131 @@ function valuesOf({ math, key }: CountedSource): readonly ValueRequest[] {
 
 /** The events of each person, as far as they are added up. */
 interface Tally {
-  /** `value` is the number of the property, NaN without one. For sessions it is the number of the session, or 0. */
-  add(row: number, value: number): void
+  /**
+   * Adds the events of a piece. `rows` has the row of each event, or -1 if it does not count. `values` are the numbers
+   * of the property, NaN without one. For sessions they are the numbers of the sessions, or 0. A query adds millions of
+   * events, so the loops call nothing.
+   */
+  add(rows: Int32Array, values: Values): void
   /** Returns the value of each person. It is 0 for persons without events. */
   values(): Float64Array
 }
 
+type Values = Float64Array | Uint32Array
+
 function tallyOf({ math }: CountedSource, count: number): Tally {
-  const values = new Float64Array(count)
+  const numbers = new Float64Array(count)
   switch (math) {
     case 'total':
-      return {
-        add(row) {
-          values[row] = (values[row] ?? 0) + 1
-        },
-        values: () => values,
-      }
+      return totals(numbers)
     case 'dau':
-      return {
-        add(row) {
-          values[row] = 1
-        },
-        values: () => values,
-      }
+      return actives(numbers)
     case 'sum':
-      return {
-        add(row, value) {
-          if (!Number.isNaN(value)) values[row] = (values[row] ?? 0) + value
-        },
-        values: () => values,
-      }
+      return sums(numbers)
     case 'avg':
-      return averages(values)
+      return averages(numbers)
     case 'min':
-      return extremes(values, (known, value) => value < known)
+      return extremes(numbers, -1)
     case 'max':
-      return extremes(values, (known, value) => value > known)
+      return extremes(numbers, 1)
     case 'unique_session':
-      return sessions(values)
+      return sessions(numbers)
   }
 }
 
-function averages(sums: Float64Array): Tally {
-  const counts = new Uint32Array(sums.length)
+function totals(counts: Float64Array): Tally {
   return {
-    add(row, value) {
-      if (Number.isNaN(value)) return
-      sums[row] = (sums[row] ?? 0) + value
-      counts[row] = (counts[row] ?? 0) + 1
+    add(rows) {
+      for (let index = 0; index < rows.length; index++) {
+        const row = rows[index] ?? -1
+        if (row >= 0) counts[row] = (counts[row] ?? 0) + 1
+      }
     },
-    values: () => sums.map((sum, row) => sum / Math.max(1, counts[row] ?? 0)),
+    values: () => counts,
   }
 }
 
-function extremes(
-  values: Float64Array,
-  isBetter: (known: number, value: number) => boolean,
-): Tally {
-  values.fill(Number.NaN)
+function actives(marks: Float64Array): Tally {
   return {
-    add(row, value) {
-      const known = values[row] ?? 0
-      if (Number.isNaN(known) || isBetter(known, value)) values[row] = value
+    add(rows) {
+      for (let index = 0; index < rows.length; index++) {
+        const row = rows[index] ?? -1
+        if (row >= 0) marks[row] = 1
+      }
     },
-    values: () => values.map((value) => (Number.isNaN(value) ? 0 : value)),
+    values: () => marks,
+  }
+}
+
+function sums(numbers: Float64Array): Tally {
+  return {
+    add(rows, values) {
+      for (let index = 0; index < rows.length; index++) {
+        const row = rows[index] ?? -1
+        const value = values[index] ?? 0
+        if (row >= 0 && !Number.isNaN(value)) numbers[row] = (numbers[row] ?? 0) + value
+      }
+    },
+    values: () => numbers,
+  }
+}
+
+function averages(numbers: Float64Array): Tally {
+  const counts = new Uint32Array(numbers.length)
+  return {
+    add(rows, values) {
+      for (let index = 0; index < rows.length; index++) {
+        const row = rows[index] ?? -1
+        const value = values[index] ?? 0
+        if (row < 0 || Number.isNaN(value)) continue
+        numbers[row] = (numbers[row] ?? 0) + value
+        counts[row] = (counts[row] ?? 0) + 1
+      }
+    },
+    values: () => numbers.map((sum, row) => sum / Math.max(1, counts[row] ?? 0)),
+  }
+}
+
+/** `direction` is 1 for the largest number and -1 for the smallest one. */
+function extremes(numbers: Float64Array, direction: 1 | -1): Tally {
+  numbers.fill(Number.NaN)
+  return {
+    add(rows, values) {
+      for (let index = 0; index < rows.length; index++) {
+        const row = rows[index] ?? -1
+        const value = values[index] ?? 0
+        if (row < 0 || Number.isNaN(value)) continue
+        const known = numbers[row] ?? 0
+        if (Number.isNaN(known) || value * direction > known * direction) numbers[row] = value
+      }
+    },
+    values: () => numbers.map((number) => (Number.isNaN(number) ? 0 : number)),
   }
 }
 
 /** Counts different sessions. Nearly all sessions are those of one person, so a number for each session is enough. */
 function sessions(counts: Float64Array): Tally {
   /** For each session the row plus one of the first person with an event of it. */
-  let owners = new Uint32Array(VALUES_START)
+  let owners = new Uint32Array(SESSIONS_START)
   /** Sessions of further persons. */
   const shared = new Set<string>()
+  const isNew = (row: number, session: number): boolean => {
+    owners = withRoom(owners, session)
+    const owner = owners[session] ?? 0
+    if (owner === 0) owners[session] = row + 1
+    if (owner === 0 || owner === row + 1) return owner === 0
+    const key = `${session} ${row}`
+    if (shared.has(key)) return false
+    shared.add(key)
+    return true
+  }
   return {
-    add(row, session) {
-      if (session === 0) return
-      owners = withRoom(owners, session)
-      const owner = owners[session] ?? 0
-      if (owner === row + 1) return
-      if (owner === 0) owners[session] = row + 1
-      else {
-        const key = `${session} ${row}`
-        if (shared.has(key)) return
-        shared.add(key)
+    add(rows, values) {
+      for (let index = 0; index < rows.length; index++) {
+        const row = rows[index] ?? -1
+        const session = values[index] ?? 0
+        if (row >= 0 && session !== 0 && isNew(row, session)) counts[row] = (counts[row] ?? 0) + 1
       }
-      counts[row] = (counts[row] ?? 0) + 1
     },
     values: () => counts,
   }

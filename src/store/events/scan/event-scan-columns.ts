@@ -3,6 +3,8 @@ import type { DenseColumn } from '../format/segment-properties.ts'
 import type { ColumnForm, Numbers } from './column-memory.ts'
 import { NameRows } from './event-scan-names.ts'
 
+/** From this number of values on, a list of numbers is worth its own list in shared memory. */
+const NUMBER_VALUES_MIN = 64
 /** The estimated bytes of a value in addition to its characters. */
 const VALUE_BYTES = 24
 
@@ -18,7 +20,79 @@ export interface DistinctIds {
   readonly largest: number
 }
 
-/** The session of each event, if all values of `$session_id` are lower-case UUIDs. */
+/**
+ * A column of a segment in name order. Most properties belong to events of few names, so their values are next to each
+ * other, and the positions before and behind them take no memory:
+ *
+ *   position   0   1   2   3   4   5   6   7
+ *   value      -   -   -   a   -   b   -   -         ids 1 0 2, first 3
+ */
+export interface PlacedColumn {
+  /** For positions from `first` on the place in `values`, or 0 if there is no value. Other positions have no value. */
+  readonly ids: Uint16Array
+  readonly first: number
+  /** Each distinct value once, from place 1 on. Place 0 stands for no value; see `valueAt`. */
+  readonly values: ColumnValues
+}
+
+/**
+ * The values of a column. Many different numbers are a list of numbers, which all threads share: other values are made
+ * from JSON by each thread.
+ */
+export type ColumnValues = readonly unknown[] | Float64Array
+
+/** Returns the value at a place, or undefined at place 0. */
+export function valueAt(values: ColumnValues, id: number): unknown {
+  return id === 0 ? undefined : values[id]
+}
+
+/** Returns the place in `values` of a position of the segment, or 0 if it has no value. */
+export function idAt(ids: Uint16Array, first: number, place: number): number {
+  const at = place - first
+  return at >= 0 && at < ids.length ? (ids[at] ?? 0) : 0
+}
+
+/** The part of a range of positions that has ids in a column. The positions around it have no value. */
+export interface HeldRange {
+  readonly from: number
+  readonly to: number
+}
+
+/** Returns the positions from `start` up to, but not including, `end` that have ids. `from` is at most `to`. */
+export function heldRange(
+  { ids, first }: Pick<PlacedColumn, 'ids' | 'first'>,
+  start: number,
+  end: number,
+): HeldRange {
+  const from = Math.min(end, Math.max(start, first))
+  return { from, to: Math.max(from, Math.min(end, first + ids.length)) }
+}
+
+/** Returns a column without the positions before and behind its values. `ids` are in name order. */
+export function withoutEdges({ ids, values }: DenseColumn): PlacedColumn {
+  // A column without values is known from the header, and all such columns share one list of numbers.
+  if (values.length === 1) return { ids, first: 0, values }
+  let first = 0
+  while (first < ids.length && ids[first] === 0) first++
+  let end = ids.length
+  while (end > first && ids[end - 1] === 0) end--
+  const held = end - first === ids.length ? ids : ids.slice(first, end)
+  return { ids: held, first, values: asNumbers(values) ?? values }
+}
+
+/** Returns many values as numbers, or null if there are few, or other ones. */
+function asNumbers(values: readonly unknown[]): Float64Array | null {
+  if (values.length < NUMBER_VALUES_MIN) return null
+  const numbers = new Float64Array(values.length)
+  for (let id = 1; id < values.length; id++) {
+    const value = values[id]
+    if (typeof value !== 'number') return null
+    numbers[id] = value
+  }
+  return numbers
+}
+
+/** The session of each event, if all values of the property are lower-case UUIDs. */
 export interface SessionIds {
   readonly ids: Uint16Array
   /**
@@ -67,13 +141,20 @@ export const PLACES = shapeOf<Uint16Array>({
 })
 
 /** The column of names, of elements, or of a property. */
-export const DENSE = shapeOf<DenseColumn>({
-  numbersOf: ({ ids }) => [ids],
-  restOf: ({ values }) => values.slice(1),
-  columnOf: ([ids], values) => ({ ids: ids as Uint16Array, values: withNone(values) }),
-  valuesOf: ({ values }) => values,
-  // A column without values is not worth sharing. The header says that it is empty, and all such columns use the same
-  // list.
+export const PLACED = shapeOf<PlacedColumn>({
+  numbersOf: ({ ids, values }) => (values instanceof Float64Array ? [ids, values] : [ids]),
+  // The first position takes the place of the missing value.
+  restOf: ({ first, values }) =>
+    values instanceof Float64Array ? [first] : [first, ...values.slice(1)],
+  columnOf([ids, numbers], rest) {
+    const values = rest as unknown[]
+    const first = values[0] as number
+    values[0] = undefined
+    // The second list of numbers is that of the values.
+    return { ids: ids as Uint16Array, first, values: (numbers ?? values) as ColumnValues }
+  },
+  valuesOf: ({ values }) => (values instanceof Float64Array ? [] : values),
+  // A column without values is known from the header.
   isShared: ({ values }) => values.length > 1,
 })
 

@@ -23,8 +23,8 @@ import {
 import type { PropertyTest } from '../../../rules/filters/operator-tests.ts'
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
 import { passesStored, storedTest } from '../../../rules/filters/stored-text.ts'
-import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
+import { idAt, type PlacedColumn, valueAt } from './event-scan-columns.ts'
 import type { PassingValues } from './event-scan-pairs.ts'
 import type { ScanSegment, StoredTexts } from './event-scan-segment.ts'
 import type { SessionNumbers } from './event-scan-sessions.ts'
@@ -92,11 +92,11 @@ const UNKNOWN = 0
  * complete column.
  */
 const LATER_COLUMNS = new WeakMap<
-  DenseColumn,
-  { readonly since: number; readonly column: DenseColumn }
+  PlacedColumn,
+  { readonly since: number; readonly column: PlacedColumn }
 >()
-/** The ids of a column in a segment in which no event has a value. */
-const NO_IDS = new Uint16Array(SEGMENT_ROWS_MAX)
+/** The ids of a segment in which no event has a value. */
+const NO_IDS = new Uint16Array(0)
 const REFUSED = 1
 const PASSED = 2
 
@@ -130,17 +130,20 @@ export function groupColumn(
   segment: ScanSegment,
   typeIndex: number,
   facts: ScanFacts,
-): DenseColumn {
+): PlacedColumn {
   const column = segment.property(`$group_${typeIndex}`, facts.textOf)
   const since = facts.groupTypeSince(typeIndex)
   const { firstSequence, rows } = segment.summary
   if (since < firstSequence) return column
-  if (since >= firstSequence + rows - 1) return { ...column, ids: NO_IDS.subarray(0, rows) }
+  if (since >= firstSequence + rows - 1) return { ids: NO_IDS, first: 0, values: column.values }
   const known = LATER_COLUMNS.get(column)
   if (known?.since === since) return known.column
   // The keys of earlier events belong to a deleted group type.
   const { rows: rowOf } = segment.nameRows
-  const ids = column.ids.map((id, place) => (firstSequence + (rowOf[place] ?? 0) > since ? id : 0))
+  const { first } = column
+  const ids = column.ids.map((id, at) => {
+    return firstSequence + (rowOf[first + at] ?? 0) > since ? id : 0
+  })
   const later = { ...column, ids }
   LATER_COLUMNS.set(column, { since, column: later })
   return later
@@ -229,7 +232,7 @@ function compileLeaf(filter: PropertyFilter, facts: ScanFacts): RowFilter | null
   }
   if ((filter.type ?? 'event') !== 'event') return null
   if (filter.key === 'distinct_id') return distinctIdFilter((id) => test(facts.textOf(id)))
-  const column = (segment: ScanSegment): DenseColumn => segment.property(filter.key, facts.textOf)
+  const column = (segment: ScanSegment): PlacedColumn => segment.property(filter.key, facts.textOf)
   const stored = storedTest(filter)
   return new ValueFilter(column, test, facts.checkLimits, {
     textsOf: (segment) => segment.stored(filter.key),
@@ -260,23 +263,22 @@ interface StoredTextTest {
   readonly test: (texts: StoredTexts, id: number) => boolean
 }
 
-/** The values of a segment's column, and the verdict on each value by its position. */
-interface ValueVerdicts {
-  readonly ids: Uint16Array
+/** The values of a segment, and the verdict on each by its position. */
+interface ValueVerdicts extends Pick<PlacedColumn, 'ids' | 'first'> {
   readonly count: number
   readonly verdict: (id: number) => 0 | 1
 }
 
 class ValueFilter implements RowFilter {
   readonly needsOwners = false
-  readonly #columnOf: (segment: ScanSegment) => DenseColumn
+  readonly #columnOf: (segment: ScanSegment) => PlacedColumn
   readonly #test: PropertyTest
   readonly #checkLimits: () => void
   readonly #stored: StoredTextTest | null
   #tests = 0
 
   constructor(
-    columnOf: (segment: ScanSegment) => DenseColumn,
+    columnOf: (segment: ScanSegment) => PlacedColumn,
     test: PropertyTest,
     checkLimits: () => void,
     stored: StoredTextTest | null = null,
@@ -289,17 +291,17 @@ class ValueFilter implements RowFilter {
 
   mark({ segment, places, count }: Candidates, marks: Uint8Array): void {
     const values = this.#verdictsOf(segment)
-    const { ids } = values
+    const { ids, first } = values
     const isPassed = this.#passing(values, places, count)
     for (let index = 0; index < count; index++) {
-      marks[index] = isPassed[ids[places[index] ?? 0] ?? 0] ?? 0
+      marks[index] = isPassed[idAt(ids, first, places[index] ?? 0)] ?? 0
     }
   }
 
   keep = (candidates: Candidates): void => {
     const { segment, places, masks, count } = candidates
     const values = this.#verdictsOf(segment)
-    const { ids } = values
+    const { ids, first } = values
     const isPassed = this.#passing(values, places, count)
     let kept = 0
     for (let index = 0; index < count; index++) {
@@ -307,7 +309,7 @@ class ValueFilter implements RowFilter {
       // Written without a branch, as in `keepMarked`.
       places[kept] = place
       masks[kept] = masks[index] ?? 0
-      kept += isPassed[ids[place] ?? 0] ?? 0
+      kept += isPassed[idAt(ids, first, place)] ?? 0
     }
     candidates.count = kept
   }
@@ -319,20 +321,20 @@ class ValueFilter implements RowFilter {
     const { values } = column
     if (values.length > rows) return null
     const isPassed = new Uint8Array(values.length)
-    for (let id = 0; id < values.length; id++) isPassed[id] = this.#verdict(values[id])
+    for (let id = 0; id < values.length; id++) isPassed[id] = this.#verdict(valueAt(values, id))
     return { column, isPassed }
   }
 
   /** Returns an array with a 1 for each value that passes. Values that no candidate has may be left out. */
   #passing(
-    { ids, count: valueCount, verdict }: ValueVerdicts,
+    { ids, first, count: valueCount, verdict }: ValueVerdicts,
     places: Uint16Array,
     count: number,
   ): Uint8Array {
     const isPassed = new Uint8Array(valueCount)
     if (valueCount > count) {
       const wanted = new Set<number>()
-      for (let index = 0; index < count; index++) wanted.add(ids[places[index] ?? 0] ?? 0)
+      for (let index = 0; index < count; index++) wanted.add(idAt(ids, first, places[index] ?? 0))
       for (const id of wanted) isPassed[id] = verdict(id)
     } else for (let id = 0; id < valueCount; id++) isPassed[id] = verdict(id)
     return isPassed
@@ -341,8 +343,8 @@ class ValueFilter implements RowFilter {
   #verdictsOf(segment: ScanSegment): ValueVerdicts {
     const texts = this.#stored?.textsOf(segment) ?? null
     if (texts !== null) return this.#ofTexts(texts)
-    const { ids, values } = this.#columnOf(segment)
-    return { ids, count: values.length, verdict: (id) => this.#verdict(values[id]) }
+    const { ids, first, values } = this.#columnOf(segment)
+    return { ids, first, count: values.length, verdict: (id) => this.#verdict(valueAt(values, id)) }
   }
 
   #ofTexts(texts: StoredTexts): ValueVerdicts {
@@ -356,7 +358,7 @@ class ValueFilter implements RowFilter {
       this.#countTest()
       return this.#stored?.test(texts, id) === true ? 1 : 0
     }
-    return { ids, count: storedCount + 1 + others.length, verdict }
+    return { ids, first: 0, count: storedCount + 1 + others.length, verdict }
   }
 
   #verdict(value: unknown): 0 | 1 {

@@ -4,13 +4,13 @@
  *
  *   counts, with 3 values:   name 0: v0 v1 v2 | name 1: v0 v1 v2 | ...
  */
-import type { DenseColumn } from '../format/segment-properties.ts'
 import { SCAN_PAIRS_MAX } from '../limits.ts'
+import { heldRange, type PlacedColumn } from './event-scan-columns.ts'
 import type { NameRows } from './event-scan-names.ts'
 
 /** A column, and an array with a 1 for each of its values that passes a filter. */
 export interface PassingValues {
-  readonly column: DenseColumn
+  readonly column: PlacedColumn
   readonly isPassed: Uint8Array
 }
 
@@ -20,20 +20,33 @@ export interface PassingValues {
  */
 export type PairCounts = Uint16Array | null
 
-/** Counts the pairs of a column that is in name order. The cost is linear in the rows. */
-export function countPairs({ values: names, starts }: NameRows, column: DenseColumn): PairCounts {
-  const { ids, values } = column
+/** Counts the pairs of a column in name order. The cost is linear. */
+export function countPairs({ values: names, starts }: NameRows, column: PlacedColumn): PairCounts {
+  const { values } = column
   if (names.length * values.length > SCAN_PAIRS_MAX) return null
   const counts = new Uint16Array(names.length * values.length)
   for (let name = 0; name < names.length; name++) {
     const first = name * values.length
-    const end = starts[name + 1] ?? 0
-    for (let place = starts[name] ?? 0; place < end; place++) {
-      const pair = first + (ids[place] ?? 0)
-      counts[pair] = (counts[pair] ?? 0) + 1
-    }
+    countRange(column, starts[name] ?? 0, starts[name + 1] ?? 0, counts, first)
   }
   return counts
+}
+
+/** Adds the positions of a range to the counts of their values, of which the first one is `counts[at]`. */
+function countRange(
+  column: PlacedColumn,
+  start: number,
+  end: number,
+  counts: Uint16Array | Uint32Array,
+  at: number,
+): void {
+  const { ids, first } = column
+  const { from, to } = heldRange(column, start, end)
+  for (let place = from; place < to; place++) {
+    const pair = at + (ids[place - first] ?? 0)
+    counts[pair] = (counts[pair] ?? 0) + 1
+  }
+  counts[at] = (counts[at] ?? 0) + (end - start) - (to - from)
 }
 
 /**
@@ -43,23 +56,26 @@ export function countPairs({ values: names, starts }: NameRows, column: DenseCol
 export function countPassing(
   { starts }: NameRows,
   pairs: PairCounts,
-  { column: { ids }, isPassed }: PassingValues,
+  { column, isPassed }: PassingValues,
   nameMasks: readonly number[],
 ): number {
+  const { ids, first } = column
   let count = 0
   for (let name = 0; name < nameMasks.length; name++) {
     if (nameMasks[name] === 0) continue
     if (pairs !== null) {
-      const first = name * isPassed.length
+      const firstPair = name * isPassed.length
       for (let id = 0; id < isPassed.length; id++) {
-        count += (isPassed[id] ?? 0) * (pairs[first + id] ?? 0)
+        count += (isPassed[id] ?? 0) * (pairs[firstPair + id] ?? 0)
       }
       continue
     }
-    const end = starts[name + 1] ?? 0
-    for (let place = starts[name] ?? 0; place < end; place++) {
-      count += isPassed[ids[place] ?? 0] ?? 0
+    const [start, end] = [starts[name] ?? 0, starts[name + 1] ?? 0]
+    const { from, to } = heldRange(column, start, end)
+    for (let place = from; place < to; place++) {
+      count += isPassed[ids[place - first] ?? 0] ?? 0
     }
+    count += (isPassed[0] ?? 0) * (end - start - (to - from))
   }
   return count
 }
@@ -71,9 +87,10 @@ export function countPassing(
 export function valueCounts(
   { starts }: NameRows,
   pairs: PairCounts,
-  { ids, values }: DenseColumn,
+  column: PlacedColumn,
   nameMasks: readonly number[],
 ): Uint32Array {
+  const { values } = column
   const counts = new Uint32Array(values.length)
   for (let name = 0; name < nameMasks.length; name++) {
     if (nameMasks[name] === 0) continue
@@ -84,11 +101,7 @@ export function valueCounts(
       }
       continue
     }
-    const end = starts[name + 1] ?? 0
-    for (let place = starts[name] ?? 0; place < end; place++) {
-      const id = ids[place] ?? 0
-      counts[id] = (counts[id] ?? 0) + 1
-    }
+    countRange(column, starts[name] ?? 0, starts[name + 1] ?? 0, counts, 0)
   }
   return counts
 }

@@ -13,6 +13,7 @@ import {
 import { OWNER_HAS_SINCE, type OwnerTable } from '../../identity/owner-table.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
+import { valueAt } from './event-scan-columns.ts'
 import type { ProjectFacts } from './event-scan-facts.ts'
 import { type Candidates, keepMarked, newCandidates, type RowFilter } from './event-scan-filter.ts'
 import { NamePicker } from './event-scan-names.ts'
@@ -110,7 +111,7 @@ export class Scan {
     this.#series = new ScanSeries(request.series, facts)
     this.#sessions = sessionPart(request.part)
     this.#filter = filterOf(request, facts)
-    this.#readers = request.values.map((value) => valueReader(value, facts))
+    this.#readers = request.values.map((value) => valueReader(value, facts, request.areValuesLocal))
     this.#rows = rows
     const isPickedInOrder = this.#isOrdered || request.order === 'arrival'
     this.#picker = new NamePicker(isPickedInOrder)
@@ -270,7 +271,7 @@ export class Scan {
     for (let value = 0; value < values.length; value++) {
       const count = counts[value] ?? 0
       if (count === 0 || numbers === undefined) continue
-      numbers[rows.count] = split.numberOf?.(values[value]) ?? 0
+      numbers[rows.count] = split.numberOf?.(valueAt(values, value)) ?? 0
       this.#weights[rows.count++] = count
     }
     this.#hasWeights = true
@@ -334,9 +335,12 @@ export class Scan {
     const filter = this.#filter
     if (filter?.keep !== undefined) filter.keep(candidates)
     else if (filter?.needsOwners === false) this.#keepPassing(candidates, filter)
+    const keepOfOnly = this.#series.keepOfOnly
+    keepOfOnly?.(candidates)
     if (!this.#isAllOwned(segment)) this.#keepOwned(segment, candidates)
     if (filter?.needsOwners === true) this.#keepPassing(candidates, filter)
-    if (candidates.count > 0 && this.#series.haveFilters) this.#restrict(candidates)
+    const isLeft = this.#series.haveFilters && keepOfOnly === undefined
+    if (candidates.count > 0 && isLeft) this.#restrict(candidates)
     if (candidates.count > 0) this.#append(segment, candidates)
   }
 

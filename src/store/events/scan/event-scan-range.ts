@@ -6,7 +6,7 @@
 import { OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { OWNER_HAS_SINCE, type OwnerTable } from '../../identity/owner-table.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
-import type { SegmentTimes } from './event-scan-columns.ts'
+import { heldRange, type SegmentTimes } from './event-scan-columns.ts'
 import type { PassingValues } from './event-scan-pairs.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 
@@ -215,17 +215,18 @@ export function addPassing(
  * Stores the positions of rows whose value passes in `PLACES`, and returns how many there are. This is a separate pass,
  * because most rows usually do not pass.
  */
-function placesOf(
-  { column: { ids }, isPassed }: PassingValues,
-  start: number,
-  end: number,
-): number {
+function placesOf({ column, isPassed }: PassingValues, start: number, end: number): number {
+  const { ids, first } = column
+  const { from, to } = heldRange(column, start, end)
+  const isNonePassed = isPassed[0] === 1
   let found = 0
-  for (let place = start; place < end; place++) {
-    // This has no branch: the result is unpredictable, and a mispredicted branch costs more than the write.
+  if (isNonePassed) for (let place = start; place < from; place++) PLACES[found++] = place
+  for (let place = from; place < to; place++) {
+    // Written without a branch: the result is unpredictable, and a mispredicted branch costs more.
     PLACES[found] = place
-    found += isPassed[ids[place] ?? 0] ?? 0
+    found += isPassed[ids[place - first] ?? 0] ?? 0
   }
+  if (isNonePassed) for (let place = to; place < end; place++) PLACES[found++] = place
   return found
 }
 

@@ -27,15 +27,17 @@ import { SCAN_OPEN_ROWS_MAX } from '../limits.ts'
 import { type ColumnMemory, columnNames } from './column-memory.ts'
 import {
   type ColumnShape,
-  DENSE,
   DISTINCT_IDS,
   type DistinctIds,
   NAME_ROWS,
+  PLACED,
   PLACES,
+  type PlacedColumn,
   SESSION_IDS,
   type SegmentTimes,
   type SessionIds,
   TIMES,
+  withoutEdges,
 } from './event-scan-columns.ts'
 import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
 import { countPairs, type PairCounts } from './event-scan-pairs.ts'
@@ -173,21 +175,21 @@ export class ScanSegment {
     })
   }
 
-  get names(): DenseColumn {
-    return this.#column('names', DENSE, () => nameColumn(this.nameRows))
+  get names(): PlacedColumn {
+    return this.#column('names', PLACED, () => nameColumn(this.nameRows))
   }
 
   /** The element chains. */
-  get elements(): DenseColumn {
-    return this.#column('elements', DENSE, () =>
+  get elements(): PlacedColumn {
+    return this.#column('elements', PLACED, () =>
       this.#inOrder(specialColumn(this.#open(), ROLE_ELEMENTS)),
     )
   }
 
-  property(key: string, textOf: TextOf): DenseColumn {
+  property(key: string, textOf: TextOf): PlacedColumn {
     return this.#column(
       key,
-      DENSE,
+      PLACED,
       () => this.#inOrder(propertyColumn(this.#open(), key, textOf)),
       this.#properties,
     )
@@ -215,8 +217,8 @@ export class ScanSegment {
     return { ...column, ids }
   }
 
-  /** Returns the counts of pairs of a name and a value, for one of the segment's columns. */
-  pairs(column: DenseColumn): PairCounts {
+  /** Returns the counts of pairs for one of its columns. */
+  pairs(column: PlacedColumn): PairCounts {
     let pairs = this.#pairs.get(column)
     if (pairs === undefined) {
       pairs = countPairs(this.nameRows, column)
@@ -266,10 +268,10 @@ export class ScanSegment {
     })
   }
 
-  #inOrder({ ids, values }: DenseColumn): DenseColumn {
-    // A column without values is the same in name order and in row order.
-    if (values.length === 1) return { ids, values }
-    return { ids: inNameOrder(ids, this.nameRows), values }
+  #inOrder({ ids, values }: DenseColumn): PlacedColumn {
+    // A column without values is the same in any order.
+    const isSame = values.length === 1
+    return withoutEdges({ ids: isSame ? ids : inNameOrder(ids, this.nameRows), values })
   }
 
   /**

@@ -103,6 +103,14 @@ export class ScanSeries {
     return this.#series.some(({ filter }) => filter !== null)
   }
 
+  /**
+   * Removes the candidates that do not pass the filter of the only series, before owners are known. It is absent if
+   * there are several series, or if `restrict` is as fast.
+   */
+  get keepOfOnly(): RowFilter['keep'] {
+    return this.#series.length === 1 ? this.#series[0]?.filter?.keep : undefined
+  }
+
   #partOf({ segment, places, owners, masks, count }: Candidates, bit: number) {
     this.#part ??= newCandidates(segment)
     const part = this.#part

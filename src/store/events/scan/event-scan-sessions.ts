@@ -107,11 +107,15 @@ export class SessionNumbers {
       return { ids, numbers: this.#known(stored, () => this.#numbersOf(uuids)) }
     }
     const column = segment.property(SESSION_ID, textOf)
-    const { ids, values } = column
+    const { ids, first, values } = column
     const numbers = this.#known(column, () =>
       Uint32Array.from(values, (value) => this.#numberOfValue(value)),
     )
-    return { ids, numbers }
+    const { rows } = segment.summary
+    if (ids.length === rows) return { ids, numbers }
+    const all = new Uint16Array(rows)
+    all.set(ids, first)
+    return { ids: all, numbers }
   }
 
   #known(column: object, find: () => Uint32Array): Uint32Array {

@@ -6,7 +6,7 @@
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ValueColumn, ValueRequest } from '../../../rules/analytics/event-columns.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
-import type { DenseColumn } from '../format/segment-properties.ts'
+import { type ColumnValues, idAt, type PlacedColumn, valueAt } from './event-scan-columns.ts'
 import { type Candidates, groupColumn, type ScanFacts } from './event-scan-filter.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
 
@@ -14,23 +14,24 @@ import type { ScanSegment } from './event-scan-segment.ts'
 export interface ValueReader {
   /** Writes the number of each candidate's value into `target`, from index `start` on. */
   read(candidates: Candidates, target: Uint32Array, start: number): void
-  /**
-   * Returns the column from which the value is read. The method is absent if the value does not come from one column.
-   */
-  readonly columnOf?: (segment: ScanSegment) => DenseColumn
-  /** Returns the number of a value of this column. The method is present only with `columnOf`. */
+  /** Returns the column that is read. It is absent if the value does not come from one column. */
+  readonly columnOf?: (segment: ScanSegment) => PlacedColumn
+  /** Returns the number of a value in that column. It is present only with `columnOf`. */
   readonly numberOf?: (stored: unknown) => number
   /** The values by number. Value 0 is always `undefined`. */
   readonly values: readonly unknown[]
 }
 
-/** Creates the reader of a request. */
-export function valueReader(request: ValueRequest, facts: ScanFacts): ValueReader {
+/** Creates the reader of a request. `isLocal` is `areValuesLocal` of the request of the scan. */
+export function valueReader(request: ValueRequest, facts: ScanFacts, isLocal = false): ValueReader {
   switch (request.kind) {
     case 'event_name':
       return new ColumnReader((segment) => segment.names)
-    case 'event_property':
-      return new ColumnReader((segment) => segment.property(request.key, facts.textOf))
+    case 'event_property': {
+      const columnOf = (segment: ScanSegment): PlacedColumn =>
+        segment.property(request.key, facts.textOf)
+      return isLocal ? new LocalReader(columnOf) : new ColumnReader(columnOf)
+    }
     case 'group_key':
       return new ColumnReader((segment) => groupColumn(segment, request.typeIndex, facts))
     case 'group_property': {
@@ -92,12 +93,12 @@ class Dictionary {
 
 class ColumnReader implements ValueReader {
   readonly #dictionary = new Dictionary()
-  readonly columnOf: (segment: ScanSegment) => DenseColumn
+  readonly columnOf: (segment: ScanSegment) => PlacedColumn
   readonly #readValue: (stored: unknown) => unknown
 
   /** `readValue` converts a value of the column into the value that the query wants. */
   constructor(
-    columnOf: (segment: ScanSegment) => DenseColumn,
+    columnOf: (segment: ScanSegment) => PlacedColumn,
     readValue: (stored: unknown) => unknown = (stored) => stored,
   ) {
     this.columnOf = columnOf
@@ -111,7 +112,7 @@ class ColumnReader implements ValueReader {
   numberOf = (stored: unknown): number => this.#dictionary.idOf(this.#readValue(stored))
 
   read({ segment, places, count }: Candidates, target: Uint32Array, start: number): void {
-    const { ids, values } = this.columnOf(segment)
+    const { ids, first, values } = this.columnOf(segment)
     if (values.length === 1) {
       target.fill(this.numberOf(undefined), start, start + count)
       return
@@ -119,10 +120,10 @@ class ColumnReader implements ValueReader {
     // For each position in the column, the number of its value plus one. 0 means that it is not known yet.
     const numbers = new Uint32Array(values.length)
     for (let index = 0; index < count; index++) {
-      const id = ids[places[index] ?? 0] ?? 0
+      const id = idAt(ids, first, places[index] ?? 0)
       let number = numbers[id] ?? 0
       if (number === 0) {
-        number = this.numberOf(values[id]) + 1
+        number = this.numberOf(valueAt(values, id)) + 1
         numbers[id] = number
       }
       target[start + index] = number - 1
@@ -130,7 +131,33 @@ class ColumnReader implements ValueReader {
   }
 }
 
-/** Reads a value that depends only on a number of each candidate: on its owner or its distinct ID number. */
+/** Reads values with the positions that they have in the segment. */
+class LocalReader implements ValueReader {
+  readonly #columnOf: (segment: ScanSegment) => PlacedColumn
+  #values: ColumnValues = []
+
+  constructor(columnOf: (segment: ScanSegment) => PlacedColumn) {
+    this.#columnOf = columnOf
+  }
+
+  get values(): readonly unknown[] {
+    const values = this.#values
+    if (!(values instanceof Float64Array)) return values
+    const list: unknown[] = [undefined]
+    for (let id = 1; id < values.length; id++) list.push(values[id])
+    return list
+  }
+
+  read({ segment, places, count }: Candidates, target: Uint32Array, start: number): void {
+    const { ids, first, values } = this.#columnOf(segment)
+    this.#values = values
+    for (let index = 0; index < count; index++) {
+      target[start + index] = idAt(ids, first, places[index] ?? 0)
+    }
+  }
+}
+
+/** Reads a value that belongs to a number of each candidate: its owner or its distinct ID number. */
 class NumberReader implements ValueReader {
   readonly #dictionary = new Dictionary()
   readonly #numberAt: (candidates: Candidates, index: number) => number

@@ -32,7 +32,13 @@ import { ScanCache } from './event-scan-cache.ts'
 import { FactCache, type ProjectFacts } from './event-scan-facts.ts'
 import { type Candidates, newCandidates } from './event-scan-filter.ts'
 import { Scan } from './event-scan-pass.ts'
-import { clippedRange, isInPart, isTouched, needsPersons } from './event-scan-request.ts'
+import {
+  clippedRange,
+  isInPart,
+  isTouched,
+  needsPersons,
+  startShare,
+} from './event-scan-request.ts'
 import { RowPool } from './event-scan-rows.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
@@ -297,17 +303,16 @@ class SegmentScanner implements EventScanner {
   }
 
   /** Calls `onSegment` after each segment from which rows may have been added. */
-  #run(
-    scan: Scan,
-    { projectId, part }: EventScanRequest,
-    onSegment: (summary: SegmentSummary) => void,
-  ): void {
+  #run(scan: Scan, request: EventScanRequest, onSegment: (summary: SegmentSummary) => void): void {
+    const { projectId, part } = request
     const { segments, cache, counts } = this.#store
     const summaries = segments.allSummaries(projectId)
     cache.beginScan(projectId, summaries)
     const first = segmentIndexAfter(summaries, part?.sequences?.after ?? 0)
-    for (let index = first; index < summaries.length; index++) {
-      const summary = summaries[index]
+    const segmentCount = summaries.length - first
+    const start = Math.floor(segmentCount * startShare(request))
+    for (let step = 0; step < segmentCount; step++) {
+      const summary = summaries[first + ((start + step) % segmentCount)]
       if (summary === undefined || !scan.mayMatch(summary) || !isInPart(summary, part)) continue
       this.checkLimits()
       if (!scan.addCounted(summary, counts.of(summary)))

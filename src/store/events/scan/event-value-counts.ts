@@ -3,6 +3,7 @@ import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import { type EventValueQuery, ValueCounts } from '../../../rules/events/event-values.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
 import type { ScanStore } from './event-scan.ts'
+import { heldRange, type PlacedColumn, valueAt } from './event-scan-columns.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
 
 /**
@@ -25,14 +26,15 @@ export function countValues(
     const names = known.of(summary).counts
     if (eventNames?.some((name) => names.has(name)) === false) continue
     cache.use(summary, (segment) => {
-      const { ids, values } = segment.property(key, textOf)
+      const column = segment.property(key, textOf)
+      const { values } = column
       // Position 0 stands for no value.
       if (values.length === 1) return
       const rows = new Uint32Array(values.length)
-      countRows(segment, query, ids, rows)
+      countRows(segment, query, column, rows)
       for (let id = 1; id < values.length; id++) {
         const count = rows[id] ?? 0
-        if (count > 0) counts.add(values[id], count)
+        if (count > 0) counts.add(valueAt(values, id), count)
       }
     })
   }
@@ -43,7 +45,7 @@ export function countValues(
 function countRows(
   { nameRows, times, summary }: ScanSegment,
   { eventNames, fromMs, toMs }: EventValueQuery,
-  ids: Uint16Array,
+  column: PlacedColumn,
   rows: Uint32Array,
 ): void {
   const isWithin = summary.firstTimestampMs >= fromMs && summary.lastTimestampMs <= toMs
@@ -51,11 +53,12 @@ function countRows(
   const { base, offsets } = times
   for (let name = 0; name < names.length; name++) {
     if (eventNames?.includes(String(names[name])) === false) continue
-    const end = starts[name + 1] ?? 0
-    for (let place = starts[name] ?? 0; place < end; place++) {
+    // Positions without a value are not counted.
+    const { from, to } = heldRange(column, starts[name] ?? 0, starts[name + 1] ?? 0)
+    for (let place = from; place < to; place++) {
       const time = base + (offsets[place] ?? 0)
       if (!isWithin && (time < fromMs || time > toMs)) continue
-      const id = ids[place] ?? 0
+      const id = column.ids[place - column.first] ?? 0
       rows[id] = (rows[id] ?? 0) + 1
     }
   }
