@@ -51,5 +51,5 @@ STOPSIGNAL SIGTERM
 # Unhealthy means that the daemon does not answer or refuses requests, for example events on a full disk.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 \
   CMD tenrec status --base-url "http://127.0.0.1:$TENREC_PORT" || exit 1
-ENTRYPOINT ["node", "--enable-source-maps", "--min-semi-space-size=16", "--no-memory-reducer", "/opt/tenrec/dist/main.js"]
+ENTRYPOINT ["node", "--min-semi-space-size=16", "--no-memory-reducer", "/opt/tenrec/dist/main.js"]
 CMD ["serve"]

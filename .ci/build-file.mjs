@@ -124,6 +124,9 @@ async function buildFile(scratch) {
   const tree = join(scratch, 'tree')
   mkdirSync(tree)
   run('.ci/program-tree', [tree, join(scratch, 'copyright'), NODE_ABI])
+  run(process.execPath, ['.ci/flatten-packages.mjs', tree])
+  // They are read only with `--enable-source-maps`.
+  for (const path of filesBelow(tree)) if (path.endsWith('.js.map')) rmSync(join(tree, path))
   mkdirSync(join(tree, 'bin'))
   run('as', [`src/executable/flock-${process.arch}.s`, '-o', join(scratch, 'flock.o')])
   run('ld', ['--strip-all', join(scratch, 'flock.o'), '-o', join(tree, 'bin/flock')])

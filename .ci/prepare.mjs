@@ -28,6 +28,7 @@ import { fileURLToPath } from 'node:url'
 
 /** The HTTP library: one package with the binaries of 24 combinations of machine and Node, 130 MB in all. */
 const ADDONS = 'node_modules/uWebSockets.js/dist/bin'
+const STORE = 'node_modules/@lmdb/lmdb'
 const INSTALL_STAMP = 'node_modules/.tenrec-install'
 const BUILD_STAMP = 'dist/.tenrec-build'
 const BENCH_STAMP = '.bench/.tenrec-build'
@@ -153,12 +154,19 @@ function install({ needsTests }) {
 
 /** Removes the binaries that this machine and this Node do not load. `npm ci` installs those of another Node. */
 function removeOtherAddons() {
+  removeMuslStore()
   const own = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`
   // A release of uWebSockets.js itself, in place of uws-pack, keeps its binaries elsewhere.
   if (!existsSync(ADDONS)) return
   for (const name of readdirSync(ADDONS)) {
     if (name.endsWith('.node') && name !== own) rmSync(join(ADDONS, name))
   }
+}
+
+/** The package of the store has a binary of 3.5 MB for musl. With glibc, it is never loaded. */
+function removeMuslStore() {
+  if (process.report.getReport().header.glibcVersionRuntime === undefined) return
+  rmSync(`${STORE}-${process.platform}-${process.arch}/node.napi.musl.node`, { force: true })
 }
 
 /** Hashes the names and contents of all files in `folders`, and all other inputs of a build. */

@@ -6,6 +6,7 @@
 import { fstatSync } from 'node:fs'
 import type { Logger as PinoLogger } from 'pino'
 import { loadPackage } from './load-package.ts'
+import { withSourcePositions } from './source-positions.ts'
 
 const { pino } = loadPackage('pino') as typeof import('pino')
 
@@ -79,6 +80,13 @@ function printable(line: string): string {
   return `${JSON.stringify(shown)}\n`
 }
 
+/** Returns the fields of an error, with the positions of the sources in its stack trace. */
+function errorFields(error: Error): unknown {
+  const fields = pino.stdSerializers.err(error)
+  if (typeof fields?.stack === 'string') fields.stack = withSourcePositions(fields.stack)
+  return fields
+}
+
 /**
  * Creates the logger of a process: JSON lines on stdout, or readable lines on a terminal. A line that cannot be written
  * (a full disk, a pipe that was closed) is dropped without an error.
@@ -89,7 +97,7 @@ export function createLogger(options: {
   /** The output: stdout by default, or stderr if stdout is used for something else. */
   descriptor?: 1 | 2
 }): Logger {
-  const base = { level: options.level, base: null }
+  const base = { level: options.level, base: null, serializers: { err: errorFields } }
   if (options.format === 'pretty') {
     const colorize = process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === ''
     const pretty = loadPackage('pino-pretty') as typeof import('pino-pretty')

@@ -1,5 +1,6 @@
 /** Runs one command line, and converts errors to messages and exit codes. */
 import { OperatorError, ServiceError, UsageError } from '../base/errors.ts'
+import { withSourcePositions } from '../base/source-positions.ts'
 import { DamagedRecordError } from '../store/faults.ts'
 import { commandHelp, helpFor, unknownCommand } from './commands/help.ts'
 import { allCommands, commandsOf } from './commands.ts'
@@ -93,7 +94,8 @@ function report(error: unknown, command: Command | undefined, io: CommandIo): nu
     io.err(`tenrec: The store is damaged: ${error.message}\n`)
     return DAMAGED
   }
-  const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  const text =
+    error instanceof Error ? withSourcePositions(error.stack ?? error.message) : String(error)
   io.err(`tenrec: Unexpected failure: ${text}\n`)
   return FAILED
 }

@@ -6,7 +6,7 @@
  * The folder must belong to this user, and no other user may be able to write to it: a user who can change these files
  * decides what the daemon runs.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import {
   accessSync,
   chmodSync,
@@ -119,9 +119,8 @@ function claim(folder: string, userId: number): void {
 }
 
 function nameOf({ version, files }: PackedProgram): string {
-  const hash = createHash('sha256')
-  for (const { path, sha256 } of files) hash.update(`${path}\n${sha256}\n`)
-  return `${version}-${hash.digest('hex').slice(0, 16)}`
+  const lines = files.map(({ path, sha256 }) => `${path}\n${sha256}\n`)
+  return `${version}-${hash('sha256', lines.join(''), 'hex').slice(0, 16)}`
 }
 
 /** Writes the files that are not there as they should be, and returns their number. */
@@ -141,7 +140,7 @@ function isIntact(target: string, { path, sha256 }: PackedFile): boolean {
   try {
     const status = lstatSync(file)
     if (!status.isFile() || (isBinary(path) && (status.mode & 0o100) === 0)) return false
-    return createHash('sha256').update(readFileSync(file)).digest('hex') === sha256
+    return hash('sha256', readFileSync(file), 'hex') === sha256
   } catch {
     return false
   }

@@ -51,6 +51,19 @@ t.test('elsewhere a line is JSON from its first byte', async (t) => {
   for (const line of lines) t.ok(messageOf(line))
 })
 
+t.test('the stack trace of an error names the sources', async (t) => {
+  const map = { version: 3, sources: ['run.ts'], names: [], mappings: 'AAAA' }
+  const root = t.testdir({ 'main.js.map': JSON.stringify(map) })
+  const [line = ''] = linesOf(
+    '1:1',
+    `const err = new Error('no')
+     err.stack = 'Error: no\\n    at ${root}/main.js:1:1'
+     log.error({ err }, 'failed')`,
+  )
+  const { err } = JSON.parse(line) as { readonly err: { readonly stack: string } }
+  t.equal(err.stack, `Error: no\n    at ${root}/run.ts:1:1`)
+})
+
 t.test('texts in a line neither begin a new line nor control a terminal', async (t) => {
   const [line = '', ...others] = linesOf('1:1', INJECTION)
   t.strictSame(others, [], 'JSON has one line')

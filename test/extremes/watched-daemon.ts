@@ -14,7 +14,7 @@ const DISK_EVERY = 10
 const MEMORY_GROUPS = '/sys/fs/cgroup/memory'
 
 /** As in the script `start` of package.json. */
-const NODE_OPTIONS = ['--enable-source-maps', '--min-semi-space-size=16', '--no-memory-reducer']
+const NODE_OPTIONS = ['--min-semi-space-size=16', '--no-memory-reducer']
 const VARIABLES = {
   MALLOC_ARENA_MAX: '2',
   MALLOC_MMAP_THRESHOLD_: '262144',

@@ -1,0 +1,51 @@
+/**
+ * Replaces positions in the built files by those in the sources, with the source maps that the build writes. Node does
+ * the same with `--enable-source-maps`, but reads every map at each start and in each thread, which costs 150 MB and half
+ * as much processor time again (docs/decisions/045-bundled-program.md). Here a map is read when an error is reported.
+ */
+import { readFileSync } from 'node:fs'
+import { SourceMap, type SourceMapPayload } from 'node:module'
+import { dirname, resolve } from 'node:path'
+
+/** A file and a position, as in `at run (file:///opt/tenrec/dist/main.js:12:5)`. */
+const POSITION = /(?:file:\/\/)?(\/[^\s():]+\.js):(\d+):(\d+)/g
+
+/** The maps by file. Null if a file has none, such as a file of a package. */
+const maps = new Map<string, SourceMap | null>()
+
+/** Returns a stack trace with the positions of the sources. A position without a source map stays as it is. */
+export function withSourcePositions(stack: string): string {
+  return stack.replace(
+    POSITION,
+    (built, file: string, line: string, column: string) =>
+      sourcePosition(file, Number(line), Number(column)) ?? built,
+  )
+}
+
+/** The line and the column count from 1. */
+function sourcePosition(file: string, line: number, column: number): string | null {
+  const found = mapOf(file)?.findEntry(line - 1, column - 1)
+  // Code that the build added has no source.
+  if (found === undefined || !('originalSource' in found) || !found.originalSource) return null
+  const { originalSource, originalLine, originalColumn } = found
+  const source = resolve(dirname(file), originalSource)
+  return `${source}:${originalLine + 1}:${originalColumn + 1}`
+}
+
+function mapOf(file: string): SourceMap | null {
+  let map = maps.get(file)
+  if (map === undefined) {
+    map = readMap(file)
+    maps.set(file, map)
+  }
+  return map
+}
+
+function readMap(file: string): SourceMap | null {
+  try {
+    // The build wrote the file. What is not a map throws here or has no entries.
+    return new SourceMap(JSON.parse(readFileSync(`${file}.map`, 'utf8')) as SourceMapPayload)
+  } catch {
+    return null
+  }
+}
