@@ -36,7 +36,7 @@ export interface CaptureRequest {
   readonly contentType: string
   readonly contentEncoding: string
   readonly query: string
-  /** The sender's address, as it is stored in `$ip`. */
+  /** The IP address of the sender, as it is stored in `$ip`. */
   readonly address: string
   readonly arrivedAtMs: number
   readonly body: Uint8Array
@@ -44,28 +44,34 @@ export interface CaptureRequest {
   readonly v1?: CaptureV1Headers | null
 }
 
-/** The collaborators and limits of `acceptCapture`. */
+/** What `acceptCapture` needs: the scanner, the projects and the limits. */
 export interface AcceptTools {
-  /** The scanner that tries the fast path. Null if the scanner has already rejected this body. */
+  /**
+   * The scanner that tries the fast path. Null if the scanner has already rejected this body, so only the slow path is
+   * left.
+   */
   readonly scanner: Scanner | null
   readonly directory: ProjectDirectory
   /** The maximum number of bytes that a body may decode to. */
   readonly decodedBytesMax: number
   /**
-   * The maximum number of bytes of an lz64 text, and of a JSON text whose events must be parsed. A larger body throws
-   * `SlowBodyError`.
+   * The maximum number of bytes of lz64 text, and of JSON whose events must be parsed. A larger body throws
+   * `SlowBodyError`, and the caller may check it on another thread.
    */
   readonly slowBytesMax: number
   /**
-   * The maximum number of bytes of a JSON text whose outline and key are read before its events are parsed. A larger
-   * body throws `SlowBodyError`.
+   * The maximum number of bytes of JSON whose outline and key are read before its events are parsed. A larger body
+   * throws `SlowBodyError`.
    */
   readonly outlinedBytesMax: number
   /** Called from time to time while a large body is parsed. An error that it throws stops the parsing. */
   readonly checkTime?: () => void
 }
 
-/** From this number of bytes, a JSON body is parsed event by event, after its outline and its key were checked. */
+/**
+ * The number of bytes from which a JSON body is parsed event by event. Its outline and its key are checked first, so a
+ * large body that must be refused is not parsed.
+ */
 const OUTLINE_BYTES_MIN = 64 * 1024
 
 /** The outcome of an accepted request. */
@@ -77,7 +83,7 @@ export interface Accepted {
   readonly answer?: string
 }
 
-/** The target of accepted requests: a block, or the group commit that fills one. */
+/** The target of accepted requests: a block of the log, or the group commit that fills a block. */
 export interface RecordSink {
   add(header: RecordHeader, events: RecordEvents): unknown
 }
@@ -96,8 +102,8 @@ export function acceptCapture(
   const { json } = payload
   const { scanner } = tools
   if (request.kind === 'capture' && scanner?.scan(json) === true) {
-    // A text never has more values than bytes, so shorter events need no check. Events with too many values are refused
-    // by the slow path, so this path must refuse them as well.
+    // The slow path refuses an event with too many values, so this path must refuse it as well. An event has at most as
+    // many values as bytes, so a shorter event needs no check. `outlineOf` throws if an event has too many.
     const isWide = json.length > EVENT_VALUES_MAX && scanner.longestEventBytes > EVENT_VALUES_MAX
     if (isWide) outlineOf(json)
     return acceptRegular(request, scanner, tools.directory, payload, sink)
@@ -114,8 +120,8 @@ function acceptRegular(
   sink: RecordSink,
 ): Accepted {
   const { form, query } = payload
-  // On a GET request, a key in the query takes precedence over a key in the body. Form fields also take precedence over
-  // the body.
+  // A key in the query of a GET request takes precedence over a key in the form, and a key in the form over one in the
+  // body.
   const named =
     (request.method === 'GET' && (query.token || query.apiKey)) || form.apiKey || form.token
   const key = named || scanner.key
@@ -125,7 +131,7 @@ function acceptRegular(
   return { projectId: project.id, eventCount: scanner.eventCount }
 }
 
-/** Accepts every other body. JSON.parse and the schemas check it. */
+/** Accepts a body that the scanner did not recognise. JSON.parse and the schemas check it. */
 function acceptParsed(
   request: CaptureRequest,
   { directory, slowBytesMax, outlinedBytesMax, checkTime }: AcceptTools,

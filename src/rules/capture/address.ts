@@ -1,6 +1,6 @@
 /**
- * Finds the address of a sender, as it is stored in `$ip`: the first entry of `X-Forwarded-For` that is an address,
- * without port, without brackets and without the IPv6 prefix of a mapped IPv4 address. Source:
+ * Finds the IP address of a sender, as it is stored in `$ip`. It is the first entry of `X-Forwarded-For` that is an IP
+ * address, without a port, without brackets and without the IPv6 prefix of a mapped IPv4 address. Source:
  * docs/compatibility/events.md, "Sender address".
  */
 import { shortAddress } from '../../base/addresses.ts'
@@ -10,10 +10,11 @@ const IPV4_WITH_PORT = /^(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\d*$/
 const BRACKETED = /^\[([^\]]*)\](?::\d*)?$/
 
 /**
- * Returns the sender of a request. If the header is trusted, the sender is the first entry of `X-Forwarded-For` (''
- * when absent) that is an address. Otherwise it is the peer of the connection. Returns '' if no address is known.
+ * Returns the IP address of the sender of a request. If the header is trusted, it is the first entry of
+ * `X-Forwarded-For` ('' when absent) that is an IP address. If the header is not trusted or has no such entry, it is
+ * the address of the other end of the connection. Returns '' if no address is known.
  *
- * Proxies also write `unknown`, `-` or an empty entry. Such entries are skipped, because two visitors with the same
+ * Proxies also write `unknown`, `-` or an empty entry. Such an entry is skipped, because two visitors with the same
  * entry are not the same visitor. At most `FORWARDED_FOR_CHARACTERS_MAX` characters of the header are read.
  */
 export function clientAddress(
@@ -37,7 +38,10 @@ export function clientAddress(
   return bareAddress(peerAddress) ?? ''
 }
 
-/** Returns the address in an entry, which may have a port or brackets. Returns null if the entry is not an address. */
+/**
+ * Returns the IP address in an entry, which may have a port or brackets. Returns null if the entry is not an IP
+ * address.
+ */
 function bareAddress(text: string): string | null {
   if (text === '' || text.length > ADDRESS_CHARACTERS_MAX) return null
   const inner = text.includes(':')

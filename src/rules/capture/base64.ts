@@ -1,6 +1,6 @@
 /**
- * Decodes base64 as clients send it: standard or URL-safe alphabet, optional padding, line breaks allowed. Node's
- * decoder skips characters that it does not know, so the alphabet is checked first.
+ * Decodes base64 as clients send it: with the standard or the URL-safe alphabet, with or without padding, and with line
+ * breaks. Node's decoder skips characters that are not base64, so the alphabet is checked first.
  */
 import { asBuffer } from './form.ts'
 

@@ -1,10 +1,10 @@
 /**
- * Finds the outline of a large body: the end of its root and the position of each of its elements. It walks over the
+ * Finds the outline of a large body: the end of its root, and the start and the end of each element. It walks over the
  * bytes and builds no objects. The size and the key of a body can therefore be checked before anything is parsed, and
  * its elements can be parsed one at a time.
  *
  * The outline does not decide whether the body is JSON. The body is JSON if and only if the root without its elements
- * and each single element are JSON. JSON.parse decides that for each of them.
+ * is JSON and each element is JSON. JSON.parse decides that for each of them.
  */
 import { ServiceError } from '../../base/errors.ts'
 import { BODY_EVENTS_MAX, EVENT_VALUES_MAX, JSON_DEPTH_MAX } from '../../base/limits.ts'
@@ -20,14 +20,14 @@ const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 const BATCH = 'batch'
-/** The number of bytes of `"batch"` when every letter is written as an escape. */
+/** The length in bytes of `"batch"` if each letter is written as an escape such as `\u0062`. */
 const BATCH_BYTES_MAX = 32
 const FIRST_RANGES = 1024
 
 /** The positions of the parts of a body. */
 export interface BodyOutline {
   /**
-   * The JSON of the root without its elements. If the root is an array, this is an array that holds only its first
+   * The JSON of the root without its elements. If the root is an array, it is an array that contains only the first
    * element.
    */
   readonly root: Uint8Array
@@ -37,7 +37,8 @@ export interface BodyOutline {
    */
   readonly hasElements: boolean
   /**
-   * The number of all elements. The elements before `elementsFrom` belong to a `batch` that a later `batch` replaces.
+   * The number of elements. A body may have several members `batch`, of which the last one counts. The elements before
+   * `elementsFrom` belong to an earlier one and are not events.
    */
   readonly elementCount: number
   readonly elementsFrom: number
@@ -64,11 +65,11 @@ class OutlineWalk implements BodyOutline {
   elementCount = 0
   elementsFrom = 0
   readonly #bytes: Buffer
-  /** The start and the end of each element. */
+  /** The start and the end of each element, one pair after the other, as offsets in `#bytes`. */
   #ranges = new Uint32Array(2 * FIRST_RANGES)
-  /** The number of values seen so far in the root or in the current element. */
+  /** The number of values counted so far in the root or in the current element, whichever is being read. */
   #values = 0
-  /** The part of the root that was copied so far. */
+  /** The bytes of the root without its elements, copied so far. Null as long as nothing was left out. */
   #rootCopy: Buffer | null = null
   #rootBytes = 0
   #copiedTo = 0
@@ -154,7 +155,8 @@ class OutlineWalk implements BodyOutline {
   }
 
   /**
-   * Returns the position of the comma, the closing bracket or the end of the text that follows the value at `start`.
+   * Returns the offset of the byte that follows the value at `start`: a comma, a closing bracket, or the end of the
+   * text.
    */
   #pieceEnd(start: number, depth: number): number {
     const bytes = this.#bytes
@@ -197,7 +199,7 @@ class OutlineWalk implements BodyOutline {
     this.#ranges[place + 1] = end
   }
 
-  /** Leaves the bytes between two positions out of the root. */
+  /** Leaves the bytes from `start` to `end` out of the root. */
   #cut(start: number, end: number): void {
     if (start === end) return
     this.#rootCopy ??= Buffer.allocUnsafe(this.#bytes.length)

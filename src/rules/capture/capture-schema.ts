@@ -1,11 +1,11 @@
 /**
- * The structure of one event of the public capture endpoints. The schema contains exactly those rules whose violation
- * refuses the whole request. The other files of this folder check everything else about an event.
- * Source: docs/compatibility/ingestion.md, "Requests that are refused".
+ * The structure of one event of the public capture endpoints. If an event violates a rule of this schema, the whole
+ * request is refused. All other rules for events are in the other files of this folder. Source:
+ * docs/compatibility/ingestion.md, "Requests that are refused".
  */
 import { compileShape } from '../../base/validator.ts'
 
-/** An event of a request whose structure was checked. Fields that are not listed may have any value. */
+/** An event of a request whose structure was checked. A field that is not listed here may have any value. */
 export interface CaptureEvent {
   [field: string]: unknown
   properties?: Record<string, unknown> | null

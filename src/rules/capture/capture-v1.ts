@@ -19,7 +19,7 @@ export interface CaptureV1Headers {
   readonly key: string
   /** The header `PostHog-Sdk-Info`, in the form `name/version`. */
   readonly sdkInfo: string
-  /** The header `PostHog-Request-Timestamp`: the client's clock when it sent the request. */
+  /** The header `PostHog-Request-Timestamp`: the time that the client's clock showed when it sent the request. */
   readonly sentAt: string
 }
 
@@ -62,12 +62,12 @@ export function bearerKey(authorization: string): string {
 }
 
 /**
- * Reads the events of a body in the form of `/batch/`. An event that cannot be stored is left out and reported in the
- * answer. An event without a name or a `distinct_id` is reported as well, but it is written, because processing counts
- * it as a dropped event.
+ * Reads the events of a body and changes each into the form of `/batch/`. If an event cannot be stored because a field
+ * has a wrong type, it is left out and reported in the answer. An event without a name or a `distinct_id` is reported
+ * too, but it is written to the log, because processing counts it as a dropped event.
  *
- * Throws ServiceError `invalid_payload` if there is no `batch`, or if an event is not an object or has no UUID, because
- * the answer identifies events by UUID. Throws `no_data` if there are no events.
+ * Throws ServiceError `invalid_payload` if there is no `batch`, if an event is not an object, or if an event has no
+ * UUID. A UUID is required because the answer identifies events by it. Throws `no_data` if there are no events.
  */
 export function takeCaptureV1(
   envelope: Envelope,
@@ -99,14 +99,17 @@ export function takeCaptureV1(
   return { events, answer: JSON.stringify({ results: Object.fromEntries(results) }) }
 }
 
-/** Returns the same answer for a project whose daily limit is reached, so that no event was stored. */
+/**
+ * Returns the answer to a request whose project has reached its daily limit. Each event that `answer` calls accepted is
+ * reported as dropped, because it was not stored.
+ */
 export function limitedAnswer(answer: string): string {
   return answer.replace(ACCEPTED_RESULT, LIMITED_RESULT)
 }
 
 /**
- * Moves the fields of capture v1 to their positions in the form of `/batch/`. Returns a result if the event cannot be
- * stored.
+ * Moves the fields of capture v1 to where the form of `/batch/` has them. Returns null, or a result with the reason if
+ * the event cannot be stored.
  */
 function moveFields(
   event: OwnObject,

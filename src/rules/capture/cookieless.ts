@@ -1,9 +1,9 @@
 /**
  * Identifies visitors without cookies. With `cookieless_mode`, posthog-js sends the same distinct_id for every visitor.
- * This module replaces it by an id for each visitor and day. The id is a hash of data that every request contains, with
- * a secret salt that is deleted after some days. The data that went into the hash is removed from the event.
- * Source: docs/compatibility/persons.md, "Visitors without cookies"; PostHog
- * nodejs/src/ingestion/cookieless/cookieless-manager.ts, stateless mode.
+ * This module replaces it by a distinct_id that is different for each visitor and each day. It is a hash of the
+ * visitor's IP address, the host and the user agent with a secret salt. The salt is deleted after some days, and the
+ * data that went into the hash is removed from the event. Source: docs/compatibility/persons.md, "Visitors without
+ * cookies"; PostHog nodejs/src/ingestion/cookieless/cookieless-manager.ts, stateless mode.
  */
 import { createHmac } from 'node:crypto'
 import { formatUuid } from '../../base/ids.ts'
@@ -21,8 +21,8 @@ export const COOKIELESS_ID = '$posthog_cookieless'
 
 const HOUR_MS = 3_600_000
 /**
- * The time zones furthest from UTC. A calendar day begins 14 hours earlier than in UTC at the easternmost place on
- * earth, and ends 12 hours later than in UTC at the westernmost.
+ * The time zones furthest from UTC. A calendar day begins 14 hours earlier in the easternmost zone than in UTC, and
+ * ends 12 hours later in the westernmost zone.
  */
 const AHEAD_MS = 14 * HOUR_MS
 const BEHIND_MS = 12 * HOUR_MS
@@ -39,13 +39,15 @@ export interface VisitorTraits {
   readonly extra: string
 }
 
-/** The origin of an event. */
+/** The request that an event came with, and the salts. */
 export interface CookielessContext {
   readonly projectId: number
-  /** The sender's address, even if the project does not store addresses. */
+  /** The IP address of the sender, even if the project does not store IP addresses. */
   readonly address: string
   readonly arrivedAtMs: number
-  /** Returns the salt of a day such as `2026-11-22`. The salt stays the same as long as the day is open. */
+  /**
+   * Returns the salt of a day such as `2026-11-22`. The salt stays the same as long as events of the day are accepted.
+   */
   readonly saltOf: (day: string) => Uint8Array
 }
 
@@ -54,15 +56,15 @@ export type VisitorEvent = Extract<EventOutcome, { readonly kind: 'event' }>
 
 const zones = new Map<string, Intl.DateTimeFormat | null>()
 
-/** Returns whether an event belongs to a visitor without cookies who has no id yet. */
+/** Returns whether an event was sent without cookies and still has the distinct_id that all such visitors share. */
 export function isCookieless(event: NormalisedEvent): boolean {
   return event.distinctId === COOKIELESS_ID && event.properties['$cookieless_mode'] === true
 }
 
 /**
- * Returns an event that satisfies `isCookieless` with the ids of its visitor, device and session, and without the
- * properties that they are computed from. If one of these properties is missing, the event keeps the shared distinct_id
- * and gets a warning.
+ * Gives an event for which `isCookieless` is true the ids of its visitor, device and session, and removes the
+ * properties that the ids are computed from. If one of these properties is missing, the event keeps the shared
+ * distinct_id and gets a warning.
  */
 export function withVisitor(event: NormalisedEvent, context: CookielessContext): VisitorEvent {
   const { properties } = event
@@ -99,8 +101,8 @@ export function visitorId(salt: Uint8Array, traits: VisitorTraits): string {
 }
 
 /**
- * Returns the day that an event belongs to, in the calendar of the time zone (UTC if the zone is unknown). An event
- * that is too old or too far in the future belongs to the day on which it arrived, because its own day has no salt.
+ * Returns the day that an event belongs to, as a date in the time zone, or in UTC if the zone is unknown. An event that
+ * is too old or too far in the future belongs to the day on which it arrived, because its own day has no salt.
  */
 export function dayOf(timeMs: number, arrivedAtMs: number, zone: string): string {
   const day = calendarDay(timeMs, zone)
@@ -108,8 +110,8 @@ export function dayOf(timeMs: number, arrivedAtMs: number, zone: string): string
 }
 
 /**
- * Returns whether events that arrive now may belong to a day: it is that day somewhere on earth, or the day ended at
- * most `COOKIELESS_LATE_MS_MAX` ago.
+ * Returns whether events that arrive at `nowMs` may belong to a day. They may if the day is now a date somewhere on
+ * earth, or if it ended everywhere at most `COOKIELESS_LATE_MS_MAX` ago.
  */
 export function isDayOpen(day: string, nowMs: number): boolean {
   const startMs = Date.parse(`${day}T00:00:00Z`)

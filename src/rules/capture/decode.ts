@@ -40,8 +40,8 @@ export class SlowBodyError extends ServiceError {
 }
 
 /**
- * The fields of a form body, or the parameters of a query, that ingestion reads in addition to `data`. Absent fields
- * are undefined.
+ * The fields outside of the JSON that ingestion reads in addition to `data`. They are the fields of a form body, or the
+ * parameters of a query. An absent field is undefined.
  */
 export interface OuterFields {
   /** The field `api_key`. In a query, it counts only on a GET request, as `token` does. */
@@ -50,7 +50,9 @@ export interface OuterFields {
   readonly compression: string | undefined
   /** The field `sent_at`. */
   readonly sentAt: string | undefined
-  /** The query parameter `_` of old browser clients: the client's clock when it sent the request. */
+  /**
+   * The query parameter `_` of old browser clients: the time that the client's clock showed when it sent the request.
+   */
   readonly underscore: string | undefined
   readonly projectId: string | undefined
   readonly beacon: string | undefined
@@ -67,7 +69,7 @@ export interface DecodedPayload {
 /** The kinds of compression that a client may declare. */
 export type CompressionHint = 'gzip' | 'lz64' | 'base64'
 
-/** What Node 22.15 and later have in `node:zlib`, and earlier versions do not have. */
+/** The parts of `node:zlib` that only Node 22.15 and later have. */
 interface ZstdOfNode {
   readonly zstdDecompressSync: (
     compressed: Uint8Array,
@@ -80,7 +82,7 @@ interface ZstdOfNode {
   readonly constants: { readonly ZSTD_d_windowLogMax: number }
 }
 
-/** The encodings that only the capture v1 paths accept. Gzip is not one of them. */
+/** The encodings that only the capture v1 paths accept. Gzip is not in the set, because all paths accept it. */
 const ENCODINGS_OF_V1 = new Set(['deflate', 'br', 'zstd'])
 const FORM_NAMES = ['api_key', 'token', 'compression', 'sent_at', 'project_id', 'data']
 const QUERY_NAMES = [...FORM_NAMES, '_', 'beacon']
@@ -200,8 +202,8 @@ function decodeLayers(
 const SURROGATE_PAIR_BYTES = 6
 
 /**
- * Returns the JSON text of a payload that is no longer compressed. Below base64, the payload may be compressed once
- * more.
+ * Decodes a payload that is no longer gzip or lz64 into its JSON text. The payload may still be base64 of JSON, or
+ * base64 of gzip of JSON.
  */
 function toJsonBytes(
   payload: Uint8Array,
@@ -225,8 +227,8 @@ function toJsonBytes(
 }
 
 /**
- * Repairs bytes that are not valid UTF-8. posthog-js up to version 1.150 writes a character above U+FFFF before base64
- * as two surrogates of three bytes each; they become that character. Every other invalid sequence becomes U+FFFD.
+ * Repairs bytes that are not valid UTF-8. posthog-js up to version 1.150 encodes a character above U+FFFF as two
+ * surrogates of three bytes each; such a pair becomes the character. Every other invalid sequence becomes U+FFFD.
  */
 function mendUtf8(bytes: Uint8Array): Uint8Array {
   const mended = Buffer.from(bytes)
@@ -244,7 +246,9 @@ function mendUtf8(bytes: Uint8Array): Uint8Array {
   return isUtf8(text) ? text : Buffer.from(text.toString('utf8'))
 }
 
-/** Returns the code point of two surrogates that are written as three bytes each, or null. */
+/**
+ * Returns the code point of the pair of surrogates at `index`, which are three bytes each, or null if there is none.
+ */
 function surrogatePair(bytes: Uint8Array, index: number): number | null {
   const unit = (start: number): number =>
     (((bytes[start] ?? 0) & 0x0f) << 12) |
@@ -287,7 +291,7 @@ function decompress(
 
 /**
  * Decompresses all frames of zstd (RFC 8878). Throws ServiceError `unsupported_media_type` if this version of Node
- * cannot, and the errors of `node:zlib`.
+ * cannot decompress zstd, and the errors of `node:zlib`.
  */
 function unzstd(compressed: Uint8Array, { decodedBytesMax }: DecodeLimits): Uint8Array {
   const { zstdDecompressSync, constants } = zlib as typeof zlib & Partial<ZstdOfNode>
@@ -305,7 +309,7 @@ function unzstd(compressed: Uint8Array, { decodedBytesMax }: DecodeLimits): Uint
     if (frames.length >= ZSTD_FRAMES_MAX) {
       throw invalid(`The body has more than ${ZSTD_FRAMES_MAX} zstd frames. Send it as one frame.`)
     }
-    // Node does not allow a limit of 0.
+    // `maxOutputLength` must be at least 1.
     const maxOutputLength = Math.max(1, decodedBytesMax - decoded)
     const { buffer, engine } = zstdDecompressSync(compressed.subarray(at), {
       maxOutputLength,

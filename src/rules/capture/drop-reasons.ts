@@ -1,8 +1,8 @@
 /** The reasons why an accepted event is not stored. Documents, filters and counts are derived from this one table. */
 
 /**
- * Maps each reason to whether it is a loss. An event with such a reason is stored nowhere except among the dropped
- * events. Source: docs/compatibility/events.md, "Events that are not stored".
+ * For each reason, whether the event is lost: true if it is stored nowhere except among the dropped events. Source:
+ * docs/compatibility/events.md, "Events that are not stored".
  */
 const DROPS = {
   no_event_name: true,
@@ -15,13 +15,13 @@ const DROPS = {
   properties_too_large: true,
   dead_letter: false,
 } as const
-/** A reason of the table. */
+/** A key of `DROPS`. */
 export type DropReason = keyof typeof DROPS
-/** A reason that is a loss. */
+/** A reason for which an event is lost. */
 export type LossReason = {
   [Reason in DropReason]: (typeof DROPS)[Reason] extends true ? Reason : never
 }[DropReason]
-/** All reasons. */
+/** All reasons, in the order of `DROPS`. */
 export const DROP_REASONS = Object.keys(DROPS) as readonly DropReason[]
-/** The reasons that are a loss. */
+/** The reasons for which an event is lost. */
 export const LOSS_REASONS = DROP_REASONS.filter((reason): reason is LossReason => DROPS[reason])

@@ -15,23 +15,32 @@ import {
 const ATTRIBUTE_PREFIX = 'attr__'
 
 /**
- * Above this number, attributes are sorted by the sort function of the library. A client therefore cannot make the
- * request slow by sending many attributes.
+ * If an element has more attributes than this, the library sorts them, and otherwise an insertion sort, which is faster
+ * for a few but takes quadratic time. A client therefore cannot make a request slow by sending many attributes.
  */
 const FEW_ATTRIBUTES = 32
 
-/** Caches the joined classes for each `class` text. A page has few different class texts, but sends many clicks. */
+/**
+ * The class part of the chain for each `class` text, as a cache. A page has few different class texts, but sends many
+ * clicks.
+ */
 const classesOfText = new Map<string, string>()
 
-/** The attributes of the current element. The arrays are reused, because much of the traffic is autocapture. */
+/**
+ * The names of the attributes of the current element, and their values in `texts`. The arrays are reused for every
+ * element, because much of the traffic is autocapture.
+ */
 const names: string[] = []
 const texts: string[] = []
-/** Indexes into `names` and `texts`, sorted by name. Equal names stay in the order of arrival. */
+/**
+ * The indexes of `names` and `texts` in the order of the names. Attributes with the same name stay in the order in
+ * which they were sent.
+ */
 const order: number[] = []
 
 /**
- * Returns the chain of the elements, from the clicked one outwards. Entries that are not objects are skipped. An
- * element takes about 1 us.
+ * Returns the text for a list of elements, which begins with the clicked one and continues with the elements around it.
+ * Entries that are not objects are skipped. An element takes about 1 us.
  */
 export function elementsChain(elements: readonly unknown[]): string {
   let chain = ''
@@ -60,7 +69,8 @@ function elementText(element: JsonObject): string {
 }
 
 /**
- * Returns `.name` for each class in order, without quotes. The classes come from `attr__class`, or else from `classes`.
+ * Returns `.name` for each class, sorted and without quotes. The classes come from `attr__class`, or from `classes` if
+ * there is no `attr__class`.
  */
 function classesText(element: JsonObject): string {
   const given = element['attr__class'] ?? element['classes']
@@ -135,7 +145,7 @@ function withoutQuotes(text: string): string {
   return text.includes('"') ? text.replaceAll('"', '') : text
 }
 
-/** Returns the text of an attribute, which may have any value. Objects and arrays become JSON. */
+/** Returns the value of an attribute as text. An object or array becomes JSON, and null becomes ''. */
 function attributeText(value: unknown): string {
   if (value === null || value === undefined) return ''
   return typeof value === 'object' ? JSON.stringify(value) : plainText(value)

@@ -1,8 +1,8 @@
 /**
- * Turns the JSON of a request into its events: the three shapes of a body, the fields of the root that apply to all
- * events, and the structure that each event must have. The caller resolves the key between `parseEnvelope` and
- * `checkEvents`, because a wrong key is reported before a wrong event.
- * Source: docs/compatibility/ingestion.md, "Shapes of a body" and "Requests that are refused".
+ * Turns the JSON of a request into its events. It handles the three shapes of a body, the fields of the root that apply
+ * to all events, and the structure that each event must have. The caller looks up the key between `parseEnvelope` and
+ * `checkEvents`, because a wrong key is reported before a wrong event. Source: docs/compatibility/ingestion.md, "Shapes
+ * of a body" and "Requests that are refused".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
@@ -16,11 +16,11 @@ import { parseJsonText } from './json-text.ts'
 export interface EnvelopeOptions {
   /** True for `/engage`: every event is named `$identify`, regardless of the name that was sent. */
   readonly isEngage: boolean
-  /** Called from time to time while an outlined body is parsed. An error that it throws stops the parsing. */
+  /** Called from time to time while a body is parsed element by element. An error that it throws stops the parsing. */
   readonly checkTime?: (() => void) | undefined
 }
 
-/** The number of elements of an outlined body between two calls of `checkTime`. */
+/** The number of elements that are parsed between two calls of `checkTime`. */
 const ELEMENTS_BETWEEN_LOOKS = 256
 
 /** A request body after parsing. No part of it has been checked against a schema yet. */
@@ -28,11 +28,12 @@ export interface Envelope {
   /** The root object, or null if the root is an array. */
   readonly root: JsonObject | null
   /**
-   * The elements, clean and in order. A single event is the root itself. The elements of an outlined body are parsed on
-   * every iteration; an element that is not JSON throws at that time.
+   * The events, in order and with values that can be stored. A body that is a single event is that event itself. If the
+   * body is parsed element by element, each iteration parses it again, and an element that is not JSON throws during
+   * the iteration.
    */
   readonly events: Iterable<unknown>
-  /** True if the events are the elements of an array or of `batch`, so that each event may carry a key of its own. */
+  /** True if the events are the elements of an array or of `batch`. Each event may then carry a key of its own. */
   readonly isBatch: boolean
   /** True if `batch` exists but is not an array. In that case `events` is empty and `checkEvents` throws. */
   readonly isBatchMalformed: boolean
@@ -45,9 +46,10 @@ export interface Envelope {
 }
 
 /**
- * Parses a body in valid UTF-8. The events survive a round trip through JSON unchanged. Throws ServiceError `no_data`
- * if the body is empty, and `invalid_payload` if it is not JSON, is nested too deeply or is a bare value. The cost is
- * linear. Source: docs/compatibility/ingestion.md, "JSON" and "Shapes of a body".
+ * Parses a body in valid UTF-8. Its values are changed where needed so that they can be stored and written as JSON
+ * again without a change. Throws ServiceError `no_data` if the body is empty, and `invalid_payload` if it is not JSON,
+ * is nested too deeply, or is neither an object nor an array. The cost is linear. Source:
+ * docs/compatibility/ingestion.md, "JSON" and "Shapes of a body".
  */
 export function parseEnvelope(json: Uint8Array, options: EnvelopeOptions): Envelope {
   const value = parseJsonText(json, EVENT_VALUES_MAX)
@@ -90,8 +92,8 @@ export function parseEnvelope(json: Uint8Array, options: EnvelopeOptions): Envel
 }
 
 /**
- * Returns the envelope of a body whose outline is known. The root is parsed immediately, and each element only when it
- * is read, so that memory holds at most one parsed element.
+ * Returns the envelope of a body with an outline. The root is parsed immediately, but each element only when it is
+ * read, so that memory holds at most one parsed element.
  */
 export function outlinedEnvelope(outline: BodyOutline, options: EnvelopeOptions): Envelope {
   const envelope = parseEnvelope(outline.root, options)

@@ -1,6 +1,7 @@
 /**
- * Computes when an event happened: the client's timestamp or offset, corrected by the error of the client's clock,
- * within the bounds that the server accepts. Source: docs/compatibility/events.md, "Time".
+ * Computes when an event happened, from the timestamp or the offset that the client sent. A timestamp is corrected by
+ * the error of the client's clock, and a time outside of the bounds is replaced by the time of arrival. Source:
+ * docs/compatibility/events.md, "Time".
  */
 
 import type { JsonObject } from '../../base/json.ts'
@@ -15,29 +16,32 @@ const SENT_AT_MS_MIN = 978_307_200_000
 const MILLISECOND_DIGITS_MIN = 12
 const DIGITS = /^\d{1,16}$/
 
-/** The shared list without warnings, so that the usual event allocates no list. */
+/** An empty list of warnings that all events without a warning share, so that they allocate none. */
 export const NO_WARNINGS: readonly IngestionWarning[] = Object.freeze([])
 
 /** The moment of an event and the values that it was computed from. */
 export interface EventTime {
   readonly timestampMs: number
-  /** The client's clock when it sent the request, in milliseconds. Null if the client sent no valid one. */
+  /**
+   * The time that the client's clock showed when it sent the request, in milliseconds since 1970. Null if the client
+   * sent no valid time.
+   */
   readonly sentAtMs: number | null
   readonly warnings: readonly IngestionWarning[]
 }
 
-/** The client's clock of a whole request. */
+/** The time that the client's clock showed when it sent a request. */
 export interface RequestSentAt {
-  /** Milliseconds, or null if absent or invalid. */
+  /** Milliseconds since 1970, or null if the time is absent or invalid. */
   readonly sentAtMs: number | null
-  /** True if a clock was sent but is unreadable or in the year 2000 or earlier. It is then ignored, with a warning. */
+  /** True if a time was sent but is unreadable or before 2001. It is then ignored, with a warning. */
   readonly isSentAtInvalid: boolean
 }
 
 /**
- * Returns the milliseconds that a `sent_at` stands for. A value of digits only is a number of milliseconds if it has
- * more than 11 digits, otherwise of seconds. Every other value is a timestamp. Returns null if it is unreadable or in
- * the year 2000 or earlier.
+ * Returns the milliseconds since 1970 that a `sent_at` stands for. A value of at most 11 digits counts seconds, and one
+ * of more digits counts milliseconds. Every other value is read as a timestamp. Returns null if the value is unreadable
+ * or before 2001.
  */
 export function parseSentAt(value: unknown): number | null {
   const text = typeof value === 'number' ? String(value) : value
@@ -49,9 +53,9 @@ export function parseSentAt(value: unknown): number | null {
 }
 
 /**
- * Returns the client's clock of a request. Its sources, in order of precedence, are the root of the body, the form
- * field `sent_at`, the query parameter `_` and the query parameter `sent_at`. The first source that is given decides,
- * even if it is invalid.
+ * Returns the time at which the client sent a request, by its own clock. Its sources, in order of precedence, are the
+ * root of the body, the form field `sent_at`, the query parameter `_` and the query parameter `sent_at`. The first
+ * source that is given decides, even if its value is invalid.
  */
 export function requestSentAt(
   root: unknown,
@@ -66,9 +70,10 @@ export function requestSentAt(
 }
 
 /**
- * Returns when an event happened, by the four steps of the reference: the arrival time; the timestamp, corrected by the
- * client's clock; the offset; at most 23 hours in the future. It never throws. A value that cannot be used is ignored,
- * with a warning. Source: docs/compatibility/events.md, "Time".
+ * Returns when an event happened. If the event has an offset, the time is the arrival minus the offset. Otherwise it is
+ * the timestamp, corrected by the client's clock, or the arrival if there is no timestamp. A time that is more than 23
+ * hours in the future is replaced by the arrival. It never throws: a value that cannot be used is ignored, with a
+ * warning. Source: docs/compatibility/events.md, "Time".
  */
 export function eventTime(
   event: JsonObject,
@@ -101,8 +106,9 @@ export function eventTime(
 }
 
 /**
- * Returns the moment of an event without checking bounds. It is computed from the timestamp (null: none), the offset,
- * and the client's clock when the event was sent (null: the clock is taken to be right).
+ * Returns the time of an event in milliseconds since 1970, which may be out of bounds. `givenMs` is the timestamp, or
+ * null if there is none. `sentAtMs` is the client's clock when the event was sent; null means that the clock is taken
+ * to be right.
  */
 export function timestampOf(
   givenMs: number | null,
@@ -115,12 +121,12 @@ export function timestampOf(
   return sentAtMs === null ? givenMs : nowMs + (givenMs - sentAtMs)
 }
 
-/** Returns whether the server accepts a moment: at most 23 hours in the future, and not before the year 0000. */
+/** Returns whether the server accepts a time: at most 23 hours in the future, and not before the year 0000. */
 export function isTimestampUsable(timestampMs: number, nowMs: number): boolean {
   return timestampMs <= nowMs + FUTURE_TIMESTAMP_MS_MAX && timestampMs >= MOMENT_MS_MIN
 }
 
-/** Returns the ISO text of a time that many events of one request share. */
+/** Returns a time in ISO 8601. The last result is cached, because all events of a request ask for the same time. */
 export function sharedIsoText(timeMs: number): string {
   if (timeMs !== lastTimeMs) {
     lastText = new Date(timeMs).toISOString()

@@ -20,9 +20,9 @@ export function eventName(event: JsonObject): string | null {
 }
 
 /**
- * Returns the distinct_id of an event as text: the first of `$distinct_id`, `distinct_id` and `properties.distinct_id`
- * that is neither absent nor null. Returns null if there is none, or if the first one is blank; the later ones are then
- * not tried.
+ * Returns the distinct_id of an event as text. It is the first of `$distinct_id`, `distinct_id` and
+ * `properties.distinct_id` that is neither absent nor null. Returns null if all three are absent, or if this first one
+ * is blank; a later field does not replace a blank one.
  */
 export function eventDistinctId(event: JsonObject, properties: JsonObject): string | null {
   const id = event['$distinct_id'] ?? event['distinct_id'] ?? properties['distinct_id']
@@ -59,7 +59,8 @@ export function cutUnits(text: string, unitsMax: number): string {
 }
 
 /**
- * Returns a copy of the beginning of a text. A slice would keep the whole text in memory as long as the slice lives.
+ * Returns a copy of the first `units` UTF-16 units of a text. V8 would keep the whole text in memory as long as a slice
+ * of it is used.
  */
 function ownText(text: string, units: number): string {
   return Buffer.from(text.slice(0, units), 'utf16le').toString('utf16le')
@@ -78,8 +79,8 @@ export function cutPoints(text: string, pointsMax: number): string {
 
 /**
  * Appends the compact JSON of a value to `text`. If `isSorted` is true, the keys of every object are sorted by UTF-16
- * units. It stops soon after FIELD_JSON_UNITS_MAX units, because a value may be huge and names and ids are cut far
- * below that length.
+ * units. The function stops soon after FIELD_JSON_UNITS_MAX units, because a value may be huge, and names and ids are
+ * cut at a much smaller length.
  */
 function appendJson(text: string, value: unknown, isSorted: boolean): string {
   if (typeof value === 'string') return text + JSON.stringify(value.slice(0, FIELD_JSON_UNITS_MAX))

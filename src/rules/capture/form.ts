@@ -1,7 +1,7 @@
 /**
- * Reads `application/x-www-form-urlencoded` text: bodies, query strings, and values that were percent-encoded once too
- * often. It works on bytes in one pass and decodes only the requested fields, so a body with a million fields costs no
- * more than its length.
+ * Reads text in the form `application/x-www-form-urlencoded`: bodies, query strings, and values that were
+ * percent-encoded once too often. It works on bytes in one pass and decodes only the requested fields, so a body with a
+ * million fields costs no more than its length.
  */
 
 const AMPERSAND = 0x26
@@ -38,7 +38,7 @@ export function parseForm(form: Uint8Array, names: readonly string[]): Map<strin
 }
 
 /**
- * Returns the name that stands between two positions, if it is one of `names`. It allocates nothing, because there may
+ * Returns the one of `names` that is between `start` and `end`, or undefined. It allocates nothing, because there may
  * be many fields.
  */
 function nameAt(
@@ -67,14 +67,17 @@ function isNameAt(bytes: Buffer, start: number, end: number, name: string): bool
 }
 
 /**
- * Decodes `%XX` sequences and reads `+` as a space. Malformed sequences stay as they are. Returns the same bytes if
- * there is nothing to decode. The cost is linear.
+ * Decodes `%XX` sequences and reads `+` as a space. Malformed sequences stay as they are. Returns the given bytes
+ * without a copy if there is nothing to decode. The cost is linear.
  */
 function decodeFormText(encoded: Uint8Array): Buffer {
   return decodePercent(replaceByte(encoded, PLUS, SPACE))
 }
 
-/** Decodes `%XX` sequences and leaves `+` as it is. Returns the same bytes if there are none. The cost is linear. */
+/**
+ * Decodes `%XX` sequences and leaves `+` as it is. Returns the given bytes without a copy if there is no `%`. The cost
+ * is linear.
+ */
 export function decodePercent(encoded: Uint8Array): Buffer {
   const bytes = asBuffer(encoded)
   const first = bytes.indexOf(PERCENT)
@@ -97,7 +100,9 @@ export function decodePercent(encoded: Uint8Array): Buffer {
   return decoded.subarray(0, length)
 }
 
-/** Replaces every byte `from` by `to`. Returns the same bytes if there is none. */
+/**
+ * Returns the bytes with every byte `from` replaced by `to`. Returns the given bytes without a copy if there is none.
+ */
 export function replaceByte(given: Uint8Array, from: number, to: number): Buffer {
   const bytes = asBuffer(given)
   let position = bytes.indexOf(from)
@@ -109,7 +114,7 @@ export function replaceByte(given: Uint8Array, from: number, to: number): Buffer
   return replaced
 }
 
-/** Returns the same bytes as a Buffer, without a copy. */
+/** Returns a Buffer over the same memory, without a copy. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes)
     ? bytes

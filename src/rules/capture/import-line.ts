@@ -1,11 +1,11 @@
 /**
- * Reads one line of an import. The line is an event as this program exports it, as SDKs send it, as the events API of
- * PostHog lists it (also a whole page of events), or as the batch exports of PostHog write it (properties as JSON text,
- * times without a zone).
+ * Reads one line of an import. The line may have any of these forms: an event as Tenrec exports it; an event as SDKs
+ * send it; an event, or a whole page of events, as the events API of PostHog lists it; or an event as the batch exports
+ * of PostHog write it, with properties as JSON text and times without a zone.
  *
  * The result is a list of events for `/batch/` that always have a uuid and a time. A line that is sent twice is
- * therefore stored once, and never with the time of the import. Whatever the daemon would refuse, drop or give a new
- * date is reported as a fault with a reason. Source: docs/OPERATIONS.md, "Export and import".
+ * therefore stored once, and an event never gets the time of the import. An event that the daemon would refuse, drop or
+ * give another time is reported as a fault, with the reason. Source: docs/OPERATIONS.md, "Export and import".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { parseUuid, uuidV5 } from '../../base/ids.ts'
@@ -18,10 +18,10 @@ import { IMPORT_VALUE_SHOWN_UNITS_MAX } from './limits.ts'
 import { normaliseEvent } from './normalise.ts'
 import { parseTimestamp } from './timestamp.ts'
 
-/** The name space of the uuids of events that came without one. */
+/** The name space in which uuids are made for events that came without one. */
 const NAMESPACE = '6e1b6d0e-58a0-5b0e-9b7f-2f6f3c1a7d44'
 
-/** The reasons why the daemon would acknowledge an event but not store it. */
+/** For each reason why the daemon would drop an event, the text of the fault. */
 const LOSSES: Record<LossReason, string> = {
   no_event_name: 'it has an event without a name',
   no_distinct_id: 'it has an event with a blank distinct_id',
@@ -41,13 +41,16 @@ export interface ImportedLine {
   readonly faults: readonly string[]
 }
 
-/** The values that decide which events the daemon will store. */
+/** What decides which events the daemon will store. */
 export interface ImportContext {
   /** Milliseconds since 1970. An event whose time is too far after this moment is a fault. */
   readonly nowMs: number
   /** The maximum number of JSON bytes of the properties of an event. 0 switches the limit off. */
   readonly propertiesBytesMax: number
-  /** The same for events whose name begins with `$ai_`. */
+  /**
+   * The maximum number of JSON bytes of the properties of an event whose name begins with `$ai_`. 0 switches the limit
+   * off.
+   */
   readonly aiPropertiesBytesMax: number
 }
 
@@ -91,7 +94,7 @@ export function readImportLine(
   return { events, faults }
 }
 
-/** Returns the events of a page or a batch, or else the line itself. */
+/** Returns the events in a line: those of its `results` or its `batch`, or the line itself if it is a single event. */
 function listOf(value: JsonObject): readonly unknown[] {
   for (const field of ['results', 'batch'] as const) {
     const list = value[field]
@@ -157,8 +160,8 @@ function uuidOf(uuid: unknown, seed: string): string {
 }
 
 /**
- * Returns the time of an event in milliseconds since 1970. A client of BigQuery writes a time as an object with a
- * `value`.
+ * Returns the time of an event in milliseconds since 1970. The client of BigQuery writes a time as an object with the
+ * member `value`.
  */
 function timeOf(item: JsonObject, properties: JsonObject, nowMs: number): number {
   const given = item['timestamp']
@@ -189,8 +192,8 @@ function textOf(value: unknown): string | null {
 }
 
 /**
- * Returns a field as an object with members. The field may also be written as JSON text. Returns null if it is absent
- * or empty.
+ * Returns a field that is an object, or the JSON text of an object. Returns null if the field is absent or has no
+ * members.
  */
 function objectOf(item: JsonObject, field: string): JsonObject | null {
   const given = item[field]
@@ -202,7 +205,10 @@ function objectOf(item: JsonObject, field: string): JsonObject | null {
   return Object.keys(value).length === 0 ? null : value
 }
 
-/** Parses JSON text within JSON. It may contain characters that the line itself may not. */
+/**
+ * Returns the value of a JSON text that is inside of another JSON text, or undefined if it is not JSON. It is cleaned
+ * too, because its escapes can stand for characters that cannot be stored.
+ */
 function parsedText(text: string): unknown {
   try {
     return parseJsonText(Buffer.from(text))
@@ -212,7 +218,7 @@ function parsedText(text: string): unknown {
   }
 }
 
-/** Returns the elements of an event as text. The events API lists the elements one by one. */
+/** Returns the elements chain of an event, or null. The events API lists the elements one by one. */
 function chainOf(item: JsonObject): string | null {
   const chain = textOf(item['elements_chain'])
   if (chain !== null) return chain
@@ -221,7 +227,7 @@ function chainOf(item: JsonObject): string | null {
   return elementsChain(elements.filter(isObject).map(sentElement))
 }
 
-/** Returns an element of the events API under the names that SDKs use. */
+/** Returns an element that the events API listed, with the field names that SDKs send. */
 function sentElement(element: JsonObject): JsonObject {
   const { text, attr_class, attr_id, href, attributes, ...rest } = element
   const sent: OwnObject = { ...rest }

@@ -1,7 +1,7 @@
 /**
- * Turns untrusted JSON text into plain data that can be stored unchanged: bounded nesting, no lone surrogates, no NUL,
- * no `__proto__` keys, no infinite numbers, and long integer ids with all their digits.
- * Source: docs/compatibility/ingestion.md, "JSON".
+ * Turns untrusted JSON text into values that can be stored without a change. Nesting is bounded. There are no lone
+ * surrogates, no NUL, no `__proto__` keys and no infinite numbers, and long integer ids have all their digits. Source:
+ * docs/compatibility/ingestion.md, "JSON".
  */
 import { ServiceError } from '../../base/errors.ts'
 import type { OwnObject } from '../../base/json.ts'
@@ -22,7 +22,7 @@ const UNSTORABLE_EACH = /[\0\ud800-\udfff]/gu
 /** A number with more digits than this before the decimal point may be infinite. */
 const FINITE_DIGITS_MAX = 308
 const LONG_INTEGER = /\d{16}/
-/** An integer that may be greater than 2^53. */
+/** An integer that may be greater than 2^53, beyond which numbers are rounded. */
 const WHOLE_LONG_INTEGER = /^-?[1-9]\d{15,199}$/
 /** The members that identify a person or a group. */
 const ID_MEMBERS: ReadonlySet<string> = new Set([
@@ -36,8 +36,8 @@ const ID_MEMBERS: ReadonlySet<string> = new Set([
 const GROUPS_MEMBER = '$groups'
 
 /**
- * Which integers beyond 2^53 keep all their digits by becoming texts. `ids` are the integers that identify a person or
- * a group. `all` is for callers that compare values as texts and store no numbers.
+ * Which integers beyond 2^53 become texts, so that they keep all their digits. `ids` means only the integers that
+ * identify a person or a group. `all` is for callers that compare values as texts and store no numbers.
  */
 export type LongIntegers = 'ids' | 'all'
 
@@ -116,7 +116,10 @@ function cleanValue(value: unknown): unknown {
   return hasUnstorableKey ? withCleanKeys(object) : object
 }
 
-/** Returns a copy with clean keys in the same order. If two keys become equal, the last one wins. */
+/**
+ * Returns a copy of an object with keys that can be stored, in the same order. If two keys become equal, the last one
+ * wins.
+ */
 function withCleanKeys(object: OwnObject): OwnObject {
   const clean: OwnObject = {}
   for (const key of Object.keys(object)) {
@@ -219,7 +222,7 @@ function withoutBareNumbers(text: string): string {
  */
 function quoteLongIntegers(text: string, isAll: boolean): string {
   if (!LONG_INTEGER.test(text)) return text
-  /** The member names under which the open objects and lists stand. */
+  /** The name of the member that contains each open object or list, from the outermost to the innermost. */
   const owners: string[] = []
   let quoted = ''
   let copiedTo = 0
@@ -256,7 +259,7 @@ function isDigit(code: number): boolean {
   return code >= 0x30 && code <= 0x39
 }
 
-/** Returns the position after a number whose first digit or sign is just before `start`. */
+/** Returns the offset after a number. `start` is the offset after its first character, which is a digit or a sign. */
 function numberEnd(text: string, start: number): number {
   let position = start
   for (;;) {
@@ -267,7 +270,7 @@ function numberEnd(text: string, start: number): number {
   }
 }
 
-/** Works like `stringEnd`, but on a text. */
+/** Does the same as `stringEnd`, but for a text instead of bytes. */
 function stringEndInText(text: string, start: number): number {
   let position = start
   while (position < text.length) {

@@ -1,7 +1,6 @@
 /**
- * Finds the project that a request belongs to: the position of the key, and the project that it opens. Error details
- * never repeat a key.
- * Source: docs/compatibility/ingestion.md, "Finding the key" and "Resolving the key".
+ * Finds the project that a request belongs to: where the request has its key, and which project the key opens. Error
+ * details never repeat a key. Source: docs/compatibility/ingestion.md, "Finding the key" and "Resolving the key".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
@@ -16,7 +15,8 @@ import { KEY_PROOF_EVENTS_MAX } from './limits.ts'
 
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/
 /**
- * Every JSON body that contains a key contains one of these: a name of the key, or an escape that may hide the name.
+ * Every JSON body that contains a key contains one of these texts: a name under which a key is sent, or the start of an
+ * escape that may hide such a name.
  */
 const KEY_TRACES = ['token', 'api_key', '\\u']
 const DECIMAL_INTEGER = /^-?\d{1,15}$/
@@ -34,9 +34,10 @@ export interface KeySources {
 }
 
 /**
- * Returns the key of a request, in whatever type it was sent. The order is: the query of a GET request, the form, the
- * root, and then the elements, which must agree. Throws ServiceError `missing_api_key` if there is none, and
- * `invalid_api_key` if the elements disagree. Source: docs/compatibility/ingestion.md, "Finding the key".
+ * Returns the key of a request, with whatever type it was sent. The order of precedence is: the `Authorization` header
+ * of capture v1, the query of a GET request, the form, the root, and then the elements, which must all have the same
+ * key. Throws ServiceError `missing_api_key` if there is no key, and `invalid_api_key` if the elements have different
+ * keys. Source: docs/compatibility/ingestion.md, "Finding the key".
  */
 export function findKey(sources: KeySources): unknown {
   const key = namedKey(sources) ?? (sources.envelope.isBatch ? commonKey(sources) : undefined)
@@ -45,10 +46,10 @@ export function findKey(sources: KeySources): unknown {
 }
 
 /**
- * Returns the project that the key of a large request opens. It reads events only up to the first one that has a key,
- * because the others must have the same key. `json` is the whole body. Returns null if the question is undecided,
- * because none of the first KEY_PROOF_EVENTS_MAX events has a key. Throws like `findKey` and `resolveProject` if the
- * key opens no project, or if nothing in `json` can be a key.
+ * Returns the project that the key of a large request opens, before all of its events are parsed. Events are read only
+ * up to the first one that has a key, because the other events must have the same key. `json` is the whole body.
+ * Returns null if none of the first KEY_PROOF_EVENTS_MAX events has a key, because a later one may have it. Throws like
+ * `findKey` and `resolveProject` if the key opens no project, or if `json` cannot contain a key.
  */
 export function proveKey(
   sources: KeySources,
@@ -68,8 +69,8 @@ export function proveKey(
 }
 
 /**
- * Returns the first `project_id` that was given, in the order query, form, root object or first element of a root
- * array. Returns undefined if there is none; null and '' count as none.
+ * Returns the `project_id` of a request. The order of precedence is: the query, the form, the root object or the first
+ * element of a root array. Returns undefined if there is none; null and '' count as none.
  */
 export function findProjectId(sources: KeySources): unknown {
   const { query, form, envelope } = sources
@@ -78,8 +79,8 @@ export function findProjectId(sources: KeySources): unknown {
 }
 
 /**
- * Returns the project that a key opens. A personal key needs `scope`, unless `scope` is null. Throws ServiceError
- * `invalid_api_key`, `invalid_personal_api_key` or `invalid_project` (attr `project_id`). Source:
+ * Returns the project that a key opens. A personal key must have `scope`, unless `scope` is null. Throws ServiceError
+ * `invalid_api_key`, `invalid_personal_api_key` or `invalid_project` (with `project_id` as its `attr`). Source:
  * docs/compatibility/ingestion.md, "Resolving the key".
  */
 export function resolveProject(
@@ -112,7 +113,7 @@ export function resolveProject(
   return reached
 }
 
-/** Returns the key outside of the elements, or undefined if there is none. */
+/** Returns the key of a request that is not in one of its elements, or undefined if there is none. */
 function namedKey({ method, query, form, envelope, bearer }: KeySources): unknown {
   if (bearer === '') {
     const detail = "The request has no project key. Send it as 'Authorization: Bearer <key>'."
@@ -125,7 +126,7 @@ function namedKey({ method, query, form, envelope, bearer }: KeySources): unknow
   return envelope.root === null ? undefined : keyOf(envelope.root)
 }
 
-/** Returns the key of one object: the first of its four possible fields that is not empty. */
+/** Returns the key of an object: the first of `$token`, `token`, `api_key` and `properties.token` that is not empty. */
 function keyOf(object: JsonObject): unknown {
   if (!isEmptyValue(object['$token'])) return object['$token']
   if (!isEmptyValue(object['token'])) return object['token']

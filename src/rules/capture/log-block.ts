@@ -29,17 +29,20 @@ const CRC_START = 8
 /** The maximum number of UTF-8 bytes of one UTF-16 unit. */
 const UNIT_BYTES_MAX = 3
 
-/** The sender marked the batch as an import of old events. */
+/** Bit of `flags`: the sender marked the batch as an import of old events. */
 export const RECORD_HISTORICAL = 1
-/** The request contained a send time that could not be read. */
+/** Bit of `flags`: the request contained a send time that could not be read. */
 export const RECORD_INVALID_SENT_AT = 2
-/** The project does not store addresses. */
+/** Bit of `flags`: the project does not store IP addresses. */
 export const RECORD_IP_ANONYMIZED = 4
 
-/** The record holds one command instead of events. Its only "event" is the JSON of the command, with a uuid. */
+/**
+ * Bit of `flags`: the record contains one command instead of events. The command is stored like an event: its JSON,
+ * with a uuid.
+ */
 export const RECORD_COMMAND = 8
 
-/** The project accepts no new group types. */
+/** Bit of `flags`: the project accepts no new group types. */
 export const RECORD_GROUP_TYPES_CLOSED = 16
 
 /** The fields of a record that describe its request. */
@@ -48,13 +51,13 @@ export interface RecordHeader {
   /** A combination of the RECORD_* bits. */
   readonly flags: number
   readonly arrivedAtMs: number
-  /** NaN if the client sent no send time. */
+  /** The time at which the client sent the request, by its own clock, in milliseconds. NaN if the client sent none. */
   readonly sentAtMs: number
-  /** The sender's address in ASCII, at most 64 characters. */
+  /** The sender's IP address in ASCII, at most 64 characters. */
   readonly address: string
 }
 
-/** The source of the events of a record: a scanner, or events that were parsed and repaired. */
+/** The events of a request: from a scanner, or from a body that had to be parsed and repaired. */
 export interface RecordEvents {
   readonly eventCount: number
   readonly eventsStart: number
@@ -72,8 +75,8 @@ export class LogBlockWriter {
   readonly #allocate: (bytes: number) => Buffer
 
   /**
-   * `buffer` is the memory to fill, at least 64 bytes. When it is full, `allocate` creates a larger buffer that
-   * replaces it.
+   * `buffer` is the memory that is filled first, at least 64 bytes. When it is full, `allocate` creates a larger buffer
+   * that replaces it.
    */
   constructor(buffer: Buffer, allocate: (bytes: number) => Buffer = Buffer.allocUnsafeSlow) {
     this.#bytes = buffer
@@ -159,7 +162,10 @@ export function readBlockHead(block: Buffer): LogBlockHead {
   return { headBytes: BLOCK_HEADER_BYTES, records, events }
 }
 
-/** Returns a sealed block of records that were taken from other blocks and concatenated. */
+/**
+ * Returns a sealed block of records that were copied from other blocks. `bodies` contains the records, one after the
+ * other.
+ */
 export function sealedBlock(bodies: Uint8Array, records: number, events: number): Buffer {
   const block = Buffer.allocUnsafe(BLOCK_HEADER_BYTES + bodies.length)
   block.writeUInt32LE(MAGIC, 0)
@@ -177,7 +183,7 @@ export function seal(block: Buffer): number {
   return checksum
 }
 
-/** One record of a block that is being read. Its buffer is valid only as long as the block is. */
+/** One record of a block that is being read. `bytes` is valid only as long as the memory of the block. */
 export interface LogRecord {
   readonly projectId: number
   readonly flags: number
@@ -185,7 +191,7 @@ export interface LogRecord {
   readonly arrivedAtMs: number
   readonly sentAtMs: number
   readonly address: string
-  /** The bytes of the block. */
+  /** The bytes of the whole block. */
   readonly bytes: Buffer
   /** The offset of the event table in `bytes`. */
   readonly tableStart: number
@@ -205,10 +211,11 @@ export function readBlock(block: Buffer): readonly LogRecord[] {
     throw new RangeError('the log block does not match its checksum')
   }
   const records: LogRecord[] = []
-  // A DataView reads a number at once; a Buffer reads it byte by byte.
+  // A DataView reads a whole number at once, while a Buffer reads it byte by byte.
   const view = new DataView(block.buffer, block.byteOffset, block.length)
   let position = BLOCK_HEADER_BYTES
-  // Neighbouring records often have the same sender. Comparing the bytes is cheaper than creating another string.
+  // The IP address of the record before. Records that follow each other often have the same sender, and comparing the
+  // bytes is cheaper than creating another string.
   let address = ''
   while (position < block.length) {
     const recordBytes = view.getUint32(position, true)
@@ -263,7 +270,10 @@ export function hasClientUuid(record: LogRecord, index: number): boolean {
   return word >= HAS_CLIENT_UUID
 }
 
-/** Parsed events, written as JSON again and concatenated, with a table in the format of the scanner. */
+/**
+ * Events that were parsed and are written as JSON again, one after the other, with a table in the format of the
+ * scanner.
+ */
 export class ParsedEvents implements RecordEvents {
   readonly eventsStart = 0
   eventCount = 0
@@ -271,7 +281,10 @@ export class ParsedEvents implements RecordEvents {
   #bodyBytes = 0
   #table: Buffer
 
-  /** `texts` are the JSON of each event. `uuids` are the 16 bytes of each client uuid, or null. */
+  /**
+   * `texts` contains the JSON of each event. `uuids` contains for each event the 16 bytes of the uuid that the client
+   * sent, or null.
+   */
   constructor(
     texts: readonly string[] = [],
     uuids: readonly (Uint8Array | null)[] = [],
@@ -282,7 +295,7 @@ export class ParsedEvents implements RecordEvents {
     for (const [index, text] of texts.entries()) this.add(text, uuids[index] ?? null)
   }
 
-  /** Adds an event: its JSON, and the 16 bytes of its client uuid or null. */
+  /** Adds an event. `text` is its JSON, and `uuid` the 16 bytes of the uuid that the client sent, or null. */
   add(text: string, uuid: Uint8Array | null): void {
     const start = this.#bodyBytes
     const entry = this.eventCount * TABLE_ENTRY_BYTES
@@ -325,8 +338,7 @@ function withRoom(buffer: Buffer, used: number, more: number): Buffer {
 }
 
 /**
- * Writes the address byte by byte as Latin-1. A call out of JavaScript costs more than writing the few characters of an
- * address.
+ * Writes the IP address byte by byte as Latin-1. A call out of JavaScript costs more than writing the few characters.
  */
 function writeAddress(bytes: Buffer, start: number, address: string): void {
   for (let index = 0; index < address.length; index++) {

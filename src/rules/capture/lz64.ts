@@ -22,8 +22,8 @@ export function decodeLz64(text: string, outputBytesMax: number): string {
   const output = new UnitBuffer(outputBytesMax)
   const phrases = new PhraseTable()
   let codeBits = 2
-  // The number of entries that can still be added before codes become one bit longer. The first literal has already
-  // used one entry.
+  // The number of entries that can still be added to the dictionary before codes become one bit longer. The first unit
+  // has already used one entry.
   let entriesLeft = 1
   let previousStart = -1
   let previousLength = 0
@@ -60,7 +60,10 @@ export function decodeLz64(text: string, outputBytesMax: number): string {
   return decoded
 }
 
-/** Reads numbers whose first bit is the lowest one. Past the end of the text it reads zero bits. */
+/**
+ * Reads numbers of any number of bits. The first bit of a number is its lowest one. Bits after the end of the text are
+ * zero.
+ */
 class BitReader {
   readonly #text: string
   readonly #bitsTotal: number
@@ -106,7 +109,10 @@ class UnitBuffer {
     this.#units[this.length++] = unit
   }
 
-  /** Appends `count` units from position `start`. The range may overlap the units that are being appended. */
+  /**
+   * Appends `count` units that begin at index `start` of this buffer. The range may overlap the units that are being
+   * appended.
+   */
   repeat(start: number, count: number): void {
     this.#reserve(count)
     const units = this.#units
@@ -131,7 +137,7 @@ class UnitBuffer {
   }
 }
 
-/** The dictionary. Every phrase is a range of the output, so phrases are never copied. */
+/** The dictionary of phrases. Every phrase is a range of the output, so phrases are never copied. */
 class PhraseTable {
   #ranges = new Int32Array(2048)
   /** The code of the next phrase. */
@@ -176,7 +182,7 @@ function characterValues(): Int8Array {
   const values = new Int8Array(65_536).fill(-1)
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
   for (let index = 0; index < alphabet.length; index++) values[alphabet.charCodeAt(index)] = index
-  // Padding carries no bits.
+  // Padding carries no bits, so it is read as zeros.
   values[0x3d] = 0
   return values
 }

@@ -21,10 +21,10 @@ const NO_DISTINCT_ID = drop('no_distinct_id')
 const IGNORED = drop('ignored_event')
 
 /**
- * Normalises one event and returns it in the compact form of `NormalisedEvent`. The structure of the event was checked,
- * and it is clean (no lone surrogates, NUL, `__proto__` or infinite numbers). The function takes ownership of the
- * event. `rawBytes` is the number of bytes of its JSON; the properties are measured only if it exceeds the limit. It
- * never throws for a value that JSON can express.
+ * Normalises one event and returns the form in which it is stored, or the reason why it is dropped. The structure of
+ * the event must have been checked, and it must be clean (no lone surrogates, NUL, `__proto__` or infinite numbers).
+ * The function takes ownership of the event and changes it. `rawBytes` is the length of its JSON in bytes; the
+ * properties are measured only if it exceeds the limit. It never throws for a value that JSON can express.
  */
 export function normaliseEvent(
   event: JsonObject,
@@ -81,8 +81,8 @@ export function normaliseEvent(
 }
 
 /**
- * Returns the maximum number of JSON bytes of the properties of an event, or 0 if there is none. Events of language
- * models have a limit of their own, and never a smaller one than other events.
+ * Returns the maximum number of JSON bytes of the properties of an event. 0 means that there is no maximum. The maximum
+ * for events of language models is a setting of its own, but it is never smaller than that of other events.
  */
 function propertiesBytesMaxOf(name: string, context: EventContext): number {
   const { propertiesBytesMax, aiPropertiesBytesMax } = context
@@ -90,7 +90,10 @@ function propertiesBytesMaxOf(name: string, context: EventContext): number {
   return aiPropertiesBytesMax === 0 ? 0 : Math.max(propertiesBytesMax, aiPropertiesBytesMax)
 }
 
-/** Returns the drop of an event that is never stored because of its name, or null if the event is processed further. */
+/**
+ * Returns the outcome for an event that must be dropped because of its name, or null if the name is no reason to drop
+ * it.
+ */
 function dropByName(name: string, distinctId: string, properties: JsonObject): EventOutcome | null {
   switch (name) {
     case '$snapshot':
@@ -121,7 +124,7 @@ function dropByName(name: string, distinctId: string, properties: JsonObject): E
   }
 }
 
-/** Merges `$set`, `$set_once` and `$unset` of the top level into those of the properties. */
+/** Merges the `$set`, `$set_once` and `$unset` of the event itself into those of its properties. */
 function mergeExplicitUpdates(event: JsonObject, properties: OwnObject): void {
   mergeObject(event['$set'], properties, '$set')
   mergeObject(event['$set_once'], properties, '$set_once')
@@ -135,7 +138,10 @@ function mergeExplicitUpdates(event: JsonObject, properties: OwnObject): void {
   else if (inner !== undefined) properties['$unset'] = undefined
 }
 
-/** Merges one update object. For each key, the top level wins. A value that is not an object is ignored. */
+/**
+ * Merges one of the two objects. If both contain a key, the value of the event itself wins. A value that is not an
+ * object is ignored.
+ */
 function mergeObject(top: unknown, properties: OwnObject, field: '$set' | '$set_once'): void {
   const inner = properties[field]
   if (top === undefined && inner === undefined) return
@@ -162,8 +168,8 @@ function removePersonFields(properties: OwnObject): void {
   if (properties['$group_4'] !== undefined) properties['$group_4'] = undefined
 }
 
-// Assigns undefined because `delete` makes an object slower to read for good. The tests avoid adding keys that do not
-// exist.
+// Undefined is assigned instead of deleting the property, because `delete` makes an object slower to read for good. The
+// conditions avoid adding keys that do not exist.
 function removeUpdates(properties: OwnObject): void {
   if (properties['$set'] !== undefined) properties['$set'] = undefined
   if (properties['$set_once'] !== undefined) properties['$set_once'] = undefined
@@ -180,7 +186,7 @@ function setSender(properties: OwnObject, context: EventContext, sentAtMs: numbe
   if (sentAtMs !== null) properties['$sent_at'] = sharedIsoText(sentAtMs)
 }
 
-/** Removes the elements from the properties and returns them as text. */
+/** Removes the elements from the properties and returns their elements chain. */
 function takeElements(properties: OwnObject): string {
   const text = properties['$elements_chain']
   const elements = properties['$elements']
@@ -192,8 +198,8 @@ function takeElements(properties: OwnObject): string {
 }
 
 /**
- * Returns the stored value of a property `token`. A personal key that a client sent by mistake is redacted, so that it
- * cannot be read.
+ * Returns the value that is stored for a property `token`. A personal key that a client sent by mistake is redacted,
+ * because everybody who reads events could read it.
  */
 export function redacted(token: unknown): unknown {
   return typeof token === 'string' && token.startsWith('phx_') ? REDACTED : token

@@ -1,7 +1,7 @@
 /**
- * Recognises a line of Tenrec's own export by its bytes, so that an import can forward it without parsing. It accepts
- * only lines in the form that the export writes. It does not check the content between the braces of the properties;
- * the module that sends the result must prove it to be well-formed (scanner/).
+ * Recognises a line of Tenrec's own export by its bytes, so that an import can forward the line without parsing it. It
+ * recognises only the exact form that the export writes. It does not check the content of the properties, so the sender
+ * of the result must prove it to be well-formed (scanner/).
  */
 
 const QUOTE = 0x22
@@ -23,12 +23,12 @@ const PERSON_MODE = Buffer.from(',"person_mode":"')
 const ELEMENTS = Buffer.from(',"elements_chain":"')
 const PROPERTIES = Buffer.from(',"properties":{')
 
-/** The parts of a line that form an event for `/batch/`, as offsets in its bytes. */
+/** The parts of a line that form an event for `/batch/`, as offsets in the bytes of the line. */
 export interface OwnLine {
   /** The head extends from the quote before `uuid` to the end of the timestamp. */
   headStart: number
   headEnd: number
-  /** The range of the elements text with its quotes. Both offsets are 0 if there is none. */
+  /** The range of the elements chain with its quotes. Both offsets are 0 if there is no chain. */
   chainStart: number
   chainEnd: number
   /** The tail extends from the comma before `properties` to the end of the line. */
@@ -52,7 +52,7 @@ export function findOwnLine(bytes: Buffer, start: number, end: number, found: Ow
   at = positionAfterText(bytes, positionAfter(bytes, uuidEnd, EVENT), end)
   at = positionAfterText(bytes, positionAfter(bytes, at, DISTINCT_ID), end)
   at = positionAfterText(bytes, positionAfter(bytes, at, TIMESTAMP), end)
-  // Other programs leave the zone out.
+  // Other programs write times without a zone, so the line is not from Tenrec.
   if (at < 0 || bytes[at - 2] !== UTC) return false
   found.headEnd = at
   at = positionAfterText(bytes, positionAfter(bytes, at, CREATED_AT), end)
@@ -68,11 +68,12 @@ export function findOwnLine(bytes: Buffer, start: number, end: number, found: Ow
   found.tailStart = at
   const tail = positionAfter(bytes, at, PROPERTIES)
   if (tail < 0 || tail > end - 2) return false
-  // If the properties contain an elements chain, that property would take precedence.
+  // If the properties contain an elements chain too, it would take precedence over that of the line, so the line is not
+  // recognised.
   return chain < 0 || !bytes.subarray(tail, end).includes(CHAIN_KEY)
 }
 
-/** Returns the position after `expected` if it stands at `at`, otherwise -1. */
+/** Returns the offset after `expected` if the bytes at `at` equal it, otherwise -1. */
 function positionAfter(bytes: Uint8Array, at: number, expected: Uint8Array): number {
   if (at < 0) return -1
   for (let index = 0; index < expected.length; index++) {
@@ -81,7 +82,10 @@ function positionAfter(bytes: Uint8Array, at: number, expected: Uint8Array): num
   return at + expected.length
 }
 
-/** Returns the position after the closing quote of a non-empty text whose first character is at `at`, otherwise -1. */
+/**
+ * Returns the offset after the closing quote of a text whose first character is at `at`, otherwise -1. An empty text is
+ * not accepted.
+ */
 function positionAfterText(bytes: Uint8Array, at: number, end: number): number {
   if (at < 0 || bytes[at] === QUOTE) return -1
   let index = at

@@ -1,9 +1,8 @@
 /**
- * Reads times as clients write them and returns milliseconds since 1970 in UTC. This is the only parser of ingestion,
- * imports, parameters and the dates of flag filters. It reads neither a clock nor the time zone of the machine: a
- * missing zone means UTC unless the caller specifies another. It runs once for each event, so the usual form has a fast
- * path that allocates nothing. Unusual forms are tried last.
- * Source: docs/compatibility/events.md, "Time".
+ * Reads times as clients write them and returns milliseconds since 1970 in UTC. Ingestion, imports, parameters and the
+ * dates of flag filters all use this parser. It reads neither a clock nor the time zone of the machine: a missing zone
+ * means UTC unless the caller specifies another one. It runs once for each event, so the usual form has a fast path
+ * that allocates nothing. Unusual forms are tried last. Source: docs/compatibility/events.md, "Time".
  */
 import { TIME_CHARACTERS_MAX } from './limits.ts'
 
@@ -56,7 +55,7 @@ const ZONE_HOURS = new Map([
   ['msk', 3],
   ['jst', 9],
 ])
-/** Year, month and day between equal separators. Month and day have one or two digits, or the month is a name. */
+/** Year, month and day between two equal separators. Month and day have one or two digits, or the month is a name. */
 const YEAR_FIRST = /^(\d{4})([-/.])(\d{1,2}|[a-z]{3,9})\2(\d{1,2})(?!\d)/i
 /** Month, day and year, as spreadsheets of the United States write them. */
 const MONTH_FIRST = /^(\d{1,2})\/(\d{1,2})\/(\d{4}|\d{2})(?!\d)/
@@ -77,11 +76,12 @@ const COMPACT = /^(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(\d{2})?/i
 const CLOCK = /^(\d{1,2}):(\d{2})(?::(\d{2}))?/
 const FRACTION = /^[.,](\d{1,3})\d*/
 const HALF_OF_DAY = /^ ?([ap])\.?m\b\.?/i
-/** The text after the time of day: an offset, a zone name or both, and remarks about the zone. */
+/** What may follow the time of day: an offset, a zone name or both, and remarks about the zone. */
 const ZONE =
   /^ ?(?:\(?(utc|gmt|ut|z) ?(?=[+-]))?([+-]\d{1,2}(?::?\d{2})?)?(?: ?\(?([a-z]{1,5})\)?)?(?: ?(?:\([a-z .-]{1,40}\)|\[[a-z0-9_+\-/]{1,40}\]))?(?: m=[+-][\d.]+)?$/i
 /**
- * An offset directly after a date. Only a plus sign counts, because a minus sign there more likely separates a time.
+ * An offset that directly follows a date. Only a plus sign counts, because a minus sign after a date more likely
+ * separates a time.
  */
 const DATE_OFFSET = /^\+\d{2}:\d{2}$/
 const SECONDS_WITH_FRACTION = /^\d{10}\.\d+$/
@@ -141,7 +141,7 @@ function parseUsualForm(text: string): number {
   return days * DAY_MS + clockMs(text, 11, 23)
 }
 
-/** Does the same as `parseUsualForm` for the 24 bytes from `start`, so that the caller need not create a string. */
+/** Does the same as `parseUsualForm`, for the 24 bytes from `start`, so that the caller need not create a string. */
 export function usualMomentAt(bytes: Uint8Array, start: number): number {
   if (bytes[start + 23] !== 0x5a || bytes[start + 19] !== 0x2e || bytes[start + 10] !== 0x54) {
     return Number.NaN
@@ -158,7 +158,7 @@ export function usualMomentAt(bytes: Uint8Array, start: number): number {
   return days * DAY_MS + clock + digitsIn(bytes, start + 20, 3)
 }
 
-/** Reads any of the ISO forms. Returns NaN for every other text. */
+/** Reads a time in one of the ISO 8601 forms. Returns NaN for every other text. */
 function parseIso(text: string, wallToMoment: WallToMoment): number {
   if (text.length < 8 || text.length > 40 || text.charCodeAt(4) !== 0x2d) return Number.NaN
   const year = digitsAt(text, 0, 4)
@@ -207,7 +207,10 @@ function clockMs(text: string, start: number, end: number): number {
   return ms + Math.floor((fraction * SECOND_MS) / 10 ** fractionDigits)
 }
 
-/** Returns the milliseconds east of UTC of '', `Z`, `±hh`, `±hhmm` or `±hh:mm`, otherwise NaN. */
+/**
+ * Returns the distance of a zone from UTC in milliseconds, positive to the east. The zone is '', `Z`, `±hh`, `±hhmm` or
+ * `±hh:mm`. Returns NaN for every other text.
+ */
 function zoneMs(text: string, start: number, end: number): number {
   const length = end - start
   if (length === 0) return 0
@@ -247,13 +250,13 @@ function weekDays(year: number, week: number, weekday: number): number {
   return week === 53 && firstMonday(year) + 52 * 7 === firstMonday(year + 1) ? Number.NaN : days
 }
 
-/** Returns the Monday of the week that contains 4 January. */
+/** Returns the first day of week 1 of a year in days since 1970: the Monday of the week that contains 4 January. */
 function firstMonday(year: number): number {
   const january4 = daysBeforeYear(year) + 3
   return january4 - weekdayIndex(january4)
 }
 
-/** Returns the day of the week, where 0 is Monday. */
+/** Returns the day of the week of a day since 1970. 0 is Monday. */
 function weekdayIndex(days: number): number {
   return (((days + 3) % 7) + 7) % 7
 }
@@ -288,16 +291,16 @@ function parseCount(count: number): number | null {
   return count >= 1e18 && count < 1e19 ? Math.floor(count / 1e6) : null
 }
 
-/** A date that `parseUnusual` found, in days since 1970, and the text after it. */
+/** A date that `parseUnusual` has read, in days since 1970, and the text that follows it. */
 interface WrittenDate {
   readonly days: number
   readonly rest: string
 }
 
 /**
- * Reads forms other than ISO 8601: other separators and orders, names of months, zone names, blanks, parts of one
- * digit, second 60, any number of decimals. Returns NaN for every other text. It runs only for texts that no other
- * parser has read.
+ * Reads forms other than ISO 8601: other separators and orders, names of months and zones, blanks, numbers of one
+ * digit, second 60, and any number of decimals. Returns NaN for every other text. It is slow, so it runs only for texts
+ * that the other parsers have not read.
  */
 function parseUnusual(given: string, wallToMoment: WallToMoment): number {
   if (given.length > TIME_CHARACTERS_MAX) return Number.NaN
@@ -355,7 +358,10 @@ function writtenDate(text: string): WrittenDate | null {
   return { days, rest: ` ${clock} ${zone ?? lastZone ?? ''}`.trimEnd() }
 }
 
-/** Returns the moment of a date with the time and zone after it. A date alone means its midnight. */
+/**
+ * Returns the moment of a date, with the time of day and the zone in the text that follows it. A date alone means its
+ * midnight.
+ */
 function withClock({ days, rest }: WrittenDate, wallToMoment: WallToMoment): number {
   let text = rest.replace(/^(?:,? ?at |T(?=\d)|, |,| )/i, '')
   let wallMs = days * DAY_MS
@@ -387,8 +393,8 @@ function withClock({ days, rest }: WrittenDate, wallToMoment: WallToMoment): num
 }
 
 /**
- * Returns the milliseconds east of UTC of an offset, a zone name, or an offset with the name next to it. Returns NaN
- * for every other text.
+ * Returns the distance of a zone from UTC in milliseconds, positive to the east. The zone is an offset, a zone name, or
+ * an offset with the name next to it. Returns NaN for every other text.
  */
 function writtenZoneMs(text: string): number {
   const match = ZONE.exec(text)

@@ -30,20 +30,23 @@ export interface IngestionWarning {
 
 /** The facts about a request that apply to each of its events. */
 export interface EventContext {
-  /** The arrival of the request, in milliseconds. */
+  /** The time at which the request arrived, in milliseconds since 1970. */
   readonly arrivedAtMs: number
-  /** The client's clock when it sent the request, in milliseconds. Null if the client sent no valid one. */
+  /**
+   * The time that the client's clock showed when it sent the request, in milliseconds since 1970. Null if the client
+   * sent no valid time.
+   */
   readonly sentAtMs: number | null
-  /** True if the client sent an invalid clock. Each event of the request then gets a warning. */
+  /** True if the client sent an invalid time of sending. Each event of the request then gets a warning. */
   readonly isSentAtInvalid: boolean
-  /** The sender's address as it is stored in `$ip`, or '' if unknown. */
+  /** The sender's IP address as it is stored in `$ip`, or '' if unknown. */
   readonly ip: string
-  /** True if the project stores no addresses. */
+  /** True if the project stores no IP addresses. */
   readonly isIpAnonymized: boolean
   readonly isHistorical: boolean
-  /** The maximum number of JSON bytes of `properties`. An event beyond it is dropped. 0 switches the limit off. */
+  /** The maximum number of JSON bytes of `properties`. An event with more is dropped. 0 switches the limit off. */
   readonly propertiesBytesMax: number
-  /** The same for events of language models, whose name begins with `$ai_`. */
+  /** The maximum for events of language models, whose names begin with `$ai_`. 0 switches the limit off. */
   readonly aiPropertiesBytesMax: number
 }
 
@@ -61,8 +64,9 @@ export interface NormalisedEvent {
   readonly distinctId: string
   readonly timestampMs: number
   /**
-   * The client's properties after normalisation, without derived entries. The event owns them, so they may be kept. A
-   * property that was removed has the value undefined, because deleting a key makes V8 slow on the whole object.
+   * The client's properties after normalisation, without automatic entries of `$set` and `$set_once`. The event owns
+   * the object, so a caller may keep it. A property that was removed has the value undefined, because deleting a key
+   * makes V8 slow on the whole object.
    */
   readonly properties: OwnObject
   /** The automatic properties; see `PersonEvent`. */
@@ -73,25 +77,28 @@ export interface NormalisedEvent {
 }
 
 /**
- * All properties of an event that was read without building an object: one cell for each property, followed by some
- * added properties. Numbers that stand for keys and values are valid only within one epoch. The cells are valid until
- * the next event is read.
+ * All properties of an event that was read without building an object. There is one cell for each property, and some
+ * properties are added. The numbers of keys and values are valid only within one epoch. The cells are valid until the
+ * next event is read.
  */
 export interface EventCells {
   readonly epoch: number
   readonly cellCount: number
-  /** Returns the key of a cell, which is a small number. */
+  /** Returns the key of a cell, which is a small number that stands for the name of its property. */
   keyAt(cell: number): number
   /**
-   * Returns the number of the cell's value among the values of its key, from 1. It is 0 or less if the value has no
-   * number.
+   * Returns the code of a cell: the number of its value among the values of its key, from 1. The code is 0 or less if
+   * the value has no number.
    */
   codeAt(cell: number): number
-  /** Returns the value of a cell. A value that has a number is the same object each time and must not be changed. */
+  /**
+   * Returns the value of a cell. If the value has a number, each call returns the same object, which must not be
+   * changed.
+   */
   valueAt(cell: number): unknown
   /**
-   * Passes the value of a cell without a number to a sink as it is. Returns false if the sink does not accept this kind
-   * of value.
+   * Passes the value of a cell to a sink if the value has no number. Returns false if the sink does not accept this
+   * kind of value.
    */
   copyValue(cell: number, sink: ValueSink): boolean
   /** Returns whether the value of a cell is the distinct_id of the event. */
@@ -100,17 +107,17 @@ export interface EventCells {
   isTakenOut(cell: number): boolean
   nameOfKey(key: number): string
   /**
-   * Writes the cells into a row of those columns of a table that have an id for their value. Returns the number of
-   * cells that are left; `leftAt` 0, 1 and so on are these cells. Cells that were taken out are not among them. A cell
-   * takes about 3 ns.
+   * Writes the cells of an event into row `row` of the columns in `table`. A cell is written only if its column already
+   * has an id for its value. Returns the number of cells that were not written; `leftAt(0)`, `leftAt(1)` and so on are
+   * these cells. Cells that were taken out are not among them. A cell takes about 3 ns.
    */
   fill(table: ColumnBlock | null, row: number): number
   leftAt(index: number): number
-  /** The number of rows of a block. */
+  /** The number of rows of a block that is a column. */
   readonly blockRows: number
   /** Returns blank memory for a column or for a table of columns, or null if there is none left. */
   takeBlock(): ColumnBlock | null
-  /** Releases a block. It must be blank again. */
+  /** Releases a block. The caller must have set all of its memory to zeros. */
   giveBack(block: ColumnBlock): void
   /** The number of added properties. Their names and values are in `addedNames` and `addedValues`. */
   readonly addedCount: number
@@ -118,34 +125,42 @@ export interface EventCells {
   readonly addedValues: readonly unknown[]
   add(name: string, value: unknown): void
   /**
-   * The distinct_id as `idBytes` bytes of ASCII, four to a word from `idFirstWord` on, with zeros after the last one.
-   * Callers use it to compare ids without creating a string. If `idBytes` is 0, the id is available only as text.
+   * The distinct_id in ASCII. It has `idBytes` bytes, four in each word from `idFirstWord` on, with zeros after the
+   * last one. Callers use it to compare ids without creating a string. If `idBytes` is 0, the id is available only as
+   * text.
    */
   readonly idWords: Int32Array
   readonly idFirstWord: number
   readonly idBytes: number
 }
 
-/** Memory that `fill` writes to: a column, or the table of the columns of a segment. It does not move. */
+/** Memory that `fill` reads and writes. It is a column, or the table of the columns of a segment. It does not move. */
 export interface ColumnBlock {
   readonly address: number
-  /** Two words: the number of rows that have a value, and 1 while every value is the distinct_id of its row, else 0. */
+  /**
+   * Two words: the number of rows that have a value, and whether every value is the distinct_id of its row (1) or not
+   * (0).
+   */
   readonly state: Int32Array
-  /** The id of each row, or 0. */
+  /** The id of the value in each row, or 0 if the row has no value. */
   readonly ids: Uint16Array
-  /** The id for each value number, or 0 if the value is not in the column yet. */
+  /** The id of each value by its code, or 0 if the value is not in the column yet. */
   readonly codes: Uint16Array
-  /** In a table: the address of the column of each key, or 0. It uses the same memory as the other views. */
+  /**
+   * If the block is a table: the memory address of the column of each key, or 0 if the key has no column. It is the
+   * same memory as that of the other views.
+   */
   readonly columns: Int32Array
 }
 
-/** Accepts values without creating strings or number objects. */
+/** Accepts values without the need to create strings or number objects. */
 export interface ValueSink {
-  /** Whether the sink accepts texts that equal their own JSON, one byte a character. */
+  /** True if the sink accepts texts that are equal to their own JSON and have one byte for each character. */
   readonly takesBytes: boolean
   readonly takesNumbers: boolean
   /**
-   * Adds the text in the bytes from `start` to `end`, including its quotes. Call it only while `takesBytes` is true.
+   * Adds the text in the bytes from `start` to `end`, which include its quotes. Call it only while `takesBytes` is
+   * true.
    */
   pushBytes(source: Uint8Array, start: number, end: number): void
   /** Adds a number. Call it only while `takesNumbers` is true. */

@@ -11,7 +11,7 @@ import { parseTimestamp } from './timestamp.ts'
 /** The texts of a row by column name. A NULL value is absent or ''. */
 export type UmamiRow = ReadonlyMap<string, string>
 
-/** The columns that a table must have. Any other column may be missing; its property is then missing too. */
+/** The columns that a table must have. If any other column is missing, its property is missing too. */
 export const UMAMI_COLUMNS: readonly string[] = [
   'event_id',
   'session_id',
@@ -20,7 +20,7 @@ export const UMAMI_COLUMNS: readonly string[] = [
   'url_path',
 ]
 
-/** The name space of the uuids that are derived from ids of Umami. */
+/** The name space in which uuids are derived from ids of Umami. */
 const NAMESPACE = '0c5c0f5e-6c1b-5d61-9a3f-6a2f1d0b7c58'
 const SCREEN = /^(\d+)x(\d+)$/
 const WINDOWS = /^Windows (?!Mobile)(.+)$/
@@ -29,7 +29,7 @@ const VIEW = '1'
 const CUSTOM = '2'
 const PERFORMANCE = '5'
 
-/** Properties that have the name of their column, or of a parameter of the address. */
+/** Properties that have the same name as their column, or as a parameter in the query of the URL. */
 const SAME_NAMES = [
   'utm_source',
   'utm_medium',
@@ -50,7 +50,7 @@ const RENAMED = [
   ['$geoip_country_code', 'country'],
   ['$geoip_city_name', 'city'],
 ] as const
-/** The values are in milliseconds, except `cls`, which has no unit. */
+/** The names of the columns with measurements. The values are in milliseconds, except `cls`, which has no unit. */
 const WEB_VITALS = ['lcp', 'inp', 'cls', 'fcp']
 const BROWSERS: ReadonlyMap<string, string> = new Map([
   ['chrome', 'Chrome'],
@@ -82,8 +82,8 @@ const DEVICES: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
- * Returns the event of a row, with the data of its visitor (`data`) among the properties. Returns a text with the
- * reason if the row is not an event.
+ * Returns the event of a row. Its properties include `data`, which Umami stores in a table of its own. Returns a text
+ * with the reason if the row is not an event.
  */
 export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string {
   const uuid = textOf(row, 'event_id')
@@ -104,7 +104,8 @@ export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string
       ...data,
       $lib: 'umami',
       $session_id: sessionIdOf(textOf(row, 'visit_id') || visitor),
-      // The row already contains the place of the visitor. The address of the sender must not replace it.
+      // The row already contains the country and the city of the visitor. They must not be replaced by those of the IP
+      // address that sends the import.
       $geoip_disable: true,
       ...pageProperties(row),
       ...deviceProperties(row),
@@ -113,7 +114,10 @@ export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string
   }
 }
 
-/** Reads a row of Umami's table `event_data` and returns the id of its event, the name and the value. */
+/**
+ * Reads a row of Umami's table `event_data`. Returns the id of the event that it belongs to, the name of the property
+ * and its value.
+ */
 export function umamiEventData(row: UmamiRow): readonly [string, string, unknown] {
   const [number, text] = [textOf(row, 'number_value'), textOf(row, 'string_value')]
   const date = textOf(row, 'date_value')
@@ -170,7 +174,7 @@ function deviceProperties(row: UmamiRow): OwnObject {
   const windows = WINDOWS.exec(system)?.[1] ?? ''
   addText(properties, '$os', windows === '' ? (SYSTEMS.get(system) ?? system) : 'Windows')
   addText(properties, '$os_version', windows)
-  // The column holds `DE-BE`, or only the second half.
+  // The column contains a code such as `DE-BE`, or only its second half.
   const region = textOf(row, 'region') || textOf(row, 'subdivision1')
   addText(properties, '$geoip_subdivision_1_code', region.replace(/^[A-Z]{2}-/, ''))
   const [, width, height] = SCREEN.exec(textOf(row, 'screen')) ?? []

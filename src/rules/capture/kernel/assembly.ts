@@ -1,28 +1,34 @@
 /**
- * The kernel of processing: from the bytes of an accepted event to cells (property, number of its value),
- * without an object. AssemblyScript, compiled to WebAssembly with SIMD; `kernel.ts` is its only caller.
+ * The kernel of processing. It turns the bytes of an accepted event into cells without building an object. A cell
+ * consists of the number of a property and the number of its value. The kernel is written in AssemblyScript and
+ * compiled to WebAssembly with SIMD. `kernel.ts` is its only caller.
  *
- * It only ever says yes. Whatever it does not recognise (a name or an id that is no text, `$unset`, a key
- * twice, a key that is a number or has an escape) is answered with 0, and the event goes to JSON.parse and
- * the rules. It knows no rule: which keys are recognised is told by `newKey`, once for each.
+ * The kernel only recognises events, and never refuses one. If an event contains anything unusual, `read` returns 0,
+ * and JSON.parse and the rules handle the event. Unusual are a name or an id that is not a text, `$unset`, a key that
+ * occurs twice, a key that is a number, and a key with an escape. The kernel contains no rules about keys: for each new
+ * key it asks `newKey` once.
  *
- * Each key has a dictionary of the raw texts of its values: equal text, equal value. A key whose values
- * hardly repeat gives up its dictionary; its values, and those for which there is no room, are told by their
- * place. All of it stays from one event to the next, until `forget`.
+ * Each key has a dictionary of the JSON texts of its values. Equal texts have the same number. If the values of a key
+ * hardly repeat, the key gives up its dictionary. A value that has no number, for this reason or because there is no
+ * space for it, is given by its offset in the input. Keys and dictionaries stay from one event to the next, until
+ * `forget` is called.
  *
- * Memory: RESULT words, ID_TEXT, CELLS, KEYS with their table KEY_TABLE, LEFT, the window on INPUT with events,
- * followed by PADDING zero bytes (a zero ends every rule below, so no loop needs a bound), then the dictionaries
- * from HEAP on, HEAP_BYTES_MAX and what one event adds, and BLOCKS. It never grows: others have views of it.
+ * Memory, in this order: the RESULT words, ID_TEXT, CELLS, KEYS and their hash table KEY_TABLE, LEFT, and INPUT, which
+ * contains a part of the log. After the input follow PADDING zero bytes. A zero ends every loop below, so no loop needs
+ * to check a bound. The dictionaries begin at HEAP, which has HEAP_BYTES_MAX bytes and the space that one event may
+ * add. The blocks come last. The memory never grows, because a larger memory would invalidate the views of the caller.
  *
- * A block is a column that is being filled: rows u32, u32 1 while its values are the distinct_id of their rows,
- * ids u16 from BLOCK_IDS on, one for each row, and from BLOCK_CODES on the id for each code u16, 0 where it is
- * not known. Or it is a table: the address of the column of each key u32, 0 where it has none.
+ * A block is a column that is being filled, or a table of columns. A column has the number of rows with a value as u32,
+ * then u32 1 while all its values are the distinct_id of their rows, the id of each row as u16 from BLOCK_IDS on, and
+ * the id of each code as u16 from BLOCK_CODES on. The id of a code is 0 if the value is not in the column yet. A table
+ * has for each key the memory address of its column as u32, or 0 if it has none.
  *
- * Cell, 16 bytes: key u32, code i32, and for code TEXT start u32 (in this memory), length u32 shifted by 2
- * with IS_ASCII and NEEDS_PARSING; for code NUMBER a float64.
+ * A cell has 16 bytes: the key as u32 and the code as i32. If the code is TEXT, the start of the value in this memory
+ * as u32 and its length as u32 follow. The length is shifted left by 2, and the two lowest bits are IS_ASCII and
+ * NEEDS_PARSING. If the code is NUMBER, a float64 follows.
  */
 
-// The same numbers stand in kernel.ts.
+// The constants up to INPUT_BYTES must be the same as in kernel.ts.
 const RESULT: usize = 1024
 const ID_TEXT: usize = 2048
 const CELLS: usize = 4096
@@ -37,22 +43,22 @@ const KEY_BYTES: usize = 64
 const KEYS_MAX: u32 = 1536
 const KEY_TABLE: usize = KEYS + 1536 * KEY_BYTES
 const KEY_TABLE_MASK: u32 = 4095
-/** The cells that `fill` left, u16 each. */
+/** The indexes of the cells that `fill` did not write, as u16. */
 const LEFT: usize = KEY_TABLE + 4096 * 4
 const HEAP: usize = INPUT + INPUT_BYTES + 65536
 const HEAP_BYTES_MAX: usize = 24 << 20
 const ENTRY_BYTES: usize = 16
-/** A longer id may have to be cut. */
+/** An id with more bytes than this may have to be cut, so it is left to the caller. */
 const ID_BYTES_MAX: usize = 200
 const INTEGER_DIGITS_MAX: usize = 15
-/** Longer texts are not compared: they hardly repeat. */
+/** A text with more bytes than this gets no number in the dictionary, because long texts hardly repeat. */
 const CODED_BYTES_MAX: usize = 1024
 
-// The blocks themselves are known to kernel.ts alone.
+// The offsets of the ids and of the codes within a block. kernel.ts decides where the blocks are.
 const BLOCK_IDS: usize = 32
 const BLOCK_CODES: usize = BLOCK_IDS + 8192 * 2
 
-// Result words.
+// The memory addresses of the result words.
 const R_CELLS: usize = RESULT
 const R_NAME: usize = RESULT + 4
 const R_ID_BYTES: usize = RESULT + 8
@@ -65,7 +71,7 @@ const R_OFFSET: usize = RESULT + 32
 const R_SET: usize = RESULT + 40
 const R_SET_ONCE: usize = RESULT + 48
 
-// Codes that are no place in a dictionary.
+// Codes of values that have no number in a dictionary.
 const TEXT: i32 = 0
 const NONE: i32 = -1
 const NUMBER: i32 = -2
@@ -73,12 +79,12 @@ const SELF: i32 = -3
 const IS_ASCII: u32 = 1
 const NEEDS_PARSING: u32 = 2
 
-// What `newKey` answers.
+// The answers of `newKey` that matter here. 1 means that the property is stored as usual.
 const KIND_REFUSED: u32 = 0
 const KIND_LEFT_OUT: u32 = 2
 const KIND_ID: u32 = 3
 
-/** The dictionary of names of events, which belongs to no property. */
+/** The number of the dictionary of event names, which does not belong to a property. */
 const NAME_KEY: u32 = 0
 
 const QUOTE: u8 = 0x22
@@ -90,7 +96,7 @@ const STRING: u32 = 0
 const OTHER: u32 = 1
 const SIMPLE_NUMBER: u32 = 2
 
-// Fields of a key: text, what it is, its table of entries, and what was seen of it.
+// The offsets of the fields of a key: its text, its kind, its hash table and entries, and statistics.
 const K_TEXT: usize = 0
 const K_LENGTH: usize = 4
 const K_HASH: usize = 8
@@ -107,7 +113,7 @@ const K_LOOKUPS: usize = 48
 const K_IS_OPEN: usize = 52
 const K_COUNT_MAX: usize = 56
 
-/** Asked for each key that is new; the answer is one of KIND_*. */
+/** Is called once for each new key, and returns its KIND_*. */
 @external("kernel", "newKey")
 declare function newKey(key: u32, start: usize, length: usize): u32
 
@@ -115,15 +121,19 @@ let seed: u64 = 0
 let keys: u32 = 0
 let top: usize = HEAP
 let stamp: u32 = 0
-/** The first key that the last event had. */
+/** The number of the first key of the event before. The next event probably begins with the same one. */
 let firstKey: u32 = 0
 
-// Of the value that `valueEnd` looked at.
+// The kind of the value that `valueEnd` or another function has read last, its flags IS_ASCII and NEEDS_PARSING, and
+// its value if it is a number.
 let kind: u32 = 0
 let marks: u32 = 0
 let number: f64 = 0
 
-/** Forgets all keys and values. `secret` decides where they lie, so that nobody can make them collide. */
+/**
+ * Discards all keys and values. `secret` goes into the hashes, so that clients cannot choose texts whose hashes
+ * collide.
+ */
 export function forget(secret: u64): void {
   seed = secret
   memory.fill(KEYS, 0, INPUT - KEYS)
@@ -135,17 +145,20 @@ export function forget(secret: u64): void {
   firstKey = 0
 }
 
-/** Whether there is no room for what is new. */
+/** Returns whether there is no space for new keys and values. */
 export function isFull(): bool {
   return keys >= KEYS_MAX || top - HEAP > HEAP_BYTES_MAX
 }
 
-/** Where the values of a key lie: for each start u32, length u32, hash u32, in 16 bytes. */
+/**
+ * Returns the address of the entries of a dictionary. An entry has 16 bytes: the start, the length and the hash of the
+ * text, each as u32.
+ */
 export function entries(key: u32): usize {
   return load<u32>(keyAt(key) + K_ENTRIES)
 }
 
-/** Says that `length` bytes lie at INPUT. */
+/** Prepares for an input of `length` bytes, which the caller has written at INPUT. */
 export function reserve(length: usize): void {
   memory.fill(INPUT + length, 0, PADDING)
 }
@@ -208,7 +221,7 @@ function skipSpace(p: usize): usize {
   }
 }
 
-/** The closing quote of a string whose first character is at `p`, or 0. Sets `marks`. */
+/** Returns the address of the quote that closes a string whose first character is at `p`, or 0. Sets `marks`. */
 function endOfString(p: usize): usize {
   const quotes = i8x16.splat(QUOTE)
   const slashes = i8x16.splat(BACKSLASH)
@@ -240,7 +253,10 @@ function endOfString(p: usize): usize {
   }
 }
 
-/** Behind the object or list at `p`, or 0. What is in it is for JSON.parse to judge. */
+/**
+ * Returns the address after the object or list at `p`, or 0. Only brackets and strings are read. JSON.parse checks the
+ * content when the value is needed.
+ */
 function endOfContainer(p: usize): usize {
   let depth = 0
   while (true) {
@@ -256,7 +272,10 @@ function endOfContainer(p: usize): usize {
   }
 }
 
-/** Behind the number at `p`, or 0. Sets `kind` and, where it is exact, `number`. */
+/**
+ * Returns the address after the number at `p`, or 0. Sets `kind`, and `number` if the number has so few digits that it
+ * is exact.
+ */
 function endOfNumber(p: usize): usize {
   const first = p
   let c = load<u8>(p)
@@ -293,7 +312,7 @@ function endOfNumber(p: usize): usize {
     do c = load<u8>(++p)
     while (<u32>c - 0x30 <= 9)
   }
-  // A quotient of two numbers that are exact is the nearest to the true one, as JSON.parse finds it.
+  // Both numbers are exact, so their quotient is the double that is nearest to the decimal number, as in JSON.parse.
   if (used <= INTEGER_DIGITS_MAX) {
     kind = SIMPLE_NUMBER
     number = <f64>digits / scale
@@ -302,7 +321,7 @@ function endOfNumber(p: usize): usize {
   return p > first ? p : 0
 }
 
-/** Behind the value at `p`, or 0. Sets `kind` and `marks`. */
+/** Returns the address after the value at `p`, or 0. Sets `kind` and `marks`. */
 function valueEnd(p: usize): usize {
   const c = load<u8>(p)
   marks = IS_ASCII
@@ -340,7 +359,10 @@ function addKey(start: usize, length: usize, hash: u32, countMax: u32): u32 {
   return keys++
 }
 
-/** The key with a text, which may be new; 0 when there is no room for it. */
+/**
+ * Returns the number of the key with this text, which is added if it is new. Returns 0 if there is no space for a new
+ * key.
+ */
 function findKey(start: usize, length: usize): u32 {
   const hash = hashOf(start, length)
   let slot = hash & KEY_TABLE_MASK
@@ -358,13 +380,13 @@ function findKey(start: usize, length: usize): u32 {
   const added = addKey(start, length, hash, 4096)
   store<u32>(KEY_TABLE + (<usize>slot << 2), added)
   const first = load<u8>(start)
-  // Objects put keys that are numbers before all others.
+  // JavaScript objects put keys that are numbers before all others, so their order would change.
   const isNumber = length > 0 && first >= 0x30 && first <= 0x39
   store<u32>(keyAt(added), isNumber || length == 0 ? KIND_REFUSED : newKey(added, start, length), K_KIND)
   return added
 }
 
-/** Room for twice as many values. */
+/** Doubles the space for the entries of a key, and builds its hash table again. */
 function growDictionary(key: usize): void {
   const count = load<u32>(key, K_COUNT)
   const room = load<u32>(key, K_ROOM) << 1
@@ -386,7 +408,10 @@ function growDictionary(key: usize): void {
   store<u32>(key, mask, K_MASK)
 }
 
-/** The place of a raw text in the dictionary of a key, from 1; TEXT when it has none. */
+/**
+ * Returns the number of a text in the dictionary of a key, from 1. The text is added if it is new. Returns TEXT if it
+ * is not in the dictionary and cannot be added.
+ */
 function codeOf(key: usize, p: usize, length: usize): i32 {
   if (length > CODED_BYTES_MAX) return TEXT
   const hash = hashOf(p, length)
@@ -425,18 +450,19 @@ function codeOf(key: usize, p: usize, length: usize): i32 {
   return <i32>(count + 1)
 }
 
-/** Whether more than `part / whole` of the values that were looked for were new. */
+/** Returns whether more than `part / whole` of the values that were looked up were new. */
 function isUnique(key: usize, whole: u32, part: u32): bool {
   return load<u32>(key, K_COUNT) * whole > load<u32>(key, K_LOOKUPS) * part
 }
 
-// Where the property distinct_id lies, 0 for none, and its cell.
+// The range of the value of the property `distinct_id`, its flags, and its cell. `own` is 0 if the event has no such
+// property.
 let own: usize = 0
 let ownEnd: usize = 0
 let ownMarks: u32 = 0
 let ownCell: usize = 0
 
-/** Behind the properties whose `{` is at `p`, or 0. */
+/** Returns the address after the properties whose `{` is at `p`, or 0. Writes their cells. */
 function readProperties(p: usize): usize {
   let cell = CELLS
   let previous: u32 = 0
@@ -445,7 +471,7 @@ function readProperties(p: usize): usize {
   while (true) {
     if (load<u8>(p) != QUOTE) return 0
     p++
-    // Events mostly repeat the order of their keys.
+    // Most events have the same keys in the same order, so the key that followed the last time is tried first.
     let index = previous == 0 ? firstKey : load<u32>(keyAt(previous), K_NEXT)
     let key = keyAt(index)
     let length: usize = load<u32>(key, K_LENGTH)
@@ -489,7 +515,7 @@ function readCell(p: usize, cell: usize, index: u32, key: usize, keyKind: u32): 
   if (isOpen) {
     const lookups = load<u32>(key, K_LOOKUPS) + 1
     store<u32>(key, lookups, K_LOOKUPS)
-    // Neighbours often agree.
+    // Neighbouring events often have the same value, so the last one is tried first.
     const last: usize = load<u32>(key, K_LAST)
     if (last != 0) {
       const length: usize = load<u32>(last, 4)
@@ -526,8 +552,9 @@ function readCell(p: usize, cell: usize, index: u32, key: usize, keyKind: u32): 
 }
 
 /**
- * Puts the cells of the event that was read last into a row of the columns of a table (0: there is none), and
- * notes at LEFT those whose column or value is not known there; how many these are.
+ * Writes the cells of the event that was read last into a row of the columns of a table. `table` is 0 if there is no
+ * table. The indexes of the cells whose column or value is not known in the table are written to LEFT. Returns how many
+ * there are.
  */
 export function fill(table: usize, row: u32): u32 {
   const count = load<u32>(R_CELLS)
@@ -553,7 +580,7 @@ export function fill(table: usize, row: u32): u32 {
   return left
 }
 
-// What of the root was seen, so that no key counts twice.
+// The members of the root that were read. If one of them occurs twice, the event is unusual.
 const SEEN_EVENT: u32 = 1
 const SEEN_PROPERTIES: u32 = 2
 const SEEN_ID: u32 = 4
@@ -567,7 +594,10 @@ let rootId: usize = 0
 let rootIdEnd: usize = 0
 let rootIdMarks: u32 = 0
 
-/** Reads the event of `length` bytes at `p`: 1 when it is recognised, see RESULT and CELLS; 0 otherwise. */
+/**
+ * Reads the event of `length` bytes at `p`. Returns 1 if it is recognised; RESULT and CELLS then describe it. Returns 0
+ * otherwise.
+ */
 export function read(p: usize, length: usize): u32 {
   memory.fill(RESULT, 0, 64)
   store<f64>(R_OFFSET, NaN)
@@ -598,7 +628,7 @@ export function read(p: usize, length: usize): u32 {
   return chooseId()
 }
 
-/** Behind the value at `p` of a member of the root, or 0. */
+/** Returns the address after the value at `p`, which belongs to a member of the root, or 0. */
 function readMember(key: usize, length: usize, p: usize): usize {
   if (length == 10 && load<u64>(key) == 0x69747265706f7270 && load<u16>(key, 8) == 0x7365) {
     if (!isFirst(SEEN_PROPERTIES) || load<u8>(p) != 0x7b) return 0
@@ -640,12 +670,15 @@ function readMember(key: usize, length: usize, p: usize): usize {
   if (length == 9 && load<u64>(key) == 0x636e6f5f74657324 && load<u8>(key, 8) == 0x65) {
     return noteUpdate(R_SET_ONCE, SEEN_SET_ONCE, p, end)
   }
-  // "$unset" changes persons, too, "$distinct_id" goes before the other.
+  // `$unset` changes persons too, and `$distinct_id` takes precedence over `distinct_id`, so such events are unusual.
   if (load<u8>(key) == 0x24) return 0
   return end
 }
 
-/** Tells where an object lies that changes the person, by start and length at `result`. */
+/**
+ * Writes the start and the length of an object that changes the person to `result`. Returns its end, or 0 if it is
+ * unusual.
+ */
 function noteUpdate(result: usize, member: u32, p: usize, end: usize): usize {
   if (!isFirst(member) || load<u8>(p) != 0x7b) return 0
   store<u32>(result, <u32>p)
@@ -659,7 +692,10 @@ function isFirst(member: u32): bool {
   return true
 }
 
-/** The distinct_id of the event, and whether its property is the same. */
+/**
+ * Writes the range of the distinct_id to the result, and marks the cell of the property `distinct_id` with SELF if both
+ * are equal. Returns 0 if the event has no distinct_id.
+ */
 function chooseId(): u32 {
   const id = rootId != 0 ? rootId : own
   if (id == 0) return 0
@@ -671,7 +707,7 @@ function chooseId(): u32 {
   return 1
 }
 
-/** Copies an ASCII id to ID_TEXT if it needs neither a look at it as text nor cutting. Words end in zeros. */
+/** Copies an ASCII id to ID_TEXT if it need not be decoded, trimmed or cut. The last word is filled with zeros. */
 function copyId(start: usize, length: usize): void {
   const first = load<u8>(start)
   if (length == 0 || length > ID_BYTES_MAX || first <= 0x20 || first == 0x7f) return

@@ -1,9 +1,9 @@
-/** Builds the properties object of an event that was read into cells, for the few callers that need an object. */
+/** Builds the properties object of an event that the kernel has read, for the few callers that need an object. */
 import type { OwnObject } from '../../../base/json.ts'
 import type { EventCells } from '../types.ts'
 
 /**
- * Returns all properties that the event is stored with, as `normaliseEvent` would return them. It costs as much as
+ * Returns all properties with which the event is stored, as `normaliseEvent` would return them. It costs as much as
  * parsing the properties.
  */
 export function propertiesOfCells(cells: EventCells): OwnObject {

@@ -1,7 +1,8 @@
 /**
- * The fast path of processing. It reads an accepted event into cells (the number of the property and the number of its
- * value) without building an object. It only recognises usual events; every other event is left to the slow path.
- * `assembly.ts` describes which events it recognises and the memory layout, and `recognise.ts` contains the rules.
+ * The fast path of processing. It reads an accepted event into cells without building an object. A cell consists of the
+ * number of a property and the number of its value. The kernel recognises only usual events; every other event is left
+ * to the slow path. `assembly.ts` describes which events are usual and how the memory is laid out, and `recognise.ts`
+ * contains the rules.
  *
  * One instance serves one thread. The event that was read is valid until the next `read`.
  */
@@ -10,9 +11,9 @@ import { COLUMN_BLOCK_ROWS } from '../limits.ts'
 import { usualMomentAt } from '../timestamp.ts'
 import type { ColumnBlock, EventCells, ValueSink } from '../types.ts'
 
-/** The value of the cell is a text or JSON at a position of the input. */
+/** The value of the cell is a text or JSON, given by its offset in the input. */
 const CODE_TEXT = 0
-/** The cell was taken out: it is not a property of the stored event. */
+/** The cell was taken out, so its property is not stored. */
 const CODE_NONE = -1
 /** The value of the cell is a number. */
 const CODE_NUMBER = -2
@@ -25,14 +26,15 @@ const CODE_SELF = -3
  */
 export const KEY_KINDS = { refused: 0, usual: 1, leftOut: 2, id: 3 } as const
 
-// assembly.ts contains the same numbers.
+// The addresses and sizes below must be the same as in assembly.ts.
 const RESULT = 1024
 const ID_TEXT = 2048
 const CELLS = 4096
 const INPUT = 262_144
 const INPUT_BYTES = 1_048_576
 /**
- * The number of bytes that are copied at once. It is small enough that they are read while they are in the CPU cache.
+ * The number of bytes of the log that are copied into the memory of the kernel at once. It is small enough that the
+ * bytes are still in the CPU cache when they are read.
  */
 const WINDOW_BYTES = 128 * 1024
 const ENTRY_BYTES = 16
@@ -50,14 +52,14 @@ const R_TIME_LENGTH = R_CELLS + 7
 const R_OFFSET = RESULT / 8 + 4
 const R_SET = R_CELLS + 10
 const R_SET_ONCE = R_CELLS + 12
-/** The length includes the quotes. */
+/** The length in bytes of a timestamp in the usual form, with its quotes. */
 const USUAL_TIMESTAMP_BYTES = 26
 const NEEDS_PARSING = 2
 const IS_ASCII = 1
 const NAME_KEY = 0
 const KEY_COUNT = 1536
 const LEFT = 4096 + 1024 * 16 + KEY_COUNT * 64 + 4096 * 4
-/** The blocks lie after the dictionaries and the space that one event may add to them. */
+/** The address of the first block. Blocks lie after the dictionaries and the space that one event may add to them. */
 const BLOCKS = INPUT + INPUT_BYTES + 65_536 + 26 * 1024 * 1024
 const BLOCK_IDS = 32
 const BLOCK_CODES = BLOCK_IDS + COLUMN_BLOCK_ROWS * 2
@@ -84,7 +86,10 @@ export interface KeyRules {
   valueOf(name: string, value: unknown): unknown
 }
 
-/** A kernel with a memory of its own. It uses only those parts of at most 52 MiB that it needed. */
+/**
+ * A kernel with a memory of its own. The memory has at most 52 MiB, of which only the parts that were written take
+ * space.
+ */
 export class EventKernel implements EventCells {
   readonly #exports: KernelExports
   readonly #rules: KeyRules
@@ -94,18 +99,18 @@ export class EventKernel implements EventCells {
   readonly #words: Int32Array
   readonly #numbers: Float64Array
   readonly #left: Uint16Array
-  /** The addresses of blocks that were released. */
+  /** The memory addresses of the blocks that were released and can be used again. */
   readonly #freeBlocks: number[] = []
   #nextBlock = BLOCKS
   #source: Uint8Array | null = null
   #from = 0
   #to = 0
-  /** The distinct_id of the event, once it was read as text. */
+  /** The distinct_id of the current event as text. Null until a caller needs the text. */
   #id: string | null = null
   #names: string[] = []
   #values: unknown[][] = []
   #areStoredAsSent: boolean[] = []
-  /** The current epoch. Keys and codes are valid only within one epoch. */
+  /** The number of times that all keys and values were discarded. A key or code is valid only within one epoch. */
   epoch = 0
   cellCount = 0
   readonly idFirstWord = ID_TEXT / 4
@@ -132,8 +137,8 @@ export class EventKernel implements EventCells {
   }
 
   /**
-   * Releases the event that was read last; its bytes may change afterwards. Discards all keys and values if there is no
-   * room for more.
+   * Releases the event that was read last, so that its bytes may change. If there is no room for more keys and values,
+   * it discards all of them and begins a new epoch.
    */
   makeRoom(): void {
     this.#source = null
@@ -141,8 +146,8 @@ export class EventKernel implements EventCells {
   }
 
   /**
-   * Reads an event and returns true if it is recognised. The members below then describe it. The cost is linear, about
-   * a third of JSON.parse.
+   * Reads an event and returns true if it is recognised. The members below then describe this event. The cost is
+   * linear, about a third of the time of JSON.parse.
    */
   read(bytes: Uint8Array, start: number, length: number): boolean {
     if (bytes !== this.#source || start < this.#from || start + length > this.#to) {
@@ -156,12 +161,12 @@ export class EventKernel implements EventCells {
     return isRead
   }
 
-  /** The number that stands for the name of the event. */
+  /** The code of the event name, which `nameOf` turns into the name. */
   get nameCode(): number {
     return this.#words[R_NAME] ?? 0
   }
 
-  /** Returns the event name for a number. */
+  /** Returns the event name that a code stands for. */
   nameOf(code: number): string {
     return this.#valueOf(NAME_KEY, code) as string
   }
@@ -188,7 +193,7 @@ export class EventKernel implements EventCells {
     return JSON.parse(text) as string
   }
 
-  /** Whether the event contains the time at which it was sent. */
+  /** True if the event has a field `sent_at` of its own. */
   get hasSentAt(): boolean {
     return this.#words[R_HAS_SENT_AT] === 1
   }
@@ -211,17 +216,17 @@ export class EventKernel implements EventCells {
     return usualMomentAt(this.#bytes, start + 1)
   }
 
-  /** The milliseconds between the event and sending it, or NaN if none were given. */
+  /** The milliseconds between the event and the moment at which it was sent, or NaN if the event has no offset. */
   get offsetMs(): number {
     return this.#numbers[R_OFFSET] ?? Number.NaN
   }
 
-  /** The `$set` next to the properties, or undefined if there is none. */
+  /** The `$set` of the event itself, outside of its properties. Undefined if there is none. */
   get rootSet(): unknown {
     return this.#objectAt(R_SET)
   }
 
-  /** The `$set_once` next to the properties, or undefined if there is none. */
+  /** The `$set_once` of the event itself, outside of its properties. Undefined if there is none. */
   get rootSetOnce(): unknown {
     return this.#objectAt(R_SET_ONCE)
   }
@@ -240,7 +245,7 @@ export class EventKernel implements EventCells {
     return this.#words[FIRST_CELL + cell * CELL_WORDS + 1] ?? 0
   }
 
-  /** Takes a cell out of the event. */
+  /** Marks a cell as taken out, so that its property is not stored. */
   takeOut(cell: number): void {
     this.#words[FIRST_CELL + cell * CELL_WORDS + 1] = CODE_NONE
   }
@@ -341,7 +346,7 @@ export class EventKernel implements EventCells {
     const start = this.#words[entry] ?? 0
     const text = this.#bytes.toString('utf8', start, start + (this.#words[entry + 1] ?? 0))
     const parsed: unknown = JSON.parse(text)
-    // The value is frozen because many events share it.
+    // Many events share the value, so it is frozen.
     if (typeof parsed === 'object' && parsed !== null) Object.freeze(parsed)
     const value = this.#rules.valueOf(this.#names[key] ?? '', parsed)
     values[code] = value

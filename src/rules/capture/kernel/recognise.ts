@@ -1,7 +1,8 @@
 /**
- * The rules for events that the kernel reads. The result is the same as that of `normalise.ts`, for events that contain
- * nothing unusual and need no warning. All other events are left to `normalise.ts`. This module may refuse any event,
- * but an event that it accepts must equal the result of the slow path (test/rules/capture/kernel.test.ts).
+ * The rules for the events that the kernel reads. For an event that contains nothing unusual and needs no warning, the
+ * result is the same as that of `normalise.ts`. Every other event is left to `normalise.ts`. This module may refuse any
+ * event, but the result for an event that it accepts must equal that of the slow path
+ * (test/rules/capture/kernel.test.ts).
  */
 import { isObject, type OwnObject } from '../../../base/json.ts'
 import {
@@ -31,7 +32,7 @@ const UNUSUAL_KEYS: ReadonlySet<string> = new Set([
   '$group_4',
   '__proto__',
 ])
-/** Events that are never stored. */
+/** The names of events that are never stored. */
 const UNUSUAL_NAMES: ReadonlySet<string> = new Set([
   '$snapshot',
   '$snapshot_items',
@@ -39,14 +40,14 @@ const UNUSUAL_NAMES: ReadonlySet<string> = new Set([
   '$$heatmap',
   '$$client_ingestion_warning',
 ])
-/** Events that change persons and groups more than other events do. */
+/** The names of events that change persons and groups by more properties than other events. */
 const TELLING_NAMES: ReadonlySet<string> = new Set([
   '$identify',
   '$create_alias',
   '$merge_dangerously',
   '$groupidentify',
 ])
-// Roles below these numbers are slots of automatic properties.
+// A role is a number. A role below ROLE_NONE is the slot of an automatic property.
 const ROLE_NONE = 100
 const ROLE_PROFILE = 101
 const ROLE_ELEMENTS = 102
@@ -59,7 +60,10 @@ const ROLE_SET = 108
 const ROLE_SET_ONCE = 109
 /** The role of a property that is read only for the events of `TELLING_NAMES`. */
 const ROLE_TELLING = 110
-/** Maps a property to its role, which it has in addition to being stored. */
+/**
+ * The role of each property that has one. A role says what else the property means for the event, in addition to being
+ * stored.
+ */
 const ROLES: ReadonlyMap<string, number> = new Map([
   ...EVENT_SLOT_OF,
   ['$os_name', ROLE_OS_NAME],
@@ -78,7 +82,10 @@ const ROLES: ReadonlyMap<string, number> = new Map([
 
 const NO_PROPERTIES: OwnObject = Object.freeze(emptyProperties())
 
-/** Returns an empty object with the properties that the rules of persons and groups look for. */
+/**
+ * Returns an object with all members that the rules of persons and groups usually read. V8 then gives all these objects
+ * the same shape.
+ */
 function emptyProperties(): OwnObject {
   return { $groups: undefined, $set: undefined, $set_once: undefined }
 }
@@ -94,7 +101,10 @@ class Automatic implements AutomaticValues {
     this.values[this.count++] = value
   }
 
-  /** Leaves out the properties that describe the system of a server. */
+  /**
+   * Removes the properties that describe the operating system, because the system of a server is not that of the
+   * person.
+   */
   leaveOutSystem(): void {
     let kept = 0
     for (let index = 0; index < this.count; index++) {
@@ -107,7 +117,10 @@ class Automatic implements AutomaticValues {
   }
 }
 
-/** The event that was recognised last. One object is reused, because a new object for each event is expensive. */
+/**
+ * The event that was recognised last. The same object serves all events, because a new object for each event is
+ * expensive.
+ */
 class RecognisedEvent implements NormalisedEvent {
   readonly #kernel: EventKernel
   readonly automatic: Automatic
@@ -122,7 +135,10 @@ class RecognisedEvent implements NormalisedEvent {
     this.automatic = automatic
   }
 
-  /** The distinct_id as text. It is built only on request, because its bytes are usually enough. */
+  /**
+   * The distinct_id as text. The text is created only when a caller reads it, because most callers compare the bytes in
+   * `cells`.
+   */
   get distinctId(): string {
     return this.#kernel.id
   }
@@ -132,11 +148,11 @@ class RecognisedEvent implements NormalisedEvent {
 export class EventRecogniser {
   readonly #kernel: EventKernel
   #epoch = -1
-  /** The role of each key, by the number of the key. */
+  /** The role of each property, by its key number in the kernel. */
   #roles: number[] = []
-  /** The stored event name by the number of the name, or '' if the name is unusual. */
+  /** The event name to store, by its code in the kernel. '' means that the name makes the event unusual. */
   #eventNames: string[] = []
-  /** The elements chain by the number of the list of elements. */
+  /** The elements chain, by the code of the list of elements that it was made from. */
   #chains: string[] = []
   readonly #automatic = new Automatic()
   readonly #event: RecognisedEvent
@@ -144,26 +160,26 @@ export class EventRecogniser {
   /** True if the name of the event is one of `TELLING_NAMES`. */
   #isTelling = false
 
-  /** See `EventKernel` for `drawSecret`. */
+  /** `drawSecret` is passed to the `EventKernel`. */
   constructor(drawSecret: () => bigint) {
     this.#kernel = new EventKernel({ kindOf, isStoredAsSent, valueOf: storedValue }, drawSecret)
     this.#event = new RecognisedEvent(this.#kernel, this.#automatic)
   }
 
-  /** All properties of the event that was recognised last. They are valid until the next call. */
+  /** All properties of the event that was recognised last. They are valid until the next call of `recognise`. */
   get cells(): EventCells {
     return this.#kernel
   }
 
-  /** Starts a new block of the log. Everything that was read before is released. */
+  /** Prepares for a new block of the log. Everything that was read from earlier blocks is released. */
   beginBlock(): void {
     this.#kernel.makeRoom()
   }
 
   /**
-   * Returns the event whose JSON has `length` bytes from `start`, or null if it is unusual. `properties` contains only
-   * the properties that concern persons and groups; `cells` contains all of them. The next call changes the returned
-   * event.
+   * Returns the event whose JSON has `length` bytes from `start`, or null if the event is unusual. `properties` of the
+   * result contains only the properties that concern persons and groups; `cells` contains all properties. The next call
+   * changes the returned object.
    */
   recognise(
     bytes: Uint8Array,
@@ -180,7 +196,8 @@ export class EventRecogniser {
     const name = this.#eventNames[kernel.nameCode] ?? this.#readName(kernel.nameCode)
     if (name === '') return null
     this.#isTelling = name.charCodeAt(0) === 0x24 && TELLING_NAMES.has(name)
-    // A distinct_id that is cut no longer equals its property.
+    // If the distinct_id must be cut or cleaned, it no longer equals the property `distinct_id`, so the event is
+    // unusual.
     if (kernel.idBytes === 0 && textOfId(kernel.id) !== kernel.id) return null
     const timestampMs = this.#timestampMs(context)
     if (Number.isNaN(timestampMs) || !this.#sortCells(context)) return null
@@ -206,7 +223,7 @@ export class EventRecogniser {
     return usual
   }
 
-  /** Returns the moment of the event in milliseconds, or NaN if the event is unusual. */
+  /** Returns the time of the event in milliseconds since 1970, or NaN if the event is unusual. */
   #timestampMs(context: EventContext): number {
     const kernel = this.#kernel
     const { arrivedAtMs, sentAtMs } = context
@@ -221,7 +238,7 @@ export class EventRecogniser {
     return isTimestampUsable(timestampMs, arrivedAtMs) ? timestampMs : Number.NaN
   }
 
-  /** Evaluates the cells whose properties have a role. Returns false if the event is unusual. */
+  /** Evaluates the cells of properties that have a role. Returns false if the event is unusual. */
   #sortCells(context: EventContext): boolean {
     const kernel = this.#kernel
     const automatic = this.#automatic
@@ -256,14 +273,16 @@ export class EventRecogniser {
     return true
   }
 
-  /** Returns the properties object of this event, so that the caller can write to it. */
+  /**
+   * Returns the properties of the current event for writing. It first replaces the shared empty object by an own one.
+   */
   #own(): OwnObject {
     const event = this.#event
     if (event.properties === NO_PROPERTIES) event.properties = emptyProperties()
     return event.properties
   }
 
-  /** Moves the updates next to the properties into the properties. Returns false if the event is unusual. */
+  /** Adds the `$set` and `$set_once` of the event itself to its properties. Returns false if the event is unusual. */
   #addUpdates(): boolean {
     const kernel = this.#kernel
     const { rootSet, rootSetOnce } = kernel
@@ -271,7 +290,7 @@ export class EventRecogniser {
       return false
     const { properties, name, isPersonless } = this.#event
     if (properties['$set'] === undefined && properties['$set_once'] === undefined) return true
-    // The slow path removes the updates of such events.
+    // The slow path removes `$set` and `$set_once` of such an event, so it must handle the event.
     return !isPersonless && name !== '$groupidentify'
   }
 
@@ -304,7 +323,7 @@ export class EventRecogniser {
     return !context.isIpAnonymized && !isEmptyValue(value)
   }
 
-  /** Stores the elements as text, unless the event already has an elements chain. */
+  /** Stores the list of elements as an elements chain, unless the event already has a chain. */
   #takeElements(cell: number): void {
     const event = this.#event
     if (event.elementsChain === '') event.elementsChain = this.#chainAt(cell)

@@ -1,21 +1,22 @@
 /**
- * The scanner: proves in one pass that a body is well-formed JSON of a regular capture shape, and cuts
- * out its events. AssemblyScript, compiled to WebAssembly with SIMD; `scanner.ts` is its only caller.
+ * The scanner proves in one pass that a body is well-formed JSON of a regular capture shape, and finds its events. It
+ * is written in AssemblyScript and compiled to WebAssembly with SIMD. `scanner.ts` is its only caller.
  *
- * It only ever says yes. Whatever it does not recognise (a syntax error, a wrong type, an escape in a
- * key, a lone surrogate, a NUL, `__proto__`, a key in an unusual place) is answered with "irregular",
- * and the body goes to JSON.parse and the schemas, which alone may refuse it or repair it.
+ * The scanner only recognises bodies, and never refuses one. If a body contains anything unusual, `scan` returns 0, and
+ * JSON.parse and the schemas decide whether to refuse or repair it. Unusual are a syntax error, a wrong type, an escape
+ * in a key, a lone surrogate, a NUL, `__proto__`, and a project key in an unusual member.
  *
- * Memory: RESULT words, then the input from INPUT on, followed by at least PADDING zero bytes (a zero
- * ends every rule below, so no loop needs a bound), then the marks, then the event table, which grows at the
- * end. The input must be valid UTF-8: the caller has checked that.
+ * Memory, in this order: the RESULT words, the input from INPUT on, at least PADDING zero bytes, the marks, and the
+ * event table, which grows at the end. A zero ends every loop below, so no loop needs to check a bound. The caller must
+ * have checked that the input is valid UTF-8.
  *
- * Marks: a bit for each byte of the input that could end a string, which are quotes, backslashes and control
- * characters. They are found 64 bytes at a time, without a branch, so that a string costs a look at a word
- * instead of one at its bytes.
+ * The marks are one bit for each byte of the input. A bit is set if the byte may end a string: if it is a quote, a
+ * backslash or a control character. The marks are computed for 64 bytes at a time without a branch. To find the end of
+ * a string, the scanner then reads one word of marks instead of each byte.
  *
- * Event table, 24 bytes an event: offset u32 from the start of the input; length u32, with the top bit
- * set when the client sent a uuid; the 16 bytes of that uuid, else zeros.
+ * An entry of the event table has 24 bytes: the offset of the event from the start of the input as u32, its length as
+ * u32, and the 16 bytes of the uuid that the client sent, or zeros. The top bit of the length is set if the client sent
+ * a uuid.
  */
 
 const RESULT: usize = 1024
@@ -23,13 +24,16 @@ const INPUT: usize = 65536
 const PADDING: usize = 64
 const ENTRY_BYTES: usize = 24
 const DEPTH_MAX: i32 = 128
-/** As BODY_EVENTS_MAX in base/limits.ts: the table grows no further, and the other path refuses. */
+/**
+ * The same number as BODY_EVENTS_MAX in base/limits.ts. A body with more events is left to the slow path, which refuses
+ * it.
+ */
 const EVENTS_MAX: usize = 1200000
 const INTEGER_DIGITS_MAX: usize = 15
 const EXPONENT_DIGITS_MAX: usize = 2
 const HAS_UUID: u32 = 0x80000000
 
-// Result words, by index; the same list stands in scanner.ts.
+// The indexes of the result words. scanner.ts contains the same list.
 const R_SHAPE: usize = 0 // 1 = batch, 2 = single event
 const R_EVENTS: usize = 1
 const R_TABLE: usize = 2
@@ -45,15 +49,21 @@ const BACKSLASH: u8 = 0x5c
 
 let table: usize = 0
 let entry: usize = 0
-/** Where the marks would begin if the input began at 0. */
+/**
+ * The address at which the marks would begin if the input began at address 0. The bit for the address `p` of the input
+ * is therefore in the word at `marks + ((p >> 6) << 3)`.
+ */
 let marks: usize = 0
 
-// What the value of the key at hand is, set by `scanEventKey`.
+// The uuid of the event that is being read, set by `readUuid`.
 let uuidHigh: u64 = 0
 let uuidLow: u64 = 0
 let hasUuid: bool = false
 
-/** Makes room for an input of that many bytes; returns where to put it. */
+/**
+ * Makes the memory large enough for an input of `inputBytes` bytes. Returns the address at which the caller must write
+ * it.
+ */
 export function reserve(inputBytes: usize): usize {
   const end = (INPUT + inputBytes + 2 * PADDING) & ~(PADDING - 1)
   marks = end - (INPUT >> 3)
@@ -62,7 +72,9 @@ export function reserve(inputBytes: usize): usize {
   return INPUT
 }
 
-/** Scans `inputBytes` at INPUT. Returns 1 when the body is regular (see RESULT), 0 otherwise. */
+/**
+ * Scans `inputBytes` bytes at INPUT. Returns 1 if the body is regular; RESULT then describes it. Returns 0 otherwise.
+ */
 export function scan(inputBytes: usize): i32 {
   const end = INPUT + inputBytes
   memory.fill(end, 0, PADDING)
@@ -98,7 +110,7 @@ function skipSpace(p: usize): usize {
   }
 }
 
-/** Makes the marks of the input and of the zero at `end`. */
+/** Writes the marks for the input and for the zero after it at `end`. */
 function mark(end: usize): void {
   for (let p = INPUT; p <= end; p += 64) {
     const word =
@@ -110,7 +122,7 @@ function mark(end: usize): void {
   }
 }
 
-/** A bit for each byte that could end a string. */
+/** Returns a bit for each of 16 bytes that may end a string. */
 // @ts-ignore: decorator
 @inline
 function ends(bytes: v128): u64 {
@@ -122,12 +134,12 @@ function ends(bytes: v128): u64 {
   return <u64>(<u32>i8x16.bitmask(v128.or(signs, controls)))
 }
 
-/** The first byte from `p` on that could end a string. */
+/** Returns the address of the first byte from `p` on that may end a string. */
 // @ts-ignore: decorator
 @inline
 function nextMark(p: usize): usize {
   let place = marks + ((p >> 6) << 3)
-  // Shifts by the lowest six bits.
+  // WebAssembly uses only the lowest six bits of the shift count, which are the position of `p` within its word.
   let word = load<u64>(place) >> <u64>p
   if (word != 0) return p + <usize>ctz(word)
   do {
@@ -137,7 +149,7 @@ function nextMark(p: usize): usize {
   return ((place - marks) << 3) + <usize>ctz(word)
 }
 
-/** Behind the closing quote of a string whose first character is at `p`, or 0. */
+/** Returns the address after the quote that closes a string whose first character is at `p`, or 0. */
 // @ts-ignore: decorator
 @inline
 function skipString(p: usize): usize {
@@ -145,7 +157,10 @@ function skipString(p: usize): usize {
   return load<u8>(p) == QUOTE ? p + 1 : skipRest(p)
 }
 
-/** The same of a string that goes on behind the mark at `p`. */
+/**
+ * Returns the address after the quote that closes a string, or 0. `p` is the address of a marked byte of the string
+ * that is not that quote.
+ */
 function skipRest(p: usize): usize {
   do {
     if (load<u8>(p) != BACKSLASH) return 0
@@ -156,7 +171,10 @@ function skipRest(p: usize): usize {
   return p + 1
 }
 
-/** Behind an escape whose letter is at `p`, or 0: also for `\u0000` and surrogates that are no pair. */
+/**
+ * Returns the address after an escape whose letter is at `p`. Returns 0 if it is not an escape, if it is `\u0000`, or
+ * if it is a surrogate without its pair.
+ */
 function skipEscape(p: usize): usize {
   const c = load<u8>(p)
   if (c == 0x75) {
@@ -193,7 +211,10 @@ function hexDigit(c: u8): i32 {
   return -1
 }
 
-/** Behind the closing quote of a key whose first character is at `p`; 0 for escapes and `__proto__`. */
+/**
+ * Returns the address after the quote that closes a key whose first character is at `p`. Returns 0 if the key has
+ * escapes or is `__proto__`.
+ */
 // @ts-ignore: decorator
 @inline
 function skipKey(p: usize): usize {
@@ -204,7 +225,10 @@ function skipKey(p: usize): usize {
   return p + 1
 }
 
-/** Behind the value at `p` (white space before it is skipped), or 0. `depth`: containers open around it. */
+/**
+ * Returns the address after the value at `p`, which may have white space before it, or 0. `depth` is the number of
+ * objects and lists that contain the value.
+ */
 function skipValue(p: usize, depth: i32): usize {
   p = skipSpace(p)
   const c = load<u8>(p)
@@ -218,8 +242,8 @@ function skipValue(p: usize, depth: i32): usize {
 }
 
 /**
- * Behind the number at `p`, or 0: also for integers that JavaScript would round (an id would change)
- * and for exponents that could overflow.
+ * Returns the address after the number at `p`, or 0. It also returns 0 for an integer that JavaScript would round,
+ * because it may be an id, and for an exponent that may be too large for a double.
  */
 function skipNumber(p: usize): usize {
   let c = load<u8>(p)
@@ -252,7 +276,10 @@ function skipNumber(p: usize): usize {
   return p
 }
 
-/** As skipNumber, of a number that begins with a digit but 0: the usual ones by a look at 16 bytes. */
+/**
+ * Does the same as `skipNumber`, for a number that begins with a digit from 1 to 9. Most numbers need only one look at
+ * 16 bytes.
+ */
 // @ts-ignore: decorator
 @inline
 function skipDecimal(p: usize): usize {
@@ -268,7 +295,7 @@ function skipDecimal(p: usize): usize {
   return whole > INTEGER_DIGITS_MAX || (c | 0x20) == 0x65 ? skipNumber(p) : end
 }
 
-/** How many of the 16 bytes at `p` are digits, up to the first that is none. */
+/** Returns the number of digits at `p` before the first byte that is not a digit, at most 16. */
 // @ts-ignore: decorator
 @inline
 function digitsAt(p: usize): usize {
@@ -321,8 +348,8 @@ function skipArray(p: usize, depth: i32): usize {
 }
 
 /**
- * Behind the value of a key of an event: checks `properties` (an object or null) and reads `uuid`.
- * `key` and `length` name the key, `p` stands before the value.
+ * Returns the address after the value of a member of an event, or 0. `key` and `length` give the range of the name, and
+ * `p` is the address before the value. It checks that `properties` is an object or null, and reads `uuid`.
  */
 // @ts-ignore: decorator
 @inline
@@ -336,7 +363,7 @@ function skipEventValue(key: usize, length: usize, p: usize, depth: i32): usize 
   return skipValue(p, depth)
 }
 
-/** Reads a uuid of the form 8-4-4-4-12, null or "" at `p`; returns behind it, or 0. */
+/** Reads a uuid of the form 8-4-4-4-12, null or "" at `p`. Returns the address after it, or 0. */
 function readUuid(p: usize): usize {
   hasUuid = false
   if (load<u8>(p) != QUOTE) return load<u32>(p) == 0x6c6c756e ? p + 4 : 0
@@ -359,7 +386,7 @@ function readUuid(p: usize): usize {
   return p + 37
 }
 
-/** Writes the table entry of an event that spans `start` to `end`. */
+/** Adds an entry to the event table for the event from `start` to `end`. */
 // @ts-ignore: decorator
 @inline
 function writeEntry(start: usize, end: usize): void {
@@ -377,7 +404,7 @@ function writeEntry(start: usize, end: usize): void {
   entry += ENTRY_BYTES
 }
 
-/** Behind the events of a batch whose first element may stand at `p`, or 0. */
+/** Returns the address after the events of a batch, or 0. `p` is the address after the `[`. */
 function scanBatch(p: usize): usize {
   p = skipSpace(p)
   if (load<u8>(p) == 0x5d) return p + 1
@@ -388,7 +415,7 @@ function scanBatch(p: usize): usize {
     hasUuid = false
     p = skipSpace(p + 1)
     while (true) {
-      // An empty object fails here: it is for the schema to refuse.
+      // The schema refuses an empty object, so it is left to the slow path.
       if (load<u8>(p) != QUOTE) return 0
       const key = p + 1
       p = skipKey(key)
@@ -415,11 +442,12 @@ function scanBatch(p: usize): usize {
   }
 }
 
-// Priorities of the places where a root names the key: `$token` beats `token` beats `api_key`.
+// The highest priority of a project key found so far, and a bit for each priority that was found. `$token` takes
+// precedence over `token`, and `token` over `api_key`.
 let keyPriority: i32 = 0
 let keyPlaces: i32 = 0
 
-/** Reads a key text at `p` (a string without escapes, or null); returns behind it, or 0. */
+/** Reads a project key at `p`: a string without escapes, or null. Returns the address after it, or 0. */
 function readKey(p: usize, priority: i32): usize {
   const place = 1 << priority
   if (keyPlaces & place) return 0
@@ -460,7 +488,9 @@ function readSentAt(p: usize): usize {
   return 0
 }
 
-/** Behind the root object whose first key may stand at `p`, or 0. Fills RESULT and the table. */
+/**
+ * Returns the address after the root object, or 0. `p` is the address after its `{`. Writes RESULT and the event table.
+ */
 function scanRoot(p: usize): usize {
   const root = p - 1
   let isBatch = false
@@ -504,7 +534,7 @@ function scanRoot(p: usize): usize {
       // "sent_at"
       p = readSentAt(p)
     } else if (length == 10 && load<u64>(key) == 0x5f7463656a6f7270 && load<u16>(key + 8) == 0x6469) {
-      // "project_id" matters only with personal keys, which are rare.
+      // Only requests with a personal key need `project_id`, and they are rare, so they are left to the slow path.
       return 0
     } else if (
       length == 20 && load<u64>(key) == 0x6369726f74736968 &&

@@ -1,12 +1,12 @@
 /**
- * SHA-1 of four messages at once, one in each lane of a vector, as far as bucketing needs it: the first
- * 60 bits. AssemblyScript, compiled to WebAssembly with SIMD; `sha1.ts` is its only caller. A message is
- * a prefix, one for each lane, and a text that all four share.
+ * SHA-1 of four messages at once, one in each lane of a vector. Only the first 60 bits of each digest are needed, for
+ * bucketing. It is written in AssemblyScript and compiled to WebAssembly with SIMD. `sha1.ts` is its only caller. A
+ * message consists of a prefix of its own and a text that all four messages share.
  *
- * Memory: RESULT, the first words of four digests, then the second ones; LENGTHS, the bytes of four
- * prefixes, and BLOCKS, those of their messages, u32; MESSAGES, four of MESSAGE_BYTES, which begin with the
- * prefixes; SCHEDULE, a vector for each round; texts of the caller behind it. Copies go up to 15 bytes too
- * far, so no message may reach the last block of its place.
+ * Memory, in this order: RESULT, the first words of the four digests and then their second words; LENGTHS, the number
+ * of bytes of the four prefixes as u32; BLOCKS, the number of blocks of the four messages as u32; MESSAGES, four areas
+ * of MESSAGE_BYTES bytes that begin with the prefixes; SCHEDULE, a vector for each round; and the texts of the caller.
+ * Copies may write up to 15 bytes too many, so a message must end before the last block of its area.
  */
 
 const RESULT: usize = 512
@@ -18,7 +18,7 @@ const SCHEDULE: usize = 8192
 const ROUNDS: usize = 80
 const LANE_BYTES: usize = 16
 
-/** Hashes the prefixes, each with the `textBytes` bytes at `text` behind it. */
+/** Hashes four messages. Each consists of a prefix and the `textBytes` bytes at `text`. */
 export function hash(text: usize, textBytes: usize): void {
   let most: i32 = 0
   for (let lane: usize = 0; lane < 4; lane++) most = max(most, complete(lane, text, textBytes))
@@ -54,7 +54,7 @@ export function hash(text: usize, textBytes: usize): void {
         a = next
       }
     }
-    // A message that has ended keeps its digest.
+    // The digest of a message that has no further block stays as it is.
     const isOpen = i32x4.gt_s(blocks, i32x4.splat(block))
     h0 = i32x4.add(h0, v128.and(a, isOpen))
     h1 = i32x4.add(h1, v128.and(b, isOpen))
@@ -66,7 +66,10 @@ export function hash(text: usize, textBytes: usize): void {
   v128.store(RESULT + LANE_BYTES, h1)
 }
 
-/** Puts the text, the bit that ends a message and its length behind a prefix; answers its blocks. */
+/**
+ * Completes a message: it writes the text, the bit that ends a message, and the length after the prefix. Returns the
+ * number of blocks.
+ */
 function complete(lane: usize, text: usize, textBytes: usize): i32 {
   const message = MESSAGES + lane * MESSAGE_BYTES
   const prefixBytes = <usize>load<u32>(LENGTHS + (lane << 2))
@@ -84,7 +87,10 @@ function complete(lane: usize, text: usize, textBytes: usize): i32 {
   return <i32>blocks
 }
 
-/** The words of a block of all four messages, and what follows from them. */
+/**
+ * Writes the schedule for a block of the four messages: the 16 words of the block and the 64 words that SHA-1 computes
+ * from them.
+ */
 function schedule(block: usize): void {
   for (let word: usize = 0; word < 16; word++) {
     const at = block + (word << 2)
