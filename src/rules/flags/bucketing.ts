@@ -1,7 +1,7 @@
 /**
- * Bucketing decides which share of all identifiers an identifier belongs to, for rollouts, variants and holdouts. A
- * hash alone decides, so every program that has the flag and the identifier gets the same result. Source:
- * docs/compatibility/decisions.md, "Flag decisions".
+ * Bucketing assigns identifiers to rollouts, variants and holdouts. It computes a hash of the identifier and compares
+ * the hash with a percentage. The hash alone decides, so every program that has the flag and the identifier gets the
+ * same result. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 import { HashPrefix } from './sha1/sha1.ts'
 
@@ -35,7 +35,8 @@ export class FlagHashes {
   }
 
   /**
-   * Declares which flags will probably be asked next for the rollout hash and for the variant hash. Null means none.
+   * Says for which flags the same identifier will probably be hashed next: `rollout` for the rollout hash, and
+   * `variant` for the variant hash. These hashes are then computed together with that of this flag. Null means none.
    */
   precede(rollout: FlagHashes | null, variant: FlagHashes | null): void {
     this.#rollout.next = rollout === null ? null : rollout.#rollout
@@ -44,14 +45,14 @@ export class FlagHashes {
 }
 
 /**
- * Returns the hash that decides about holdouts, from 0 to 1. It is the same for all flags. An empty identifier also has
- * a hash.
+ * Returns the hash that decides about holdouts, from 0 to 1. It is the same for all flags. An empty identifier is
+ * hashed like any other.
  */
 export function holdoutHash(identifier: string): number {
   return HOLDOUT_PREFIX.hashOf(identifier)
 }
 
-/** Returns whether a hash is within a percentage, including the bound. */
+/** Returns whether a hash is at most a percentage. */
 export function isWithin(hash: number, percentage: number): boolean {
   return percentage === 100 || hash <= percentage / 100
 }
@@ -60,8 +61,8 @@ export function isWithin(hash: number, percentage: number): boolean {
 export function variantAt(hash: number, variants: readonly Variant[]): number {
   let bound = 0
   for (let index = 0; index < variants.length; index++) {
-    // The shares must be added in this order, because the sum is rounded at each step. The bound itself belongs to the
-    // next variant.
+    // The shares must be added in this order, because the sum is rounded at each step. A hash that equals the sum
+    // belongs to the next variant.
     bound += (variants[index]?.rolloutPercentage ?? 0) / 100
     if (hash < bound) return index
   }

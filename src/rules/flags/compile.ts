@@ -1,6 +1,7 @@
 /**
- * Compiles all flags of a project, so that they are read once and decided many times. A change to one flag is cheap,
- * because the compiled form of unchanged flags is reused, and so is the data derived from all flags.
+ * Compiles all flags of a project, so that their filters are read once and decided many times. A change of one flag is
+ * cheap, because the compiled form of unchanged flags is reused, and also the data that was derived from all flags if
+ * it stays the same.
  */
 import type { FlagHashes } from './bucketing.ts'
 import { type CompiledCohort, cohortsOfFlag, compileCohorts } from './compiled-cohorts.ts'
@@ -30,7 +31,10 @@ export interface CompiledFlags {
 
 type ActiveFlags = Pick<CompiledFlags, 'active' | 'byKey' | 'byId'>
 
-/** The flags and cohorts that a flag refers to. They are cached, because finding them walks through all filters. */
+/**
+ * The ids of the flags and cohorts that a flag refers to. They are cached for each flag, because finding them walks
+ * through all filters.
+ */
 interface References {
   readonly flags: readonly number[]
   readonly cohorts: readonly number[]
@@ -40,9 +44,10 @@ const referencesOfFlag = new WeakMap<Flag, References>()
 const NO_REFERENCES: References = { flags: [], cohorts: [] }
 
 /**
- * Compiles a set of flags. Flags and cohorts whose record is the same as in `previous` are reused. It never throws,
- * whatever the stored filters contain. The cost is linear in the changed flags, plus a few nanoseconds for each other
- * flag, or a fraction of a microsecond if many flags changed or a changed flag refers to others.
+ * Compiles a set of flags. If a flag or cohort has the same record as in `previous`, its compiled form is reused. It
+ * never throws, whatever the stored filters contain. The cost is linear in the changed flags, plus a few nanoseconds
+ * for each other flag, or a fraction of a microsecond for each if many flags changed or a changed flag refers to
+ * others.
  */
 export function compileFlags(set: FlagSet, previous?: CompiledFlags): CompiledFlags {
   const known = previous?.set.timezone === set.timezone ? previous : null
@@ -75,7 +80,7 @@ export function compileFlags(set: FlagSet, previous?: CompiledFlags): CompiledFl
   }
 }
 
-/** Builds the active flags from the whole set. Flags that `known` contains are reused. */
+/** Compiles the active flags of the whole set. The compiled form of an unchanged flag is taken from `known`. */
 function activeFlags(set: FlagSet, known: CompiledFlags | null): ActiveFlags {
   const byId = new Map<number, CompiledFlag>()
   const byKey = new Map<string, CompiledFlag>()
@@ -94,7 +99,10 @@ function activeFlags(set: FlagSet, known: CompiledFlags | null): ActiveFlags {
   return { active, byKey: new FlagLookup(byKey), byId: new FlagLookup(byId) }
 }
 
-/** Tells each flag which hashes come next. Flags are usually decided in this order. */
+/**
+ * Says for each flag which flags come next, because flags are usually decided in this order. Their hashes are then
+ * computed together.
+ */
 function orderHashes(active: readonly CompiledFlag[]): void {
   let rollout: FlagHashes | null = null
   let variant: FlagHashes | null = null
@@ -122,7 +130,7 @@ function changedFlags(
     ids.set(before.id, null)
     keys.set(before.key, null)
   }
-  // The new flags are added after all old ones are removed, because a flag may have taken the key of another.
+  // All old flags are removed before the new ones are added, because a flag may have taken the key of another flag.
   for (const { now } of changes) {
     if (now === null || !isActive(now)) continue
     const compiled = new CompiledFlag(now, timezone)
@@ -150,8 +158,8 @@ function isActive({ active, deleted }: Flag): boolean {
 }
 
 /**
- * Returns whether a change leaves the references as they were: the flag is still active or still inactive, and it
- * refers to the same flags and cohorts.
+ * Returns whether the references of a flag are the same before and after a change. They are if the flag is still active
+ * or still inactive, and refers to the same flags and cohorts.
  */
 function hasSameReferences({ before, now }: FlagChange): boolean {
   if (before === null || now === null) return false

@@ -14,14 +14,14 @@ import type { Flag, FlagCohort, FlagSet } from './types.ts'
 /** A cohort with its test. */
 export interface CompiledCohort {
   readonly cohort: FlagCohort
-  /** The test of the cohort. Null if the cohort cannot be computed. */
+  /** The test whether a person belongs to the cohort. Null if the cohort cannot be computed. */
   readonly test: CohortTest | null
 }
 
 /**
- * Compiles the cohorts that the flags of a set refer to, directly or through other cohorts. Cohorts of `previous` whose
- * record is the same object are reused. `referencesOf` must return the same as `cohortsOfFlag`. The cost is linear in
- * the flags and in the size of the cohorts.
+ * Compiles the cohorts that the flags of a set refer to, directly or through other cohorts. If the record of a cohort
+ * is the same object as in `previous`, its compiled form is reused. `referencesOf` must return the same as
+ * `cohortsOfFlag`. The cost is linear in the number of flags and in the size of the cohorts.
  */
 export function compileCohorts(
   set: FlagSet,
@@ -42,7 +42,7 @@ export function compileCohorts(
   return compiled
 }
 
-/** Returns the cohorts that the conditions of a flag refer to, without duplicates. */
+/** Returns the ids of the cohorts that the conditions of a flag refer to, without duplicates. */
 export function cohortsOfFlag({ filters }: { readonly filters: JsonObject }): readonly number[] {
   if (!isObject(filters)) return []
   if (Object.hasOwn(filters, 'groups')) return cohortReferences(filters)
@@ -60,7 +60,10 @@ function compileCohort(cohort: FlagCohort, timezone: string): CohortTest | null 
   })
 }
 
-/** Compiles a filter. Returns null for a filter on the behaviour of persons. */
+/**
+ * Compiles a filter in the tree of a cohort. Returns null for a filter on what persons did, because decisions do not
+ * read events.
+ */
 function compileLeaf(filter: JsonObject, timezone: string): EvaluationTest | null {
   const type = filter['type'] ?? 'person'
   if (type === 'cohort') return cohortTest(filter)

@@ -23,7 +23,7 @@ export interface CompiledFilter {
   readonly passes: EvaluationTest
 }
 
-/** The context that a filter depends on. */
+/** What the meaning of a filter depends on, besides its own members. */
 export interface FilterPlace {
   readonly timezone: string
   /** The group type that the condition is about. Null means persons. */
@@ -33,8 +33,8 @@ export interface FilterPlace {
 const NEVER_PASSES: EvaluationTest = () => false
 
 /**
- * Compiles the filters of a list. Cohort filters come last, because they cost more and may fail. Null or absent is an
- * empty list. Any other value that is not a list never matches.
+ * Compiles a list of filters. Filters on cohorts come last, because they cost more and may fail. Null or an absent list
+ * is an empty list. If the value is not a list, it becomes a filter that never matches.
  */
 export function compileFilters(list: unknown, place: FilterPlace): readonly CompiledFilter[] {
   if (list === null || list === undefined) return []
@@ -60,7 +60,7 @@ function compileFilter(filter: unknown, place: FilterPlace): EvaluationTest {
     case 'group':
       return groupTest(filter, place)
     case 'cohort':
-      // A negation counts only within cohorts.
+      // Cohort filters in a condition have no negation, so the member is ignored. Only filters within cohorts have one.
       return cohortTest({ ...filter, negation: false })
     case 'flag':
       return dependencyTest(filter)
@@ -86,14 +86,17 @@ function groupTest(filter: JsonObject, { timezone, aggregation }: FilterPlace): 
   return (evaluation) => test(evaluation.groupValue(typeIndex, key), evaluation)
 }
 
-/** Returns the test of a filter on a cohort. Nobody passes a filter that names no cohort. */
+/** Returns the test of a filter on a cohort. If the filter names no cohort, nobody is in it. */
 export function cohortTest(filter: JsonObject): EvaluationTest {
   const id = referenceOf(filter['value'])
   if (id === null) return () => filter['negation'] === true
   return membershipTest(filter, (evaluation: Evaluation) => evaluation.isInCohort(id), false)
 }
 
-/** Returns the test of a filter on another flag. The wanted value is "any value except off", "off" or a variant. */
+/**
+ * Returns the test of a filter on the value of another flag. The wanted value is true (the flag is on), false (it is
+ * off) or a variant.
+ */
 function dependencyTest(filter: JsonObject): EvaluationTest {
   const id = referenceOf(filter['key'])
   const wanted = filter['value']
@@ -107,7 +110,8 @@ function dependencyTest(filter: JsonObject): EvaluationTest {
   if (typeof wanted !== 'boolean') return NEVER_PASSES
   return (evaluation) => {
     const decision = evaluation.decided.get(id)
-    // A flag that is not part of the decision is off. A flag that failed has no value at all.
+    // A flag that takes no part in the decision is off. A flag that failed has no value, so it equals neither true nor
+    // false.
     if (decision === undefined) return !wanted
     return !decision.isFailed && decision.isEnabled === wanted
   }

@@ -1,6 +1,6 @@
 /**
- * A compiled flag. Its stored filters of any shape are read once, and the flag can then be evaluated for each request.
- * Source: docs/compatibility/decisions.md, "Flag decisions".
+ * A compiled flag. Its stored filters, which may have any shape, are read once, and the flag can then be evaluated for
+ * each request. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
@@ -12,19 +12,25 @@ import { FlagOutcomes } from './flag-outcomes.ts'
 import { type Holdout, readHoldout } from './holdout.ts'
 import type { Flag, FlagDecision } from './types.ts'
 
-/** A condition after it was read. */
+/** A condition of a flag in the form in which it is evaluated. */
 export interface CompiledCondition {
   readonly stored: unknown
   /** The group type that the condition is about. Null means persons. */
   readonly aggregation: number | null
   readonly filters: readonly CompiledFilter[]
-  /** A percentage from 0 to 100. NaN, which excludes everybody, if the stored value is not a number. */
+  /**
+   * The percentage of persons or groups that get the flag, from 0 to 100. NaN if the stored value is not a number;
+   * nobody then gets the flag.
+   */
   readonly rolloutPercentage: number
-  /** The index of the variant that the condition forces. -1 if the hash decides. */
+  /** The index of the variant that the condition gives to everybody. -1 if the hash decides about the variant. */
   readonly forcedVariant: number
 }
 
-/** The priority of the reasons. The reason with the higher score wins; with equal scores, the later one wins. */
+/**
+ * The priority of the reasons why no condition matched. The reason with the higher score is reported. If two conditions
+ * have the same score, the later one is reported.
+ */
 const SCORES = { none: 0, no_group_type: 1, no_condition_match: 2, out_of_rollout_bound: 3 }
 
 /** A flag that is ready to be decided. */
@@ -32,10 +38,13 @@ export class CompiledFlag {
   readonly flag: Flag
   readonly conditions: readonly CompiledCondition[]
   readonly outcomes: FlagOutcomes
-  /** True if the evaluation stops at the first condition whose rollout excludes the identifier. */
+  /**
+   * True if no further conditions are evaluated after a condition whose filters match but whose rollout excludes the
+   * identifier.
+   */
   readonly hasEarlyExit: boolean
   readonly hashes: FlagHashes
-  /** Whether a decision may need the rollout hash. `hasVariants` says the same about the variant hash. */
+  /** True if a decision may need the rollout hash. `hasVariants` is true if it may need the variant hash. */
   readonly hasRollout: boolean
   readonly hasVariants: boolean
   readonly #variants: readonly Variant[]
@@ -45,7 +54,10 @@ export class CompiledFlag {
   readonly #isDeviceBucketed: boolean
   readonly #hasContinuity: boolean
 
-  /** Compiles a flag. It never throws. The cost is linear in the filters, apart from patterns. */
+  /**
+   * Compiles a flag. It never throws. The cost is linear in the size of the filters, apart from the cost of compiling
+   * patterns.
+   */
   constructor(flag: Flag, timezone: string) {
     const filters = isObject(flag.filters) ? flag.filters : {}
     this.flag = flag
@@ -78,7 +90,8 @@ export class CompiledFlag {
 
   /** Returns the decision of the flag. Throws `EvaluationFailure` if it cannot be computed. */
   decide(evaluation: Evaluation): FlagDecision {
-    // The overrides are read even if nothing is hashed, because reading them for an anonymous id stores new ones.
+    // The overrides are read even if nothing has to be hashed, because reading them for an anonymous id also stores new
+    // ones.
     if (this.#hasContinuity && evaluation.request.anonDistinctId !== null) {
       evaluation.continuityOverrides()
     }
@@ -91,14 +104,14 @@ export class CompiledFlag {
     return this.#decideByConditions(evaluation)
   }
 
-  /** Returns the hash that decides about the rollout of a condition, from 0 to 1. Throws `EvaluationFailure`. */
+  /** Returns the hash that is compared with the rollout of a condition, from 0 to 1. Throws `EvaluationFailure`. */
   hashOf(condition: CompiledCondition, evaluation: Evaluation): number {
     return this.hashes.rolloutOf(this.#identifier(condition.aggregation, evaluation))
   }
 
   /**
-   * Returns the reason why a condition cannot be evaluated, because the request names no group or no device. Returns
-   * null if there is none.
+   * Returns the reason why a condition cannot be evaluated: the request names no group of its type, or no device.
+   * Returns null if the condition can be evaluated.
    */
   obstacleOf(
     { aggregation }: CompiledCondition,
@@ -110,7 +123,7 @@ export class CompiledFlag {
     return this.#lacksDevice(evaluation) ? 'no_device' : null
   }
 
-  /** Returns whether the flag distinguishes persons by device and the request names no device. */
+  /** Returns whether the flag hashes the device and the request names no device. */
   #lacksDevice(evaluation: Evaluation): boolean {
     return this.#isDeviceBucketed && evaluation.device() === ''
   }
@@ -214,7 +227,7 @@ function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Reads a rollout percentage. Null or absent means everybody. */
+/** Returns a stored rollout percentage. Null or an absent value means 100. */
 function readPercentage(value: unknown): number {
   if (value === null || value === undefined) return 100
   return typeof value === 'number' ? value : Number.NaN

@@ -1,6 +1,6 @@
 /**
- * Orders flags that depend on flags, and finds the flags that cannot be decided because of their dependencies. Source:
- * docs/compatibility/decisions.md, "Flag decisions".
+ * Orders flags that depend on other flags, and finds the flags that cannot be decided because of their dependencies.
+ * Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { isObject } from '../../base/json.ts'
@@ -12,17 +12,20 @@ export type BrokenDependency = 'missing' | 'circle'
 
 /** The dependencies of a set of flags. */
 export interface DependencyOrder {
-  /** The ids of the active flags that each flag depends on. It contains only flags with dependencies. */
+  /** For each flag with dependencies, the ids of the active flags that it depends on. */
   readonly dependencies: ReadonlyMap<number, readonly number[]>
-  /** The flags that other flags depend on, and those other flags, each after its dependencies. */
+  /** The ids of all flags that depend on others or are depended on. Each comes after the flags that it depends on. */
   readonly order: readonly number[]
-  /** The flags that depend on a missing flag or on a circle, directly or through other flags. */
+  /**
+   * The flags that cannot be decided, because they depend on a missing flag or lead into a circle, directly or through
+   * other flags.
+   */
   readonly broken: ReadonlyMap<number, BrokenDependency>
 }
 
 const NONE: DependencyOrder = { dependencies: new Map(), order: [], broken: new Map() }
 
-/** Returns the flags that the conditions of a flag refer to, without duplicates. */
+/** Returns the ids of the flags that the conditions of a flag refer to, without duplicates. */
 export function dependenciesOf({ filters }: Flag): readonly number[] {
   if (!isObject(filters)) return []
   if (Object.hasOwn(filters, 'groups')) return flagReferences(filters)
@@ -31,7 +34,7 @@ export function dependenciesOf({ filters }: Flag): readonly number[] {
 
 /**
  * Orders the active flags of a set. `referencesOf` must return the same as `dependenciesOf`. The cost is linear in the
- * flags and their dependencies.
+ * number of flags and dependencies.
  */
 export function orderDependencies(
   flags: readonly Flag[],
@@ -59,7 +62,10 @@ export function orderDependencies(
   return { dependencies, order, broken }
 }
 
-/** Repeatedly removes the flags whose dependencies are all removed. The remaining flags lead into a circle. */
+/**
+ * Repeatedly takes the flags all of whose dependencies were taken before. A flag that is never taken leads into a
+ * circle.
+ */
 function sortByDependency(
   dependencies: ReadonlyMap<number, readonly number[]>,
   dependents: ReadonlyMap<number, readonly number[]>,

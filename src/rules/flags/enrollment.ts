@@ -1,6 +1,6 @@
 /**
- * Early access: a person can join or leave a feature. This decision takes precedence over all conditions.
- * Source: docs/compatibility/decisions.md, "Flag decisions".
+ * Early access: a person can join or leave a feature. The decision of the person takes precedence over all conditions
+ * of the flag. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { type JsonObject, objectsOf } from '../../base/json.ts'
@@ -9,14 +9,14 @@ import type { Evaluation } from './evaluation.ts'
 import { standInFor } from './initial-properties.ts'
 
 /**
- * Returns whether a person has joined the feature. Returns null if the person has not decided. Throws
- * `EvaluationFailure`.
+ * Returns true if a person has joined the feature, and false if the person has left it. Returns null if the person has
+ * done neither. Throws `EvaluationFailure`.
  */
 export type Enrollment = (evaluation: Evaluation) => boolean | null
 
 /**
- * Returns the enrollment of a flag, or null if it has none. `compile` creates the test of a condition in the older
- * form.
+ * Returns the enrollment of a flag, or null if it has none. In the older form, `super_groups`, a condition decides
+ * about the enrollment; `compile` returns the test of that condition.
  */
 export function compileEnrollment(
   flagKey: string,

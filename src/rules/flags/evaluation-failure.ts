@@ -1,4 +1,4 @@
-/** The error that is thrown within a decision when a flag cannot be computed. It becomes the outcome of the flag. */
+/** The error that is thrown during a decision if a flag cannot be computed. It becomes the outcome of the flag. */
 import type { DecisionReason } from './types.ts'
 
 /** Thrown when the flag that is being evaluated cannot be computed. */

@@ -1,7 +1,7 @@
 /**
- * The state of one decision. It combines the request with stored data, which is looked up at most once, and only if a
- * flag needs it. Nothing is copied: a property is first searched in the request and then among the stored properties.
- * Source: docs/compatibility/decisions.md, "Flag decisions".
+ * The state of the decisions for one request. It combines the request with stored data. Stored data is looked up at
+ * most once, and only if a flag needs it. Nothing is copied: a property is first searched in the request and then among
+ * the stored properties. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { isObject } from '../../base/json.ts'
@@ -20,26 +20,26 @@ import type {
 /** Returns whether the person of a decision belongs to a cohort. Throws `EvaluationFailure`. */
 export type CohortTest = (evaluation: Evaluation) => boolean
 
-/** The rules that all decisions of a project share. */
+/** The parts of a compiled project that its decisions share. */
 export interface EvaluationRules {
   readonly groupTypes: ReadonlyMap<number, string>
   /**
-   * The tests of the cohorts that flags refer to, directly or through other cohorts. A test is null if the cohort
-   * cannot be computed.
+   * The test of each cohort that flags refer to, directly or through other cohorts. Null if the cohort cannot be
+   * computed.
    */
   readonly cohortTests: ReadonlyMap<number, CohortTest | null>
 }
 
-/** The result of a completed lookup, or the reason why it failed. */
+/** The result of a lookup, or the reason why the lookup failed. */
 type Looked<T> = { readonly value: T } | EvaluationFailure
 
 /** The values that flags read while a request is answered. */
 export class Evaluation implements TestMoment {
   readonly request: DecisionRequest
-  /** True once a flag has read the time. */
+  /** True once a flag has read the time of the request. */
   isTimeBound = false
   readonly patternBudget = new PatternBudget()
-  /** The decisions so far, by flag id, of the flags that other flags depend on. */
+  /** The decisions that were already made for flags that take part in dependencies, by the id of the flag. */
   readonly decided = new Map<number, FlagDecision>()
   readonly #sources: DecisionSources
   readonly #rules: EvaluationRules
@@ -55,15 +55,15 @@ export class Evaluation implements TestMoment {
     this.#rules = rules
   }
 
-  /** The time of the request. */
+  /** The time of the request. Reading it marks the answer as one that depends on the time. */
   get nowMs(): number {
     this.isTimeBound = true
     return this.request.nowMs
   }
 
   /**
-   * Returns a person property, or `undefined` if there is none. If it is missing, the property `standIn` is read
-   * instead. Throws `EvaluationFailure`.
+   * Returns a person property, or `undefined` if the person does not have it. If it is missing, the property `standIn`
+   * is read instead. Throws `EvaluationFailure`.
    */
   personValue(key: string, standIn: string | null): unknown {
     const { personProperties, distinctId } = this.request
@@ -75,7 +75,8 @@ export class Evaluation implements TestMoment {
   }
 
   /**
-   * Returns a property of the request's group of a type, or `undefined` if there is none. Throws `EvaluationFailure`.
+   * Returns a property of the group that the request names for a group type, or `undefined` if there is none. Throws
+   * `EvaluationFailure`.
    */
   groupValue(typeIndex: number, key: string): unknown {
     const name = this.#rules.groupTypes.get(typeIndex)
@@ -87,7 +88,7 @@ export class Evaluation implements TestMoment {
     return lookedUp(this.#storedGroup(typeIndex), key, 'group_unavailable')
   }
 
-  /** Returns the key of the request's group of a type as text, or null if the request names none. */
+  /** Returns the key of the group that the request names for a group type, as text. Returns null if it names none. */
   groupKey(typeIndex: number): string | null {
     const name = this.#rules.groupTypes.get(typeIndex)
     if (name === undefined || !Object.hasOwn(this.request.groups, name)) return null
@@ -105,7 +106,10 @@ export class Evaluation implements TestMoment {
     return typeof given === 'string' ? given : ''
   }
 
-  /** Returns the identifiers that are stored for flags with experience continuity. Throws `EvaluationFailure`. */
+  /**
+   * Returns the identifiers that are stored for flags with experience continuity, by the key of the flag. Throws
+   * `EvaluationFailure`.
+   */
   continuityOverrides(): ReadonlyMap<string, string> {
     this.#overrides ??= look('override_unavailable', () => this.#sources.continuityOverrides())
     return resultOf(this.#overrides)
@@ -117,7 +121,7 @@ export class Evaluation implements TestMoment {
     const known = this.#cohorts.get(id)
     if (known instanceof EvaluationFailure) throw known
     if (known !== undefined) return known
-    // This entry detects a circle: a lookup of this cohort during its own evaluation fails.
+    // This entry detects circles: if the evaluation of the cohort leads back to the same cohort, this failure is found.
     this.#cohorts.set(id, new EvaluationFailure('cohort_unavailable'))
     this.#cohortDepth++
     try {

@@ -1,6 +1,6 @@
 /**
- * Explains the value of a flag for a request. For each condition it reports the filter that failed or the rollout that
- * excluded the identifier, and it reports what decided. It is meant for people; decisions do not use it.
+ * Explains the value of a flag for a request. For each condition it reports whether it matched, which filter failed, or
+ * that the rollout excluded the identifier. It is meant for people; decisions do not use it.
  */
 import { isObject } from '../../base/json.ts'
 import type { CompiledFlags } from './compile.ts'
@@ -19,7 +19,10 @@ import type {
   FlagDecision,
 } from './types.ts'
 
-/** The outcome of a condition. It is `not_reached` if an earlier condition or something else decided. */
+/**
+ * The outcome of a condition. It is `not_reached` if the decision was made without it, for example by an earlier
+ * condition.
+ */
 export type ConditionOutcome =
   | 'matched'
   | 'filter_failed'
@@ -29,15 +32,18 @@ export type ConditionOutcome =
   | 'failed'
   | 'not_reached'
 
-/** A filter of a condition and the value that it reads, whether or not the filter was evaluated. */
+/**
+ * A filter of a condition and the value that it reads. Both are given for each filter, even if the decision did not
+ * evaluate it.
+ */
 interface FilterExplanation {
   readonly filter: unknown
   /**
-   * The value that the filter reads: for a property, its given or stored value; for a cohort, whether the person
-   * belongs to it; for a flag, its value. Absent if there is none.
+   * The value that the filter reads. For a property it is the given or stored value, for a cohort whether the person
+   * belongs to it, and for a flag its value. Absent if there is no value.
    */
   readonly value?: unknown
-  /** Whether the filter passes. Null if that could not be computed. */
+  /** True if the filter passes. Null if this could not be computed. */
   readonly passes: boolean | null
 }
 
@@ -50,11 +56,14 @@ export interface ConditionExplanation {
   /** The filters of the condition in stored order. */
   readonly filters: readonly FilterExplanation[]
   readonly outcome: ConditionOutcome
-  /** The filter that rejected the condition: its index in the stored list, and its stored form. */
+  /** The filter because of which the condition did not match: its index in the stored list, and its stored form. */
   readonly failedFilter: { readonly index: number; readonly filter: unknown } | null
-  /** A percentage from 0 to 100. */
+  /** The rollout of the condition, from 0 to 100. */
   readonly rolloutPercentage: number
-  /** The hash of the identifier, from 0 to 1, if the rollout was evaluated. It must be at most percentage / 100. */
+  /**
+   * The hash of the identifier, from 0 to 1. The rollout includes the identifier if the hash is at most
+   * `rolloutPercentage` / 100. Null if the rollout was not evaluated.
+   */
   readonly hash: number | null
   /** The reason why the condition could not be computed, or null. */
   readonly failure: DecisionReason | null
@@ -63,14 +72,14 @@ export interface ConditionExplanation {
 /** The explanation of a flag. */
 export interface FlagExplanation {
   readonly decision: FlagDecision
-  /** Whether a person with the distinct_id of the request is stored. Null if that could not be read. */
+  /** True if a person with the distinct_id of the request is stored. Null if this could not be read. */
   readonly personExists: boolean | null
   readonly conditions: readonly ConditionExplanation[]
 }
 
 /**
- * Explains an active flag that takes part in the request. Returns null for any other key. It costs twice as much as the
- * decision.
+ * Explains the decision of an active flag that takes part in the request. Returns null for any other key. It costs
+ * twice as much as the decision.
  */
 export function explainFlag(
   compiled: CompiledFlags,
@@ -89,8 +98,8 @@ export function explainFlag(
     return evaluation
   }
   const conditions = explainConditions(flag, decision, evaluationOf())
-  // The explanation reads more than the decision did. It uses its own evaluation, so that these reads do not count
-  // against the limits of the decision.
+  // The explanation reads more data than the decision did. It has an evaluation of its own, so that these reads do not
+  // count against the limits of the decision.
   const looking = evaluationOf()
   return {
     decision,
@@ -105,8 +114,8 @@ export function explainFlag(
 
 /**
  * Returns the JSON of an explanation, for answers and for `tenrec flag explain --json`. `explanation` is null if the
- * flag takes no part in decisions. If `hasValues` is false, the JSON contains no stored data of the person and groups, and
- * does not say whether there is a person.
+ * flag takes no part in decisions. If `hasValues` is false, the JSON contains no stored data of the person and the
+ * groups, and does not say whether the person exists.
  */
 export function explanationBody(
   flag: Flag,
@@ -139,7 +148,7 @@ export function explanationBody(
   }
 }
 
-/** The explanation of a condition before the condition and its filters are added. */
+/** The explanation of a condition without the stored condition and its filters, which are added at the end. */
 type ConditionStory = Omit<ConditionExplanation, 'condition' | 'filters'>
 
 function explainFilters(
@@ -156,7 +165,7 @@ function explainFilters(
     })
 }
 
-/** Returns the value that a filter reads; see `compileFilters`. Throws `EvaluationFailure`. */
+/** Returns the value that a filter reads, as `compileFilters` defines it. Throws `EvaluationFailure`. */
 function comparedValue(
   filter: unknown,
   aggregation: number | null,
@@ -179,7 +188,7 @@ function comparedValue(
   return decided === undefined ? undefined : shownValue(decided)
 }
 
-/** Returns the result of `compute`, or null if it cannot be computed. */
+/** Returns the result of `compute`, or null if `compute` throws `EvaluationFailure`. */
 function orFailure<T>(compute: () => T): T | null {
   try {
     return compute()
@@ -194,7 +203,7 @@ function explainConditions(
   decision: FlagDecision,
   evaluation: Evaluation,
 ): readonly ConditionStory[] {
-  // The conditions count only if they decided, and not an enrollment, a holdout or a broken dependency.
+  // If an enrollment, a holdout or a broken dependency decided, no condition was reached.
   const isByConditions =
     decision.reason === 'condition_match' ||
     decision.isFailed ||

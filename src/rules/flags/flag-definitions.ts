@@ -1,7 +1,7 @@
 /**
- * Writes the flag definitions for SDKs that evaluate flags locally: all flags of a project and the data that they refer
- * to. An ETag avoids repeated answers, because SDKs poll every half minute. Source: docs/compatibility/decisions.md,
- * "Local evaluation".
+ * Writes the flag definitions for SDKs that evaluate flags locally. They contain all flags of a project and the cohorts
+ * and group types that the flags refer to. SDKs poll every half minute, so an ETag avoids sending the same definitions
+ * again. Source: docs/compatibility/decisions.md, "Local evaluation".
  */
 import type { JsonObject } from '../../base/json.ts'
 import { minimalFlagBody } from './edit/flag-body.ts'
@@ -16,12 +16,12 @@ import { FLAG_CHAIN_MAX } from './limits.ts'
 import { strictFilters, strictTree } from './sdk-filters.ts'
 import type { Flag, FlagCohort, FlagSet } from './types.ts'
 
-/** The JSON of flags that do not depend on other flags. */
+/** The JSON of each flag that does not depend on other flags, as a cache. */
 const written = new WeakMap<Flag, string>()
 
 /**
- * Yields the definitions of a project as JSON, one text for each flag. Flags with remote configuration are left out;
- * inactive flags are not. If `hasCohorts` is true, the trees of the dynamic cohorts that flags refer to are included.
+ * Yields the definitions of a project as JSON, one text for each flag. Inactive flags are included; flags with remote
+ * configuration are not. If `hasCohorts` is true, the trees of the dynamic cohorts that flags refer to are included.
  * The cost is linear in the size of the flags, apart from chains of dependencies. The JSON of unchanged flags is
  * reused.
  */
@@ -54,8 +54,8 @@ function strong(etag: string): string {
 }
 
 /**
- * Returns the JSON of a flag. The JSON is cached as long as the flag does not change, unless it depends on other flags,
- * because it contains their keys.
+ * Returns the JSON of a flag. It is cached as long as the flag does not change. If the flag depends on other flags, the
+ * JSON contains their keys and is not cached.
  */
 function textOf(flag: Flag, byId: ReadonlyMap<number, Flag>): string {
   const known = written.get(flag)
@@ -66,7 +66,7 @@ function textOf(flag: Flag, byId: ReadonlyMap<number, Flag>): string {
   return text
 }
 
-/** Returns filters that name other flags by key, together with the keys that must be evaluated before. */
+/** Returns filters that refer to other flags by key, with the keys of the flags that must be evaluated before. */
 function withChains(flag: Flag, byId: ReadonlyMap<number, Flag>): JsonObject {
   return withProperties(flag.filters, (property) => {
     if (property['type'] !== 'flag') return property
@@ -78,8 +78,9 @@ function withChains(flag: Flag, byId: ReadonlyMap<number, Flag>): JsonObject {
 }
 
 /**
- * Returns the keys of all flags that a flag depends on, each after its own dependencies, followed by the key of the
- * flag. Returns an empty list for a circle, a missing flag, or more than `FLAG_CHAIN_MAX` flags.
+ * Returns the keys of all flags that a flag depends on, each after its own dependencies, and the key of the flag at
+ * the end. Returns an empty list if the flag leads into a circle, depends on a missing flag, or depends on more than
+ * `FLAG_CHAIN_MAX` flags.
  */
 function chainOf(target: Flag, byId: ReadonlyMap<number, Flag>): readonly string[] {
   const chain: string[] = []
@@ -102,8 +103,8 @@ function chainOf(target: Flag, byId: ReadonlyMap<number, Flag>): readonly string
 }
 
 /**
- * Returns the trees of all dynamic cohorts that flags refer to, directly or through other cohorts. Trees that SDKs
- * cannot evaluate are left out, so that SDKs ask the server.
+ * Returns the trees of all dynamic cohorts that flags refer to, directly or through other cohorts. A tree that SDKs
+ * cannot evaluate is left out, so that SDKs ask the server for the flag.
  */
 function cohortTrees(
   flags: readonly Flag[],

@@ -1,5 +1,5 @@
 /**
- * Finds the filters of flags that can never match; see filters/filter-faults.ts. Source: docs/compatibility/flags.md,
+ * Finds the filters of flags that can never match (see filters/filter-faults.ts). Source: docs/compatibility/flags.md,
  * "Filters that can never match".
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
@@ -7,14 +7,17 @@ import { type FilterFault, faultsOfFilter, patternsOf } from '../filters/filter-
 import { COHORT_OPERATORS, DEPENDENCY_OPERATOR, FLAG_OPERATORS } from '../filters/operator-names.ts'
 import { propertiesOf } from './flag-references.ts'
 
-/** The lists of conditions of a flag. The properties of holdouts are not evaluated. */
+/**
+ * The members of filters that are lists of conditions. The properties of holdouts are left out, because they are not
+ * evaluated.
+ */
 const CONDITION_LISTS = ['groups', 'super_groups']
 
 const knownFaults = new WeakMap<JsonObject, readonly FilterFault[]>()
 
 /**
- * Returns the faults in the filters of a flag, in the order of the filters. Filters of any other shape have no faults.
- * Each pattern is compiled, once for the same object.
+ * Returns the faults in the filters of a flag, in the order of the filters. A part that has not the shape of a filter
+ * has no faults. Each pattern is compiled. The result is cached for the object.
  */
 export function flagFaults(filters: JsonObject): readonly FilterFault[] {
   const known = knownFaults.get(filters)
@@ -24,15 +27,15 @@ export function flagFaults(filters: JsonObject): readonly FilterFault[] {
       conditionFaults(condition, `${list}[${index}].`),
     ),
   )
-  // Filters without `groups` are themselves one condition.
+  // Filters without `groups` are a single condition themselves.
   if (!Object.hasOwn(filters, 'groups')) faults.push(...conditionFaults(filters, ''))
   knownFaults.set(filters, faults)
   return faults
 }
 
 /**
- * Returns the patterns that `flagFaults` will compile. The list is empty if the result for these filters is already
- * cached.
+ * Returns the patterns that `flagFaults` will have to compile. The list is empty if the result for these filters is
+ * already cached.
  */
 export function uncheckedPatterns(filters: JsonObject): readonly string[] {
   if (knownFaults.has(filters)) return []
@@ -56,7 +59,7 @@ function operatorsOf(type: unknown): readonly string[] {
   return type === 'flag' ? [DEPENDENCY_OPERATOR] : FLAG_OPERATORS
 }
 
-/** Returns the objects of a list with their indexes. */
+/** Returns the objects in a list, each with its index. */
 function itemsOf(list: unknown): readonly (readonly [index: number, item: JsonObject])[] {
   if (!Array.isArray(list)) return []
   return list.flatMap((item: unknown, index) => (isObject(item) ? [[index, item] as const] : []))

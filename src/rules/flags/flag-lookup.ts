@@ -1,7 +1,13 @@
-/** An immutable map whose next version is cheap to create if few entries differ. */
+/**
+ * An immutable map. A new version with a few other entries is cheap to create, because it shares the entries of the old
+ * one.
+ */
 import { LOOKUP_CHANGES_MAX } from './limits.ts'
 
-/** The values by key, at one moment. */
+/**
+ * The values by key, at one moment. A value in `#changes` takes precedence over the one in `#common`, and null there
+ * means that the key was removed.
+ */
 export class FlagLookup<Key, Value> {
   readonly #common: ReadonlyMap<Key, Value>
   readonly #changes: ReadonlyMap<Key, Value | null>
@@ -21,8 +27,8 @@ export class FlagLookup<Key, Value> {
   }
 
   /**
-   * Returns a lookup with other values for some keys. A null value removes the key. Occasionally the cost is linear in
-   * all entries.
+   * Returns a lookup in which some keys have other values. A null value removes the key. The cost is linear in the
+   * changes so far, and occasionally in all entries.
    */
   with(changes: ReadonlyMap<Key, Value | null>): FlagLookup<Key, Value> {
     const all = new Map([...this.#changes, ...changes])

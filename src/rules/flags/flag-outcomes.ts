@@ -1,19 +1,20 @@
 /**
- * All outcomes of one flag. There are few, so each is created once, together with the bytes that represent it in
- * answers, and then reused. A decision therefore allocates nothing, and an answer copies the bytes of each flag.
+ * All outcomes of one flag. There are few different ones, so each is created once, together with the bytes that
+ * represent it in answers, and then reused. A decision therefore allocates nothing, and an answer copies the bytes of
+ * each flag.
  */
 import { isObject } from '../../base/json.ts'
 import { hasExperiment } from './edit/flag-body.ts'
 import type { DecisionReason, Flag, FlagDecision, OutcomeBytes } from './types.ts'
 
-/** The reasons why no condition applied. */
+/** The reasons why no condition matched. */
 export type Miss =
   | 'no_condition_match'
   | 'no_condition_match_without_groups'
   | 'out_of_rollout_bound'
   | 'no_group_type'
 
-/** The payload name of a flag that is on without a variant. */
+/** The name under which the payload of a flag without variants is stored. */
 const PLAIN_PAYLOAD = 'true'
 const DESCRIPTIONS: Readonly<Record<Exclude<DecisionReason, 'condition_match'>, string>> = {
   no_condition_match: 'No matching condition set',
@@ -32,15 +33,21 @@ const DESCRIPTIONS: Readonly<Record<Exclude<DecisionReason, 'condition_match'>, 
 const WITHOUT_GROUPS =
   'No matching condition set (group conditions were not evaluated because no group type was provided)'
 
-/** The outcomes of one flag. All objects are shared and must not be changed, except for their counts. */
+/** The outcomes of one flag. All decisions share these objects, which must not be changed, except for their counts. */
 export class FlagOutcomes {
-  /** The outcomes that were created so far. */
+  /** The outcomes that were created so far, in the order of creation. */
   readonly made: FlagDecision[] = []
   readonly #flag: Flag
   readonly #known = new Map<string, FlagDecision>()
-  /** The outcomes of matched conditions: by condition, then by variant, with "no variant" first. */
+  /**
+   * The outcomes in which a condition matched, by the index of the condition and then by the index of the variant plus
+   * one. The index 0 means that there is no variant.
+   */
   readonly #matches: (FlagDecision | undefined)[][] = []
-  /** The outcomes of missed conditions: by condition, with "no condition" first. */
+  /**
+   * The outcomes in which no condition matched, by the index of the reported condition plus one. The index 0 means that
+   * there is no condition.
+   */
   readonly #misses: Readonly<Record<Miss, (FlagDecision | undefined)[]>> = {
     no_condition_match: [],
     no_condition_match_without_groups: [],
@@ -52,7 +59,9 @@ export class FlagOutcomes {
     this.#flag = flag
   }
 
-  /** Returns the outcome "on because of a condition". `variantIndex` is -1 if there is no variant. */
+  /**
+   * Returns the outcome that the flag is on because a condition matched. `variantIndex` is -1 if there is no variant.
+   */
   matched(conditionIndex: number, variantIndex: number, variant: string | null): FlagDecision {
     this.#matches[conditionIndex] ??= []
     const row = this.#matches[conditionIndex]
@@ -62,7 +71,8 @@ export class FlagOutcomes {
   }
 
   /**
-   * Returns the outcome "off because of the condition with this index". The index is -1 if the flag has no conditions.
+   * Returns the outcome that the flag is off because the condition with this index did not match. The index is -1 if
+   * the flag has no conditions.
    */
   missed(miss: Miss, conditionIndex: number): FlagDecision {
     const row = this.#misses[miss]
@@ -71,7 +81,7 @@ export class FlagOutcomes {
     return row[place]
   }
 
-  /** Returns the outcome "on or off because the person has joined or left the feature". */
+  /** Returns the outcome that the flag is on or off because the person has joined or left the feature. */
   enrolled(isEnabled: boolean): FlagDecision {
     return this.#remember(`super ${isEnabled}`, () =>
       isEnabled
@@ -80,17 +90,17 @@ export class FlagOutcomes {
     )
   }
 
-  /** Returns the outcome "on with the variant of a holdout". */
+  /** Returns the outcome that the flag has the variant of a holdout. */
   heldOut(variant: string): FlagDecision {
     return this.#remember('holdout', () => this.#on('holdout_condition_value', variant, null))
   }
 
-  /** Returns the outcome "off because the flag depends on a missing flag or on a circle". */
+  /** Returns the outcome that the flag is off because it depends on a missing flag or leads into a circle. */
   brokenDependency(): FlagDecision {
     return this.#remember('dependency', () => this.#off('missing_dependency', null))
   }
 
-  /** Returns the outcome "could not be computed". */
+  /** Returns the outcome that the flag could not be computed. */
   failed(reason: DecisionReason): FlagDecision {
     return this.#remember(`failed ${reason}`, () => this.#off(reason, null, { isFailed: true }))
   }
@@ -113,7 +123,7 @@ export class FlagOutcomes {
     return this.#off(reason, index, { isEnabled: true, variant, payload })
   }
 
-  /** Returns an outcome that is off, except for the members that `otherwise` replaces. */
+  /** Creates an outcome. The flag is off, except for the members that `otherwise` replaces. */
   #off(
     reason: DecisionReason,
     conditionIndex: number | null,
@@ -134,8 +144,8 @@ export class FlagOutcomes {
       isFailed: false,
       ...otherwise,
     }
-    // The members are listed one by one, because V8 gives objects built with `...` a layout each. Every decision and
-    // every answer reads as many of these objects as there are flags.
+    // The members are listed one by one, because V8 gives each object that is built with `...` a layout of its own,
+    // which makes reading slow. Every decision and every answer reads as many of these objects as there are flags.
     const made: FlagDecision = {
       flag: said.flag,
       isEnabled: said.isEnabled,
@@ -162,7 +172,7 @@ export class FlagOutcomes {
   }
 }
 
-/** Returns the value of a flag: on, off or its variant. */
+/** Returns the value of a flag: true, false or its variant. */
 export function shownValue({
   isEnabled,
   variant,

@@ -1,7 +1,7 @@
 /**
- * Turns the property filters of flags into tests on one value. Booleans equal their texts, texts are compared without
- * case, and patterns and long texts are charged to a budget of the request. Source: docs/compatibility/decisions.md,
- * "Flag decisions".
+ * Turns the property filters of flags into tests of a value. A boolean equals its text, and texts are compared without
+ * regard to case. Patterns and long texts are charged to a budget of the request. Source:
+ * docs/compatibility/decisions.md, "Flag decisions".
  */
 import type { JsonObject } from '../../base/json.ts'
 import {
@@ -18,15 +18,15 @@ import { flagDate, flagNumber } from './flag-values.ts'
 import { COMPARED_VALUES_MAX } from './limits.ts'
 import { UNREAD_VALUE } from './property-lookup.ts'
 
-/** The number of UTF-16 units that a comparison may read without a charge. Nearly all properties are shorter. */
+/** The number of UTF-16 units that a test may read without being charged. Nearly all properties are shorter. */
 const FREE_UNITS = 256
-/** The number of UTF-16 units that are searched, in the worst case, for the cost of one unit of the budget. */
+/** The number of UTF-16 units that can be searched, in the worst case, at the cost of one unit of the budget. */
 const UNITS_PER_CHARGE = 8
-/** The operators that do not read the value. */
+/** The operators that only ask whether the property exists. */
 const UNREADING: readonly string[] = ['is_set', 'is_not_set']
-/** The operators that are charged separately. */
+/** The operators whose patterns are charged by the pattern code, so they are not charged here. */
 const PATTERNS: readonly string[] = ['regex', 'not_regex']
-/** The operators that search the value once for each text of the filter. */
+/** The operators that search the value once for each text in the filter. */
 const SEARCHES_OF_MANY: readonly string[] = ['icontains_multi', 'not_icontains_multi']
 
 const FLAGS: FilterDialect = {
@@ -42,10 +42,10 @@ const FLAGS: FilterDialect = {
 }
 
 /**
- * Returns the test of a filter, given its stored `operator` and `value` and the time zone of dates without a zone. An
- * unknown operator or a missing value never passes. This function never throws. The test throws `EvaluationFailure`
- * when patterns and long texts of the request have used up their budget. If there is a pattern, the cost is that of
- * `compilePattern`.
+ * Returns the test of a filter. `operator` and `value` are those that are stored, and `timezone` is the zone of dates
+ * that contain none. An unknown operator or a missing value never passes. This function never throws. The test throws
+ * `EvaluationFailure` if the patterns and long texts of the request have used up their budget. If there is a pattern,
+ * the cost is that of `compilePattern`.
  */
 export function flagPropertyTest(
   operator: unknown,
@@ -61,8 +61,8 @@ export function flagPropertyTest(
 }
 
 /**
- * Returns a test that fails for values that are too large. The text of a list or object costs more than its length
- * suggests.
+ * Returns a test that throws `EvaluationFailure` for a value that is too large. To compare a list or an object, its
+ * JSON text must be built, which costs more than its length suggests.
  */
 function bounded(test: PropertyTest): PropertyTest {
   return (value, moment) => {
@@ -73,7 +73,7 @@ function bounded(test: PropertyTest): PropertyTest {
   }
 }
 
-/** Caches the result for lists and objects that were compared before. Such values never change. */
+/** For each list and object that was compared before, whether it is too large. Such objects never change. */
 const sizes = new WeakMap<object, boolean>()
 
 function isTooLarge(value: object): boolean {
@@ -86,8 +86,8 @@ function isTooLarge(value: object): boolean {
 }
 
 /**
- * Returns how many of `left` values remain after the values within `value` are counted. A negative result means that
- * there are more than `left`.
+ * Counts the values within `value` and subtracts them from `left`. A negative result means that there are more than
+ * `left`. The count then stops.
  */
 function valuesLeft(value: unknown, left: number): number {
   let rest = left
@@ -101,9 +101,9 @@ function valuesLeft(value: unknown, left: number): number {
 }
 
 /**
- * Returns a test that charges the budget if the property is long. Otherwise, one request could have thousands of
- * filters that each read a property of a hundred thousand characters. `times` is the number of times that the test
- * reads the property.
+ * Returns a test that charges the budget if the property is long. Without the charge, one request could have thousands
+ * of filters that each read a property of a hundred thousand characters. `times` says how often the test reads the
+ * property.
  */
 function charged(test: PropertyTest, times: number): PropertyTest {
   return (value, moment = UNLIMITED) => {
@@ -137,7 +137,7 @@ function equalTest(wanted: unknown): (value: unknown) => boolean {
   return (value) => set.has(sortedText(value).toLowerCase())
 }
 
-/** Returns whether a value is a boolean, the text of one in any case, or a list of such values. */
+/** Returns whether a value is a boolean, the text of a boolean in any case, or a list of such values. */
 function isBooleanLike(value: unknown): boolean {
   if (typeof value === 'boolean') return true
   if (typeof value === 'string') return isWord(value, 'true') || isWord(value, 'false')

@@ -1,6 +1,6 @@
 /**
- * Reads the references in the filters of a flag: conditions and their property filters, other flags, and cohorts. It
- * accepts filters of any shape, because clients write them, and skips parts that have the wrong shape.
+ * Finds what the filters of a flag contain and refer to: conditions, property filters, other flags and cohorts. Clients
+ * write filters, so they may have any shape. Parts that have the wrong shape are skipped.
  */
 
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
@@ -8,33 +8,33 @@ import { nodesOf } from '../filters/tree-test.ts'
 import { standInFor } from './initial-properties.ts'
 import type { FlagSet } from './types.ts'
 
-/** Returns the conditions of a flag in their order. */
+/** Returns the conditions in the filters of a flag, in their order. */
 export function conditionsOf(filters: JsonObject): readonly JsonObject[] {
   return objectsOf(filters['groups'])
 }
 
-/** Returns the property filters of all conditions in their order. */
+/** Returns the property filters of all conditions, in their order. */
 export function propertiesOf(filters: JsonObject): readonly JsonObject[] {
   return conditionsOf(filters).flatMap((condition) => objectsOf(condition['properties']))
 }
 
-/** Returns the number of the flag or cohort that a JSON value names, or null. */
+/** Returns the id of the flag or cohort that a JSON value names, or null if it names none. */
 export function referenceOf(value: unknown): number | null {
   const text = typeof value === 'number' || typeof value === 'string' ? String(value) : ''
   return /^[0-9]{1,15}$/.test(text) ? Number(text) : null
 }
 
-/** Returns the numbers of the flags that the conditions depend on, without duplicates. */
+/** Returns the ids of the flags that the conditions refer to, without duplicates. */
 export function flagReferences(filters: JsonObject): readonly number[] {
   return references(filters, 'flag', 'key')
 }
 
-/** Returns the numbers of the cohorts in the conditions, without duplicates. */
+/** Returns the ids of the cohorts that the conditions refer to, without duplicates. */
 export function cohortReferences(filters: JsonObject): readonly number[] {
   return references(filters, 'cohort', 'value')
 }
 
-/** Returns the numbers of the cohorts in the tree of a cohort. */
+/** Returns the ids of the cohorts that the tree of a cohort refers to. */
 export function cohortsOfTree(tree: unknown): readonly number[] {
   return nodesOf(tree)
     .map(({ type, value }) => (type === 'cohort' ? referenceOf(value) : null))
@@ -42,8 +42,8 @@ export function cohortsOfTree(tree: unknown): readonly number[] {
 }
 
 /**
- * Returns the filters with each property filter of the conditions replaced by the result of `change`. Returns the same
- * object if `change` always returns its argument.
+ * Returns filters in which `change` has replaced each property filter of the conditions. Returns the given object if
+ * `change` always returns its argument.
  */
 export function withProperties(
   filters: JsonObject,
@@ -80,9 +80,9 @@ function references(
 const namesOfSet = new WeakMap<FlagSet, readonly string[]>()
 
 /**
- * Returns the names of all properties of persons and groups that the flags of a set may read. The result may contain
- * other names as well: it includes every text that is a `key` in a filter, and the property that stands in for it. It
- * is computed once for each set.
+ * Returns the names of all properties of persons and groups that the flags of a set may read. It may contain other
+ * names as well, because it includes every text that is a `key` in a filter, and the property that stands in for it
+ * (see initial-properties.ts). It is computed once for each set.
  */
 export function propertyNamesOf(set: FlagSet): readonly string[] {
   const known = namesOfSet.get(set)

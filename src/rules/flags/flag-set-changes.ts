@@ -1,4 +1,4 @@
-/** Finds the differences between two sets of flags without reading flags that are the same objects. */
+/** Finds the differences between two sets of flags. A flag that is the same object in both sets is not read. */
 import type { Flag } from './types.ts'
 
 /** A flag that was added, removed or replaced. */
@@ -10,8 +10,9 @@ export interface FlagChange {
 }
 
 /**
- * Returns the changes from one list to another. Both lists are in the order of ids. Returns null if there are more than
- * `changesMax` changes. The cost is linear, a few nanoseconds for each flag that is the same object.
+ * Returns the changes from one list of flags to another. Both lists must be in the order of ids. Returns null if there
+ * are more than `changesMax` changes. The cost is linear, but only a few nanoseconds for a flag that is the same object
+ * in both lists.
  */
 export function changesOfFlags(
   before: readonly Flag[],
@@ -41,7 +42,9 @@ export function changesOfFlags(
   return changes
 }
 
-/** Returns whether two records are the same. Every change of a client raises the version. */
+/**
+ * Returns whether two records of a flag are the same. The version tells, because every change by a client raises it.
+ */
 export function isSameRecord(before: Flag, now: Flag): boolean {
   if (before === now) return true
   return (
@@ -55,7 +58,7 @@ export function isSameRecord(before: Flag, now: Flag): boolean {
   )
 }
 
-/** Linking an experiment to a flag does not raise its version. */
+/** The experiments of a flag must be compared, because linking an experiment to a flag does not raise its version. */
 function isSameList(before: Flag['experiments'] = [], now: Flag['experiments'] = []): boolean {
   return before.length === now.length && before.every((id, index) => id === now[index])
 }

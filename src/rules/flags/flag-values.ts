@@ -1,7 +1,8 @@
 /**
- * Reads numbers and dates in flag filters. A number is a JSON number or a text in the form of a number, without spaces
- * or units. A date is a relative one such as `-7d` or a time in the forms that events use (rules/capture/timestamp.ts).
- * A property may also hold a number of seconds since 1970. Source: docs/compatibility/decisions.md, "Flag decisions".
+ * Reads numbers and dates in flag filters. A number is a JSON number, or a text in the form of a number without spaces
+ * or units. A date is relative, such as `-7d`, or a time in one of the forms that events use
+ * (rules/capture/timestamp.ts). The value of a property may also be a number of seconds since 1970. Source:
+ * docs/compatibility/decisions.md, "Flag decisions".
  */
 import { addMonths, momentOf, utcOf, wallOfUtc } from '../../base/time-zone.ts'
 import { parseTimeText } from '../capture/timestamp.ts'
@@ -17,7 +18,7 @@ import { TIME_MS_MAX } from './limits.ts'
 const DECIMAL = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i
 const NAMED = /^([+-]?)inf(?:inity)?$/i
 const RELATIVE = /^-?(\d+)([hdwmy])$/
-/** A relative date with a number of at least this value is not a date. */
+/** A relative date whose number is this large or larger does not count as a date. */
 const RELATIVE_NUMBER_END = 10_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -32,12 +33,16 @@ export function flagNumber(value: unknown): number {
   return named[1] === '-' ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
 }
 
-/** Returns the test that compares a date with another date. A relative date is relative to the moment of the test. */
+/**
+ * Returns the test that compares the date in a property with the date `wanted`. A relative date counts from the moment
+ * of the test.
+ */
 export function flagDate(relation: DateRelation, wanted: unknown, timezone: string): PropertyTest {
   const fixedMs = isRelativeDate(wanted) ? null : filterMoment(wanted, 0, timezone)
   if (fixedMs === null && !isRelativeDate(wanted)) return NEVER
   return (value, moment = UNLIMITED) => {
-    // Reading the time marks the decision as one that depends on it, so it is read only for a relative date.
+    // Reading the current time marks the decision as one that depends on the time, so it is read only for a relative
+    // date.
     const timeMs = propertyMoment(value, isRelativeDate(value) ? moment.nowMs : 0, timezone)
     if (timeMs === null) return false
     const limitMs = fixedMs ?? filterMoment(wanted, moment.nowMs, timezone)
@@ -53,7 +58,7 @@ export function filterMoment(value: unknown, nowMs: number, timezone: string): n
   return relativeMoment(value, nowMs) ?? absoluteMoment(value, timezone)
 }
 
-/** Returns whether the meaning of a filter value depends on the time of the request. */
+/** Returns whether a value is a relative date, whose meaning depends on the time of the request. */
 function isRelativeDate(value: unknown): boolean {
   return typeof value === 'string' && relativeMoment(value, 0) !== null
 }
@@ -79,18 +84,18 @@ function relativeMoment(text: string, nowMs: number): number | null {
 }
 
 /**
- * Goes back step by step. If a month does not have the day, the day becomes the last of that month, and it remains this
- * day in the following steps.
+ * Goes back a number of months or years, step by step. If a month does not have the day, the last day of that month is
+ * taken, and the following steps continue from this day.
  */
 function monthsBefore(timeMs: number, steps: number, monthsOfStep: number): number {
   let wall = wallOfUtc(timeMs)
   let rest = steps
-  // Every month has day 28 and the days before, so the remaining steps can be taken at once.
+  // Every month has the days 1 to 28, so from such a day the remaining steps can be taken at once.
   for (; rest > 0 && wall[2] > 28; rest--) wall = addMonths(wall, -monthsOfStep)
   return utcOf(addMonths(wall, -monthsOfStep * rest))
 }
 
-/** Reads a time in the forms that events use. A time without a zone is in the time zone of the project. */
+/** Reads a time in one of the forms that events use. A time without a zone is in the time zone of the project. */
 function absoluteMoment(text: string, timezone: string): number | null {
   return parseTimeText(text, (wallMs) => momentOf(wallOfUtc(wallMs), timezone))
 }

@@ -7,7 +7,7 @@ import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 
 /** A holdout of a flag. */
 export interface Holdout {
-  /** A percentage from 0 to 100. */
+  /** The percentage of identifiers that are held out, from 0 to 100. */
   readonly percentage: number
   /** The variant that the flag has for persons in the holdout. */
   readonly variant: string

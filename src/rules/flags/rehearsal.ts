@@ -1,6 +1,6 @@
 /**
- * Computes the effect of a change of a flag. Each person or group is decided with the current flags and with the
- * changed ones, and those whose value differs are counted. Overrides, cohorts and other flags take part as in any
+ * Computes the effect of a change of a flag. Each person or group is decided twice, with the current flags and with the
+ * changed ones, and it is counted how many have another value. Overrides, cohorts and other flags take part as in any
  * decision.
  */
 import type { JsonObject } from '../../base/json.ts'
@@ -11,7 +11,7 @@ import { shownValue } from './flag-outcomes.ts'
 import { REHEARSAL_EXAMPLES_MAX, REHEARSAL_FLIPS_MAX } from './limits.ts'
 import type { DecisionSources, FlagDecision } from './types.ts'
 
-/** A person to decide about, or a group, which has only `groups`. */
+/** A person or group to decide about. Only a group has members in `groups`. */
 export interface Subject {
   readonly distinctId: string
   readonly groups: JsonObject
@@ -20,7 +20,10 @@ export interface Subject {
 
 type Value = string | boolean
 
-/** A change of value, as answers show it. The conditions are the matched ones, or null if none matched. */
+/**
+ * A change of value, as answers show it. The members about conditions are the index of the condition that matched, or
+ * null if none matched.
+ */
 interface Flip {
   readonly from: Value
   readonly to: Value
@@ -28,30 +31,30 @@ interface Flip {
   readonly to_condition: number | null
 }
 
-/** The result, as answers show it. */
+/** The result of a rehearsal, as answers show it. */
 export interface RehearsalReport {
   /** The number of subjects that were decided. */
   readonly sampled: number
   /** The number of subjects whose value changes. */
   readonly changed: number
-  /** The number of subjects that could not be decided after the change. They count as off. */
+  /** The number of subjects that could not be decided with the changed flags. They count as off. */
   readonly failed: number
-  /** The number of subjects that have each value before and after the change. */
+  /** For each value, the number of subjects that have it before and after the change. */
   readonly values: readonly {
     readonly value: Value
     readonly before: number
     readonly after: number
   }[]
-  /** The most frequent changes of value. */
+  /** The changes of value, most frequent first. */
   readonly flips: readonly (Flip & { readonly count: number })[]
-  /** The first changes of value, each with one subject that it applies to. */
+  /** The first subjects whose value changes, with the change. */
   readonly examples: readonly (Flip & {
     readonly distinct_id: string | null
     readonly group_key: string | null
   })[]
 }
 
-/** The counts so far. They are plain data, so that a rehearsal can continue on another thread. */
+/** The counts of a rehearsal so far. They are plain data, so that a rehearsal can continue on another thread. */
 export interface RehearsalTally {
   readonly values: Map<Value, { before: number; after: number }>
   readonly flips: Map<string, Flip & { count: number }>
@@ -66,7 +69,7 @@ export function newTally(): RehearsalTally {
   return { values: new Map(), flips: new Map(), examples: [], sampled: 0, changed: 0, failed: 0 }
 }
 
-/** Counts the subjects one by one. */
+/** Decides about subjects one by one and counts the results. */
 export class Rehearsal {
   readonly #before: CompiledFlags
   readonly #after: CompiledFlags
@@ -75,7 +78,8 @@ export class Rehearsal {
   readonly #tally: RehearsalTally
 
   /**
-   * Both sets are flags of one project. `key` names the flag that differs in `after`. The counts are added to `tally`.
+   * `before` and `after` are compiled flags of the same project. `key` names the flag that differs in `after`. The
+   * counts are added to `tally`.
    */
   constructor(
     flags: { readonly before: CompiledFlags; readonly after: CompiledFlags; readonly key: string },
@@ -89,7 +93,7 @@ export class Rehearsal {
     this.#tally = tally
   }
 
-  /** Decides about one subject and counts the result. It costs two decisions. */
+  /** Decides about one subject with both sets of flags, and counts the result. It costs two decisions. */
   put(subject: Subject): void {
     const before = this.#decide(this.#before, subject)
     const after = this.#decide(this.#after, subject)
@@ -141,7 +145,7 @@ export class Rehearsal {
   }
 }
 
-/** Returns the value of a decision. A flag that takes no part is off. */
+/** Returns the value of a decision. A flag that takes no part in decisions is off. */
 function valueOfDecision(decision: FlagDecision | undefined): Value {
   return decision === undefined ? false : shownValue(decision)
 }

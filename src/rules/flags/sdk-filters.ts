@@ -1,19 +1,19 @@
 /**
  * Writes the filters of flags and the trees of cohorts in the one shape that all SDKs decode. The SDKs for Rust, Go,
  * .NET and Kotlin declare types for definitions. They reject the whole answer if one member of one flag has another
- * type, so a null or an odd value in a single flag would end local evaluation for all flags. Sources: `FeatureFlag` and
+ * type, so a null or an odd value in a single flag would end local evaluation of all flags. Sources: `FeatureFlag` and
  * its parts in posthog-rs src/feature_flags.rs and posthog-go featureflags.go, LocalEvaluationApiResult.cs and
  * PropertyFilterValue.cs of posthog-dotnet, PostHogLocalEvaluationDeserializers.kt of posthog-android.
  *
- * The decisions of a flag do not change: a member of the wrong type is replaced by a value with the meaning that the
- * member has on the server.
+ * The decisions of a flag do not change: a member of the wrong type is replaced by a value that has the same meaning as
+ * the member has on the server.
  */
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import { OPERATORS_WITHOUT_VALUE } from '../filters/operator-names.ts'
 import { sortedText } from '../filters/property-text.ts'
 import { referenceOf } from './flag-references.ts'
 
-/** The members of a filter that SDKs read. `key`, `value` and `type` are always present. */
+/** The members of a filter that SDKs read. In the form for SDKs, `key`, `value` and `type` are always present. */
 const FILTER_MEMBERS: readonly string[] = [
   'key',
   'type',
@@ -24,19 +24,19 @@ const FILTER_MEMBERS: readonly string[] = [
   'dependency_chain',
 ]
 /**
- * A filter for which all SDKs answer false or ask the server. It replaces a filter whose value is missing, because that
- * never matches.
+ * The members of a filter for which all SDKs answer false or ask the server. They replace those of a filter whose value
+ * is missing, because such a filter never matches.
  */
 const NEVER_MATCHES = { operator: 'exact', value: [] } as const
 
-/** Returns the filters of a flag in the form for SDKs. The cost is linear. */
+/** Returns the filters of a flag in the form that all SDKs decode. The cost is linear. */
 export function strictFilters(filters: JsonObject): JsonObject {
   const { early_exit: earlyExit, multivariate, payloads, ...rest } = filters
   const strict: Record<string, unknown> = {
     ...rest,
     groups: strictConditions(groupsOf(filters), filters['aggregation_group_type_index']),
   }
-  // If the member is absent, all SDKs read it as false.
+  // The member is left out if it is not a boolean, because all SDKs read an absent member as false.
   if (typeof earlyExit === 'boolean') strict['early_exit'] = earlyExit
   if (multivariate !== undefined) strict['multivariate'] = strictMultivariate(multivariate)
   if (payloads !== undefined) strict['payloads'] = strictPayloads(payloads)
@@ -50,9 +50,9 @@ export function strictFilters(filters: JsonObject): JsonObject {
 }
 
 /**
- * Returns the tree of a cohort in the form for SDKs. Groups have only `type` and `values`, and no group contains both
- * groups and filters. Returns null for a tree that SDKs cannot evaluate, because it filters on the behaviour of
- * persons.
+ * Returns the tree of a cohort in the form that all SDKs decode. In it, groups have only `type` and `values`, and no
+ * group contains both groups and filters. Returns null for a tree that SDKs cannot evaluate, because it filters on what
+ * persons did.
  */
 export function strictTree(tree: unknown): JsonObject | null {
   if (!isObject(tree)) return { type: 'OR', values: [] }
@@ -78,7 +78,7 @@ function strictLeaf(leaf: JsonObject): JsonObject | null {
   return isKnown ? strictFilter(leaf, 'person') : null
 }
 
-/** Returns the conditions. Filters without `groups` are themselves one condition. */
+/** Returns the conditions of a flag. Filters without `groups` are a single condition themselves. */
 function groupsOf(filters: JsonObject): unknown {
   if (Object.hasOwn(filters, 'groups')) return filters['groups']
   return [{ properties: filters['properties'] ?? [] }]
@@ -93,7 +93,7 @@ function strictConditions(conditions: unknown, aggregation: unknown): readonly J
       : aggregation
     const type = typeof own === 'number' ? 'group' : 'person'
     strict['properties'] = objectsOf(properties).map((filter) => strictFilter(filter, type))
-    // All SDKs read null as everybody. A value that is not a percentage means nobody on the server.
+    // All SDKs read null as 100 percent. On the server, a value that is not a number means that nobody gets the flag.
     if (rollout !== undefined && rollout !== null && typeof rollout !== 'number') {
       strict['rollout_percentage'] = 0
     }
@@ -105,7 +105,7 @@ function strictConditions(conditions: unknown, aggregation: unknown): readonly J
   })
 }
 
-/** Returns a filter in the form for SDKs. `type` is the type of a filter that does not have its own. */
+/** Returns a filter in the form that all SDKs decode. `type` is the type of a filter that names none. */
 function strictFilter(filter: JsonObject, type: 'person' | 'group'): JsonObject {
   const { key, operator, negation, group_type_index: index, dependency_chain: chain } = filter
   const strict: Record<string, unknown> = {}
@@ -122,14 +122,15 @@ function strictFilter(filter: JsonObject, type: 'person' | 'group'): JsonObject 
   return strict
 }
 
-/** Returns the number of a cohort. SDKs look up its tree by the text of the number. */
+/** Returns the id of a cohort. SDKs look up the tree of the cohort by the text of the id. */
 function cohortValue(value: unknown): unknown {
   return referenceOf(value) ?? sortedText(value ?? '')
 }
 
 /**
  * Returns the value of a filter as a text, a whole number, a boolean, or a list of texts and numbers. Returns null if
- * it has no value and needs one. The PostHog editor writes the name of the operator where no value is needed.
+ * the filter needs a value and has none. For an operator that needs no value, it is the name of the operator, as the
+ * editor of PostHog writes it.
  */
 function filterValue({ value, operator }: JsonObject): unknown {
   if (value === undefined || value === null) {
@@ -155,7 +156,7 @@ function strictMultivariate(multivariate: unknown): JsonObject | null {
   return { ...multivariate, variants }
 }
 
-/** Returns the payloads as JSON texts. */
+/** Returns the payloads of a flag as JSON texts. Payloads that are null are left out. */
 function strictPayloads(payloads: unknown): JsonObject {
   if (!isObject(payloads)) return {}
   const strict: Record<string, string> = {}

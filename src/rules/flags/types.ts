@@ -4,7 +4,7 @@
  */
 import type { JsonObject } from '../../base/json.ts'
 
-/** The runtime in which a flag may be evaluated. */
+/** The runtime in which a flag may be evaluated. `all` means both others. */
 export type EvaluationRuntime = 'all' | 'client' | 'server'
 
 /** A feature flag as it is stored, complete. Times are milliseconds since 1970. */
@@ -12,9 +12,9 @@ export interface Flag {
   readonly id: number
   readonly projectId: number
   readonly key: string
-  /** The description of the flag, which the wire calls `name`. */
+  /** The description of the flag. On the wire it is the member `name`. */
   readonly name: string
-  /** The filters as the client wrote them, after validation. Unknown keys are kept. */
+  /** The filters as the client wrote them, after they were checked. Unknown keys are kept. */
   readonly filters: JsonObject
   readonly deleted: boolean
   readonly active: boolean
@@ -36,24 +36,30 @@ export interface Flag {
   readonly evaluationContexts: readonly string[]
   readonly isRemoteConfiguration: boolean
   readonly hasEncryptedPayloads: boolean
-  /** The numbers of the experiments that use the flag and are not deleted. Absent: none. */
+  /** The ids of the experiments that use the flag and are not deleted. Absent: none. */
   readonly experiments?: readonly number[]
 }
 
-/** The fields of a cohort that flags need. */
+/** The parts of a cohort that flags need. */
 export interface FlagCohort {
   readonly id: number
   readonly name: string
-  /** True if the members are stored: for a fixed list, and for a rule on behavior. `filters` are then empty. */
+  /**
+   * True if the members of the cohort are stored. They are for a fixed list, and for a rule on what persons did.
+   * `filters` are then empty.
+   */
   readonly isStatic: boolean
-  /** For a dynamic cohort, `{properties: tree}` as it is stored: the two-level tree of person filters and cohorts. */
+  /**
+   * The filters of a dynamic cohort as they are stored: `{properties: tree}`, where the tree has two levels and
+   * contains filters on persons and on other cohorts.
+   */
   readonly filters: JsonObject
 }
 
 /** All data of a project that decisions depend on, except the person. */
 export interface FlagSet {
   readonly projectId: number
-  /** The time zone of dates in filters, as a name of the IANA time zone database. */
+  /** The time zone in which dates in filters are read, as a name in the IANA time zone database. */
   readonly timezone: string
   /** All flags that are not deleted, including inactive ones, in the order of their ids. */
   readonly flags: readonly Flag[]
@@ -63,13 +69,13 @@ export interface FlagSet {
 }
 
 /**
- * The data of a project that the rules about changes read at the moment of a change: its flags, and the objects that
- * they may refer to. The module that stores flags implements it.
+ * The data of a project that the rules about changes of flags read: its flags, and the objects that flags may refer to.
+ * The module that stores flags implements it.
  */
 export interface FlagWorld {
   /** All flags that are not deleted. */
   readonly flags: readonly Flag[]
-  /** Returns a flag of the project, deleted or not. Returns null for any other number. */
+  /** Returns the flag of the project with an id, deleted or not. Returns null if there is none. */
   flagById(id: number): Flag | null
   /** Returns the flag with this key that is not deleted, or null. */
   flagByKey(key: string): Flag | null
@@ -81,21 +87,21 @@ export interface FlagWorld {
 
 /** The content of a request. All texts come from the client and are untrusted. */
 export interface DecisionRequest {
-  /** The distinct_id, already as text and cut as the wire rule requires. */
+  /** The distinct_id as text, already cut to the length that the wire protocol requires. */
   readonly distinctId: string
-  /** The key of the group by the name of its type. A key may be any JSON value. */
+  /** The key of a group for each group type, by the name of the type. A key may be any JSON value. */
   readonly groups: JsonObject
   readonly personProperties: JsonObject
-  /** The properties of the group by the name of its type. */
+  /** The properties of the group for each group type, by the name of the type. */
   readonly groupProperties: JsonObject
   readonly anonDistinctId: string | null
   readonly deviceId: string | null
   readonly nowMs: number
-  /** The keys of the wanted flags; the flags that they depend on are also decided. Null means all flags. */
+  /** The keys of the wanted flags. The flags that they depend on are decided too. Null means all flags. */
   readonly flagKeys: readonly string[] | null
-  /** The evaluation contexts. An empty list means no restriction. */
+  /** The evaluation contexts of the client. An empty list means that no flag is left out because of its contexts. */
   readonly evaluationContexts: readonly string[]
-  /** The runtime of the client. Null means unknown. */
+  /** The runtime of the client. Null means that it is unknown. */
   readonly evaluationRuntime: EvaluationRuntime | null
   readonly isSurveyFlagsOnly: boolean
 }
@@ -107,9 +113,9 @@ export interface PropertyLookup {
 }
 
 /**
- * The stored data about the person and groups of a request. In one decision, each method is called at most once for
- * each argument, and only if a flag needs it. If a method throws, the flags that need it fail; the other flags are
- * still answered.
+ * The stored data about the person and the groups of a request. During one request, each method is called at most once
+ * for each argument, and only if a flag needs the result. If a method throws, the flags that need the result fail, and
+ * the other flags are still answered.
  */
 export interface DecisionSources {
   /** Returns the stored properties of the person that owns the distinct_id, or null if there is no such person. */
@@ -119,8 +125,8 @@ export interface DecisionSources {
   /** Returns whether the person that owns the distinct_id is on the list of a static cohort. */
   isInStaticCohort(cohortId: number): boolean
   /**
-   * Returns the identifiers to hash instead of the distinct_id, by flag key, for flags with experience continuity. They
-   * are the overrides that are stored for the person. The map is empty if there are none.
+   * Returns the identifiers that are hashed instead of the distinct_id for flags with experience continuity, by the key
+   * of the flag. They are stored for the person. The map is empty if there are none.
    */
   continuityOverrides(): ReadonlyMap<string, string>
 }
@@ -134,7 +140,7 @@ export type DecisionReason =
   | 'super_condition_value'
   | 'holdout_condition_value'
   | 'missing_dependency'
-  /** The remaining reasons are failures: the flag could not be computed. */
+  /** The reasons below are failures: the flag could not be computed. */
   | 'person_unavailable'
   | 'group_unavailable'
   | 'override_unavailable'
@@ -142,24 +148,24 @@ export type DecisionReason =
   | 'pattern_limit'
   | 'dependency_failed'
 
-/** One outcome of one flag as members of a JSON object, in UTF-8. */
+/** An outcome of a flag as members of JSON objects, in UTF-8. */
 export interface OutcomeBytes {
-  /** The member `"key":{...}` of the detailed answers. */
+  /** The member `"key":{...}` of an answer with details. */
   readonly detail: Uint8Array
-  /** The member `"key":value`. */
+  /** The member `"key":value` of an answer with values only. */
   readonly value: Uint8Array
-  /** The member `"key":"payload"`. Empty if there is no payload. */
+  /** The member `"key":"payload"` of an answer with payloads. Empty if there is no payload. */
   readonly payload: Uint8Array
 }
 
-/** The value of a flag: off, on or a variant. Null if it could not be computed. */
+/** The value of a flag: true, false or a variant. Null if it could not be computed. */
 export type FlagValue = string | boolean | null
 
-/** The number of times that flags were decided to have each value in one hour. */
+/** How often each value of flags was decided in one hour. */
 export interface UsageHour {
   /** The start of the hour. */
   readonly hourMs: number
-  /** The time at which counting started. */
+  /** The time at which counting began. Decisions before it are not counted. */
   readonly sinceMs: number
   readonly flags: readonly {
     readonly id: number
@@ -184,9 +190,7 @@ export interface FlagDecision {
   readonly isFailed: boolean
   /** The bytes that represent the decision in answers. Source: docs/compatibility/decisions.md, "Flag answers". */
   readonly bytes: OutcomeBytes
-  /**
-   * The number of times that this was the answer since the counts were last collected; see engine/front/flag-usage.ts.
-   */
+  /** How often this decision was answered since the counts were last collected (see engine/front/flag-usage.ts). */
   count: number
 }
 
@@ -195,6 +199,6 @@ export interface Decisions {
   readonly decisions: readonly FlagDecision[]
   /** True if a flag failed, or flags depend on each other in a circle. */
   readonly hasErrors: boolean
-  /** True if a decision used the time of the request, so that the same request may have another answer later. */
+  /** True if a decision used the time of the request, so that the same request may get another answer later. */
   readonly isTimeBound: boolean
 }

@@ -1,8 +1,10 @@
-/** Says in sentences what a change of a flag changes, for plans. Sentences about filters use the words of a file. */
+/**
+ * Describes the change of a flag in sentences, for plans. Sentences about filters use the words of a file with flags.
+ */
 import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/json.ts'
 import { PLAN_SENTENCE_UNITS_MAX } from '../limits.ts'
 
-/** The members of filters that have sentences of their own. */
+/** The members of filters that have functions of their own below. All others get the general sentence. */
 const DESCRIBED: readonly string[] = ['groups', 'multivariate', 'payloads']
 const NAMES: Readonly<Record<string, string>> = {
   name: 'Description',
@@ -15,8 +17,8 @@ const NAMES: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns the differences between two states of a flag in the form of a file. `before` is null for a new flag. The order
- * is that of the members, and of the conditions.
+ * Returns sentences about the differences between two states of a flag, both in the form of a file. `before` is null
+ * for a new flag. The sentences are in the order of the members and of the conditions.
  */
 export function changeSentences(before: JsonObject | null, after: JsonObject): readonly string[] {
   const filters = isObject(after['filters']) ? after['filters'] : {}
@@ -156,7 +158,7 @@ function filterText(filter: JsonObject): string {
   return value === undefined ? `${shown(key)} ${words}` : `${shown(key)} ${words} ${shown(value)}`
 }
 
-/** Returns a share in words. A share that is left out is everyone. */
+/** Returns a rollout percentage as text. An absent one means 100 %. */
 function percentage(value: unknown): string {
   return `${typeof value === 'number' ? value : 100} %`
 }

@@ -1,6 +1,6 @@
 /**
- * Checks the filters of a flag before they are stored. The first broken rule is thrown as 400 with `filters` as `attr`.
- * Source: docs/compatibility/flags.md, "Feature flag filters".
+ * Checks the filters of a flag before they are stored. The first broken rule is thrown as 400 whose `attr` is
+ * `filters`. Source: docs/compatibility/flags.md, "Feature flag filters".
  */
 import { type ErrorCode, invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
@@ -28,9 +28,9 @@ const TEXT_OPERATORS: readonly unknown[] = [
 ]
 
 /**
- * Checks filters that have `groups`, for the flag with the number `ownId` (null for a new flag). Returns the filters in
- * their stored form: payloads as JSON text, without the names of cohorts. Throws 400. The cost is linear in the size,
- * apart from the flags and cohorts that the filters refer to.
+ * Checks filters that have `groups`. `ownId` is the id of the flag that they belong to, or null for a new flag. Returns
+ * the filters in their stored form: payloads as JSON text, without the names of cohorts. Throws 400. The cost is linear
+ * in the size, apart from the flags and cohorts that the filters refer to.
  */
 export function checkFilters(
   filters: JsonObject,
@@ -57,7 +57,7 @@ export function checkFiltersSize(filters: JsonObject): void {
   )
 }
 
-/** Returns filters without the `cohort_name` that answers add. */
+/** Returns filters without the members `cohort_name`, which answers add. */
 export function withoutCohortNames(filters: JsonObject): JsonObject {
   const groups = conditionsOf(filters).map((condition) => {
     const properties = condition['properties']
@@ -89,7 +89,9 @@ function checkStructure(filters: JsonObject): void {
   checkVariantStructure(filters['multivariate'])
 }
 
-/** Returns a list of objects, which is empty if the value is absent. Throws 400 for every other value. */
+/**
+ * Returns a value that must be a list of objects. An absent value is an empty list. Throws 400 for every other value.
+ */
 function objectsIn(value: unknown, what: string): readonly JsonObject[] {
   if (isAbsent(value)) return []
   if (Array.isArray(value) && value.every(isObject)) return value
@@ -129,7 +131,7 @@ function checkVariantStructure(multivariate: unknown): void {
     if (typeof key !== 'string' || key === '') {
       throw invalid('needs a text that is not empty as `key` of every variant')
     }
-    // Payloads are stored by variant, and clients lose a JSON member with this name.
+    // Payloads are stored under the key of their variant, and clients lose a JSON member that is named `__proto__`.
     if (key === '__proto__')
       throw invalid('may not have a variant named `__proto__`. Choose another key')
     if (keys.has(key)) throw invalid(`names the variant ${JSON.stringify(key)} twice`)
@@ -141,8 +143,8 @@ function checkVariantStructure(multivariate: unknown): void {
 }
 
 /**
- * Rejects members whose type has no meaning here and which SDKs cannot decode. A flag that was stored with such a
- * member keeps it, so that a client can send back what it has read.
+ * Rejects members that have a wrong type, so that they mean nothing here and SDKs cannot decode them. A flag that is
+ * already stored with such a member keeps it, so that a client can send back the filters that it has read.
  */
 function checkMemberTypes(filters: JsonObject, ownId: number | null, world: FlagWorld): void {
   const [first, ...others] = memberTypeFaults(filters)
@@ -241,7 +243,7 @@ function checkProperty(property: JsonObject, world: FlagWorld): void {
     return
   }
   if (type === 'flag') return
-  // This checks only whether the value is a date at all, so the time and the zone do not matter.
+  // Only whether the value is a date matters here, so the time and the zone are arbitrary.
   if (DATE_OPERATORS.includes(operator) && filterMoment(value, 0, 'UTC') === null) {
     throw fault('invalid_date', `needs a date such as 2024-01-31 or -7d for ${where}`)
   }
@@ -264,8 +266,8 @@ function checkPatternCount(filters: JsonObject): void {
 }
 
 /**
- * Rejects filters that can never match, unless the flag already has exactly the same filter. A client must be able to
- * send back what it has read, for example to switch the flag off.
+ * Rejects filters that can never match. A filter that the stored flag already contains is accepted, because a client
+ * must be able to send back the filters that it has read, for example to switch the flag off.
  */
 function checkFaults(filters: JsonObject, ownId: number | null, world: FlagWorld): void {
   const before = ownId === null ? null : world.flagById(ownId)
@@ -284,7 +286,7 @@ function checkCohort(value: unknown, world: FlagWorld): void {
   }
 }
 
-/** Returns filters with payloads as JSON text. A null payload is removed. */
+/** Returns filters whose payloads are JSON text. A null payload is removed. */
 function withStoredPayloads(filters: JsonObject): JsonObject {
   const { payloads } = filters
   if (isAbsent(payloads)) return filters

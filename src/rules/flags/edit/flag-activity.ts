@@ -7,14 +7,14 @@ export interface FlagActivity {
   /** The UUID of the entry. */
   readonly id: string
   readonly activity: 'created' | 'updated' | 'deleted' | 'restored'
-  /** The user who made the change. The actor with the number 0 is the system. */
+  /** The user who made the change. The user number 0 stands for the system. */
   readonly actor: Actor
   readonly flagId: number
   readonly key: string
   readonly changes: readonly FlagChange[]
   /** Why the change was made, or null if nobody gave a reason. */
   readonly note: string | null
-  /** The time of the change, in the form that answers use. */
+  /** The time of the change as text, as it appears in answers. */
   readonly createdAt: string
 }
 

@@ -12,32 +12,35 @@ import { FLAG_FAULTS_SHOWN_MAX } from '../limits.ts'
 import type { Flag } from '../types.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
-/** A flag that has been on for everyone for longer than this is stale. */
+/** A flag is stale if it is on for everyone and is older than this. */
 const STALE_MS = 30 * DAY_MS
 
 /** Whether a flag is in use. */
 export type FlagStatus = 'ACTIVE' | 'INACTIVE' | 'STALE' | 'DELETED'
 
-/** The values that an answer needs in addition to the stored flag. */
+/** What an answer needs in addition to the stored flag. */
 export interface FlagBodyContext {
   readonly createdBy: UserSummary | null
   readonly lastModifiedBy: UserSummary | null
-  /** Whether the caller may change the flag. */
+  /** True if the caller may change the flag. */
   readonly canEdit: boolean
   /** Returns the name of a cohort, or null if it does not exist or is deleted. */
   readonly cohortName: (id: number) => string | null
-  /** Whether the caller wants `status_details`, which may cost more than the rest of the answer. */
+  /** True if the caller wants `status_details`, which may cost more than the rest of the answer. */
   readonly hasDetails: boolean
   readonly nowMs: number
 }
 
-/** A filter that can never match. The text in `reason` continues the text in `path`. */
+/** A filter that can never match. `reason` continues the sentence that begins with `path`. */
 export interface StatusDetail {
   readonly path: string
   readonly reason: string
 }
 
-/** Returns the JSON of a flag. It shares `filters` with the flag where possible. Interface description, section 2.3. */
+/**
+ * Returns the JSON of a flag. Its `filters` share parts with those of the flag. Source: interface description, section
+ * 2.3.
+ */
 export function flagBody(flag: Flag, context: FlagBodyContext): JsonObject {
   const fields = writableFields(flag)
   const { createdBy, lastModifiedBy, canEdit } = context
@@ -64,8 +67,8 @@ export function flagBody(flag: Flag, context: FlagBodyContext): JsonObject {
 }
 
 /**
- * Returns the member `status_details`: the filters of a flag that can never match, at most `FLAG_FAULTS_SHOWN_MAX`
- * entries. Without such filters the member is missing, as clients expect. For the cost, see `flagFaults`.
+ * Returns the member `status_details`: the filters of a flag that can never match, at most `FLAG_FAULTS_SHOWN_MAX` of
+ * them. If there are none, the member is missing, as clients expect. For the cost, see `flagFaults`.
  */
 export function statusDetails({ filters }: Flag): { readonly status_details?: StatusDetail[] } {
   const details = flagFaults(filters)
@@ -74,7 +77,7 @@ export function statusDetails({ filters }: Flag): { readonly status_details?: St
   return details.length === 0 ? {} : { status_details: details }
 }
 
-/** Returns the fields that clients write, as answers show them. `filters` do not contain the names of cohorts. */
+/** Returns the fields that clients may change, as answers show them. `filters` do not contain the names of cohorts. */
 export function writableFields(flag: Flag): JsonObject {
   return {
     name: flag.name,
@@ -98,7 +101,9 @@ export function writableFields(flag: Flag): JsonObject {
   }
 }
 
-/** Returns the members of a flag that SDKs read. `my_flags` and the definitions for local evaluation use them. */
+/**
+ * Returns the members of a flag that SDKs read. They appear in `my_flags` and in the definitions for local evaluation.
+ */
 export function minimalFlagBody(flag: Flag, filters: JsonObject = flag.filters): JsonObject {
   return {
     id: flag.id,
@@ -108,7 +113,7 @@ export function minimalFlagBody(flag: Flag, filters: JsonObject = flag.filters):
     filters,
     deleted: flag.deleted,
     active: flag.active,
-    // SDKs that declare a boolean reject null.
+    // The member must not be null, because SDKs that declare it as a boolean would reject it.
     ensure_experience_continuity: flag.ensureExperienceContinuity === true,
     has_encrypted_payloads: flag.hasEncryptedPayloads,
     has_experiment: hasExperiment(flag),
@@ -120,19 +125,21 @@ export function minimalFlagBody(flag: Flag, filters: JsonObject = flag.filters):
   }
 }
 
-/** Returns whether an experiment uses a flag. SDKs send it with `$feature_flag_called`. */
+/** Returns whether an experiment uses a flag. SDKs send this value with `$feature_flag_called`. */
 export function hasExperiment({ experiments = [] }: Flag): boolean {
   return experiments.length > 0
 }
 
-/** Returns the status of a flag. It is stale if it has been on for everyone for more than thirty days. */
+/** Returns the status of a flag. A flag is stale if it is on for everyone and was created more than thirty days ago. */
 export function statusOf(flag: Flag, nowMs: number): FlagStatus {
   if (flag.deleted) return 'DELETED'
   if (!flag.active) return 'INACTIVE'
   return nowMs - flag.createdAtMs > STALE_MS && isOnForEveryone(flag) ? 'STALE' : 'ACTIVE'
 }
 
-/** Returns the condition of a flag that consists only of a percentage of persons. Returns null for every other flag. */
+/**
+ * Returns the only condition of a flag, if it has no filters and concerns persons. Returns null for every other flag.
+ */
 function simpleCondition({ filters }: Flag): JsonObject | null {
   const [condition, ...others] = conditionsOf(filters)
   if (condition === undefined || others.length > 0) return null

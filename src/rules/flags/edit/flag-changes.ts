@@ -1,6 +1,6 @@
 /**
- * Applies a request body to a flag. The result is a new or changed flag, or an error for the first invalid field, in
- * the order of the fields. The functions are pure; the store applies the change. Source: docs/compatibility/flags.md,
+ * Applies a request body to a flag. The result is the new or changed flag, or the error for the first invalid field, in
+ * the order of the fields. The functions are pure; the store makes the change. Source: docs/compatibility/flags.md,
  * "Feature flag fields" and "Changing feature flags".
  */
 import { type ErrorCode, fieldText, invalidInput, ServiceError } from '../../../base/errors.ts'
@@ -18,7 +18,7 @@ import {
 } from './flag-dependencies.ts'
 import { FLAG_NOTE, member, readField } from './flag-fields.ts'
 
-/** The fields of a flag that a client decides about. The store sets the others. */
+/** The fields of a flag that a client decides about. The store sets the other fields. */
 export type FlagDraft = Omit<
   Flag,
   'id' | 'projectId' | 'version' | 'createdById' | 'lastModifiedById' | 'updatedAtMs'
@@ -31,13 +31,13 @@ export interface FlagChangeContext {
   readonly nowMs: number
   /** Returns a cohort of the project that is not deleted, or null. */
   readonly cohort: (id: number) => FlagCohort | null
-  /** The audit entry to store with the change. If it names no object, it gets the number of the flag. */
+  /** The audit entry to store with the change. If it names no object, the store adds the id of the flag. */
   readonly audit?: AuditEntry | undefined
 }
 
 const CREATED_AT =
   /^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$/i
-/** The `version` in a body that requests no conflict check. */
+/** The `version` in the body of a client that wants no conflict check. */
 const UNCHECKED_VERSION = -1
 
 /** Returns the flag that the body of a POST describes. Throws 400. */
@@ -67,8 +67,8 @@ export function draftFlag(body: JsonObject, world: FlagWorld): FlagDraft {
 }
 
 /**
- * Returns a flag after the body of a PATCH (or of a PUT, if the key is required) was applied to it. Throws 400. Throws
- * 409 `conflict` if the body names an older version and another user has changed the same field since.
+ * Returns a flag after the body of a PATCH or PUT was applied to it. A PUT requires the key. Throws 400. Throws 409
+ * `conflict` if the body names an older version and somebody has changed the same field since that version.
  */
 export function changeFlag(
   before: Flag,
@@ -92,15 +92,15 @@ export function changeFlag(
   return changed
 }
 
-/** Returns the reason that a body gives for its change, or null. Throws 400. */
+/** Returns the reason that a body gives for its change, or null if it gives none. Throws 400. */
 export function noteOfChange(body: JsonObject): string | null {
   const note = FLAG_NOTE.read(body, 'note') ?? ''
   return note === '' ? null : note
 }
 
 /**
- * Returns the fields of a body, checked in the order in which answers show them. Fields that are absent in the body are
- * absent in the result.
+ * Reads the fields of a body and checks them in the order in which answers show them. A field that is absent in the
+ * body is absent in the result.
  */
 function readFields(
   body: JsonObject,
@@ -109,7 +109,7 @@ function readFields(
   world: FlagWorld,
 ): Partial<FlagDraft> {
   const { analyticsDashboards: known = [] } = before ?? {}
-  // The order of these members is the order in which they are checked.
+  // The fields are checked in the order of these members.
   return present({
     name: readField(body, 'name'),
     key: readKey(body, isKeyRequired, before, world),
@@ -131,7 +131,7 @@ function readFields(
   })
 }
 
-/** Reads the key, which must be free in the project. */
+/** Reads the key. No other flag of the project may have it. */
 function readKey(
   body: JsonObject,
   isRequired: boolean,
@@ -151,7 +151,7 @@ function requireFreeKey(key: string, own: Flag | null, world: FlagWorld): void {
   throw fault('unique', 'key', `is already used by flag ${other.id}. Choose another key`)
 }
 
-/** Reads `created_at` in milliseconds. */
+/** Reads `created_at` and returns it in milliseconds since 1970. */
 function readCreatedAt(body: JsonObject): number | undefined {
   const text = readField(body, 'created_at')
   if (text === undefined) return undefined
@@ -161,7 +161,7 @@ function readCreatedAt(body: JsonObject): number | undefined {
   throw fault('invalid_input', 'created_at', 'must be a time such as 2024-01-31T10:00:00Z')
 }
 
-/** Reads any JSON of limited size. */
+/** Reads `rollback_conditions`, which may be any JSON of limited size. */
 function readRollbackConditions(body: JsonObject): unknown {
   const value = readField(body, 'rollback_conditions')
   const isLarge =
@@ -177,13 +177,16 @@ function readRollback(body: JsonObject): boolean | null | undefined {
   return readField(body, 'active') === true ? false : performed
 }
 
-/** Reads the evaluation contexts. `evaluation_tags` is the older name; both members are checked. */
+/**
+ * Reads the evaluation contexts. `evaluation_tags` is their older name. If the body contains both,
+ * `evaluation_contexts` counts, but both are checked.
+ */
 function readContexts(body: JsonObject): readonly string[] | undefined {
   const tags = readField(body, 'evaluation_tags')
   return readField(body, 'evaluation_contexts') ?? tags
 }
 
-/** Reads the numbers of existing dashboards, after those in `known`. */
+/** Reads the ids of dashboards, which must exist, and returns them after the ids in `known`. */
 function readDashboards(
   body: JsonObject,
   known: readonly number[],
@@ -207,7 +210,7 @@ function fault(code: ErrorCode, name: string, what: string): ServiceError {
   return new ServiceError(code, fieldText(name, what), { attr: name })
 }
 
-/** Reads `filters`. Filters without `groups` are ignored if the body changes an existing flag. */
+/** Reads `filters`. In a change of an existing flag, filters without `groups` are ignored. */
 function readFilters(
   body: JsonObject,
   before: Flag | null,
@@ -227,14 +230,14 @@ function readFilters(
   return checkFilters(filters, before?.id ?? null, world)
 }
 
-/** Removes the members that are undefined because the client did not send them. */
+/** Removes the members that are undefined, because the client did not send them. */
 function present(
   fields: {
     readonly [Name in keyof FlagDraft]?: FlagDraft[Name] | undefined
   },
 ): Partial<FlagDraft> {
   const given = Object.entries(fields).filter(([, value]) => value !== undefined)
-  // Each member keeps its type, because only undefined was removed.
+  // Only undefined members were removed, so each remaining member has its type.
   return Object.fromEntries(given) as Partial<FlagDraft>
 }
 
@@ -262,7 +265,10 @@ function comparable(name: string, value: unknown): unknown {
   return name === 'filters' && isObject(value) ? withoutCohortNames(value) : value
 }
 
-/** Renames the enrollment property after a change of the key, because its name contains the key of the flag. */
+/**
+ * Renames the property of enrollment after the key of a flag has changed, because the name of the property contains the
+ * key.
+ */
 function withRenamedEnrollment(filters: JsonObject, before: string, after: string): JsonObject {
   const groups = filters['super_groups']
   if (before === after || !Array.isArray(groups)) return filters

@@ -10,8 +10,8 @@ import { DEPENDENTS_NAMED_MAX } from '../limits.ts'
 import type { Flag, FlagWorld } from '../types.ts'
 
 /**
- * Throws 400 with `filters` as `attr` if the filters refer to flags in an invalid form, to unknown or disabled flags,
- * or in a circle. `ownId` is null for a new flag.
+ * Throws 400 whose `attr` is `filters` if the filters refer to another flag in an invalid form, to an unknown or
+ * disabled flag, or back to the flag itself through others. `ownId` is the id of the flag, or null for a new flag.
  */
 export function checkDependencies(
   filters: JsonObject,
@@ -50,7 +50,7 @@ export function checkDependencies(
   }
 }
 
-/** Throws 400 without an `attr` if active flags depend on a flag that is about to be switched off. */
+/** Throws 400 without an `attr` if active flags depend on a flag that is about to be disabled or deleted. */
 export function requireNoDependents(flag: Flag, world: FlagWorld, what: string): void {
   const dependents = world.flags.filter(
     ({ id, active, filters }) =>
@@ -64,8 +64,8 @@ export function requireNoDependents(flag: Flag, world: FlagWorld, what: string):
 }
 
 /**
- * Throws 400 without an `attr` if a flag that is about to be restored would depend on itself through other flags. While
- * it was deleted, the flags that it depends on could be made to depend on it through a disabled flag.
+ * Throws 400 without an `attr` if a flag that is about to be restored would depend on itself through other flags. That
+ * is possible because the flags that it depends on may have been changed while it was deleted.
  */
 export function requireNoCircle(flag: Flag, world: FlagWorld): void {
   if (!leadsTo(flag.id, flagReferences(flag.filters), world)) return
@@ -75,7 +75,7 @@ export function requireNoCircle(flag: Flag, world: FlagWorld): void {
   )
 }
 
-/** Throws 400 without an `attr` if a flag that is about to be enabled depends on disabled flags. */
+/** Throws 400 without an `attr` if a flag that is about to be enabled depends on a disabled flag. */
 export function requireActiveDependencies(flag: Flag, world: FlagWorld): void {
   const disabled = flagReferences(flag.filters)
     .map((id) => world.flagById(id))
@@ -88,7 +88,7 @@ export function requireActiveDependencies(flag: Flag, world: FlagWorld): void {
   )
 }
 
-/** Returns whether one of the flags `from` is the flag `id`, or depends on it directly or through other flags. */
+/** Returns whether one of the flags `from` is the flag `id` or depends on it, directly or through other flags. */
 function leadsTo(id: number, from: Iterable<number>, world: FlagWorld): boolean {
   const seen = new Set<number>()
   const rest = [...from]

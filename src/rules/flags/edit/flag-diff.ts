@@ -8,7 +8,7 @@ import { FLAG_CHANGE_UNITS_MAX } from '../limits.ts'
 import type { Flag } from '../types.ts'
 import { writableFields } from './flag-body.ts'
 
-/** One field that differs. */
+/** A field that has different values before and after a change. */
 export interface FlagChange {
   readonly type: 'FeatureFlag'
   readonly action: 'created' | 'deleted' | 'changed'
@@ -19,7 +19,7 @@ export interface FlagChange {
 
 const UNLOGGED: readonly string[] = ['created_at', 'analytics_dashboards', 'evaluation_tags']
 
-/** Returns the fields in which two states of a flag differ, in the order of answers. */
+/** Returns the fields in which two states of a flag differ, in the order in which answers show fields. */
 export function changesBetween(before: Flag, after: Flag): readonly FlagChange[] {
   const old = writableFields(before)
   const changes: FlagChange[] = []

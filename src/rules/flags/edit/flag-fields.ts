@@ -1,6 +1,6 @@
 /**
- * The fields of a flag in a request body. The schema of a field is both its rule and its description in the API. Source:
- * docs/compatibility/flags.md, "Feature flag fields".
+ * The fields of a flag in a request body. The schema of a field checks its value and also describes the field in the
+ * documentation of the API. Source: docs/compatibility/flags.md, "Feature flag fields".
  */
 import { fieldText } from '../../../base/errors.ts'
 import { fieldRefusal, type OwnRefusal } from '../../../base/input-faults.ts'
@@ -19,16 +19,16 @@ import type { EvaluationRuntime, Flag } from '../types.ts'
 const YES: readonly unknown[] = [true, 1, '1', 'true', 't', 'yes', 'y', 'on']
 const NO: readonly unknown[] = [false, 0, '0', 'false', 'f', 'no', 'n', 'off']
 
-/** One field, whose valid values have the type `T`. */
+/** A field of a flag. `T` is the type of its valid values. */
 interface FlagField<T> {
   readonly schema: JsonObject
-  /** Reads the member `name`. Returns undefined if it is absent. Throws 400. */
+  /** Reads the member `name` of a body. Returns undefined if it is absent. Throws 400 if it is invalid. */
   readonly read: (body: JsonObject, name: string) => T | undefined
 }
 
 const TRUTH = field<boolean>({ type: 'boolean' }, toTruth)
 const TRUTH_OR_NULL = field<boolean | null>({ type: ['boolean', 'null'] }, toTruth)
-/** The fields by name, apart from `filters`, which have rules of their own (filter-rules.ts). */
+/** The fields by name, except `filters`, whose rules are in filter-rules.ts. */
 export const FLAG_FIELDS = {
   name: field<string>({ type: 'string', unitsMax: FLAG_NAME_UNITS_MAX }, toText),
   key: field<string>(
@@ -101,7 +101,7 @@ export const FLAG_FIELDS = {
   ),
 }
 
-/** The reason of a change, which is not part of the flag. */
+/** The field with the reason of a change. It is stored in the activity log, and not in the flag. */
 export const FLAG_NOTE = field<string>({ type: 'string', unitsMax: FLAG_NOTE_UNITS_MAX }, toKey)
 
 type FieldName = keyof typeof FLAG_FIELDS
@@ -111,12 +111,15 @@ export function member(body: JsonObject, name: string): unknown {
   return Object.hasOwn(body, name) ? body[name] : undefined
 }
 
-/** Reads a field. Returns undefined if it is absent. Throws 400 with the name of the field as `attr`. */
+/** Reads a field of a body. Returns undefined if it is absent. Throws 400 with the name of the field as `attr`. */
 export function readField<Name extends FieldName>(body: JsonObject, name: Name) {
   return FLAG_FIELDS[name].read(body, name) as ReturnType<(typeof FLAG_FIELDS)[Name]['read']>
 }
 
-/** Returns a field. `convert` turns the other forms in which clients send its values into the form of the schema. */
+/**
+ * Returns a field with a schema. Clients may send a value in other forms than the schema; `convert` turns them into the
+ * form of the schema.
+ */
 function field<T>(
   schema: JsonObject,
   convert: (value: unknown) => unknown = (value) => value,
@@ -153,13 +156,16 @@ function toNumber(value: unknown): unknown {
   return typeof value === 'string' && /^[0-9]{1,15}$/.test(value) ? Number(value) : value
 }
 
-/** Converts any form in which an HTML form sends a boolean. */
+/** Converts every form in which HTML forms send a boolean. */
 function toTruth(value: unknown): unknown {
   const plain = typeof value === 'string' ? value.toLowerCase() : value
   return YES.includes(plain) || (NO.includes(plain) ? false : value)
 }
 
-/** Returns a field with texts, which are trimmed and have no duplicates. Null stands for none. */
+/**
+ * Returns a field whose value is a list of texts. They are trimmed, and duplicates are removed. Null means an empty
+ * list.
+ */
 function tagsField(name: string, form: (tag: string) => string): FlagField<readonly string[]> {
   const blank = fieldText(name, 'must contain texts that are not empty')
   const long = `may contain texts of at most ${FLAG_TAG_UNITS_MAX} characters`

@@ -1,6 +1,6 @@
 /**
- * Plans the change of several flags of a project to the state in files. Flags of one plan may depend on each other: each
- * is planned after those that it needs. The functions are pure; the store carries a plan out. Source:
+ * Plans how to change several flags of a project to the state that files describe. If flags of a plan depend on each
+ * other, each is changed after the flags that it needs. The functions are pure; the store carries out the plan. Source:
  * docs/FLAGS-IN-FILES.md.
  */
 import { ServiceError } from '../../../base/errors.ts'
@@ -17,35 +17,38 @@ export type PlannedAction = 'create' | 'update' | 'delete' | 'none'
 /** A flag of a plan. */
 export interface PlannedFlag {
   readonly key: string
-  /** The flag in the form of a file. */
+  /** The wanted state of the flag, in the form of a file. */
   readonly wanted: JsonObject
   readonly action: PlannedAction
-  /** The flag as it is stored; null for a flag that does not exist. */
+  /** The flag before the plan. Null if the flag does not exist. */
   readonly before: Flag | null
-  /** The flag after the plan; null for a deleted one. A new flag has a number that no stored flag has. */
+  /** The flag after the plan. Null if the plan deletes the flag. A new flag has an id that no stored flag has. */
   readonly after: Flag | null
 }
 
-/** The plan, and the flags that cannot be changed as their file says. */
+/** The changes of a plan, and the flags that cannot be brought to the state in their file. */
 export interface FlagsPlan {
-  /** In the order in which they must be changed. */
+  /** The flags in the order in which they must be changed. */
   readonly flags: readonly PlannedFlag[]
   readonly faults: readonly { readonly key: string; readonly detail: string }[]
 }
 
 /**
- * Throws 400 if the objects that use a flag do not allow its change. The flag before is null for a new one. The module
- * that stores flags implements it.
+ * Throws 400 if an object that uses a flag, such as an experiment, does not allow a change of the flag. `before` is
+ * null for a new flag. The module that stores flags implements it.
  */
 export type FlagChangeCheck = (before: Flag | null, after: Flag) => void
 
-/** The number of the first new flag of a plan. Further ones count down. No stored flag has such a number. */
+/**
+ * The id of the first new flag of a plan. The ids of further new flags count down from it. No stored flag has such an
+ * id.
+ */
 const FIRST_NEW_ID = 999_999_999_999_999
 
 /**
- * Plans the change of the flags of a set to `wanted`, flags in the form of a file. Keys must be unique. A flag that is
- * not in the list stays as it is. A change that `check` refuses is a fault. The cost is linear in the flags, apart from
- * dependencies within the plan.
+ * Plans how to change the flags of a set. `wanted` contains the wanted states in the form of a file, with unique keys.
+ * A flag that is not in the list stays as it is. If `check` refuses a change, this is a fault of the plan. The cost is
+ * linear in the number of flags, apart from dependencies within the plan.
  */
 export function planFlags(
   wanted: readonly JsonObject[],
@@ -56,7 +59,8 @@ export function planFlags(
   const world = new PlannedWorld(set, nowMs, check)
   const flags: PlannedFlag[] = []
   let pending = wanted
-  // A change may need another one of the plan first: a dependency that does not exist yet, or one that is still on.
+  // A change may only be possible after another change of the plan: after a dependency is created, or after a flag that
+  // depends on this one is switched off. The changes that failed are therefore tried again as long as others succeed.
   for (;;) {
     const faults: { key: string; detail: string }[] = []
     const left: JsonObject[] = []
@@ -76,7 +80,10 @@ export function planFlags(
   }
 }
 
-/** Replaces the reasons of the flags that lead into a circle: each of its flags seems to be missing. */
+/**
+ * Replaces the reasons of the flags that lead into a circle. Without this, each of these flags would be reported as
+ * missing.
+ */
 function withCircles(
   faults: FlagsPlan['faults'],
   circles: ReadonlyMap<string, string>,
@@ -84,7 +91,7 @@ function withCircles(
   return faults.map(({ key, detail }) => ({ key, detail: circles.get(key) ?? detail }))
 }
 
-/** Returns the set after a plan, for decisions. */
+/** Returns the set of flags as it is after a plan, so that decisions can be computed with it. */
 export function plannedSet(set: FlagSet, { flags }: FlagsPlan): FlagSet {
   const byId = new Map(set.flags.map((flag) => [flag.id, flag]))
   for (const { before, after } of flags) {
@@ -94,7 +101,7 @@ export function plannedSet(set: FlagSet, { flags }: FlagsPlan): FlagSet {
   return { ...set, flags: [...byId.values()].sort((one, other) => one.id - other.id) }
 }
 
-/** The flags of a project as they are after the changes so far. */
+/** The flags of a project as they are after those changes of a plan that were planned so far. */
 class PlannedWorld implements FlagWorld {
   readonly nowMs: number
   readonly #set: FlagSet
@@ -127,12 +134,12 @@ class PlannedWorld implements FlagWorld {
     return this.#set.cohorts.get(id) ?? null
   }
 
-  /** Files name no dashboards. */
+  /** Files contain no dashboards, so no dashboard has to be found. */
   hasDashboard(): boolean {
     return false
   }
 
-  /** Changes a flag to the state in a file. Throws 400. */
+  /** Plans the change of one flag to the state in a file. Throws 400. */
   apply(flag: JsonObject): PlannedFlag {
     const key = String(flag['key'])
     const before = this.flagByKey(key)
@@ -162,8 +169,8 @@ class PlannedWorld implements FlagWorld {
   }
 
   /**
-   * Finds the flags of a plan that cannot be created because they depend on each other in a circle, and those that
-   * depend on them. Returns the reason for each key.
+   * Finds the flags of a plan that cannot be created because they depend on each other in a circle, and the flags that
+   * depend on such flags. Returns the reason for each of them, by key.
    */
   missingCircles(left: readonly JsonObject[]): ReadonlyMap<string, string> {
     const byKey = new Map(left.map((flag) => [String(flag['key']), flag]))
@@ -173,7 +180,8 @@ class PlannedWorld implements FlagWorld {
       const missing = dependenciesOfPortable(flag).filter(isMissing)
       if (flag['deleted'] !== true && missing.length > 0) needs.set(key, missing)
     }
-    // A flag that needs none of the others leads into no circle. What remains does, whichever way is followed.
+    // A flag that needs none of the others leads into no circle, so it is removed, again and again. Each flag that
+    // remains leads into a circle, whichever of its dependencies is followed.
     for (;;) {
       const rest = new Map<string, readonly string[]>()
       for (const [key, keys] of needs) {
@@ -189,7 +197,7 @@ class PlannedWorld implements FlagWorld {
     })
     const reasons = new Map<string, string>()
     for (const key of needs.keys()) {
-      // The other faults of the flag are named, too.
+      // The reason also contains the other faults of the flag.
       const { faults } = bodyOfPortable(byKey.get(key) ?? {}, known)
       reasons.set(key, `${[...faults, circleText(key, circleFrom(key, needs))].join('. ')}.`)
     }
@@ -212,7 +220,10 @@ class PlannedWorld implements FlagWorld {
   }
 }
 
-/** Returns the circle into which the first dependencies lead from a flag. Every flag of `needs` has one. */
+/**
+ * Returns the keys of a circle of flags. It is found by following the first dependency of each flag from `start`. Every
+ * flag of `needs` must have a dependency in `needs`.
+ */
 function circleFrom(
   start: string,
   needs: ReadonlyMap<string, readonly string[]>,
@@ -227,7 +238,7 @@ function circleFrom(
   return path.slice(places.get(key))
 }
 
-/** Says that a flag is in a circle, or depends on the flags of one. */
+/** Returns a sentence which says that a flag is part of a circle, or depends on one. */
 function circleText(key: string, circle: readonly string[]): string {
   const names = circle.slice(0, DEPENDENTS_NAMED_MAX).map((one) => `\`${one}\``)
   const more = circle.length - names.length
@@ -243,7 +254,7 @@ function circleText(key: string, circle: readonly string[]): string {
     : `It depends on the flags ${flags}, which depend on each other in a circle`
 }
 
-/** Returns what files decide about. A missing value of experience continuity means that there is none. */
+/** Returns the fields that files decide about. A missing value of experience continuity counts as false. */
 function comparable(flag: Flag): JsonObject {
   const fields = writableFields(flag)
   return {

@@ -1,6 +1,6 @@
 /**
- * The schema of a file with flags, which checks the file and is published for editors. A file says in `flags` which
- * state each flag has. docs/FLAGS-IN-FILES.md describes the members.
+ * The schema of a file with flags. It checks files and is published for editors. The member `flags` of a file contains
+ * the wanted state of each flag. docs/FLAGS-IN-FILES.md describes the members.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
@@ -90,7 +90,7 @@ const {
   is_remote_configuration: isRemoteConfiguration,
 } = FLAG_FIELDS
 
-/** The state of one flag in a file. It checks its input. */
+/** The schema of one flag in a file. It also checks the bodies of requests that plan flags. */
 export const PORTABLE_FLAG: JsonObject = {
   type: 'object',
   required: ['key'],
@@ -113,7 +113,7 @@ export const PORTABLE_FLAG: JsonObject = {
   },
 }
 
-/** A whole file. */
+/** The schema of a whole file. */
 const FLAGS_FILE: JsonObject = {
   type: 'object',
   required: ['flags'],
@@ -127,8 +127,8 @@ const FLAGS_FILE: JsonObject = {
 let checkFile: ((value: unknown) => InputFault | null) | undefined
 
 /**
- * Returns the flags in the content of a file. `source` names the file in errors. Throws 400 with the first fault. The
- * keys of flags must differ.
+ * Returns the flags in the content of a file. `source` names the file in errors. Throws 400 with the first fault, also
+ * if two flags have the same key.
  */
 export function readFlagsFile(value: unknown, source: string): readonly JsonObject[] {
   checkFile ??= compileInput(FLAGS_FILE)
@@ -151,7 +151,7 @@ export function requireOwnKeys(flags: readonly JsonObject[], source: string): vo
   }
 }
 
-/** Returns the schema of a file as it is published, without the keywords that only this program knows. */
+/** Returns the schema of a file for publication, without the keywords that only Tenrec knows. */
 export function publishedFlagsSchema(): JsonObject {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',

@@ -1,16 +1,16 @@
 /**
- * Flags as files have them, and as they travel from one project to another. A file names cohorts, other flags and group
- * types instead of their numbers, which differ between projects. A member that a file leaves out has its usual value, so
- * that a file determines the whole flag. Source: docs/FLAGS-IN-FILES.md.
+ * The form of flags in files, in which flags can also be copied to another project. It names cohorts, other flags and
+ * group types instead of giving their numbers, because the numbers differ between projects. A member that a file leaves
+ * out has its default value, so that a file determines the whole flag. Source: docs/FLAGS-IN-FILES.md.
  */
 import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
 import { referenceOf } from '../flag-references.ts'
 import type { Flag, FlagSet } from '../types.ts'
 
-/** The lists of conditions in filters. */
+/** The members of filters that are lists of conditions. */
 const CONDITION_LISTS = ['groups', 'super_groups', 'holdout_groups'] as const
 
-/** The members of a flag in a file besides `key` and `filters`, with their usual values. */
+/** The members of a flag in a file, except `key` and `filters`, with their default values. */
 const USUAL: JsonObject = {
   name: '',
   active: true,
@@ -28,20 +28,23 @@ const EVERYONE: JsonObject = { groups: [{ properties: [], rollout_percentage: 10
 /** Finds the objects of a project by their names. */
 export interface NamedObjects {
   cohortsNamed(name: string): readonly number[]
-  /** Returns the number of the flag with a key, or null. */
+  /** Returns the id of the flag with a key, or null. */
   flagNumber(key: string): number | null
   /** Returns the index of a group type, or null. */
   groupIndex(name: string): number | null
 }
 
-/** A request body of a flag, or the reasons why a file cannot be turned into one. */
+/** The request body for a flag, and the reasons why a file cannot be turned into one. */
 export interface ReadFlag {
   readonly body: JsonObject
-  /** Sentences without a full stop. */
+  /** Sentences without a full stop. Empty if the body is complete. */
   readonly faults: readonly string[]
 }
 
-/** Returns a flag as a file has it. References to objects that have no unambiguous name stay numbers. */
+/**
+ * Returns a flag in the form of a file. A reference stays a number if several objects have the name of the object that
+ * it refers to.
+ */
 export function portableFlag(flag: Flag, set: FlagSet): JsonObject {
   const own: JsonObject = {
     name: flag.name,
@@ -63,7 +66,10 @@ export function portableFlag(flag: Flag, set: FlagSet): JsonObject {
   }
 }
 
-/** Returns the body that sets a flag to the state in a file. `filters` that are left out mean everyone. */
+/**
+ * Returns the body of a request that sets a flag to the state in a file. If `filters` are left out, the flag is on for
+ * everyone.
+ */
 export function bodyOfPortable(flag: JsonObject, names: NamedObjects): ReadFlag {
   const faults: string[] = []
   const { filters = EVERYONE, deleted: _, ...members } = flag
@@ -75,7 +81,7 @@ export function bodyOfPortable(flag: JsonObject, names: NamedObjects): ReadFlag 
   return { body, faults: [...new Set(faults)] }
 }
 
-/** Returns how to find the objects of a set by name. */
+/** Returns functions that find the cohorts and group types of a set by name. `flagNumber` finds the flags. */
 export function namesIn(
   { cohorts, groupTypes }: Pick<FlagSet, 'cohorts' | 'groupTypes'>,
   flagNumber: (key: string) => number | null,
@@ -89,24 +95,30 @@ export function namesIn(
   }
 }
 
-/** Returns the keys of the flags that a flag in a file depends on. */
+/** Returns the keys of the flags that a flag in the form of a file depends on. */
 export function dependenciesOfPortable(flag: JsonObject): readonly string[] {
   return [...new Set(membersOf(flag, 'flag'))]
 }
 
-/** Returns the names of the cohorts that a flag in a file refers to. */
+/** Returns the names of the cohorts that a flag in the form of a file refers to. */
 export function cohortsOfPortable(flag: JsonObject): readonly string[] {
   return [...new Set(membersOf(flag, 'cohort'))]
 }
 
-/** Returns whether a flag refers to an object that has no unambiguous name, so that no other project can have it. */
+/**
+ * Returns whether a flag refers to another flag or a cohort by number, because no name identifies it. Such a flag cannot
+ * be copied to another project.
+ */
 export function hasNumbers(flag: JsonObject): boolean {
   return propertiesIn(flag['filters']).some(({ type, flag: key, cohort }) => {
     return (type === 'flag' && key === undefined) || (type === 'cohort' && cohort === undefined)
   })
 }
 
-/** Returns the tree of a cohort with the numbers of other cohorts replaced. `numberOf` returns null to keep a number. */
+/**
+ * Returns the tree of a cohort in which the numbers of other cohorts are replaced. `numberOf` returns the new number,
+ * or null to keep the old one.
+ */
 export function withCohortNumbers(tree: unknown, numberOf: (id: number) => number | null): unknown {
   if (Array.isArray(tree)) return tree.map((entry) => withCohortNumbers(entry, numberOf))
   if (!isObject(tree)) return tree
@@ -122,7 +134,9 @@ export function withCohortNumbers(tree: unknown, numberOf: (id: number) => numbe
 const knownKeys = new WeakMap<FlagSet['flags'], ReadonlyMap<number, string>>()
 const knownNames = new WeakMap<FlagSet['cohorts'], ReadonlyMap<number, string>>()
 
-/** Returns the keys of flags by their numbers. They are computed once for each list, as all flags of a file need them. */
+/**
+ * Returns the keys of flags by their numbers. They are cached for each list, because every flag of a file needs them.
+ */
 function keysOf(flags: FlagSet['flags']): ReadonlyMap<number, string> {
   const known = knownKeys.get(flags)
   if (known?.size === flags.length) return known
@@ -131,7 +145,10 @@ function keysOf(flags: FlagSet['flags']): ReadonlyMap<number, string> {
   return keys
 }
 
-/** Returns the names of cohorts by their numbers, without names of several cohorts. They are computed once, too. */
+/**
+ * Returns the names of cohorts by their numbers, without names that several cohorts have. They are cached, because
+ * every flag of a file needs them.
+ */
 function cohortNamesOf(cohorts: FlagSet['cohorts']): ReadonlyMap<number, string> {
   const known = knownNames.get(cohorts)
   if (known !== undefined) return known
@@ -190,7 +207,10 @@ function storedFilters(filters: JsonObject, names: NamedObjects, faults: string[
   )
 }
 
-/** Returns filters with each holder of a group type and each property replaced. */
+/**
+ * Returns filters in which `holderOf` has replaced each object that may contain a group type (the filters and each
+ * condition), and `propertyOf` each property filter.
+ */
 function changedFilters(
   filters: JsonObject,
   holderOf: (holder: JsonObject) => JsonObject,

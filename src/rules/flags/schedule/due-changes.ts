@@ -1,7 +1,7 @@
 /**
- * Decides which scheduled changes are due at a given time, and when they are due again. The decisions depend only on the
- * stored change and on the given time. A clock that goes back therefore delays changes, but repeats none. A clock that
- * goes forward makes at most one step of a ramp and one execution of a recurring change.
+ * Decides which scheduled changes are due at a given time, and when they are due again. The decisions depend only on
+ * the stored change and on the given time. If the clock goes back, changes are delayed, but none is repeated. If the
+ * clock goes forward, at most one step of a ramp and one execution of a recurring change are made.
  */
 import {
   nextStepOf,
@@ -12,13 +12,13 @@ import {
   type ScheduledChange,
 } from './scheduled-change.ts'
 
-/** What is to be done with a change now: make it, end it without making it, or nothing. */
+/** What has to be done with a change now: make it, end it without making it, or nothing. */
 export type DueAction = 'execute' | 'end' | null
 
 const DAY_MS = 86_400_000
 const MONTHS: Readonly<Record<'monthly' | 'yearly', number>> = { monthly: 1, yearly: 12 }
 
-/** Returns what is due for a change at `nowMs`. */
+/** Returns what has to be done with a change at `nowMs`. */
 export function dueAction(change: ScheduledChange, nowMs: number): DueAction {
   if (!isPending(change)) return null
   const { recurrenceInterval, endAtMs, scheduledAtMs } = change
@@ -26,7 +26,9 @@ export function dueAction(change: ScheduledChange, nowMs: number): DueAction {
   return scheduledAtMs <= nowMs ? 'execute' : null
 }
 
-/** Returns what the main thread has to know of a change that waits, or null if nothing will happen to it. */
+/**
+ * Returns what the main thread must know about a change that waits. Returns null if the change has ended or is paused.
+ */
 export function pendingOf(change: ScheduledChange): PendingChange | null {
   if (!isPending(change)) return null
   const { projectId, id, flagId, executions, ramp, scheduledAtMs, endAtMs } = change
@@ -46,9 +48,9 @@ function isPending({
 }
 
 /**
- * Returns the first execution of a recurring change after `afterMs`. Missed executions are skipped. Months are counted
- * from `anchorMs`, so a change on 31 January is made on 28 February and on 31 March. Source of the intervals: PostHog
- * posthog/tasks/process_scheduled_changes.py `compute_next_run`.
+ * Returns the time of the first execution of a recurring change after `afterMs`. Missed executions are skipped. Months
+ * are counted from `anchorMs`, so a change on 31 January is made on 28 February and on 31 March. Source of the
+ * intervals: PostHog posthog/tasks/process_scheduled_changes.py `compute_next_run`.
  */
 export function nextExecution(
   anchorMs: number,
@@ -64,13 +66,16 @@ export function nextExecution(
   const [anchor, after] = [new Date(anchorMs), new Date(afterMs)]
   const years = after.getUTCFullYear() - anchor.getUTCFullYear()
   const months = 12 * years + after.getUTCMonth() - anchor.getUTCMonth()
-  // An estimate that is at most one interval too early.
+  // The estimate is at most one interval too low.
   let count = Math.max(1, Math.floor(months / length))
   while (monthsLater(anchor, count * length) <= afterMs) count++
   return monthsLater(anchor, count * length)
 }
 
-/** Returns the same day of the month and time, or the last day of a shorter month. */
+/**
+ * Returns the moment some months later, on the same day of the month and at the same time of day. In a month that is
+ * too short, it is the last day.
+ */
 function monthsLater(from: Date, months: number): number {
   const [year, month] = [from.getUTCFullYear(), from.getUTCMonth() + months]
   const lastDay = new Date(Date.UTC(year, month + 1, 0)).getUTCDate()
@@ -80,7 +85,7 @@ function monthsLater(from: Date, months: number): number {
   return Date.UTC(year, month, day) + (dayMs < 0 ? dayMs + DAY_MS : dayMs)
 }
 
-/** Returns a change after it was made at `nowMs`: it waits for its next execution, or it has ended. */
+/** Returns a change as it is stored after it was made at `nowMs`. It waits for its next execution, or has ended. */
 export function afterExecution(change: ScheduledChange, nowMs: number): ScheduledChange {
   const { isRecurring, recurrenceInterval, anchorMs, scheduledAtMs, endAtMs } = change
   const made = { ...change, executions: change.executions + 1, updatedAtMs: nowMs }
@@ -95,8 +100,8 @@ export function afterExecution(change: ScheduledChange, nowMs: number): Schedule
 }
 
 /**
- * Returns the time of a step after the one before it was made at `madeAtMs`. If that was late, the step is delayed too,
- * so that each step lasts as long as planned.
+ * Returns the time at which a step of a ramp is due. `before` is the step before it, which was made at `madeAtMs`. If
+ * that was later than planned, this step is delayed too, so that each step lasts as long as planned.
  */
 export function stepDueAt(
   step: Pick<RampStep, 'atMs' | 'afterMs'>,
@@ -108,7 +113,7 @@ export function stepDueAt(
   return Math.max(step.atMs, madeAtMs + lengthMs)
 }
 
-/** Returns a change with a ramp after its next step was made at `nowMs`. */
+/** Returns a ramp as it is stored after its next step was made at `nowMs`. */
 export function afterStep(change: ScheduledChange, ramp: Ramp, nowMs: number): ScheduledChange {
   const index = ramp.steps.findIndex(({ executedAtMs }) => executedAtMs === null)
   const made = ramp.steps[index]

@@ -1,5 +1,5 @@
 /**
- * Turns a scheduled change into the body of a PATCH request for its flag. The body is then checked like that of any
+ * Turns a scheduled change into the body of a PATCH request for its flag. The body is then checked like the body of any
  * other request. Source of PostHog's operations: its model `FeatureFlag`, `build_scheduled_change_serializer_data`.
  */
 import { fieldText, invalidInput, ServiceError } from '../../../base/errors.ts'
@@ -14,7 +14,10 @@ import {
   stepsMade,
 } from './scheduled-change.ts'
 
-/** Returns the body that makes the change, or the next step of a ramp. Throws 400 for a payload that does not fit. */
+/**
+ * Returns the body of the request that makes a change, or the next step of a ramp. Throws 400 if the payload does not
+ * fit the flag.
+ */
 export function bodyOfChange(
   change: Pick<ScheduledChange, 'payload' | 'ramp'>,
   flag: Flag,
@@ -34,7 +37,7 @@ export function bodyOfChange(
   }
 }
 
-/** Returns the body that sets the percentage of the next step. The first step also enables the flag. */
+/** Returns the body of the request that sets the percentage of the next step. The first step also enables the flag. */
 function bodyOfStep(ramp: Ramp, flag: Flag): JsonObject {
   const step = nextStepOf(ramp)
   if (step === undefined) return {}
@@ -42,7 +45,10 @@ function bodyOfStep(ramp: Ramp, flag: Flag): JsonObject {
   return stepsMade(ramp) === 0 && !flag.active ? { filters, active: true } : { filters }
 }
 
-/** Returns the body that gives the flag the percentage from before the ramp, and disables it if it was disabled. */
+/**
+ * Returns the body of the request that undoes a ramp: it sets the percentage from before the ramp, and disables the
+ * flag if it was disabled before.
+ */
 export function bodyOfTurnBack({ before, condition }: Ramp, flag: Flag): JsonObject {
   const filters = withPercentage(flag, condition, before.rolloutPercentage)
   return before.isActive ? { filters } : { filters, active: false }
@@ -55,7 +61,10 @@ function withPercentage(flag: Flag, index: number, percentage: number | null): J
   return { ...flag.filters, groups }
 }
 
-/** Returns what a ramp has to recognise of a condition, or null if the flag has no such condition. */
+/**
+ * Returns the parts of a condition by which a ramp notices that somebody has changed it. Returns null if the flag has
+ * no such condition.
+ */
 export function conditionOf(flag: Flag, index: number): RampCondition | null {
   const group = objectsOf(flag.filters['groups'])[index]
   if (group === undefined) return null
@@ -64,7 +73,7 @@ export function conditionOf(flag: Flag, index: number): RampCondition | null {
   return { rolloutPercentage: typeof percentage === 'number' ? percentage : null, filters }
 }
 
-/** Returns why a ramp must not go on, because somebody has changed its flag, or null if nobody has. */
+/** Returns the reason why a ramp must stop because somebody has changed its flag. Returns null if nobody has. */
 export function interferenceOf(ramp: Ramp, flag: Flag): string | null {
   if (flag.deleted) return 'The flag was deleted.'
   const name = `Condition ${ramp.condition + 1} of the flag`

@@ -1,7 +1,8 @@
 /**
- * Decides whether the guards of a ramp are violated. A guard compares persons who got the flag with persons who did not,
- * since the last step. Within a step, the percentage is constant, so both groups met the same conditions. Each look has
- * a bound that stays valid however often the guard is looked at (rules/experiments/always-valid.ts).
+ * Decides whether the guards of a ramp are violated. A guard compares persons who got the flag with persons who did
+ * not, since the last step of the ramp. The percentage is constant between two steps, so both groups lived under the
+ * same conditions. The bound that is computed stays valid however often the guard is looked at
+ * (rules/experiments/always-valid.ts).
  */
 import { type GuardBound, guardBound } from '../../experiments/always-valid.ts'
 import { differenceOf } from '../../experiments/contrast.ts'
@@ -9,7 +10,10 @@ import { lacksData, type MissingReason } from '../../experiments/not-enough-data
 import { estimateProportion, type ProportionSample } from '../../experiments/variant-estimate.ts'
 import type { RampGuard } from './scheduled-change.ts'
 
-/** The persons whose first exposure had this value, and those of them with the event of the guard after it. */
+/**
+ * The persons whose first exposure showed one value of the flag, and how many of them had the event of the guard
+ * afterwards.
+ */
 export interface ExposedPersons {
   /** The value of the flag as text: `false`, `true` or the key of a variant. */
   readonly value: string
@@ -17,36 +21,36 @@ export interface ExposedPersons {
   readonly converted: number
 }
 
-/** What one look of a guard showed for one value of the flag. */
+/** The result of looking at one guard for one value of the flag. */
 export interface GuardLook extends Pick<RampGuard, 'event' | 'worse' | 'tolerance'> {
   readonly value: string
   readonly control: ProportionSample
   readonly treatment: ProportionSample
-  /** Null: there are not enough data for a statement. */
+  /** The bound of the difference. Null if there is not enough data; `missing` then says why. */
   readonly bound: GuardBound | null
   readonly missing: MissingReason | null
 }
 
-/** The probability with which a ramp of a harmless flag is ever stopped by its guards. */
+/** The probability that the guards ever stop the ramp of a harmless flag. */
 const ALPHA = 0.05
-/** The number of persons at which guards are most sensitive. */
+/** The bounds of guards are tuned to be narrowest at this number of persons. */
 const HORIZON_PERSONS = 5000
-/** Before this many persons in each group, the approximation does not hold. */
+/** With fewer persons in a group, the normal approximation does not hold, so nothing is decided. */
 const PERSONS_MIN = 100
 const NOBODY: ProportionSample = { persons: 0, converted: 0 }
 
-/** What is compared. */
+/** The values of the flag that a guard compares. */
 export interface Comparisons {
-  /** The values of the flag besides `false`. Reports of other values, such as none at all, are ignored. */
+  /** The values of the flag except `false`. Exposures that report another value, or no value, are ignored. */
   readonly values: readonly string[]
   /**
-   * The number of all comparisons of the ramp, over all its steps, guards and values, among which the probability of a
-   * false alarm is divided.
+   * The number of all comparisons that the ramp makes, over all its steps, guards and values. The probability of a
+   * false alarm is divided among them.
    */
   readonly count: number
 }
 
-/** Compares each value of the flag with `false`. A value without exposures is left out. */
+/** Compares the persons with each value of the flag to those with `false`. A value without exposures is left out. */
 export function lookAtGuard(
   { event, worse, tolerance }: RampGuard,
   exposed: readonly ExposedPersons[],
@@ -81,10 +85,10 @@ export function lookAtGuard(
 }
 
 /**
- * Adds one person with the event and one without it, because a group in which nobody has an error would have no
- * variance. The groups become more alike, so that errors are found a little later. Source: A. Agresti and B. Caffo,
- * 2000, Simple and Effective Confidence Intervals for Proportions and Differences of Proportions Result from Adding Two
- * Successes and Two Failures, The American Statistician 54.
+ * Adds one person with the event and one without it to a group. Otherwise a group in which nobody has an error would
+ * have no variance. The groups become more alike, so that errors are found a little later. Source: A. Agresti and B.
+ * Caffo, 2000, Simple and Effective Confidence Intervals for Proportions and Differences of Proportions Result from
+ * Adding Two Successes and Two Failures, The American Statistician 54.
  */
 function smoothed({ persons, converted }: ProportionSample): ProportionSample {
   return { persons: persons + 2, converted: converted + 1 }
@@ -94,12 +98,12 @@ function sampleOf({ persons, converted }: ProportionSample): ProportionSample {
   return { persons, converted }
 }
 
-/** Returns true if the guard is violated. */
+/** Returns whether the result shows that the guard is violated. */
 export function isBreach({ bound }: GuardLook): boolean {
   return bound?.isWorse === true
 }
 
-/** Returns the result of a violated guard as a sentence with its numbers. */
+/** Describes the violation of a guard in sentences with its numbers. */
 export function breachText({
   event,
   value,
@@ -120,7 +124,7 @@ function shareText({ persons, converted }: ProportionSample): string {
   return `${pointsText(persons === 0 ? 0 : converted / persons)} %`
 }
 
-/** Returns a share in percent or percentage points. */
+/** Returns a share from 0 to 1 as a number of percent or percentage points. */
 function pointsText(share: number): string {
   return String(Number((share * 100).toFixed(2)))
 }

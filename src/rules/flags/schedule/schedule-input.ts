@@ -1,6 +1,6 @@
 /**
- * Reads scheduled changes from request bodies. The route has checked the types of the members; these rules check the
- * rest. Whether the flag accepts the change is checked by the store, with the rules of a PATCH request. Source:
+ * Reads scheduled changes from request bodies. The route has already checked the types of the members. The store checks
+ * whether the flag accepts the change, with the rules of a PATCH request. All other rules are here. Source:
  * docs/compatibility/schedules.md, "Fields".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
@@ -24,7 +24,10 @@ import {
   stepsMade,
 } from './scheduled-change.ts'
 
-/** The members of a body that schedules a change, or changes a scheduled one. Absent members stay as they are. */
+/**
+ * The members of a body that schedules a change or modifies a scheduled one. If a member is absent, its value stays as
+ * it is.
+ */
 export interface ScheduleRequest {
   readonly record_id?: string | number
   readonly payload?: JsonObject
@@ -36,13 +39,16 @@ export interface ScheduleRequest {
   readonly state?: 'running' | 'halted'
 }
 
-/** The time by which a machine's clock may be ahead of the client's. Times that are further back are refused. */
+/**
+ * A time that is further in the past than this is refused. The tolerance is needed because the machine's clock may be
+ * ahead of the client's.
+ */
 const PAST_MS = 60_000
 const SECOND_MS = 1000
-/** Ten years. */
+/** The largest `after_seconds` of a step: ten years. */
 const AFTER_SECONDS = 315_576_000
 
-/** The schema of `value` for the operation `ramp`. */
+/** The schema of the member `value` of a payload whose operation is `ramp`. */
 export const RAMP_VALUE: JsonObject = {
   type: 'object',
   required: ['steps'],
@@ -121,12 +127,12 @@ interface RampValue {
 
 let checkRamp: ReturnType<typeof compileInput> | null = null
 
-/** Returns the number of the flag that `record_id` names, or null if it cannot be one. */
+/** Returns the id of the flag that `record_id` names, or null if it cannot be the id of a flag. */
 export function flagIdOf(recordId: string | number): number | null {
   return /^[1-9][0-9]{0,14}$/.test(String(recordId)) ? Number(recordId) : null
 }
 
-/** Returns the change that a POST body schedules for a flag, without its number. Throws 400. */
+/** Returns the change that the body of a POST schedules for a flag. The store adds its id. Throws 400. */
 export function draftChange(
   request: ScheduleRequest,
   flag: Flag,
@@ -204,7 +210,7 @@ export function changedChange(
   const anchorMs = sentAtMs ?? before.anchorMs
   const isContinued = isRecurring && !before.isRecurring && interval !== null
   const waitedAtMs = sentAtMs ?? after.scheduledAtMs
-  // Executions that were missed during a pause are not made up for.
+  // Executions that were missed during a pause are skipped.
   const scheduledAtMs =
     isContinued && waitedAtMs < nowMs ? nextExecution(anchorMs, interval, nowMs) : waitedAtMs
   return {
@@ -238,8 +244,8 @@ function changedRamp(
 }
 
 /**
- * Returns a halted ramp that goes on with the flag as it is now. The step that was waited for gets its whole time again,
- * and guards look at the exposures from now on.
+ * Continues a halted ramp with the flag as it is now. The next step waits for its whole time again, and guards count
+ * only exposures from now on.
  */
 function resumed(
   before: ScheduledChange,
@@ -316,7 +322,7 @@ function readEnd(
   return endAtMs
 }
 
-/** Reads the plan of a ramp for a flag. Throws 400. */
+/** Reads the plan of a ramp from a payload. Throws 400 if it is invalid or the flag does not have the condition. */
 function readRamp(payload: JsonObject, flag: Flag): Ramp {
   const { steps, guards = [], on_breach: onBreach = 'turn_back', ...plan } = rampValue(payload)
   const groups = flag.filters['groups']
@@ -348,14 +354,14 @@ function readRamp(payload: JsonObject, flag: Flag): Ramp {
   }
 }
 
-/** Returns the ramp that a payload describes, or null for another operation. Throws 400. */
+/** Returns the ramp that a payload describes, or null if the operation is another one. Throws 400. */
 export function rampOf(payload: JsonObject, flag: Flag): Ramp | null {
   return payload['operation'] === 'ramp' ? readRamp(payload, flag) : null
 }
 
 function rampValue({ value }: JsonObject): RampValue {
   checkRamp ??= compileInput(RAMP_VALUE)
-  // A null would have the path of the whole value.
+  // A value that is not an object is checked as an empty object, so that the error names a missing member.
   const fault = checkRamp(isObject(value) ? value : {})
   if (fault === null) return value as RampValue
   const { path, message, params, keyword } = fault
@@ -385,7 +391,7 @@ function readSteps(steps: RampValue['steps']): readonly RampStep[] {
   })
 }
 
-/** Returns the time of the first step: that of the change, or that of the step itself. */
+/** Returns the time of the first step of a ramp. The scheduled change or the step itself may give it. */
 function startOfRamp(
   { scheduled_at: sent }: ScheduleRequest,
   { steps: [first] }: Ramp,

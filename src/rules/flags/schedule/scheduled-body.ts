@@ -5,11 +5,11 @@ import { stepDueAt } from './due-changes.ts'
 import type { GuardLook } from './ramp-guard.ts'
 import type { Ramp, ScheduledChange } from './scheduled-change.ts'
 
-/** The facts about a change that are not stored with it. */
+/** What an answer about a change shows in addition to the stored change. */
 export interface ScheduledContext {
-  /** The user who created it, as answers show users. */
+  /** The user who created the change, in the form in which answers show users. */
   readonly createdBy: unknown
-  /** The last look of this machine at the guards of a ramp. */
+  /** The results of the guards of a ramp when this machine last looked at them. */
   readonly looks: { readonly atMs: number; readonly results: readonly GuardLook[] } | null
 }
 
@@ -53,7 +53,10 @@ function rampBody(change: ScheduledChange, ramp: Ramp, { looks }: ScheduledConte
   }
 }
 
-/** Returns the steps with the times at which they were made, or will be made if nothing stops the ramp. */
+/**
+ * Returns the steps of a ramp. Each has the time at which it was made, or the time at which it will be made if nothing
+ * stops the ramp.
+ */
 function stepBodies({ scheduledAtMs }: ScheduledChange, { steps }: Ramp): readonly JsonObject[] {
   let dueAtMs: number | null = null
   return steps.map((step, index) => {

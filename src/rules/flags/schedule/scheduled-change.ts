@@ -1,15 +1,15 @@
 /**
- * A change of a flag that the daemon makes at a time: once, again and again, or as a ramp of steps. Plain data, stored
- * as JSON. Source: docs/compatibility/schedules.md, "Fields".
+ * A change of a flag that the daemon makes at a given time: once, at intervals, or as a ramp of several steps. It is
+ * plain data that is stored as JSON. Source: docs/compatibility/schedules.md, "Fields".
  */
 import type { JsonObject } from '../../../base/json.ts'
 import type { Actor } from '../../access/user.ts'
 import { SCHEDULED_REASON_UNITS_MAX } from '../limits.ts'
 
-/** Milliseconds since 1970. */
+/** A moment, in milliseconds since 1970. */
 type Ms = number
 
-/** The operations of PostHog's scheduled changes, and `ramp`, which is our own. */
+/** The operations of PostHog's scheduled changes, and `ramp`, which only Tenrec has. */
 export const OPERATIONS = [
   'update_status',
   'add_release_condition',
@@ -32,46 +32,49 @@ export type RecurrenceInterval = (typeof RECURRENCE_INTERVALS)[number]
  */
 export type RampState = 'running' | 'halted' | 'turned_back' | 'done'
 
-/** A step of a ramp. The first step is made at the time of the scheduled change. */
+/** A step of a ramp. The first step is made at `scheduledAtMs` of the change. */
 export interface RampStep {
   readonly rolloutPercentage: number
-  /** The time of the step, at the earliest. Null: it is made `afterMs` after the step before. */
+  /** The earliest time of the step. Null: the step is made `afterMs` milliseconds after the step before it. */
   readonly atMs: Ms | null
   readonly afterMs: number | null
-  /** Null: not made yet. */
+  /** The time at which the step was made. Null: the step has not been made yet. */
   readonly executedAtMs: Ms | null
 }
 
-/** An event that persons with the flag may do more often, or less often, only within bounds. */
+/**
+ * A guard of a ramp: the share of persons with the flag who have an event may change in the worse direction only within
+ * a tolerance.
+ */
 export interface RampGuard {
   readonly event: string
   readonly worse: 'higher' | 'lower'
-  /** The tolerated change of the share of persons with the event: 0.01 is one percentage point. */
+  /** The tolerated change of the share of persons with the event. 0.01 is one percentage point. */
   readonly tolerance: number
 }
 
-/** The part of a condition by which a ramp recognises that a person has changed it. */
+/** The parts of a condition by which a ramp notices that a person has changed the condition. */
 export interface RampCondition {
   readonly rolloutPercentage: number | null
   /** The filters of the condition as JSON. */
   readonly filters: string
 }
 
-/** A percentage that rises in steps. */
+/** A ramp: a rollout percentage that changes in steps. */
 export interface Ramp {
   readonly state: RampState
-  /** Why the ramp halted or turned back, in a sentence. */
+  /** Why the ramp halted or turned back, as a sentence. Null if it did neither. */
   readonly reason: string | null
   /** The index of the condition whose percentage is changed. */
   readonly condition: number
   readonly steps: readonly RampStep[]
   readonly guards: readonly RampGuard[]
   readonly onBreach: 'halt' | 'turn_back'
-  /** The condition as the ramp left it or found it. */
+  /** The condition as the ramp found it or last left it. If it is different now, a person has changed it. */
   readonly expected: RampCondition
-  /** The flag before the first step, to which the ramp turns back. */
+  /** The state of the flag before the first step. The ramp restores it if it turns back. */
   readonly before: { readonly rolloutPercentage: number | null; readonly isActive: boolean }
-  /** Guards look at exposures from this time on. Null: no step is made yet. */
+  /** The time from which guards count exposures. Null: no step has been made yet. */
   readonly watchedFromMs: Ms | null
 }
 
@@ -80,57 +83,62 @@ export interface ScheduledChange {
   readonly id: number
   readonly projectId: number
   readonly flagId: number
-  /** `{operation, value}` as the client sent it. */
+  /** The object `{operation, value}` as the client sent it. */
   readonly payload: JsonObject
   /** The time of the next execution. */
   readonly scheduledAtMs: Ms
-  /** The time of the first execution, from which a recurring change counts its intervals. */
+  /** The time of the first execution. A recurring change counts its intervals from here. */
   readonly anchorMs: Ms
-  /** The time at which the change ended, successfully or not. Null: it waits. */
+  /** The time at which the change ended, successfully or not. Null: the change has not ended. */
   readonly executedAtMs: Ms | null
   readonly lastExecutedAtMs: Ms | null
-  /** How often the change was made. An execution names this number, so that it cannot happen twice. */
+  /**
+   * How often the change was made. A request to make the change names this number, so that the change is not made
+   * twice.
+   */
   readonly executions: number
   readonly failureReason: string | null
   readonly isRecurring: boolean
-  /** Kept while a recurring change is paused. */
+  /** The interval of a recurring change. It is kept while the change is paused. */
   readonly recurrenceInterval: RecurrenceInterval | null
   readonly endAtMs: Ms | null
   readonly createdBy: Actor
   readonly createdAtMs: Ms
   readonly updatedAtMs: Ms
-  /** Null for all operations but `ramp`. */
+  /** The ramp, or null if the operation is another one. */
   readonly ramp: Ramp | null
 }
 
-/** What the main thread knows of a change that waits. */
+/** What the main thread must know about a change that waits. */
 export interface PendingChange {
   readonly projectId: number
   readonly id: number
   readonly flagId: number
   readonly dueAtMs: Ms
   readonly executions: number
-  /** True if the guards of a ramp are to be looked at. */
+  /** True if the change is a ramp whose guards must be watched. */
   readonly isWatched: boolean
 }
 
-/** A result of the guards of a ramp. */
+/** The decision of guards that a ramp must stop. */
 export interface GuardVerdict {
   readonly action: Ramp['onBreach']
-  /** Why, in a sentence. */
+  /** The reason for the decision, as a sentence. */
   readonly reason: string
 }
 
-/** A request to make a change that is due, or to stop a ramp. */
+/** A request to make a change if it is due, or to stop a ramp. */
 export interface ScheduledMove {
   readonly id: number
-  /** The number of executions that the caller knows of. */
+  /** The number of executions that the caller knows of. If it is no longer right, nothing is done. */
   readonly executions: number
-  /** Absent: the change is made if it is due. */
+  /** The reason to stop a ramp. Absent: the change is made if it is due. */
   readonly verdict?: GuardVerdict
 }
 
-/** The kinds of results of a move. `nothing`: it was not due, or another machine was first. */
+/**
+ * The kinds of results of a move. `nothing` means that the change was not due, or that another machine made it first.
+ */
 export const MOVE_OUTCOMES = [
   'nothing',
   'executed',
@@ -143,7 +151,7 @@ export const MOVE_OUTCOMES = [
 /** The result of a move. */
 export interface Moved {
   readonly outcome: (typeof MOVE_OUTCOMES)[number]
-  /** The flag, the operation and the reason, for the log of the daemon. */
+  /** The id of the flag, for the log of the daemon. */
   readonly flagId: number | null
   readonly text: string
   readonly reason: string | null
@@ -151,7 +159,7 @@ export interface Moved {
 
 /** Returns the operation of a change. */
 export function operationOf({ payload }: Pick<ScheduledChange, 'payload'>): Operation {
-  // `readPayload` has checked it.
+  // `readPayload` has checked the operation.
   return payload['operation'] as Operation
 }
 
@@ -165,7 +173,7 @@ export function stepsMade({ steps }: Pick<Ramp, 'steps'>): number {
   return steps.filter(({ executedAtMs }) => executedAtMs !== null).length
 }
 
-/** Returns a reason that is short enough to be stored. */
+/** Returns a reason that is cut to the length that can be stored. */
 export function cutReason(text: string): string {
   return text.slice(0, SCHEDULED_REASON_UNITS_MAX)
 }

@@ -1,20 +1,23 @@
 /**
- * Computes SHA-1 for bucketing: the first 60 bits of the hash of a prefix, a text and a salt. A decision hashes one
- * text with the prefixes of all flags, so a call for one hash also computes the next three (assembly.ts). Texts of
+ * Computes SHA-1 for bucketing: the first 60 bits of the hash of a prefix, a text and a salt. A decision hashes the
+ * same text with the prefixes of all flags, so a call for one hash also computes the next three (assembly.ts). Texts of
  * usual length allocate nothing. All hashes of a thread share one memory, which is safe because the code is
  * synchronous.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
-// Offsets in memory. assembly.ts contains the same list.
+// The offsets in memory. assembly.ts contains the same list.
 const RESULT_WORD = 128
 const LENGTHS_WORD = 136
 const MESSAGES_WORD = 256
 const MESSAGE_BYTES = 1024
 const TEXTS_OFFSET = 16_384
 const LANES = 4
-/** The maximum number of bytes of a message. It leaves room for the padding, and for copies that run past the end. */
+/**
+ * The maximum number of bytes of a message. The rest of its area is needed for the padding, and for copies that write
+ * too many bytes.
+ */
 const ROOM_BYTES = MESSAGE_BYTES - 128
 /** The hash has 60 bits, which are 15 hexadecimal digits. The double nearest to 2^60 - 1 is 2^60. */
 const HASH_END = 2 ** 60
@@ -30,19 +33,19 @@ const { memory, hash } = instance.exports as {
 }
 const bytes = new Uint8Array(memory.buffer)
 const words = new Uint32Array(memory.buffer)
-/** The salts that can follow a text. Each has its own buffer for the text that was hashed last with it. */
+/** The salts that can follow a text. Each has a buffer of its own with the text that was hashed last with it. */
 const SALTS = { none: saltOf('', 0), variant: saltOf('variant', 1) }
 
-/** A prefix of texts, together with the salt after the text. */
+/** Hashes texts between a prefix and a salt. */
 export class HashPrefix {
-  /** The prefix that will probably be asked next for the same text. It has the same salt. */
+  /** The prefix whose hash of the same text will probably be needed next. It must have the same salt. */
   next: HashPrefix | null = null
   readonly #prefix: string
   readonly #byteLength: number
   /** The prefix in UTF-8, padded to whole words, because words are copied faster than bytes. */
   readonly #words: Uint32Array
   readonly #salt: (typeof SALTS)['none']
-  /** The text that was hashed last. `#hash` is its hash. */
+  /** The text that was hashed last. Its hash is in `#hash`. */
   #text: string | null = null
   #hash = 0
 
@@ -57,8 +60,8 @@ export class HashPrefix {
 
   /**
    * Returns the first 15 hexadecimal digits of the SHA-1 of prefix, text and salt, divided by 2^60 and rounded to a
-   * double from 0 to 1. The cost is linear in the length, about 0.1 us for up to 55 bytes if the next hashes are also
-   * needed.
+   * double from 0 to 1. The cost is linear in the length. Up to 55 bytes take about 0.1 us if the hashes of the next
+   * prefixes are also needed.
    */
   hashOf(text: string): number {
     if (text === this.#text) return this.#hash
@@ -81,7 +84,7 @@ export class HashPrefix {
     for (let lane = 0; lane < LANES && prefix !== null; lane++) {
       if (prefix.#byteLength <= roomBytes) {
         prefix.#text = text
-        // The two parts have 32 and 28 bits and are exact, so only their sum is rounded.
+        // The two summands have 32 and 28 bits and are exact, so only their sum is rounded.
         const first = (words[RESULT_WORD + lane] ?? 0) * 2 ** 28
         prefix.#hash = (first + ((words[RESULT_WORD + LANES + lane] ?? 0) >>> 4)) / HASH_END
       }
@@ -90,7 +93,10 @@ export class HashPrefix {
     return this.#hash
   }
 
-  /** Copies the prefix into memory, unless it is too long. Returns its number of bytes, or 0 if it is too long. */
+  /**
+   * Copies the prefix into memory and returns its number of bytes. Copies nothing and returns 0 if the prefix is too
+   * long.
+   */
   #put(lane: number, roomBytes: number): number {
     if (this.#byteLength > roomBytes) return 0
     const own = this.#words
