@@ -1,4 +1,4 @@
-/** Uses what persons did before the experiment to make its intervals narrower (CUPED). */
+/** Makes the intervals of an experiment narrower by what persons did before the experiment (CUPED). */
 import {
   faultOfPersons,
   finiteOrNot,
@@ -13,26 +13,32 @@ import {
   varianceOf,
 } from './variant-estimate.ts'
 
-/** A value for each exposed person, and one from the period before: 0 for persons who were not there. */
+/**
+ * For each exposed person, the value of a metric and its value in the period before the exposure. The value before is 0
+ * for persons who had no events then.
+ */
 export interface BeforeSample extends MeanSample {
   readonly beforeSum: number
   readonly beforeSquares: number
-  /** The sum of the products of both values. */
+  /** The sum over all persons of the value times the value before. */
   readonly products: number
 }
 
-/** Adjusted estimates, in the order of the variants. */
+/** The adjusted estimates, in the order of the variants. */
 export interface AdjustedEstimates {
   readonly estimates: readonly VariantEstimate[]
   readonly theta: number
-  /** The part of the variance that remains, between 0 and 1. A quarter halves the width of the intervals. */
+  /**
+   * The part of the variance that remains after the adjustment, from 0 to 1. If a quarter remains, the intervals are
+   * half as wide.
+   */
   readonly remainingVariance: number
 }
 
 /**
- * Adjusts the means of all variants. Theta comes from the covariance within the variants, pooled over all of them, so
- * that a difference between variants does not enter. Source: A. Deng, Y. Xu, R. Kohavi and T. Walker, 2013, Improving
- * the Sensitivity of Online Controlled Experiments by Utilizing Pre-Experiment Data, WSDM.
+ * Adjusts the means of all variants. The factor theta comes from the covariance within the variants, pooled over all of
+ * them, so that differences between the variants do not influence it. Source: A. Deng, Y. Xu, R. Kohavi and T. Walker,
+ * 2013, Improving the Sensitivity of Online Controlled Experiments by Utilizing Pre-Experiment Data, WSDM.
  */
 export function adjustForBefore(
   samples: readonly (BeforeSample | undefined)[],
@@ -54,7 +60,7 @@ export function adjustForBefore(
   for (const of of moments) {
     const removed = theta * (2 * of.covariance - theta * of.beforeVariance)
     const variance = of.variance - removed
-    // A metric that the period before predicts completely has no variance left but rounding errors.
+    // If the values before predict a metric completely, only rounding errors are left of its variance.
     if (!(variance > of.variance * REMAINING_MIN)) return notEnough('no_variance')
     const mean = of.mean - theta * (of.beforeMean - before)
     const estimate = finiteOrNot({ persons: of.persons, mean, variance })
@@ -69,7 +75,7 @@ export function adjustForBefore(
   })
 }
 
-/** A smaller remaining part of a variance is rounding error. */
+/** If less than this part of a variance remains, it is rounding error. */
 const REMAINING_MIN = 1e-10
 
 interface Moments extends VariantEstimate {
@@ -88,7 +94,7 @@ function momentsOf(sample: BeforeSample | undefined): Moments | NotEnoughData {
   const beforeVariance = varianceOf(beforeSquares, beforeSum, persons)
   if (typeof beforeVariance === 'object') return beforeVariance
   const covariance = covarianceOf(products, sum, beforeSum, persons)
-  // No two variables have a larger covariance, except by rounding.
+  // The square of a covariance is never larger than the product of the variances, except by rounding.
   if (covariance * covariance > variance * beforeVariance * (1 + 1e-6))
     return notEnough('invalid_input')
   return finiteOrNot({

@@ -1,12 +1,12 @@
 /**
- * Intervals, p-values and bounds that stay valid however often somebody looks at them, and whenever somebody stops
- * because of them.
+ * Intervals, p-values and bounds that stay valid however often a person looks at them, also if the person stops the
+ * experiment because of a look.
  *
  * Source of all formulas: I. Waudby-Smith, D. Arbour, R. Sinha, E. H. Kennedy and A. Ramdas, 2024, Time-uniform central
  * limit theory and asymptotic confidence sequences, Annals of Statistics 52. Preprint: arXiv:2103.06476. With t persons
- * of both variants, the variance of one person is t times the squared standard error of the difference, so the
- * boundaries in standard errors depend on x = t ρ² alone. A ratio is compared by the difference of treatment − ratio ·
- * control, so its interval is valid whenever that of a difference is.
+ * in both variants together, the variance for one person is t times the squared standard error of the difference. The
+ * boundaries in standard errors therefore depend only on x = t ρ². The interval of a ratio is made from the differences
+ * treatment − ratio · control, so it is valid whenever that of a difference is.
  */
 import { type Contrast, faultOfContrast, intervalOf } from './contrast.ts'
 import {
@@ -17,46 +17,55 @@ import {
   notEnough,
 } from './not-enough-data.ts'
 
-/** What is decided before the first look. */
+/** The values that must be chosen before the first look. */
 export interface AlwaysValidOptions {
-  /** The probability of a false statement in all looks together, such as 0.05. */
+  /** The probability of a false statement in all looks together, for example 0.05. */
   readonly alpha: number
-  /** The exposed persons of both variants for which the interval shall be narrowest: the planned end. */
+  /**
+   * The number of exposed persons of both variants at which the interval is narrowest. It should be the planned number
+   * at the end.
+   */
   readonly horizonPersons: number
 }
 
-/** A confidence sequence at one look. */
+/** The result of one look: an interval of a confidence sequence. */
 export interface ConfidenceSequence {
   readonly estimate: number
   readonly low: number
   readonly high: number
-  /** At most alpha if and only if zero is not inside the interval. Its minimum over all looks is valid, too. */
+  /** At most alpha if and only if zero is outside of the interval. The smallest p-value of all looks is valid, too. */
   readonly pValue: number
 }
 
-/** Which changes a guard is about. */
+/** The change of a metric that a guard warns of. */
 export interface Guard {
   /** The direction in which the metric is worse. */
   readonly worse: 'lower' | 'higher'
-  /** The largest change for the worse that is accepted, at least 0, in the unit of the contrast: 0.02 is a lift of 2 %. */
+  /**
+   * The largest change in the worse direction that is accepted, at least 0, in the unit of the contrast. For a relative
+   * change, 0.02 means 2 %.
+   */
   readonly tolerance: number
 }
 
-/** The answer of a guard at one look. */
+/** The result of a guard at one look. */
 export interface GuardBound {
   readonly estimate: number
-  /** The true change is at most (`lower`) or at least (`higher`) this. */
+  /**
+   * A bound of the true change. With `worse: lower` the true change is at most this, with `worse: higher` at least
+   * this.
+   */
   readonly bound: number
-  /** True: the metric is worse than tolerated. */
+  /** True if the metric is worse by more than the tolerance. */
   readonly isWorse: boolean
 }
 
-/** Alphas up to 0.3 need fewer than half of these. */
+/** The maximum number of steps of the iteration below. An alpha of at most 0.3 needs fewer than half of them. */
 const NARROWEST_STEPS = 40
 
 /**
- * The value x = t ρ² at which the interval is narrowest: the zero of its derivative, `x = log((x + 1) / α²)`. The
- * paper gives the first step of this iteration, each step of which gains about a digit.
+ * Returns the value x = t ρ² at which the interval is narrowest. It is the zero of the derivative, `x = log((x + 1) /
+ * α²)`, and is found by iteration. The paper gives the first step. Each step gains about one digit.
  */
 function narrowestAt(alpha: number): number {
   const twoLogs = -2 * Math.log(alpha)
@@ -70,8 +79,9 @@ function narrowestAt(alpha: number): number {
 }
 
 /**
- * The half width of the interval at the horizon, in standard errors. A plan replaces the quantile of the normal
- * distribution by this number. At the narrowest point of the interval, the logarithm equals x.
+ * Returns the half width of the interval at the horizon, in standard errors. The planning of an experiment uses it in
+ * place of the quantile of the normal distribution. Where the interval is narrowest, the logarithm in its formula
+ * equals x.
  */
 export function boundaryAtHorizon(alpha: number): number {
   return Math.sqrt(narrowestAt(alpha) + 1)
@@ -87,9 +97,8 @@ function faultOf(
 }
 
 /**
- * Returns the two-sided interval and its p-value, for a contrast or the reason why there is none.
- * The true value is inside the intervals of all looks with probability 1 − alpha, as long as the first looks come after
- * some hundred persons.
+ * Returns the two-sided interval and its p-value, or the reason why there is none. With probability 1 − alpha, the true
+ * value is inside of the intervals of all looks, if the first look comes after at least some hundred persons.
  */
 export function confidenceSequence(
   contrast: Contrast | NotEnoughData,
@@ -109,8 +118,8 @@ export function confidenceSequence(
 }
 
 /**
- * Returns the one-sided bound and whether the metric is worse than tolerated. With a change that is
- * within the tolerance, `isWorse` is ever true with probability alpha at most.
+ * Returns the one-sided bound, and whether the metric is worse than tolerated. If the true change is within the
+ * tolerance, the probability that `isWorse` is ever true is at most alpha.
  */
 export function guardBound(
   contrast: Contrast | NotEnoughData,
@@ -122,7 +131,7 @@ export function guardBound(
   if (!(tolerance >= 0 && Number.isFinite(tolerance))) return notEnough('invalid_input')
   const { estimate, persons } = contrast as Contrast
   const { alpha, horizonPersons } = options
-  // One tail of alpha is nearly one of two tails of 2 alpha together.
+  // A one-sided bound with alpha is nearly the same as a two-sided one with 2 alpha.
   const x = narrowestAt(Math.min(2 * alpha, 0.99)) * (persons / horizonPersons)
   const tail = Math.log1p(Math.sqrt(x + 1) / (2 * alpha))
   const interval = intervalOf(contrast as Contrast, Math.sqrt(((2 * (x + 1)) / x) * tail))

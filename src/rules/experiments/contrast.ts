@@ -1,4 +1,4 @@
-/** The change from one variant to another, absolute or relative. All intervals start here. */
+/** The change of a metric from one variant to another, absolute or relative. All intervals are computed from it. */
 import {
   faultOfPersons,
   finiteOrNot,
@@ -14,16 +14,16 @@ interface MeanWithError {
   readonly squaredError: number
 }
 
-/** How far the treatment is from the control. */
+/** The difference between the treatment and the control. */
 export interface Contrast {
-  /** Absolute: in the unit of the metric. Relative: 0.1 is 10 % more than the control. */
+  /** The scale of `estimate`. Absolute: in the unit of the metric. Relative: 0.1 means 10 % more than the control. */
   readonly scale: 'absolute' | 'relative'
   readonly estimate: number
   /** The difference of the means, divided by its standard error. */
   readonly z: number
-  /** The exposed persons of both variants. */
+  /** The number of exposed persons of both variants together. */
   readonly persons: number
-  /** For Student's t. */
+  /** The degrees of freedom for Student's t distribution. */
   readonly degreesOfFreedom: number
   readonly control: MeanWithError
   readonly treatment: MeanWithError
@@ -35,7 +35,7 @@ export interface Interval {
   readonly high: number
 }
 
-/** Treatment minus control, in the unit of the metric. */
+/** Returns the absolute change: the mean of the treatment minus the mean of the control. */
 export function differenceOf(
   control: MaybeEstimate,
   treatment: MaybeEstimate,
@@ -47,8 +47,8 @@ export function differenceOf(
 }
 
 /**
- * The relative change, treatment / control − 1. It is relative to the size of the control, so that a positive change is
- * an increase, also if the mean of the control is negative.
+ * Returns the relative change, treatment / control − 1. The difference is divided by the absolute value of the control,
+ * so that a positive change is an increase, also if the mean of the control is negative.
  */
 export function liftOf(control: MaybeEstimate, treatment: MaybeEstimate): Contrast | NotEnoughData {
   const fault = faultOf(control) ?? faultOf(treatment)
@@ -59,14 +59,15 @@ export function liftOf(control: MaybeEstimate, treatment: MaybeEstimate): Contra
 }
 
 /**
- * Returns the interval that reaches this many standard errors to both sides of the estimate.
+ * Returns the interval that extends `standardErrors` standard errors to both sides of the estimate.
  *
- * For a relative change, it contains each ratio r for which treatment − r · control is at most that many of its own
- * standard errors away from zero. It contains no change exactly if the interval of the difference does, and for many
- * persons it is that of the delta method. With few persons and skewed values, the delta method itself finds three times
- * as many false differences as it should. Sources: E. C. Fieller, 1954, Some Problems in Interval Estimation, Journal of
- * the Royal Statistical Society B 16; A. Deng, U. Knoblich and J. Lu, 2018, Applying the Delta Method in Metric
- * Analytics: A Practical Guide with Novel Ideas, KDD, which compares both.
+ * For a relative change, the interval contains each ratio r for which treatment − r · control is at most
+ * `standardErrors` of its own standard errors away from zero. It contains the value "no change" if and only if the
+ * interval of the difference does, and for many persons it equals that of the delta method. With few persons and skewed
+ * values, the delta method itself finds three times as many false differences as it should. Sources: E. C. Fieller,
+ * 1954, Some Problems in Interval Estimation, Journal of the Royal Statistical Society B 16; A. Deng, U. Knoblich and
+ * J. Lu, 2018, Applying the Delta Method in Metric Analytics: A Practical Guide with Novel Ideas, KDD, which compares
+ * both.
  */
 export function intervalOf(contrast: Contrast, standardErrors: number): Interval | NotEnoughData {
   const { scale, estimate, control, treatment } = contrast
@@ -75,13 +76,13 @@ export function intervalOf(contrast: Contrast, standardErrors: number): Interval
     const halfWidth = standardErrors * Math.sqrt(a + b)
     return finiteOrNot({ low: estimate - halfWidth, high: estimate + halfWidth })
   }
-  // All numbers relative to the control, so that their squares neither overflow nor vanish.
+  // All numbers are divided by the mean of the control, so that their squares neither overflow nor become zero.
   const ratio = treatment.mean / control.mean
   const square = standardErrors * standardErrors
   const ofControl = square * (a / control.mean / control.mean)
   const ofTreatment = square * (b / control.mean / control.mean)
   const divisor = 1 - ofControl
-  // The control itself may be zero, so the ratio may be anything.
+  // The true mean of the control may be zero, so the ratio may be anything.
   if (!(divisor > 0)) return notEnough('zero_baseline')
   const root = Math.sqrt(ofTreatment * divisor + ofControl * ratio * ratio)
   const [lowest, highest] = [(ratio - root) / divisor, (ratio + root) / divisor]
@@ -92,7 +93,9 @@ export function intervalOf(contrast: Contrast, standardErrors: number): Interval
   })
 }
 
-/** Returns the reason why there is no contrast, or what is wrong with its numbers, or null. */
+/**
+ * Returns the reason why there is no contrast or why its numbers are invalid. Returns null if the contrast can be used.
+ */
 export function faultOfContrast(contrast: Contrast | NotEnoughData): NotEnoughData | null {
   if (lacksData(contrast)) return contrast
   const { estimate, z, persons, degreesOfFreedom } = contrast
@@ -112,9 +115,9 @@ function faultOf(estimate: MaybeEstimate): NotEnoughData | null {
 }
 
 /**
- * The degrees of freedom are those of B. L. Welch, 1947, The generalization of 'Student's' problem when several
- * different population variances are involved, Biometrika 34, as in NIST/SEMATECH e-Handbook of Statistical Methods,
- * section 1.3.5.3.
+ * Computes a contrast. The degrees of freedom are those of B. L. Welch, 1947, The generalization of 'Student's' problem
+ * when several different population variances are involved, Biometrika 34, in the form of NIST/SEMATECH e-Handbook of
+ * Statistical Methods, section 1.3.5.3.
  */
 function contrastOf(
   scale: Contrast['scale'],

@@ -1,12 +1,12 @@
 /**
- * Corrections for several comparisons. An experiment with ten metrics finds a difference that does not exist in four of
- * ten cases unless its p-values are corrected. Always-valid p-values may be corrected in the same way.
+ * Corrections of p-values for several comparisons. Without a correction, four of ten experiments with ten metrics find
+ * a difference that does not exist. Always-valid p-values can be corrected in the same way.
  */
 import { type NotEnoughData, notEnough } from './not-enough-data.ts'
 
 /**
- * Corrects p-values so that the probability of any false statement is at most alpha. The result has the order of the
- * input. Source: S. Holm, 1979, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of
+ * Corrects p-values so that the probability of even one false statement is at most alpha. The result has the order of
+ * the input. Source: S. Holm, 1979, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of
  * Statistics 6; in the form of adjusted p-values: P. H. Westfall and S. S. Young, 1993, Resampling-Based Multiple
  * Testing.
  */
@@ -24,7 +24,7 @@ export function holmAdjusted(pValues: readonly number[]): readonly number[] | No
 }
 
 /**
- * Corrects p-values so that of the differences below alpha, an expected share of at most alpha does not exist. The
+ * Corrects p-values so that on average at most a share alpha of the differences that are found does not exist. The
  * result has the order of the input. Source: Y. Benjamini and Y. Hochberg, 1995, Controlling the False Discovery Rate,
  * Journal of the Royal Statistical Society B 57, procedure (1).
  */
@@ -47,7 +47,7 @@ function isProbability(value: number): boolean {
   return value >= 0 && value <= 1
 }
 
-/** Returns the positions of the values, that of the smallest value first. */
+/** Returns the indexes of the values, in the order from the smallest value to the largest. */
 function ascending(values: readonly number[]): readonly number[] {
   return values.map((_, index) => index).sort((a, b) => (values[a] ?? 0) - (values[b] ?? 0))
 }

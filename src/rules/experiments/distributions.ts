@@ -1,28 +1,36 @@
 /**
- * Distribution functions to some 13 digits. The libraries that were compared do not fit: the packages of stdlib are
- * exact, but these four functions bring more than 200 packages of 28 MB; `cephes` has relative errors of up to 6.5e-8 in
- * Student's t for many degrees of freedom; `simple-statistics` has no distribution of Student's t.
+ * Distribution functions that are exact to about 13 digits. These libraries were compared and do not fit: the packages
+ * of stdlib are exact, but the four functions that are needed bring more than 200 packages of 28 MB; `cephes` has
+ * relative errors of up to 6.5e-8 in Student's t for many degrees of freedom; `simple-statistics` does not have
+ * Student's t distribution.
  *
  * A&S: M. Abramowitz and I. A. Stegun (editors), 1964, Handbook of Mathematical Functions.
+ *
  * DLMF: F. W. J. Olver and others (editors), NIST Digital Library of Mathematical Functions, https://dlmf.nist.gov.
  */
 
-/** The step of the quadrature, and its number of points on each side of the middle. Smaller steps change no digit. */
+/**
+ * The step of the numerical integration, and its number of points on each side of the middle point. Smaller steps
+ * change no digit of the result.
+ */
 const QUADRATURE_STEP = 1 / 18
 const QUADRATURE_POINTS = 72
-/** Beyond this exponent, a point adds nothing to an integral. */
+/** With a larger exponent, a point adds nothing to an integral. */
 const EXPONENT_END = 80
-/** The gamma ratio is computed by its asymptotic series from here on, where six terms give 16 digits. */
+/** From this argument on, the gamma ratio is computed by its asymptotic series, of which six terms give 16 digits. */
 const GAMMA_RATIO_START = 16
-/** Newton's method at least halves the distance of heavy tails in each step, so this covers all doubles. */
+/**
+ * The maximum number of steps of Newton's method. In a heavy tail, each step at least halves the distance to the
+ * solution, so this is enough for all doubles.
+ */
 const NEWTON_STEPS = 1100
-/** After a step of this relative size, the next one would be of the size of rounding errors. */
+/** After a step of this relative size, the next step would not be larger than rounding errors. */
 const NEWTON_RESOLUTION = 1e-8
 
 /**
- * Points and weights of the double exponential formula for integrals from 0 to infinity, s = exp(π/2 sinh τ).
- * H. Takahasi and M. Mori, 1974, Double exponential formulas for numerical integration, Publications of the Research
- * Institute for Mathematical Sciences 9.
+ * The points and weights of the double exponential formula for integrals from 0 to infinity, s = exp(π/2 sinh τ).
+ * Source: H. Takahasi and M. Mori, 1974, Double exponential formulas for numerical integration, Publications of the
+ * Research Institute for Mathematical Sciences 9.
  */
 const POINTS = new Float64Array(2 * QUADRATURE_POINTS + 1)
 const WEIGHTS = new Float64Array(POINTS.length)
@@ -33,18 +41,18 @@ for (let index = 0; index < POINTS.length; index++) {
   WEIGHTS[index] = QUADRATURE_STEP * (Math.PI / 2) * Math.cosh(tau) * point
 }
 
-/** The density of the standard normal distribution. A&S 26.2.1. */
+/** Returns the density of the standard normal distribution at z. A&S 26.2.1. */
 function normalDensity(z: number): number {
   return Math.exp((-z * z) / 2) / Math.sqrt(2 * Math.PI)
 }
 
 /**
- * P(Z > z) of a standard normal Z: the integral of the density (A&S 26.2.3), with the density at z before the integral,
- * so that no tail loses digits.
+ * Returns P(Z > z) of a standard normal Z. It is the integral of the density (A&S 26.2.3). The density at z is a factor
+ * in front of the integral, so that the result has all digits even far out in the tail.
  */
 export function normalTail(z: number): number {
   if (z < 0) return 1 - normalTail(-z)
-  // The tail is about 1 / (z + 1) wide.
+  // The tail is about 1 / (z + 1) wide, so the points are spread over this width.
   const width = 1 / (z + 1)
   let integral = 0
   for (let index = 0; index < POINTS.length; index++) {
@@ -53,13 +61,13 @@ export function normalTail(z: number): number {
     if (exponent > EXPONENT_END) break
     integral += (WEIGHTS[index] ?? 0) * Math.exp(-exponent)
   }
-  // Rounding could lead just above one half, and a p-value above 1.
+  // By rounding, the result could be a little more than one half, and a p-value more than 1.
   return Math.min(0.5, normalDensity(z) * integral * width)
 }
 
 /**
- * Returns z with P(Z > z) = tail, for a tail strictly between 0 and 1. The rational approximation A&S 26.2.23, whose
- * error is below 4.5e-4, is improved by Halley's method, which triples the number of correct digits in each step.
+ * Returns z with P(Z > z) = tail, for a tail strictly between 0 and 1. It begins with the rational approximation A&S
+ * 26.2.23, whose error is below 4.5e-4. Each step of Halley's method then triples the number of correct digits.
  */
 export function normalTailQuantile(tail: number): number {
   if (tail > 0.5) return -normalTailQuantile(1 - tail)
@@ -75,8 +83,8 @@ export function normalTailQuantile(tail: number): number {
 }
 
 /**
- * Γ(a + 1/2) / Γ(a): DLMF 5.11.8 for the logarithms, with the recurrence DLMF 5.5.1 below `GAMMA_RATIO_START`. The
- * difference of two logarithms of gamma functions would lose digits for large a.
+ * Returns Γ(a + 1/2) / Γ(a). It uses DLMF 5.11.8 for the logarithms, and the recurrence DLMF 5.5.1 below
+ * `GAMMA_RATIO_START`. The difference of two logarithms of gamma functions would lose digits for large a.
  */
 function gammaRatio(a: number): number {
   let factor = 1
@@ -89,7 +97,7 @@ function gammaRatio(a: number): number {
   return factor * Math.sqrt(z) * Math.exp(series / z)
 }
 
-/** The density of Student's T. A&S 26.7.1, differentiated. */
+/** Returns the density of Student's t distribution at t: the derivative of A&S 26.7.1. */
 function studentDensity(t: number, degreesOfFreedom: number): number {
   const power = ((degreesOfFreedom + 1) / 2) * Math.log1p((t * t) / degreesOfFreedom)
   const ratio = gammaRatio(degreesOfFreedom / 2)
@@ -97,16 +105,16 @@ function studentDensity(t: number, degreesOfFreedom: number): number {
 }
 
 /**
- * P(|T| > t) of Student's T, for t >= 0 and any positive degrees of freedom: the integral of the density (A&S 26.7.1),
- * with the density at t before the integral. The usual continued fraction of the incomplete beta function loses digits
- * for many degrees of freedom, because its argument is too close to 1 there.
+ * Returns P(|T| > t) of Student's t distribution, for t >= 0 and any positive degrees of freedom. It is the integral of
+ * the density (A&S 26.7.1), with the density at t as a factor in front of it. The usual continued fraction of the
+ * incomplete beta function loses digits for many degrees of freedom, because its argument is then too close to 1.
  */
 export function studentTails(t: number, degreesOfFreedom: number): number {
   const scale = degreesOfFreedom + t * t
   if (!Number.isFinite(scale)) return 0
   const power = (degreesOfFreedom + 1) / 2
   const steepness = power / scale
-  // 1 / (t + 1) if the distribution is almost normal, and proportional to t in a heavy tail.
+  // The width is about 1 / (t + 1) if the distribution is almost normal, and proportional to t in a heavy tail.
   const width = 1 / (2 * t * steepness + Math.sqrt(2 * steepness))
   let integral = 0
   for (let index = 0; index < POINTS.length; index++) {
@@ -120,8 +128,8 @@ export function studentTails(t: number, degreesOfFreedom: number): number {
 
 /**
  * Returns t with P(|T| > t) = tails, for tails strictly between 0 and 1. Newton's method begins at the normal quantile
- * z, or for many degrees of freedom at the first two terms of the expansion A&S 26.7.5. Both tails are a convex
- * function of t, so at most the first step leads to the other side of the solution.
+ * z or, for many degrees of freedom, at the first two terms of the expansion A&S 26.7.5. P(|T| > t) is a convex
+ * function of t, so at most the first step goes beyond the solution.
  */
 export function studentTailsQuantile(tails: number, degreesOfFreedom: number): number {
   const z = normalTailQuantile(tails / 2)
@@ -137,8 +145,8 @@ export function studentTailsQuantile(tails: number, degreesOfFreedom: number): n
 }
 
 /**
- * P(X > x) of chi-square with whole degrees of freedom, at most `EXPERIMENT_VARIANTS_MAX`. A&S 26.4.4 (odd) and 26.4.5
- * (even). The density is a factor of each term, so that no term overflows.
+ * Returns P(X > x) of the chi-square distribution with whole degrees of freedom, at most `EXPERIMENT_VARIANTS_MAX`. A&S
+ * 26.4.4 (odd) and 26.4.5 (even). Each term contains the density as a factor, so that no term overflows.
  */
 export function chiSquareTail(x: number, degreesOfFreedom: number): number {
   const root = Math.sqrt(x)

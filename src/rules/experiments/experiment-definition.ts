@@ -1,115 +1,131 @@
 /**
- * What a result needs to know of an experiment: the flag, its variants, who counts as exposed, when it ran, and how its
- * metrics are computed. The metrics keep the shapes of the wire. Plain data that may cross threads. Source:
- * docs/compatibility/queries.md,
- * "ExperimentQuery".
+ * The facts about an experiment that its result is computed from: the flag, its variants, who counts as exposed, when
+ * it ran, and how its metrics are computed. The metrics have the shapes of the wire. The definition is plain data that
+ * may be sent to other threads. Source: docs/compatibility/queries.md, "ExperimentQuery".
  *
- * `readExperiment` (rules/queries/experiments/read-experiment.ts) makes a definition of an experiment on the wire, and
- * throws 400 for a faulty one. A query names its experiment by `experiment_id`, and `QueryContext.experiment(id)`
- * returns the definition, or null if the project has no such experiment.
+ * `readExperiment` (rules/queries/experiments/read-experiment.ts) makes a definition from an experiment on the wire,
+ * and throws 400 if the experiment is faulty. A query names a stored experiment by `experiment_id`.
+ * `QueryContext.experiment(id)` returns its definition, or null if the project has no such experiment.
  */
 
-/** A time in milliseconds since 1970. */
+/** A moment, in milliseconds since 1970. */
 type Ms = number
 
-/** One variant of the flag. */
+/** A variant of the flag. */
 export interface ExperimentVariant {
   readonly key: string
-  /** A percentage from 0 to 100. */
+  /** The share of the persons who get the variant, from 0 to 100. */
   readonly rolloutPercentage: number
 }
 
-/** A holdout: persons who get none of the variants. They are counted as one more variant. */
+/** A holdout: persons who get none of the variants. They are counted like one more variant. */
 export interface ExperimentHoldout {
-  /** The value of the flag for these persons, such as `holdout-3`. */
+  /** The value that the flag has for these persons, such as `holdout-3`. */
   readonly variant: string
-  /** A percentage from 0 to 100. The variants share the rest. */
+  /** The percentage of all persons who are in the holdout, from 0 to 100. The others are divided among the variants. */
   readonly percentage: number
 }
 
-/** An event or an action, and the filters on it. Property filters have the shapes of every query. */
+/** An event or an action with filters. The property filters have the same shapes as in other queries. */
 export interface ExperimentEvent {
   readonly kind: 'EventsNode' | 'ActionsNode'
-  /** The name of the event. Null means any event. For actions it is absent. */
+  /** The name of the event. Null means any event. Absent for an action. */
   readonly event?: string | null
-  /** The number of the action. For events it is absent. */
+  /** The id of the action. Absent for an event. */
   readonly id?: number
   readonly properties?: readonly unknown[]
 }
 
-/** What a mean or a ratio adds up for each person. */
+/** What a mean or a ratio computes from the events of each person. */
 export type ExperimentMath = 'total' | 'sum' | 'avg' | 'min' | 'max' | 'unique_session' | 'dau'
 
-/** An event or action with the value that is taken from it. */
+/** An event or an action with the value that is read from it. */
 export interface ExperimentSource extends ExperimentEvent {
-  /** Defaults to `total`: the number of events. */
+  /** How the events of a person become a value. Default: `total`, the number of events. */
   readonly math?: ExperimentMath
-  /** The numeric property of `sum`, `avg`, `min` and `max`. */
+  /** The numeric property that `sum`, `avg`, `min` and `max` read. */
   readonly math_property?: string
 }
 
-/** The exposure of a person to the experiment. */
+/** How it is recognised that a person was exposed to the experiment. */
 export interface ExperimentExposure {
-  /** Null is the default: `$feature_flag_called` with the key of the flag in `$feature_flag`. */
+  /**
+   * The event that exposes a person. Null means the default: `$feature_flag_called` with the key of the flag in
+   * `$feature_flag`.
+   */
   readonly event: ExperimentEvent | null
-  /** What happens to persons with several variants. */
+  /**
+   * What happens to a person who was exposed to several variants: the person is left out, or counts for the first one.
+   */
   readonly multipleVariantHandling: 'exclude' | 'first_seen'
   readonly filterTestAccounts: boolean
 }
 
 /** How results are computed. */
 export interface ExperimentStats {
-  /** The method of the members that PostHog's clients read. Our own members have both. */
+  /**
+   * The method of the members that PostHog's clients read. The members that only Tenrec has contain the results of both
+   * methods.
+   */
   readonly method: 'bayesian' | 'frequentist'
-  /** The probability of a false statement, such as 0.05. */
+  /** The probability of a false statement, for example 0.05. */
   readonly alpha: number
-  /** The exposed persons at which always-valid intervals are narrowest: the planned size. Null: not planned. */
+  /**
+   * The planned number of exposed persons. Always-valid intervals are narrowest at this number. Null: nothing is
+   * planned.
+   */
   readonly horizonPersons: number | null
-  /** The length of the period before the exposure that makes intervals narrower (CUPED). Null: not used. */
+  /** The number of days before the exposure whose events make intervals narrower (CUPED). Null: they are not used. */
   readonly lookbackDays: number | null
-  /** The smallest relative change that the experiment shall find: 0.1 is 10 %. Null: not planned. */
+  /**
+   * The smallest relative change that the experiment should be able to find. 0.1 means 10 %. Null: nothing is planned.
+   */
   readonly minimumDetectableEffect: number | null
 }
 
-/** A period of time. */
+/** A unit of time. */
 export type ExperimentTimeUnit = 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month'
 
 interface MetricBase {
   readonly kind?: 'ExperimentMetric'
   readonly uuid?: string
   readonly name?: string
-  /** Which direction is better. The default is `increase`. */
+  /** The direction of the metric that is better. Default: `increase`. */
   readonly goal?: 'increase' | 'decrease'
-  /** Events count for this long after the exposure. Absent: until the end of the experiment. */
+  /**
+   * The length of time after the exposure for which events count. Absent: they count until the end of the experiment.
+   */
   readonly conversion_window?: number
   readonly conversion_window_unit?: ExperimentTimeUnit
 }
 
-/** The shares of the values at which extreme values are cut off. */
+/** The percentiles of the values, as shares from 0 to 1, at which smaller and larger values are cut off. */
 export interface OutlierHandling {
   readonly lower_bound_percentile?: number
   readonly upper_bound_percentile?: number
-  /** True: persons with the value 0 do not count for the percentiles. */
+  /** True if persons with the value 0 are left out when the percentiles are computed. */
   readonly ignore_zeros?: boolean
 }
 
-/** The share of the exposed persons who did all steps. */
+/** A metric whose value is the share of the exposed persons who did all steps. */
 export interface FunnelMetric extends MetricBase {
   readonly metric_type: 'funnel'
   readonly series: readonly ExperimentEvent[]
-  /** The default is `ordered`. */
+  /** Whether the steps must happen in this order. Default: `ordered`. */
   readonly funnel_order_type?: 'ordered' | 'strict' | 'unordered'
 }
 
-/** The mean value of an exposed person. */
+/** A metric whose value is the mean of the values of all exposed persons. */
 export interface MeanMetric extends MetricBase, OutlierHandling {
   readonly metric_type: 'mean'
   readonly source: ExperimentSource
-  /** If present, the metric is the share of the persons whose value is at least this. */
+  /** If present, the metric is instead the share of the persons whose value is at least this. */
   readonly threshold?: number
 }
 
-/** The sum of the numerators of all exposed persons, divided by the sum of their denominators. */
+/**
+ * A metric whose value is the sum of the numerators of all exposed persons divided by the sum of their denominators.
+ */
 export interface RatioMetric extends MetricBase {
   readonly metric_type: 'ratio'
   readonly numerator: ExperimentSource
@@ -118,7 +134,10 @@ export interface RatioMetric extends MetricBase {
   readonly denominator_outlier_handling?: OutlierHandling
 }
 
-/** Of the exposed persons with a start event, the share of those with a completion event in a window after it. */
+/**
+ * A metric about the exposed persons with a start event. Its value is the share of them who have a completion event in
+ * a time window after the start event.
+ */
 export interface RetentionMetric extends MetricBase {
   readonly metric_type: 'retention'
   readonly start_event: ExperimentEvent
@@ -129,22 +148,22 @@ export interface RetentionMetric extends MetricBase {
   readonly start_handling: 'first_seen' | 'last_seen'
 }
 
-/** PostHog's `ExperimentMetric`. */
+/** A metric with the shape of PostHog's `ExperimentMetric`. */
 export type ExperimentMetric = FunnelMetric | MeanMetric | RatioMetric | RetentionMetric
 
-/** An experiment as its results see it. */
+/** An experiment in the form from which results are computed. */
 export interface ExperimentDefinition {
-  /** Null for an experiment that is not stored. */
+  /** The id of the experiment. Null if the experiment is not stored. */
   readonly id: number | null
   readonly name: string
   readonly flagKey: string
-  /** At least two. The first one is the baseline; usually its key is `control`. */
+  /** The variants, at least two. The first one is the baseline, whose key is usually `control`. */
   readonly variants: readonly ExperimentVariant[]
   readonly holdout: ExperimentHoldout | null
   readonly exposure: ExperimentExposure
-  /** Null: not started. */
+  /** The start of the experiment. Null: it has not started. */
   readonly startMs: Ms | null
-  /** Null: it runs. Not before `startMs`. */
+  /** The end of the experiment, not before `startMs`. Null: it is still running. */
   readonly endMs: Ms | null
   readonly stats: ExperimentStats
   /** The primary metrics. Their p-values are corrected together. */

@@ -1,6 +1,6 @@
 /**
- * Tests for one look, at a number of persons that was fixed in advance. With several looks they find differences that
- * do not exist; `always-valid.ts` does not.
+ * Statistical tests for a single look at a number of persons that was fixed in advance. If a person looks several
+ * times, these tests find differences that do not exist. The statistics of `always-valid.ts` do not have this problem.
  */
 import { type Contrast, faultOfContrast, intervalOf } from './contrast.ts'
 import {
@@ -19,7 +19,7 @@ import {
 } from './not-enough-data.ts'
 import type { ProportionSample } from './variant-estimate.ts'
 
-/** The result of a two-sided test with its interval. */
+/** The result of a two-sided test with the interval of the change. */
 export interface FixedTest {
   readonly estimate: number
   readonly low: number
@@ -28,7 +28,7 @@ export interface FixedTest {
 }
 
 /**
- * Welch's t test of a contrast. Source: B. L. Welch, 1947, The generalization of 'Student's' problem when several
+ * Tests a contrast by Welch's t test. Source: B. L. Welch, 1947, The generalization of 'Student's' problem when several
  * different population variances are involved, Biometrika 34; NIST/SEMATECH e-Handbook of Statistical Methods, section
  * 1.3.5.3, Two-Sample t-Test for Equal Means.
  */
@@ -47,10 +47,11 @@ export function welchTest(
 }
 
 /**
- * The z test of two proportions, with the common share of both variants in the standard error of the test, and both
- * shares in that of the interval. Sources: NIST/SEMATECH e-Handbook of Statistical Methods, section 7.3.3, How can we
- * determine whether two processes produce the same proportion of defectives? (test); R. G. Newcombe, 1998, Interval
- * estimation for the difference between independent proportions, Statistics in Medicine 17, method 1 (interval).
+ * Compares two proportions by the z test. The standard error of the test comes from the share of both variants
+ * together, and the standard error of the interval from the share of each variant. Sources: NIST/SEMATECH e-Handbook of
+ * Statistical Methods, section 7.3.3, How can we determine whether two processes produce the same proportion of
+ * defectives? (test); R. G. Newcombe, 1998, Interval estimation for the difference between independent proportions,
+ * Statistics in Medicine 17, method 1 (interval).
  */
 export function twoProportionTest(
   control: ProportionSample | undefined,
@@ -75,7 +76,10 @@ export function twoProportionTest(
   return finiteOrNot({ estimate, low, high, pValue: 2 * normalTail(z) })
 }
 
-/** Returns what is wrong with the counts of a variant, or null. Nobody, or everybody, may have converted. */
+/**
+ * Returns the reason why the counts of a variant are invalid, or null if they are valid. It is valid that nobody or
+ * everybody has converted.
+ */
 export function faultOfProportion({ persons, converted }: ProportionSample): NotEnoughData | null {
   const isCount = Number.isInteger(converted) && converted >= 0 && converted <= persons
   return faultOfPersons(persons) ?? (isCount ? null : notEnough('invalid_input'))

@@ -1,4 +1,4 @@
-/** The answer of every statistic that cannot be computed from the data it was given. */
+/** The result of every statistic that cannot be computed from its data: a reason instead of numbers. */
 import { VARIANT_PERSONS_MAX } from './limits.ts'
 
 /**
@@ -21,22 +21,28 @@ export type MissingReason =
   | 'zero_baseline'
   | 'invalid_input'
 
-/** Stands in place of a statistic. A statistic itself never contains NaN or an infinite number. */
+/**
+ * The reason that a function returns instead of a statistic. A statistic itself never contains NaN or an infinite
+ * number.
+ */
 export interface NotEnoughData {
   readonly notEnoughData: MissingReason
 }
 
-/** Returns the answer for this reason. */
+/** Returns the result that contains a reason. */
 export function notEnough(reason: MissingReason): NotEnoughData {
   return { notEnoughData: reason }
 }
 
-/** Returns true if an answer is a reason in place of a statistic. */
+/** Returns whether a result is a reason instead of a statistic. */
 export function lacksData(answer: object): answer is NotEnoughData {
   return 'notEnoughData' in answer
 }
 
-/** Returns the statistic, or `invalid_input` if one of its numbers is not finite, because the input overflows. */
+/**
+ * Returns a statistic unchanged if all its numbers are finite. Otherwise the input was so large that it overflowed, and
+ * the result is `invalid_input`.
+ */
 export function finiteOrNot<T extends object>(statistic: T): T | NotEnoughData {
   for (const value of Object.values(statistic)) {
     if (typeof value === 'number' && !Number.isFinite(value)) return notEnough('invalid_input')
@@ -44,7 +50,7 @@ export function finiteOrNot<T extends object>(statistic: T): T | NotEnoughData {
   return statistic
 }
 
-/** Returns what is wrong with the number of persons of a variant, or null if statistics can be computed from it. */
+/** Returns the reason why statistics cannot be computed for a number of persons, or null if they can. */
 export function faultOfPersons(persons: number): NotEnoughData | null {
   if (!Number.isInteger(persons) || persons < 0 || persons > VARIANT_PERSONS_MAX) {
     return notEnough('invalid_input')
@@ -53,7 +59,7 @@ export function faultOfPersons(persons: number): NotEnoughData | null {
   return persons === 1 ? notEnough('one_person') : null
 }
 
-/** Returns true if the number is a share or a probability strictly between 0 and 1. */
+/** Returns whether a number is a share or a probability strictly between 0 and 1. */
 export function isShare(value: number): boolean {
   return value > 0 && value < 1
 }

@@ -1,45 +1,51 @@
-/** How many persons an experiment needs, which change it can find, and how long it will take. */
+/** Plans an experiment: how many persons it needs, which change it can find, and how long it will take. */
 import { boundaryAtHorizon } from './always-valid.ts'
 import { normalTailQuantile } from './distributions.ts'
 import { VARIANT_PERSONS_MAX } from './limits.ts'
 import { finiteOrNot, isShare, type NotEnoughData, notEnough } from './not-enough-data.ts'
 
-/** The parts of a plan that do not depend on the metric. */
+/** The decisions of a plan that do not depend on the metric. */
 export interface Design {
-  /** The probability of a false statement, such as 0.05. */
+  /** The probability of a false statement, for example 0.05. */
   readonly alpha: number
-  /** The probability to find the change if it exists, such as 0.8. */
+  /** The probability of finding the change if it exists, for example 0.8. */
   readonly power: number
-  /** The share of the exposed persons who get the treatment; the others get the control. */
+  /** The share of the exposed persons who get the treatment. The others get the control. */
   readonly treatmentShare: number
-  /** `fixed`: a single look at the end. `always_valid`: any number of looks, with the planned size as the horizon. */
+  /**
+   * `fixed` means a single look at the end. `always_valid` means any number of looks, with the planned number of
+   * persons as the horizon.
+   */
   readonly looks: 'fixed' | 'always_valid'
 }
 
-/** A mean metric before the experiment: the mean and the variance of one person. */
+/** A metric before the experiment: the mean and the variance of the values of persons. */
 export interface Baseline {
   readonly mean: number
   readonly variance: number
 }
 
-/** The size of an experiment, in exposed persons of both variants. */
+/** The number of exposed persons of both variants together that an experiment needs. */
 export interface NeededPersons {
   readonly persons: number
 }
 
-/** The smallest change that an experiment finds with its planned power. */
+/** The smallest change that an experiment finds with the planned power. */
 export interface DetectableChange {
   readonly difference: number
-  /** Relative to the mean of the baseline. */
+  /** The change divided by the absolute value of the mean of the baseline. */
   readonly lift: number
 }
 
-/** The days until a size is reached. */
+/** The number of days until an experiment has enough persons. */
 export interface DaysLeft {
   readonly days: number
 }
 
-/** Returns the persons that are needed to find a relative change of a conversion rate: 0.1 means from 5 % to 5.5 %. */
+/**
+ * Returns the number of persons that are needed to find a relative change of a conversion rate. A `lift` of 0.1 means a
+ * change from 5 % to 5.5 %.
+ */
 export function personsForProportion(
   rate: number,
   lift: number,
@@ -50,7 +56,7 @@ export function personsForProportion(
   return neededPersons(rate * (1 - rate), changed * (1 - changed), rate * lift, design)
 }
 
-/** Returns the persons that are needed to find a relative change of a mean. */
+/** Returns the number of persons that are needed to find a relative change of a mean. */
 export function personsForMean(
   { mean, variance }: Baseline,
   lift: number,
@@ -61,9 +67,10 @@ export function personsForMean(
 }
 
 /**
- * Source: NIST/SEMATECH e-Handbook of Statistical Methods, section 7.2.2.2, Sample sizes required: the difference must
- * be as many standard errors as the quantiles of alpha and power together. With always-valid looks, the boundary at the
- * horizon replaces the quantile of alpha. A difference that is found earlier adds to the power.
+ * Returns the number of persons that are needed to find a difference. The difference must be as many standard errors as
+ * the sum of the quantiles of alpha and power. With always-valid looks, the boundary at the horizon replaces the
+ * quantile of alpha. The true power is then higher, because a difference may also be found earlier. Source:
+ * NIST/SEMATECH e-Handbook of Statistical Methods, section 7.2.2.2, Sample sizes required.
  */
 function neededPersons(
   ofControl: number,
@@ -82,8 +89,8 @@ function neededPersons(
 }
 
 /**
- * Returns the minimum detectable effect for a number of exposed persons of both variants. Source: as `neededPersons`,
- * solved for the difference.
+ * Returns the smallest change that can be found with a number of exposed persons of both variants together. It is the
+ * formula of `neededPersons`, solved for the difference.
  */
 export function detectableChange(
   { mean, variance }: Baseline,
@@ -102,7 +109,10 @@ export function detectableChange(
   return finiteOrNot({ difference, lift: difference / Math.abs(mean) })
 }
 
-/** Returns whole days until `needed` persons are exposed, with `personsPerDay` new persons a day: 0 if they already are. */
+/**
+ * Returns the whole days until `needed` persons are exposed, if `personsPerDay` new persons are exposed each day.
+ * Returns 0 if enough persons are already exposed.
+ */
 export function daysLeft(
   needed: number,
   exposed: number,
@@ -117,7 +127,7 @@ export function daysLeft(
   return finiteOrNot({ days: Math.ceil((needed - exposed) / personsPerDay) })
 }
 
-/** The variance of the difference, times the persons of both variants. */
+/** Returns the variance of the difference of the means, multiplied by the number of persons of both variants. */
 function varianceOfOne(
   ofControl: number,
   ofTreatment: number,
@@ -129,13 +139,13 @@ function varianceOfOne(
   return Number.isFinite(variance) ? variance : notEnough('invalid_input')
 }
 
-/** The standard errors by which a difference must exceed zero. */
+/** Returns the number of standard errors that a difference must have so that it is found with the planned power. */
 function quantilesOf({ alpha, power, treatmentShare, looks }: Design): number | NotEnoughData {
   if (!isShare(alpha) || !isShare(power) || !isShare(treatmentShare)) {
     return notEnough('invalid_input')
   }
   const ofAlpha = looks === 'fixed' ? normalTailQuantile(alpha / 2) : boundaryAtHorizon(alpha)
   const sum = ofAlpha + normalTailQuantile(1 - power)
-  // A power below alpha needs no persons at all.
+  // A power below alpha would need no persons at all, so such a plan is invalid.
   return sum > 0 ? sum : notEnough('invalid_input')
 }

@@ -1,9 +1,12 @@
-/** Whether the variants have as many persons as their shares promise. If not, no other number can be trusted. */
+/**
+ * Tests whether the numbers of persons in the variants fit their shares. If they do not, no other result of the
+ * experiment can be trusted.
+ */
 import { chiSquareTail } from './distributions.ts'
 import { EXPERIMENT_VARIANTS_MAX, VARIANT_PERSONS_MAX } from './limits.ts'
 import { finiteOrNot, isShare, type NotEnoughData, notEnough } from './not-enough-data.ts'
 
-/** One variant with its share of the traffic. Shares may have any common unit, such as percent. */
+/** A variant with its share of the persons. The shares may have any unit, such as percent, if all have the same one. */
 export interface VariantShare {
   readonly persons: number
   readonly share: number
@@ -13,18 +16,18 @@ export interface VariantShare {
 export interface SampleRatioTest {
   readonly chiSquare: number
   readonly pValue: number
-  /** True: the numbers of persons do not fit the shares. */
+  /** True if the numbers of persons do not fit the shares. */
   readonly isMismatch: boolean
 }
 
-/** The approximation by chi-square needs this many expected persons in each variant. */
+/** The test with chi-square is only valid if at least this many persons are expected in each variant. */
 const EXPECTED_PERSONS_MIN = 5
 
 /**
- * Compares the numbers of exposed persons with their shares. `alpha` is the probability of a false alarm in one look,
- * usually 0.001. Sources: K. Pearson's test as in NIST/SEMATECH e-Handbook of Statistical Methods, section 1.3.5.15,
- * Chi-Square Goodness-of-Fit Test; A. Fabijan and others, 2019, Diagnosing Sample Ratio Mismatch in Online Controlled
- * Experiments, KDD (its use).
+ * Compares the numbers of exposed persons with the shares of the variants. `alpha` is the probability of a false alarm
+ * in one look, usually 0.001. Sources: K. Pearson's test as in NIST/SEMATECH e-Handbook of Statistical Methods, section
+ * 1.3.5.15, Chi-Square Goodness-of-Fit Test; A. Fabijan and others, 2019, Diagnosing Sample Ratio Mismatch in Online
+ * Controlled Experiments, KDD (its use).
  */
 export function sampleRatioTest(
   variants: readonly VariantShare[],

@@ -1,16 +1,19 @@
 /**
- * From the sums of one variant to the mean of a metric and its variance. The unit is always a person: each exposed
- * person counts once, and events of one person are added up before.
+ * Computes the mean of a metric and its variance from the sums of one variant. Each exposed person counts once. The
+ * events of a person are added up before the sums are made.
  */
 import { faultOfPersons, finiteOrNot, type NotEnoughData, notEnough } from './not-enough-data.ts'
 
-/** Exposed persons of one variant, and those of them who converted. */
+/** The number of exposed persons of a variant, and how many of them converted. */
 export interface ProportionSample {
   readonly persons: number
   readonly converted: number
 }
 
-/** A value for each exposed person: the number of persons, the sum of their values and the sum of the squares. */
+/**
+ * The values of the exposed persons of a variant: the number of persons, the sum of their values and the sum of the
+ * squares.
+ */
 export interface MeanSample {
   readonly persons: number
   readonly sum: number
@@ -19,7 +22,7 @@ export interface MeanSample {
 
 /**
  * Two values for each exposed person, for a metric that divides their sums, such as clicks per session. `products` is
- * the sum of the products of both values.
+ * the sum over all persons of one value times the other.
  */
 export interface RatioSample {
   readonly persons: number
@@ -30,33 +33,39 @@ export interface RatioSample {
   readonly products: number
 }
 
-/** The metric of one variant. `variance` is the variance of one person: that of the mean is `variance / persons`. */
+/**
+ * The estimate of a metric for one variant. `variance` is the variance of the values of single persons. The variance of
+ * the mean is `variance / persons`.
+ */
 export interface VariantEstimate {
   readonly persons: number
   readonly mean: number
   readonly variance: number
 }
 
-/** An estimate, or the reason why there is none. Undefined is a variant without any data. */
+/** An estimate, or the reason why there is none. Undefined means that the variant has no data at all. */
 export type MaybeEstimate = VariantEstimate | NotEnoughData | undefined
 
 /**
- * A mean must be this many standard errors away from zero before anything is divided by it. With fewer, the delta method
- * is far from the distribution of the ratio.
+ * A mean is used as a divisor only if it is at least this many standard errors away from zero. Closer to zero, the
+ * delta method does not describe the distribution of the ratio.
  */
 const DIVISOR_STANDARD_ERRORS_MIN = 3
 
-/** Sums of squares carry some 16 digits. Below this share of the sum of squares, a variance is their rounding error. */
+/**
+ * Sums of squares have about 16 correct digits. A variance that is less than this share of the sum of squares is a
+ * rounding error.
+ */
 const VARIANCE_RESOLUTION = 1e-10
 
-/** The sum of the products of two variables after their means are subtracted: Σxy − ΣxΣy/n. */
+/** Returns the sum of the products of two variables after their means are subtracted: Σxy − ΣxΣy/n. */
 function centred(products: number, sumX: number, sumY: number, persons: number): number {
   return products - (sumX / persons) * sumY
 }
 
 /**
- * The sample variance or covariance from sums, `(Σxy − ΣxΣy/n) / (n − 1)`. Source: NIST/SEMATECH e-Handbook of
- * Statistical Methods, section 6.5.4.1, Mean Vector and Covariance Matrix.
+ * Returns the sample covariance from sums, `(Σxy − ΣxΣy/n) / (n − 1)`. Source: NIST/SEMATECH e-Handbook of Statistical
+ * Methods, section 6.5.4.1, Mean Vector and Covariance Matrix.
  */
 export function covarianceOf(
   products: number,
@@ -67,7 +76,7 @@ export function covarianceOf(
   return centred(products, sumX, sumY, persons) / (persons - 1)
 }
 
-/** Returns the variance from sums, or the reason why the sums have none. */
+/** Returns the sample variance from sums, or the reason why it cannot be computed. */
 export function varianceOf(squares: number, sum: number, persons: number): number | NotEnoughData {
   if (!Number.isFinite(squares) || !Number.isFinite(sum)) return notEnough('invalid_input')
   const rest = centred(squares, sum, sum, persons)
@@ -77,13 +86,13 @@ export function varianceOf(squares: number, sum: number, persons: number): numbe
   return rest / (persons - 1)
 }
 
-/** Returns true if a mean is far enough from zero to divide by it. */
+/** Returns whether a mean is far enough from zero to be a divisor. */
 function isDivisor({ persons, mean, variance }: VariantEstimate): boolean {
   const distance = DIVISOR_STANDARD_ERRORS_MIN * Math.sqrt(variance / persons)
   return mean !== 0 && Math.abs(mean) >= distance
 }
 
-/** Estimates the share of persons who converted, with the variance of a mean of zeros and ones. */
+/** Estimates the share of persons who converted. Its variance is that of a mean of zeros and ones. */
 export function estimateProportion(sample: ProportionSample | undefined): MaybeEstimate {
   if (sample === undefined) return notEnough('missing_variant')
   const { persons, converted } = sample
@@ -98,7 +107,7 @@ export function estimateProportion(sample: ProportionSample | undefined): MaybeE
   return { persons, mean, variance }
 }
 
-/** Estimates the mean value of a person. */
+/** Estimates the mean of the values of persons. */
 export function estimateMean(sample: MeanSample | undefined): MaybeEstimate {
   if (sample === undefined) return notEnough('missing_variant')
   const { persons, sum, squares } = sample
@@ -110,9 +119,9 @@ export function estimateMean(sample: MeanSample | undefined): MaybeEstimate {
 }
 
 /**
- * Estimates a ratio of two sums over persons by the delta method. Source: A. Deng, U. Knoblich and J. Lu, 2018,
- * Applying the Delta Method in Metric Analytics: A Practical Guide with Novel Ideas, KDD: the variance of
- * the ratio R of the means is that of the mean of (numerator − R · denominator) / (mean of the denominators).
+ * Estimates the ratio of two sums over persons by the delta method: the variance of the ratio R of two means is that of
+ * the mean of (numerator − R · denominator) / (mean of the denominators). Source: A. Deng, U. Knoblich and J. Lu, 2018,
+ * Applying the Delta Method in Metric Analytics: A Practical Guide with Novel Ideas, KDD.
  */
 export function estimateRatio(sample: RatioSample | undefined): MaybeEstimate {
   if (sample === undefined) return notEnough('missing_variant')
@@ -129,7 +138,8 @@ export function estimateRatio(sample: RatioSample | undefined): MaybeEstimate {
     return ofDenominator
   }
   const mean = numeratorSum / denominatorSum
-  // The sum of (numerator − R · denominator) is zero, so its squares need no centring.
+  // The sum of (numerator − R · denominator) over all persons is zero, so the sum of its squares is already the centred
+  // one.
   const squares = numeratorSquares - 2 * mean * sample.products + mean * mean * denominatorSquares
   const largest = numeratorSquares + mean * mean * denominatorSquares
   if (squares < -largest * VARIANCE_RESOLUTION) return notEnough('invalid_input')

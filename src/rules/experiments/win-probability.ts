@@ -1,11 +1,11 @@
-/** The probability that the treatment is better than the control, for readers who prefer it to a p-value. */
+/** Computes the probability that the treatment is better than the control. Some readers prefer it to a p-value. */
 import { type Contrast, faultOfContrast } from './contrast.ts'
 import { normalTail } from './distributions.ts'
 import { faultOfProportion } from './fixed-horizon.ts'
 import { type NotEnoughData, notEnough } from './not-enough-data.ts'
 import type { ProportionSample } from './variant-estimate.ts'
 
-/** The probability, given the data, that a person of the treatment has the higher mean. */
+/** The probability, given the data, that the treatment has a higher mean than the control. */
 export interface WinProbability {
   readonly probability: number
 }
@@ -16,14 +16,17 @@ interface Beta {
   readonly beta: number
 }
 
-/** Terms that are this much smaller than the sum end it. */
+/** The sum ends when a term is smaller than this share of the sum. */
 const TERM_END = 1e-18
-/** Below this parameter, the first term is a product of few factors that cannot underflow. */
+/**
+ * If the parameter is below this, the first term is a product of so few factors that it cannot become zero by
+ * underflow.
+ */
 const SMALL_PARAMETER = 60
 
 /**
- * Compares two conversion rates exactly, each with the uniform prior Beta(1, 1). Source: E. Miller, 2015, Formulas for
- * Bayesian A/B Testing; J. D. Cook, 2005, Exact Calculation of Beta Inequalities, report UTMDABTR-005-05.
+ * Compares two conversion rates exactly. Each has the uniform prior distribution Beta(1, 1). Source: E. Miller, 2015,
+ * Formulas for Bayesian A/B Testing; J. D. Cook, 2005, Exact Calculation of Beta Inequalities, report UTMDABTR-005-05.
  */
 export function winProbabilityOfProportions(
   control: ProportionSample | undefined,
@@ -44,9 +47,9 @@ function posteriorOf({ persons, converted }: ProportionSample): Beta {
 }
 
 /**
- * Returns the probability that a draw from `to` is higher than one from `from`. Shares of those who did not convert
- * compare the other way round. Of the four equal sums, the one whose terms fall fastest is that of the largest
- * parameter.
+ * Returns the probability that a random value from the distribution `to` is higher than one from `from`. The same
+ * probability can be written as four different sums, because the shares of persons who did not convert can be compared
+ * as well. The sum that is used has the largest parameter as its `from.beta`, because its terms decrease fastest.
  */
 function probabilityOfHigher(from: Beta, to: Beta): number {
   const largest = Math.max(from.alpha, from.beta, to.alpha, to.beta)
@@ -61,10 +64,10 @@ function mirrored({ alpha, beta }: Beta): Beta {
 }
 
 /**
- * The sum of the terms 0 to `to.alpha` − 1. Over all whole numbers, the terms rise to one maximum, fall, and add up to
- * 1. Each term is the previous one times a ratio without gamma functions. Therefore the terms are computed relative to
- * the largest one, outwards from it, and the wanted sum is divided by the sum of all. The number of terms grows with the
- * root of the number of persons.
+ * Returns the sum of the terms 0 to `to.alpha` − 1 of an infinite series whose terms rise to one maximum, then fall,
+ * and add up to 1. Each term is the previous one times a ratio without gamma functions. The terms are therefore
+ * computed relative to the largest one, outwards from it, and the wanted sum is divided by the sum of all terms. The
+ * number of terms that are computed grows with the square root of the number of persons.
  */
 function sumOfTerms(from: Beta, to: Beta): number {
   const failures = from.beta + to.beta
@@ -83,7 +86,7 @@ function sumOfTerms(from: Beta, to: Beta): number {
     }
     return sum
   }
-  // Where the ratio is 1.
+  // The ratio is 1 at this index, so the largest term is near it.
   const peak = (from.alpha * (to.beta - 1) - failures) / (1 + from.beta)
   const mode = Math.max(0, Math.ceil(peak))
   let wanted = 0
@@ -105,8 +108,8 @@ function sumOfTerms(from: Beta, to: Beta): number {
 }
 
 /**
- * Compares two means: the posterior distribution of a contrast is normal if the prior is flat and the sample is large.
- * Source: A. Gelman and others, 2013, Bayesian Data Analysis, 3rd edition.
+ * Compares two means. With a flat prior distribution and a large sample, the posterior distribution of a contrast is
+ * normal. Source: A. Gelman and others, 2013, Bayesian Data Analysis, 3rd edition.
  */
 export function winProbabilityOfMeans(
   contrast: Contrast | NotEnoughData,

@@ -3,21 +3,21 @@ import { selectPlace } from '../analytics/selection.ts'
 import { type NotEnoughData, notEnough } from './not-enough-data.ts'
 import type { MeanSample } from './variant-estimate.ts'
 
-/** Values below and above are replaced by these. */
+/** The bounds of values. A lower value is replaced by `low`, and a higher one by `high`. */
 export interface WinsorBounds {
   readonly low: number
   readonly high: number
 }
 
-/** The shares of the values that stay below and above, such as 0 and 0.99. */
+/** The percentiles, as shares from 0 to 1, at which values are replaced, such as 0 and 0.99. */
 export interface WinsorShares {
   readonly low: number
   readonly high: number
 }
 
 /**
- * Returns the bounds for the values of all variants together. Bounds of each variant alone would hide a difference or
- * create one.
+ * Returns the bounds for the values of all variants together. Separate bounds for each variant could hide a difference
+ * or create one.
  */
 export function winsorBounds(
   values: readonly number[] | Float64Array,
@@ -32,8 +32,8 @@ export function winsorBounds(
 }
 
 /**
- * Returns the value below which a share of the values lies, from 0 to 1, between the two nearest values. It changes the
- * order of the values. The cost is linear. Source: R. J. Hyndman and Y. Fan, 1996, Sample Quantiles in Statistical
+ * Returns the value below which a share of the values lies, interpolated between the two nearest values. The order of
+ * `values` is changed. The cost is linear. Source: R. J. Hyndman and Y. Fan, 1996, Sample Quantiles in Statistical
  * Packages, The American Statistician 50, definition 7.
  */
 export function winsorBound(values: Float64Array, share: number): number | NotEnoughData {
@@ -47,7 +47,7 @@ export function winsorBound(values: Float64Array, share: number): number | NotEn
   const value = selectPlace(values, index)
   if (position === index) return value
   let next = Number.POSITIVE_INFINITY
-  // All values after the place are at least as large.
+  // `selectPlace` has moved all values that are at least as large after the index.
   for (let place = index + 1; place < values.length; place++) {
     const other = values[place] ?? 0
     if (other < next) next = other
@@ -55,7 +55,7 @@ export function winsorBound(values: Float64Array, share: number): number | NotEn
   return value + (position - index) * (next - value)
 }
 
-/** Returns the sums of the values of one variant with the extreme ones replaced. */
+/** Returns the sums of the values of one variant, with values outside of the bounds replaced. */
 export function winsorisedSample(
   values: readonly number[] | Float64Array,
   { low, high }: WinsorBounds,

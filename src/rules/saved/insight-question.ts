@@ -1,10 +1,15 @@
-/** Finds the query of an insight, alone or on a dashboard. Source: docs/compatibility/saved.md, "Dashboards". */
+/**
+ * Finds the query of an insight that is shown alone or on a dashboard. Source: docs/compatibility/saved.md,
+ * "Dashboards".
+ */
 import { isObject, type JsonObject } from '../../base/json.ts'
 
-/** The kinds of nodes that describe how the result of their inner query is shown. */
+/** The kinds of query nodes that only describe how the result of the query inside of them is shown. */
 const FRAMES: readonly unknown[] = ['InsightVizNode', 'DataTableNode', 'DataVisualizationNode']
 
-/** Returns the innermost query with the filters of a dashboard applied, or null if there is no query. */
+/**
+ * Returns the innermost query of a saved query, with the filters of a dashboard applied. Returns null if there is none.
+ */
 export function questionOf(saved: JsonObject | null, filters: JsonObject = {}): JsonObject | null {
   let query: unknown = saved
   while (isObject(query) && FRAMES.includes(query['kind'])) query = query['source']
@@ -12,14 +17,20 @@ export function questionOf(saved: JsonObject | null, filters: JsonObject = {}): 
   return { ...query, ...rangeUnder(query, filters), ...propertiesUnder(query, filters) }
 }
 
-/** Returns the date range. The range of a dashboard replaces the range of the query as a whole. */
+/**
+ * Returns the date range of a query on a dashboard. If the dashboard has a range, it replaces that of the query
+ * completely.
+ */
 function rangeUnder({ dateRange }: JsonObject, { date_from, date_to }: JsonObject): JsonObject {
   if (!date_from && !date_to) return {}
   const before = isObject(dateRange) ? dateRange : {}
   return { dateRange: { ...before, date_from: date_from ?? null, date_to: date_to ?? null } }
 }
 
-/** Returns the property filters. The filters of a dashboard apply in addition to those of the query. */
+/**
+ * Returns the property filters of a query on a dashboard. The filters of the dashboard apply in addition to those of
+ * the query.
+ */
 function propertiesUnder({ properties: own }: JsonObject, { properties }: JsonObject): JsonObject {
   if (!Array.isArray(properties) || properties.length === 0) return {}
   const more = properties as readonly unknown[]

@@ -9,7 +9,7 @@ export interface ListRequest<Filter> {
   readonly page: PageRequest
 }
 
-/** The filter of insights. An absent member accepts any value. */
+/** The filter of a list of insights. An absent member accepts any value. */
 export interface InsightFilter {
   readonly saved?: boolean
   readonly favorited?: boolean
@@ -18,20 +18,23 @@ export interface InsightFilter {
   readonly search?: string
 }
 
-/** The filter of annotations. An absent member accepts any value; deleted annotations are listed only on request. */
+/**
+ * The filter of a list of annotations. An absent member accepts any value, but without `isDeleted` no deleted ones are
+ * listed.
+ */
 export interface AnnotationFilter {
-  /** Only annotations that were created after, or before, this time. */
+  /** Selects annotations that were created after `afterMs` and before `beforeMs`, in milliseconds since 1970. */
   readonly afterMs?: number
   readonly beforeMs?: number
   readonly dashboard_item?: number
   readonly scope?: AnnotationFields['scope']
   readonly isDeleted?: boolean
-  /** True selects annotations that do not belong to one insight; false selects those that do. */
+  /** True selects the annotations that do not belong to a single insight. False selects those that do. */
   readonly isForAll?: boolean
   readonly search?: string
 }
 
-/** The filter of dashboards. An absent member accepts any value. */
+/** The filter of a list of dashboards. An absent member accepts any value. */
 export interface DashboardFilter {
   readonly search?: string
 }
@@ -50,7 +53,7 @@ export function listedInsights(insights: readonly Insight[], filter: InsightFilt
     .sort(newestFirst)
 }
 
-/** Returns the dashboards of a list: pinned ones first, then by name. */
+/** Returns the dashboards of a list. Pinned ones come first, and each part is ordered by name. */
 export function listedDashboards(
   dashboards: readonly Dashboard[],
   { search }: DashboardFilter,
@@ -64,7 +67,8 @@ export function listedDashboards(
 }
 
 /**
- * Returns the annotations of a list by the moment they belong to, latest first. Annotations without a moment come last.
+ * Returns the annotations of a list, ordered by the moment that they mark, latest first. Annotations that mark no
+ * moment come last.
  */
 export function listedAnnotations(
   annotations: readonly Annotation[],
@@ -83,12 +87,12 @@ export function listedAnnotations(
     .sort((a, b) => markerMs(b) - markerMs(a) || newestFirst(a, b))
 }
 
-/** Returns whether each wanted member has the wanted value. */
+/** Returns whether `fields` has the value of each member of `wanted`. */
 function hasAll<Fields extends object>(fields: Fields, wanted: Partial<Fields>): boolean {
   return Object.entries(wanted).every(([name, value]) => fields[name as keyof Fields] === value)
 }
 
-/** Returns whether one of the texts contains the search text, ignoring case. */
+/** Returns whether one of the texts contains the search text, regardless of case. Without a search text, it is true. */
 function isFound(search: string | undefined, ...texts: readonly (string | null)[]): boolean {
   if (search === undefined) return true
   const wanted = search.toLowerCase()
@@ -105,8 +109,8 @@ function compareTexts(a: string | null, b: string | null): number {
 }
 
 /**
- * Returns the moment of an annotation in milliseconds. The value for a missing moment is lower than any moment before
- * 1970.
+ * Returns the moment that an annotation marks, in milliseconds since 1970. If it marks none, the number is lower than
+ * that of every moment.
  */
 function markerMs({ fields: { date_marker: text } }: Annotation): number {
   return text === null ? -Number.MAX_SAFE_INTEGER : Date.parse(text)

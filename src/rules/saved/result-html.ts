@@ -2,13 +2,16 @@
 import { escaped } from '../../base/html/html.ts'
 import { type Answered, type SharedTable, sharedTable } from './shared-table.ts'
 
-/** Returns a table of the result, or a sentence if there is nothing to show. The cost is linear in the shown cells. */
+/**
+ * Returns a table with the result of a query, or a sentence if the result is empty. The cost is linear in the number of
+ * cells that are shown.
+ */
 export function resultHtml(answered: Answered): string {
   const table = sharedTable(answered)
   return table === null ? sentenceHtml('There is no data.') : tableOf(table)
 }
 
-/** Returns a sentence that replaces a result. */
+/** Returns a sentence that is shown in place of a result. */
 export function sentenceHtml(sentence: string): string {
   return `<p><small>${escaped(sentence)}</small></p>`
 }

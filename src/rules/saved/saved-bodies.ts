@@ -1,22 +1,27 @@
-/** Builds insights, dashboards and their tiles as clients see them. Source: docs/compatibility/saved.md, "Insights". */
+/**
+ * Builds the JSON of insights, dashboards and their tiles for clients. Source: docs/compatibility/saved.md, "Insights".
+ */
 import { timeText } from '../../base/time.ts'
 import { type UserFacts, type UserSummary, userSummary } from '../access/user.ts'
 import type { Dashboard, InsightView, Tile, TileView } from './saved.ts'
 
-/** The levels of the protocol which say that every user of the project may change a dashboard. */
+/**
+ * The restriction level and the privilege level of the protocol which say that every user of the project may change a
+ * dashboard.
+ */
 const EVERYBODY_LEVEL = 21
 const EDIT_LEVEL = 37
 /** The access level of saved objects. Every user of a project may change them. */
 const ACCESS_LEVEL = 'editor'
 
-/** The lookups that bodies need in addition to the saved object. */
+/** The lookups that the JSON needs in addition to the saved object. */
 export interface Showing {
-  /** Returns the user with a number, or null if the user must not be named. */
+  /** Returns the user with an id, or null if the user must not be named. */
   readonly userById: (id: number) => UserFacts | null
   readonly timezoneOf: (projectId: number) => string
 }
 
-/** Returns the summary of a user by number. */
+/** Returns the summary of the user with an id, or null. */
 export function authorOf(
   { userById }: Pick<Showing, 'userById'>,
   userId: number | null,

@@ -4,23 +4,23 @@
  */
 import type { JsonObject } from '../../base/json.ts'
 
-/** Any saved object. */
+/** An object that users save. `Fields` are the fields of its kind. */
 export interface Saved<Fields> {
   readonly id: number
-  /** The project. It is 0 for an annotation of the whole organization. */
+  /** The id of the project. It is 0 for an annotation of the whole organization. */
   readonly projectId: number
   readonly fields: Fields
-  /** True if the object is hidden, until it is restored or its space is needed. */
+  /** True if the object is deleted. It is then hidden, and can be restored until its space is needed. */
   readonly isDeleted: boolean
   /** The user who created the object. Null if a command created it. */
   readonly createdById: number | null
   readonly createdAtMs: number
   readonly updatedAtMs: number
-  /** The sharing of the object. Null if it was never shared. */
+  /** How the object is shared. Null if it was never shared. */
   readonly sharing: Sharing | null
 }
 
-/** The settings of a shared page. Absent settings are off. */
+/** The names of the settings of a shared page. A setting that is absent is off. */
 export const SHARING_SETTINGS = [
   'whitelabel',
   'noHeader',
@@ -30,45 +30,45 @@ export const SHARING_SETTINGS = [
   'hideExtraDetails',
 ] as const
 
-/** The settings of `SHARING_SETTINGS` that a user has set. */
+/** The settings of a shared page that a user has set. */
 export type SharingSettings = Readonly<Partial<Record<(typeof SHARING_SETTINGS)[number], boolean>>>
 
-/** The way in which an object is shown to every visitor who has its token. */
+/** A shared link: every visitor who has its token can see the object. */
 export interface Sharing {
   readonly token: string
   readonly isEnabled: boolean
   readonly settings: SharingSettings
-  /** The time at which it was first shared. */
+  /** The time at which the object was first shared, in milliseconds since 1970. */
   readonly createdAtMs: number
-  /** The restrictions of the link. Absent in records of links that never had any. */
+  /** The restrictions of the link. Absent if the link never had any. */
   readonly access?: SharingAccess
 }
 
-/** The restrictions of a shared link, and what its readers may do. */
+/** The restrictions of a shared link, and what its readers are allowed to do. */
 export interface SharingAccess {
-  /** If true, the link shows nothing without one of its passwords. */
+  /** True if the link shows nothing to a reader who does not give one of its passwords. */
   readonly isPasswordRequired: boolean
   readonly passwords: readonly SharePassword[]
-  /** The time from which the link opens nothing. Null means that it does not expire. */
+  /** The time at which the link expires. Null means that it does not expire. */
   readonly expiresAtMs: number | null
-  /** If true, readers may choose one of the ranges of `SHARED_RANGES`. */
+  /** True if readers may choose one of the date ranges in `SHARED_RANGES`. */
   readonly isRangeChangeable: boolean
-  /** If true, pages of other origins may show the page in a frame. */
+  /** True if pages of other web sites may show the page in a frame. */
   readonly isEmbeddable: boolean
 }
 
-/** A password of a link. */
+/** A password of a shared link. */
 export interface SharePassword {
-  /** Unique among the passwords of the link. */
+  /** A number that no other password of the link has. */
   readonly id: number
-  /** The text of `passwordHashText` in rules/access/password.ts. The password itself is not stored. */
+  /** The text that `passwordHashText` in rules/access/password.ts returns. The password itself is not stored. */
   readonly hash: string
   readonly note: string
   readonly createdAtMs: number
   readonly createdById: number | null
 }
 
-/** The restrictions of a new link. */
+/** The restrictions of a new link: none. */
 export const NEW_ACCESS: SharingAccess = {
   isPasswordRequired: false,
   passwords: [],
@@ -77,7 +77,7 @@ export const NEW_ACCESS: SharingAccess = {
   isEmbeddable: false,
 }
 
-/** Changes of the sharing. Members that are absent stay as they are. */
+/** The changes that a request makes to the sharing of an object. If a member is absent, its value stays as it is. */
 export interface SharingChanges {
   readonly enabled?: boolean | undefined
   readonly settings?: SharingSettings | undefined
@@ -86,12 +86,12 @@ export interface SharingChanges {
 
 /** The fields of an insight. */
 export interface InsightFields {
-  /** A text of 8 letters and digits for addresses. */
+  /** A text of 8 letters and digits that identifies the insight in URLs. */
   readonly short_id: string
   readonly name: string | null
   readonly derived_name: string | null
   readonly description: string | null
-  /** The query. It is null in lists of the store; see store/catalog/saved-table.ts. */
+  /** The query. It is null in the lists that the store returns (see store/catalog/saved-table.ts). */
   readonly query: JsonObject | null
   readonly saved: boolean
   readonly favorited: boolean
@@ -129,16 +129,16 @@ export const NEW_DASHBOARD: DashboardFields = {
   variables: {},
 }
 
-/** The possible subjects of an annotation, from one insight to the whole organization. */
+/** What an annotation can belong to, from a single insight to the whole organization. */
 export const ANNOTATION_SCOPES = ['dashboard_item', 'dashboard', 'project', 'organization'] as const
 
 /** The fields of an annotation. */
 export interface AnnotationFields {
   readonly content: string | null
-  /** The moment that the annotation belongs to, in ISO 8601 with `Z`. */
+  /** The moment that the annotation marks, in ISO 8601 with `Z`. */
   readonly date_marker: string | null
   readonly scope: (typeof ANNOTATION_SCOPES)[number]
-  /** The number of an insight. */
+  /** The id of the insight that the annotation belongs to. */
   readonly dashboard_item: number | null
   readonly dashboard_id: number | null
 }
@@ -154,35 +154,38 @@ export const NEW_ANNOTATION: AnnotationFields = {
 
 /** A saved query with a name. */
 export type Insight = Saved<InsightFields>
-/** A set of tiles. */
+/** A page with tiles, each of which shows an insight or a text. */
 export type Dashboard = Saved<DashboardFields>
-/** A note at a moment. */
+/** A note about a moment. */
 export type Annotation = Saved<AnnotationFields>
 
-/** Changes of an object. Members that are absent stay as they are. */
+/** The changes that a request makes to an object. If a member is absent, its value stays as it is. */
 export interface Changes<Fields> {
   readonly fields: Partial<Fields>
   readonly isDeleted?: boolean | undefined
 }
 
-/** The project and the number of an object. */
+/** The project and the id of an object. */
 export interface SavedPlace {
   readonly projectId: number
   readonly id: number
 }
 
-/** The fields of an object in a request, and the requesting user. */
+/** A request to create or change an object, and the user who sent it. */
 export interface SavedRequest<Fields> extends Changes<Fields> {
   readonly projectId: number
   readonly userId: number | null
 }
 
-/** An insight and the dashboards that should show it. If `dashboards` is absent, the insight stays where it is. */
+/**
+ * A request to create or change an insight. `dashboards` are the dashboards that should show it. If `dashboards` is
+ * absent, it stays on the same dashboards.
+ */
 export interface InsightRequest extends SavedRequest<InsightFields> {
   readonly dashboards?: readonly number[] | undefined
 }
 
-/** A dashboard and the changes of its tiles. */
+/** A request to create or change a dashboard, with the changes of its tiles. */
 export interface DashboardRequest extends SavedRequest<DashboardFields> {
   readonly tiles: readonly TileChange[]
 }
@@ -193,7 +196,7 @@ export interface Tile {
   readonly dashboardId: number
   readonly insightId: number | null
   readonly text: TileText | null
-  /** The position and size by screen width, as clients write them. */
+  /** The position and the size of the tile for each width of the screen, in the form in which clients write them. */
   readonly layouts: JsonObject
   readonly color: string | null
 }
@@ -206,29 +209,29 @@ export interface TileText {
   readonly lastModifiedAtMs: number
 }
 
-/** A change of one tile. Without an `id`, it creates a new tile. */
+/** A change of a tile. If `id` is absent, a new tile is created. */
 export interface TileChange {
   readonly id?: number
   readonly insightId?: number
   readonly body?: string
   readonly layouts?: JsonObject
   readonly color?: string | null
-  /** True if the tile is removed for good. */
+  /** Present if the tile must be removed permanently. */
   readonly isRemoved?: true
 }
 
-/** An insight with the tiles that show it on dashboards that are not deleted. */
+/** An insight, with its tiles on dashboards that are not deleted. */
 export interface InsightView {
   readonly insight: Insight
   readonly tiles: readonly Pick<Tile, 'id' | 'dashboardId'>[]
 }
 
-/** A tile with its insight. */
+/** A tile with the insight that it shows. */
 export interface TileView extends Tile {
   readonly insight: InsightView | null
 }
 
-/** A dashboard with its tiles, oldest first. */
+/** A dashboard with its tiles, oldest tile first. */
 export interface DashboardView {
   readonly dashboard: Dashboard
   readonly tiles: readonly TileView[]

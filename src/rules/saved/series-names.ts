@@ -1,23 +1,26 @@
 /**
- * Names the series and breakdown values of a result, so that a reader can distinguish them in a table. The names are
- * those that the author of the insight chose; texts that are only for programs are replaced.
+ * Names the series and breakdown values of a result, so that a reader can distinguish them in a table. A name that the
+ * author of the insight chose is used. Texts that are meant only for programs are replaced.
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 
-/** The texts for values that have no text of their own. */
+/** The texts that replace internal names of breakdown values. */
 const VALUE_TEXTS: ReadonlyMap<string, string> = new Map([
   ['$$_posthog_breakdown_null_$$', '(none)'],
   ['$$_posthog_breakdown_other_$$', '(others)'],
 ])
 
-/** Returns the text of a breakdown value. The values of several properties are joined by ` / `. */
+/**
+ * Returns the text of a breakdown value. If the value consists of those of several properties, they are joined by ` /
+ * `.
+ */
 export function valueText(value: unknown): string {
   if (Array.isArray(value)) return value.map(valueText).join(' / ')
   if (value === null || value === undefined || value === '') return '(none)'
   return VALUE_TEXTS.get(String(value)) ?? String(value)
 }
 
-/** Returns a different name for each item of a result. */
+/** Returns a name for each item of a result. If names are equal, details are added to tell them apart. */
 export function seriesNames(items: readonly JsonObject[]): readonly string[] {
   const hasSeveral = new Set(items.map((item) => actionOf(item)['order'])).size > 1
   const isFormulas = new Set(items.map(({ label }) => label)).size > 1
@@ -31,7 +34,7 @@ export function seriesNames(items: readonly JsonObject[]): readonly string[] {
   const withMath = namesWithDetails(names, (index) =>
     String(actionOf(items[index])['math'] ?? 'total'),
   )
-  // The letters are those that formulas use.
+  // Formulas use the same letters for the series.
   const withLetters = namesWithDetails(withMath, (index) => {
     const { order } = actionOf(items[index])
     return typeof order === 'number' ? String.fromCharCode(65 + order) : ''
@@ -41,7 +44,7 @@ export function seriesNames(items: readonly JsonObject[]): readonly string[] {
   })
 }
 
-/** Returns the name of a series: its own name, or else the name of its event or action. */
+/** Returns the name of a series: the one that its author chose, or else the name of its event or action. */
 function seriesName(item: JsonObject): string {
   const { label, status } = item
   const { custom_name, name } = actionOf(item)
@@ -50,18 +53,18 @@ function seriesName(item: JsonObject): string {
   return found === undefined ? 'value' : String(found)
 }
 
-/** Returns the text of the breakdown value, or null if there is no breakdown. */
+/** Returns the text of the breakdown value of an item, or null if there is no breakdown. */
 function breakdownText(item: JsonObject, series: string): string | null {
   const { breakdown_value, label } = item
   if (breakdown_value === undefined) return null
-  // The value of a cohort is its number. Its name is in the label.
+  // For a cohort, the breakdown value is its id, and the name of the cohort is in the label.
   const isCohort = typeof breakdown_value === 'number' || breakdown_value === 'all'
   if (!isCohort || typeof label !== 'string') return valueText(breakdown_value)
   const { name = series } = actionOf(item)
   return label.startsWith(`${String(name)} - `) ? label.slice(String(name).length + 3) : label
 }
 
-/** Adds a detail to names that occur several times. */
+/** Adds a detail to each name that occurs several times with different details. */
 function namesWithDetails(names: readonly string[], detailOf: (index: number) => string): string[] {
   const counts = new Map<string, Set<string>>()
   for (const [index, name] of names.entries()) {

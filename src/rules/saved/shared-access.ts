@@ -1,6 +1,6 @@
 /**
- * The access of readers to a shared link: the proof that a reader knew its password, and the ranges that a reader may
- * choose. Source: docs/compatibility/saved.md, "Passwords of shared pages".
+ * The access of readers to a shared link: how a reader proves to have given its password, and which date ranges a
+ * reader may choose. Source: docs/compatibility/saved.md, "Passwords of shared pages".
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { invalidInput, ServiceError } from '../../base/errors.ts'
@@ -11,7 +11,7 @@ import { NEW_ACCESS, type SharedView, type SharePassword, type Sharing } from '.
 
 const PROOF = /^([1-9]\d{0,14})\.([1-9]\d{0,14})\.([\w-]{43})$/
 
-/** The ranges that a reader may choose, by the names that the console has for them in the URL. */
+/** The date ranges that a reader may choose, by the names that the console uses in URLs. */
 export const SHARED_RANGES: Readonly<Record<string, JsonObject>> = {
   today: { date_from: 'dStart', date_to: null },
   yesterday: { date_from: '-1dStart', date_to: '-1dEnd' },
@@ -27,12 +27,15 @@ export const SHARED_RANGES: Readonly<Record<string, JsonObject>> = {
   all: { date_from: 'all', date_to: null },
 }
 
-/** Returns the restrictions of a link. */
+/** Returns the restrictions of a shared link. */
 export function accessOf(sharing: Sharing | null) {
   return sharing?.access ?? NEW_ACCESS
 }
 
-/** Throws 400 `invalid_input` if a link needs no password, or has no room for another one. */
+/**
+ * Throws 400 `invalid_input` if a password cannot be added to a link, because it needs no password or already has the
+ * largest number of passwords.
+ */
 export function requirePasswordRoom(sharing: Sharing | null): asserts sharing is Sharing {
   const { isPasswordRequired, passwords } = accessOf(sharing)
   if (sharing === null || !isPasswordRequired) {
@@ -44,16 +47,16 @@ export function requirePasswordRoom(sharing: Sharing | null): asserts sharing is
   throw new ServiceError('invalid_input', detail)
 }
 
-/** Returns whether a link opens its object at a time. */
+/** Returns whether a link can be opened at a time: it is enabled and has not expired. */
 export function isOpenAt(sharing: Sharing, nowMs: number): boolean {
   const { expiresAtMs } = accessOf(sharing)
   return sharing.isEnabled && (expiresAtMs === null || nowMs < expiresAtMs)
 }
 
 /**
- * Returns a text which proves for some hours that its bearer knew a password. It is bound to the link and to the hash
- * of the password, so it becomes invalid if one of them changes. The hash is the key of the HMAC, and nobody outside of
- * the store knows it.
+ * Returns a text which proves for some hours that a reader gave a password of the link. The text is bound to the link
+ * and to the hash of the password, so it becomes invalid if one of them changes. The hash is the key of the HMAC, and
+ * nobody outside of the store knows it.
  */
 export function shareProof(
   token: string,
@@ -64,7 +67,10 @@ export function shareProof(
   return { text: `${id}.${untilMs}.${macOf(token, hash, untilMs).toString('base64url')}`, untilMs }
 }
 
-/** Returns whether a reader may see the content of a link. `proof` is the text of `shareProof`, or any other text. */
+/**
+ * Returns whether a reader may see the content of a link. `proof` is the text that the reader sent. It should come from
+ * `shareProof`.
+ */
 export function isUnlocked(sharing: Sharing, proof: string, nowMs: number): boolean {
   const { isPasswordRequired, passwords } = accessOf(sharing)
   if (!isPasswordRequired) return true
@@ -77,8 +83,8 @@ export function isUnlocked(sharing: Sharing, proof: string, nowMs: number): bool
 }
 
 /**
- * Returns what a link shows in another range. Throws 403 `permission_denied` if the range of the link is fixed, and 400
- * `invalid_input` for an unknown range.
+ * Returns what a link shows for another date range. Throws 403 `permission_denied` if readers must not choose the range
+ * of the link, and 400 `invalid_input` for an unknown range.
  */
 export function inRange(view: SharedView, range: string | null): SharedView {
   if (range === null) return view

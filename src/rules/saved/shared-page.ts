@@ -1,13 +1,13 @@
 /**
- * Writes a shared insight or dashboard as a page: its name, its texts, and its numbers as tables. The page is plain
- * HTML that loads nothing and runs nothing. All texts of users are escaped.
+ * Writes a shared insight or dashboard as a page with its name, its texts, and its results as tables. The page is plain
+ * HTML that loads no other files and runs no scripts. All texts of users are escaped.
  */
 import { escaped } from '../../base/html/html.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { questionOf } from './insight-question.ts'
 import type { Insight, SharedView, SharingSettings, TileView } from './saved.ts'
 
-/** A text between two gaps, or the query whose result fills a gap. */
+/** A part of a page: a text, or the query whose result must be inserted there. */
 export type ShownPart = string | { readonly question: JsonObject | null }
 
 /** The style sheet of the page. */
@@ -26,7 +26,7 @@ th, td { border-top: 1px solid #8883; padding: 0.2rem 0.75rem 0.2rem 0; text-ali
 :root { color-scheme: light dark }
 `
 
-/** Returns the page as parts, with gaps for the tables of results. The cost is linear. */
+/** Returns the parts of the page of a shared object. The cost is linear. */
 export function sharedPageParts(view: SharedView): readonly ShownPart[] {
   const { settings } = view.sharing
   const isInsight = 'insight' in view
@@ -59,7 +59,7 @@ ${footer}</body>
   ]
 }
 
-/** Returns the name of a shared object. The text is not escaped. */
+/** Returns the name of a shared object as text, not escaped for HTML. */
 export function sharedTitle(view: SharedView): string {
   if ('insight' in view) return titleOf(view.insight)
   return view.dashboard.fields.name || 'Dashboard'

@@ -1,27 +1,30 @@
 /**
- * Turns the result of a query of any kind into a plain table, for a page without scripts. The rows are the items of the
- * result, and the columns are their members. Each curve over days becomes a column.
+ * Turns the result of any query into a plain table, for a page without scripts. In general, the rows are the items of
+ * the result and the columns are their members. Series over days are columns, with a row for each day.
  */
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import { SHARED_CELL_CHARACTERS_MAX, SHARED_COLUMNS_MAX, SHARED_ROWS_MAX } from './limits.ts'
 import { seriesNames, valueText } from './series-names.ts'
 
-/** The texts of a table. They are not escaped. */
+/** The texts of a table, not escaped for HTML. */
 export interface SharedTable {
   readonly head: readonly string[]
   readonly rows: readonly (readonly string[])[]
-  /** The numbers of rows and of columns that are left out. */
+  /** How many rows are left out of the table. `moreColumns` is the number of columns that are left out. */
   readonly moreRows: number
   readonly moreColumns: number
 }
 
-/** The answer of a query. */
+/** The parts of a query's answer that are shown. */
 export interface Answered {
   readonly results: unknown
   readonly columns?: unknown
 }
 
-/** Returns the table of a result, or null if there is nothing to show. The cost is linear in the shown cells. */
+/**
+ * Returns the table of a result, or null if the result is empty. The cost is linear in the number of cells that are
+ * shown.
+ */
 export function sharedTable(answered: Answered): SharedTable | null {
   const table = whole(answered)
   if (table.head.length === 0 || table.rows.length === 0) return null
@@ -42,7 +45,7 @@ interface Cells {
 
 function whole({ results: answered, columns }: Answered): Cells {
   const results: readonly unknown[] = Array.isArray(answered) ? answered : [answered]
-  // The steps of several funnels are lists of objects.
+  // If a query has several funnels, each item is a list of steps.
   const items = objectsOf(results.flat())
   if (items.length > 0 && items.length === results.flat().length) {
     return (
@@ -64,8 +67,8 @@ function whole({ results: answered, columns }: Answered): Cells {
 }
 
 /**
- * Returns a table with a row for each start period and a column for each return period. Returns null if the items are
- * not a retention result.
+ * Returns the table of a retention result, with a row for each start period and a column for each return period.
+ * Returns null if the items are not a retention result.
  */
 function retention(items: readonly JsonObject[]): Cells | null {
   const [first] = items
@@ -83,8 +86,9 @@ function retention(items: readonly JsonObject[]): Cells | null {
 }
 
 /**
- * Returns a table with a column for each series over the same days. Returns null if the items are not such series. A
- * comparison range has days of its own, in a column before its numbers.
+ * Returns the table of series over time, with a row for each day and a column for each series. The series of a
+ * comparison range have days of their own, which are in a column before them. Returns null if the items are not such
+ * series.
  */
 function curves(items: readonly JsonObject[]): Cells | null {
   const isCurves = items.every(
@@ -111,13 +115,13 @@ function curves(items: readonly JsonObject[]): Cells | null {
   }
 }
 
-/** Returns the names of the buckets: their days, or their labels if the days are numbers of periods. */
+/** Returns the texts for the periods of a series: their days, or their labels if the days are only numbers. */
 function bucketTexts({ days, labels }: JsonObject): readonly unknown[] {
   const texts = Array.isArray(days) ? days : []
   return typeof texts[0] === 'number' && Array.isArray(labels) ? labels : texts
 }
 
-/** Returns a table with one number for each series. Returns null if the items are not totals. */
+/** Returns a table with one number for each series. Returns null if the items are not such numbers. */
 function totals(items: readonly JsonObject[]): Cells | null {
   if (!items.every((item) => Object.hasOwn(item, 'aggregated_value'))) return null
   const names = seriesNames(items)
@@ -128,8 +132,8 @@ function totals(items: readonly JsonObject[]): Cells | null {
 }
 
 /**
- * Returns a table of the steps of a funnel, or of one funnel for each value of a breakdown. Returns null if the items
- * are not steps.
+ * Returns the table of the steps of a funnel. With a breakdown, there is one funnel for each of its values. Returns
+ * null if the items are not steps.
  */
 function steps(items: readonly JsonObject[]): Cells | null {
   const isSteps = items.every(
@@ -138,7 +142,7 @@ function steps(items: readonly JsonObject[]): Cells | null {
   if (!isSteps) return null
   return members(
     items.map(({ breakdown, breakdown_value, custom_name, name, ...item }) => {
-      // The value of a cohort is its number. Its name is in `breakdown`.
+      // For a cohort, the breakdown value is its id, and the name of the cohort is in `breakdown`.
       const value = Array.isArray(breakdown_value)
         ? breakdown_value
         : (breakdown ?? breakdown_value)
@@ -150,7 +154,10 @@ function steps(items: readonly JsonObject[]): Cells | null {
   )
 }
 
-/** Returns a table with the number of conversions for each duration. Returns null if the items are not such bins. */
+/**
+ * Returns a table with the number of conversions for each range of durations. Returns null if the items are not such
+ * ranges.
+ */
 function bins([item, ...others]: readonly JsonObject[]): Cells | null {
   const found = item?.['bins']
   if (!Array.isArray(found) || others.length > 0) return null
@@ -162,10 +169,13 @@ function bins([item, ...others]: readonly JsonObject[]): Cells | null {
   }
 }
 
-/** The members that are only for programs. A funnel step also has a name. */
+/** The members of items that are meant only for programs. */
 const INTERNAL: readonly string[] = ['action_id', 'order', 'type']
 
-/** Returns a table of the plain members of objects, in the order of their first occurrence. */
+/**
+ * Returns a table of those members of objects that are neither objects nor empty, in the order in which they first
+ * occur.
+ */
 function members(items: readonly JsonObject[]): Cells {
   const names = new Set<string>()
   for (const item of items.slice(0, SHARED_ROWS_MAX)) {
@@ -190,7 +200,7 @@ function cellText(value: unknown): string {
     const rounded = Math.round(value * 10_000) / 10_000
     return String(Number.isFinite(rounded) ? rounded : value)
   }
-  // The cell contains a number and the number of the comparison range.
+  // A pair contains the number and that of the comparison range.
   if (Array.isArray(value) && value.length === 2)
     return value.map(cellText).filter(Boolean).join(' / ')
   const text = isObject(value) || Array.isArray(value) ? JSON.stringify(value) : String(value)

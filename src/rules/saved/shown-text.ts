@@ -17,8 +17,8 @@ import { accessOf } from './shared-access.ts'
 import { type ShownPart, sharedPageParts, sharedTitle } from './shared-page.ts'
 
 /**
- * The format of a text, which determines the form of the results in its gaps. The format `title` is the name alone, in
- * HTML and without gaps.
+ * The format of a text, which decides in which form results are inserted. The format `title` is only the name of the
+ * object, in HTML and without results.
  */
 export type ShownFormat = 'json' | 'html' | 'title'
 
@@ -33,24 +33,32 @@ export interface ShownText {
   readonly text: Uint8Array<ArrayBuffer>
   /** The offsets in the text at which results are inserted, in ascending order. */
   readonly gaps: readonly number[]
-  /** Whether a result completes only the members of its insight, or also those of its tile. */
+  /**
+   * What a result adds besides itself: only members of the insight, or also members of the tile that shows the insight.
+   */
   readonly within: 'insight' | 'tile'
-  /** The JSON of the queries, concatenated, and the end of each. An empty range means that there is no query. */
+  /**
+   * The JSON texts of the queries, one after the other. `questionEnds` contains the end of each. An empty text means
+   * that there is no query for the gap.
+   */
   readonly questions: Uint8Array<ArrayBuffer>
   readonly questionEnds: readonly number[]
 }
 
-/** Returns a complete insight as JSON. */
+/** Returns the text of an insight with all members, as JSON. */
 export function shownInsight(showing: Showing, view: InsightView): ShownText {
   return joined(view.insight.projectId, 'json', 'insight', insightParts(showing, view))
 }
 
-/** Returns a complete dashboard as JSON. */
+/** Returns the text of a dashboard with all members, as JSON. */
 export function shownDashboard(showing: Showing, view: DashboardView): ShownText {
   return joined(view.dashboard.projectId, 'json', 'tile', dashboardParts(showing, view))
 }
 
-/** Returns the object that a token opens: as JSON, whose `type` is that of the address, or as a page. */
+/**
+ * Returns the text of the object that a sharing token opens: as JSON with the given `type`, as a page, or its title
+ * only.
+ */
 export function shownShared(
   showing: Showing,
   view: SharedView,
@@ -97,10 +105,7 @@ function dashboardParts(
   return [`${opened(dashboardMembers(showing, dashboard))}"tiles":[`, ...shown, ']}']
 }
 
-/**
- * Returns the parts of a tile. The gap of its insight also receives the members of the tile that depend on the result;
- * see `ShownText.within`.
- */
+/** Returns the parts of a tile. The result of its insight also brings members of the tile (see `ShownText.within`). */
 function tileParts(showing: Showing, tile: TileView, filters: JsonObject): readonly ShownPart[] {
   const members = tileMembers(showing, tile)
   if (tile.insight === null) {

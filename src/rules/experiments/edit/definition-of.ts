@@ -18,8 +18,8 @@ const LOOKBACK_DAYS_USUAL = 14
 const PERCENT = 100
 
 /**
- * Returns the definition of an experiment with the flag that it belongs to. A draft has the variants of its flag. Throws
- * 400 if the flag can no longer have an experiment.
+ * Returns the definition of an experiment. `flag` is the flag that the experiment belongs to. A draft has the variants
+ * of its flag. Throws 400 if the flag can no longer have an experiment.
  */
 export function definitionOf(
   { experiment, holdout }: ExperimentView,
@@ -46,7 +46,7 @@ export function definitionOf(
     startMs: fields.start_date === null ? null : Date.parse(fields.start_date),
     endMs: fields.end_date === null ? null : Date.parse(fields.end_date),
     stats: statsOf(config ?? {}, fields.parameters),
-    // `checkMetrics` accepted the metrics when they were stored.
+    // `checkMetrics` checked the metrics when they were stored, so they have these types.
     metrics: fields.metrics as unknown as readonly ExperimentMetric[],
     secondaryMetrics: fields.metrics_secondary as unknown as readonly ExperimentMetric[],
   }

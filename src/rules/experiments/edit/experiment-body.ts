@@ -1,4 +1,4 @@
-/** Experiments and holdouts as clients see them. Source: docs/compatibility/experiments.md, "Fields". */
+/** Builds the JSON of experiments and holdouts for clients. Source: docs/compatibility/experiments.md, "Fields". */
 import type { JsonObject } from '../../../base/json.ts'
 import { timeText } from '../../../base/time.ts'
 import type { UserFacts, UserSummary } from '../../access/user.ts'
@@ -7,9 +7,9 @@ import type { Flag } from '../../flags/types.ts'
 import { authorOf } from '../../saved/saved-bodies.ts'
 import { type ExperimentView, type Holdout, holdoutVariant, statusOf } from './stored-experiment.ts'
 
-/** The lookups that bodies need in addition to the stored experiment. */
+/** The lookups that the JSON needs in addition to the stored experiment. */
 export interface ExperimentShowing {
-  /** Returns a flag, even a deleted one, or null if it was removed. */
+  /** Returns the flag with an id, even a deleted one. Returns null if the flag was removed permanently. */
   readonly flagById: (id: number) => Flag | null
   readonly userById: (id: number) => UserFacts | null
 }
@@ -65,7 +65,7 @@ export function holdoutBody(
   }
 }
 
-/** Returns the variants of a flag as it stores them. */
+/** Returns the variants of a flag in their stored form. */
 function variantsShown(flag: Flag | null): unknown {
   const multivariate = flag?.filters['multivariate'] as { readonly variants?: unknown } | undefined
   return multivariate?.variants ?? []

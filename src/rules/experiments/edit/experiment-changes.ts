@@ -1,7 +1,7 @@
 /**
- * What a request makes of an experiment: a new one, a changed one, or a step of its life (launch, pause, resume, end,
- * ship, reset, archive). The functions are pure; the store carries a change out, together with that of the flag. Source:
- * docs/compatibility/experiments.md, "Changing experiments".
+ * Applies requests to experiments. The result is a new experiment, a changed one, or a step of its life (launch, pause,
+ * resume, end, ship, reset, archive). The functions are pure; the store makes the change, together with the change of
+ * the flag. Source: docs/compatibility/experiments.md, "Changing experiments".
  */
 import { fieldText, invalidInput, ServiceError } from '../../../base/errors.ts'
 import { given, isObject, isSameJson, type JsonObject } from '../../../base/json.ts'
@@ -31,7 +31,7 @@ import {
   statusOf,
 } from './stored-experiment.ts'
 
-/** The members of a body. Absent members stay as they are, or get their defaults. */
+/** The members of a request body. If a member is absent, its value stays as it is. A new experiment gets the default. */
 export interface ExperimentInput {
   readonly name?: string | undefined
   readonly description?: string | null | undefined
@@ -58,7 +58,7 @@ export interface ExperimentDraft extends ExperimentInput {
   readonly feature_flag_key: string
 }
 
-/** The judgement that ends an experiment. */
+/** The judgement of a person when an experiment ends. */
 export type Ending = Pick<ExperimentInput, 'conclusion' | 'conclusion_comment'>
 
 /** A step in the life of an experiment. */
@@ -68,11 +68,11 @@ export type ExperimentStep =
   | ({
       readonly step: 'ship'
       readonly variant: string
-      /** True: everybody gets the variant. False: the conditions of the flag stay as they are. */
+      /** True if everybody gets the variant. False if the conditions of the flag stay as they are. */
       readonly toEveryone: boolean
     } & Ending)
 
-/** A change of an experiment or a holdout. Its result is the number of the experiment or the holdout. */
+/** A change of an experiment or a holdout. Its result is the id of the experiment or the holdout. */
 export type ExperimentCommand =
   | {
       readonly action: 'create'
@@ -94,11 +94,13 @@ export type ExperimentCommand =
     }
   | { readonly action: 'delete_holdout'; readonly id: number }
 
-/** The facts that a change depends on. */
+/** The data that a change depends on. */
 export interface ChangeContext {
   /** The flag of the experiment. */
   readonly flag: Flag
-  /** The holdout that the body names. Undefined: it names none, and null takes the holdout away. */
+  /**
+   * The holdout that the body names. Null if the body removes the holdout. Undefined if the body does not mention it.
+   */
   readonly holdout?: Holdout | null | undefined
   readonly userId: number | null
   readonly nowMs: number
@@ -106,15 +108,17 @@ export interface ChangeContext {
   readonly uuid: () => string
 }
 
-/** What a request makes of an experiment and its flag. */
+/** The changes that a request makes to an experiment and its flag. */
 export interface ExperimentChange {
   readonly fields: Partial<ExperimentFields>
   readonly isDeleted?: boolean | undefined
-  /** The body of the change of the flag, with the reason for its activity log. Null: the flag stays as it is. */
+  /**
+   * The body of the request that changes the flag, with the reason for the activity log. Null: the flag stays as it is.
+   */
   readonly flag: JsonObject | null
 }
 
-/** Returns the fields of a new experiment. `flagId` is the number of its flag. Throws 400. */
+/** Returns the fields of a new experiment. Throws 400 if the body is invalid or the flag cannot have an experiment. */
 export function newExperiment(
   name: string,
   input: ExperimentInput,
@@ -151,7 +155,10 @@ export function newExperiment(
   return { ...fields, variants: fields.start_date === null ? null : variants }
 }
 
-/** Returns the change of a PATCH. A start of a draft launches it, and an end stops it. Throws 400. */
+/**
+ * Returns the change that the body of a PATCH makes. A `start_date` launches a draft, and an `end_date` stops the
+ * experiment. Throws 400.
+ */
 export function changedExperiment(
   before: Experiment,
   input: ExperimentInput,
@@ -193,7 +200,8 @@ export function changedExperiment(
     const detail = `The flag of the experiment is now called \`${flag.key}\`, but its result is counted under \`${counted}\`. Rename the flag back, or send an \`end_date\`.`
     throw new ServiceError('invalid_input', detail, { attr: 'feature_flag_key' })
   }
-  // The flag of a draft may have lost its variants. The draft can still be renamed or deleted.
+  // The flag of a draft may no longer have variants. The draft can then still be renamed or deleted, so the variants
+  // are read only if they are needed.
   const isComparing = isLaunching || isObject(parameters) || isObject(input.stats_config)
   const variants =
     old.variants ??
@@ -224,7 +232,7 @@ export function changedExperiment(
   }
 }
 
-/** Returns the change of a step. Throws 400 if the experiment is not in the state that the step needs. */
+/** Returns the change that a step makes. Throws 400 if the experiment is not in the state that the step needs. */
 export function stepOf(
   before: Experiment,
   wanted: ExperimentStep,
@@ -311,7 +319,10 @@ export function duplicateOf(
   }
 }
 
-/** Returns the changes of a running experiment, at most `RUNNING_CHANGES_MAX`, with further ones. */
+/**
+ * Returns the list of changes of a running experiment with new ones added. If there are more than
+ * `RUNNING_CHANGES_MAX`, the oldest ones are left out.
+ */
 export function withChanges(
   { running_changes: before }: Pick<ExperimentFields, 'running_changes'>,
   changes: readonly RunningChange['change'][],
@@ -322,7 +333,7 @@ export function withChanges(
   return [...before, ...added].slice(-RUNNING_CHANGES_MAX)
 }
 
-/** Reads the members of a body. Members that are absent in the body are absent in the result. Throws 400. */
+/** Reads the members of a body. A member that is absent in the body is absent in the result. Throws 400. */
 function readFields(
   input: ExperimentInput,
   before: ExperimentFields,
@@ -331,7 +342,7 @@ function readFields(
   const { name, description, type, holdout_id, exposure_criteria, parameters } = input
   const { stats_config, start_date, end_date, archived, conclusion, conclusion_comment } = input
   for (const attr of ['exposure_criteria', 'parameters', 'stats_config'] as const) {
-    // `exposure_criteria` and `parameters` are checked only here.
+    // The route does not check that `exposure_criteria` and `parameters` are objects, so it is checked here.
     const value: unknown = input[attr] ?? null
     if (value !== null && !isObject(value)) throw invalidInput(attr, 'must be an object or null')
     const units = JSON.stringify(value).length
@@ -357,7 +368,10 @@ function readFields(
   })
 }
 
-/** Returns the parameters without the variants, which are stored in the flag and, from the launch on, beside them. */
+/**
+ * Returns the parameters without the variants. The variants are stored in the flag and, after the launch, in a field of
+ * their own.
+ */
 function parametersOf({ feature_flag_variants: _, ...others }: JsonObject): JsonObject {
   for (const name of [
     'minimum_detectable_effect',
@@ -371,7 +385,10 @@ function parametersOf({ feature_flag_variants: _, ...others }: JsonObject): Json
   return others
 }
 
-/** Reads the metrics of a body, and gives each of them a UUID that no other metric of the experiment has. */
+/**
+ * Reads the lists of metrics of a body. A metric without a UUID, or with the UUID of another metric of the experiment,
+ * gets a new one.
+ */
 function metricsOf(
   input: ExperimentInput,
   before: ExperimentFields,
@@ -386,7 +403,7 @@ function metricsOf(
     const found = input[list]
     if (found === undefined) continue
     checkMetrics(found ?? [], list, nowMs)
-    // `checkMetrics` has accepted the metrics, so they are objects.
+    // `checkMetrics` has checked that the metrics are objects.
     read[list] = (found ?? []).map((one) => {
       const metric = one as JsonObject
       const own = metric['uuid']
@@ -462,7 +479,7 @@ function checkStats(config: JsonObject | null): void {
   }
 }
 
-/** The longest period before the exposure that a result reads. */
+/** The largest number of days before the exposure from which a result can read events. */
 const LOOKBACK_DAYS = 30
 
 function requireBaseline(config: JsonObject | null, keys: readonly string[]): void {

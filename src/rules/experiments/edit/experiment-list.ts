@@ -22,11 +22,11 @@ type Order = (typeof EXPERIMENT_ORDERS)[number]
 export interface ExperimentFilter {
   readonly search?: string
   readonly status?: (typeof LISTED_STATUSES)[number]
-  /** Archived experiments are listed only on request. */
+  /** If true, only archived experiments are listed. Otherwise only experiments that are not archived are listed. */
   readonly isArchived?: boolean
   readonly createdById?: number
   readonly flagId?: number
-  /** The numbers of flags that are off. A running experiment with one of them is paused. */
+  /** The ids of the flags that are off. A running experiment whose flag is off is paused. */
   readonly flagsOff: readonly number[]
   readonly order?: { readonly by: Order; readonly isDescending: boolean }
   readonly nowMs: number
@@ -34,7 +34,7 @@ export interface ExperimentFilter {
 
 const STATUS_RANKS = { draft: 0, running: 1, stopped: 2 }
 
-/** Returns the experiments of a list, newest first unless the filter has an order. */
+/** Returns the experiments of a list, newest first unless the filter gives another order. */
 export function listedExperiments(
   experiments: readonly Experiment[],
   filter: ExperimentFilter,
@@ -77,7 +77,10 @@ function orderOf({ order, nowMs }: ExperimentFilter): (a: Experiment, b: Experim
   }
 }
 
-/** Returns the value by which an experiment is ordered. Missing times come first. */
+/**
+ * Returns the value by which an experiment is ordered. An experiment without the time counts as earlier than all
+ * others.
+ */
 function sortValue(
   { fields, ...experiment }: Experiment,
   by: Order,

@@ -1,7 +1,7 @@
 /**
- * The flag of an experiment: which flags can have one, the flag that a new experiment needs, and what the experiment
- * changes in its flag. Changes are bodies of the routes of flags, so the rules of flags apply to them. Source:
- * docs/compatibility/experiments.md, "The flag".
+ * The flag of an experiment: which flags can have an experiment, the flag that is created for a new experiment, and the
+ * changes that an experiment makes to its flag. The changes are request bodies for flags, so the rules of flags apply
+ * to them. Source: docs/compatibility/experiments.md, "The flag".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/json.ts'
@@ -16,7 +16,7 @@ import {
   statusOf,
 } from './stored-experiment.ts'
 
-/** The variant that the others are compared with. */
+/** The key of the variant with which the other variants are compared, unless the experiment names another one. */
 export const CONTROL = 'control'
 
 const DEFAULT_VARIANTS: readonly FlagVariant[] = [
@@ -27,8 +27,8 @@ const EVERYBODY = 100
 const SHIPPED = /^Serves .* to everybody since the end of the experiment\.$/s
 
 /**
- * Returns the variants in `parameters`, or null if there are none. `split_percent` is another name of
- * `rollout_percentage`. Throws 400 with `parameters` as `attr`.
+ * Returns the variants in `parameters`, or null if there are none. In a variant, `split_percent` is another name of
+ * `rollout_percentage`. Throws 400 whose `attr` is `parameters`.
  */
 export function variantsIn(parameters: JsonObject): readonly FlagVariant[] | null {
   const { feature_flag_variants: found = null } = parameters
@@ -43,7 +43,9 @@ export function variantsIn(parameters: JsonObject): readonly FlagVariant[] | nul
   return variants
 }
 
-/** Returns the variants of a flag that can have an experiment. Throws 400 with `feature_flag_key` as `attr`. */
+/**
+ * Returns the variants of a flag. Throws 400 whose `attr` is `feature_flag_key` if the flag cannot have an experiment.
+ */
 export function variantsOfFlag({ key, filters }: Flag): readonly FlagVariant[] {
   const { multivariate, aggregation_group_type_index: common = null } = filters
   const attr = 'feature_flag_key'
@@ -60,7 +62,7 @@ export function variantsOfFlag({ key, filters }: Flag): readonly FlagVariant[] {
     const detail = `The flag \`${key}\` has a value for each group, but experiments count persons. Choose a flag without a group type.`
     throw new ServiceError('invalid_input', detail, { attr })
   }
-  // The rules of flags guarantee that every variant has a key.
+  // The rules of flags ensure that every variant has a key.
   const variants = found.map(({ key: name, name: title, rollout_percentage: share }) => ({
     key: String(name),
     ...(typeof title === 'string' ? { name: title } : {}),
@@ -70,7 +72,7 @@ export function variantsOfFlag({ key, filters }: Flag): readonly FlagVariant[] {
   return variants
 }
 
-/** Returns the body that creates the flag of a new experiment. */
+/** Returns the request body that creates the flag of a new experiment. */
 export function flagBodyOf(
   experiment: { readonly name: string; readonly key: string; readonly isLaunched: boolean },
   parameters: JsonObject,
@@ -99,17 +101,20 @@ export function flagBodyOf(
   }
 }
 
-/** The length to which the description of a new flag is cut. It is below the limit of flags. */
+/** The number of UTF-16 units to which the description of a new flag is cut. The limit of flags is higher. */
 const NAME_UNITS = 400
 
-/** Returns the member of a flag's filters that keeps the persons of a holdout out. */
+/** Returns the member of a flag's filters that excludes the persons of a holdout from the variants. */
 export function holdoutFilters(holdout: Holdout | null): JsonObject {
   if (holdout === null) return { holdout: null }
   const { id, fields } = holdout
   return { holdout: { id, exclusion_percentage: fields.percentage } }
 }
 
-/** Returns the filters of a flag that serves one variant to everybody. Throws 400 for an unknown variant. */
+/**
+ * Returns the filters that make a flag serve one variant. If `toEveryone` is true, everybody gets it. Otherwise only
+ * persons who match the conditions of the flag get it. Throws 400 if the flag has no such variant.
+ */
 export function shippedFilters(flag: Flag, variant: string, toEveryone: boolean): JsonObject {
   const variants = variantsOfFlag(flag)
   if (!variants.some(({ key }) => key === variant)) {
@@ -141,7 +146,7 @@ export function shippedFilters(flag: Flag, variant: string, toEveryone: boolean)
   }
 }
 
-/** Returns whether a condition was made by `shippedFilters`, and has not been changed since. */
+/** Returns whether a condition was made by `shippedFilters` and is still unchanged. */
 function isShipped(condition: JsonObject): boolean {
   const { properties, rollout_percentage: rollout, description, ...others } = condition
   const isForAll = rollout === EVERYBODY && Array.isArray(properties) && properties.length === 0
@@ -154,8 +159,8 @@ function isShipped(condition: JsonObject): boolean {
 }
 
 /**
- * Returns the filters of the flag of a draft after a change of its parameters or its holdout, or null if they stay the
- * same. Throws 400.
+ * Returns the filters that the flag of a draft has after a change of the parameters or the holdout. Returns null if
+ * they stay the same. Throws 400.
  */
 export function draftFilters(
   flag: Flag,
@@ -176,7 +181,7 @@ export function draftFilters(
   return isSameJson(filters, flag.filters) ? null : filters
 }
 
-/** Throws 400 if `parameters` of an experiment that was launched have other variants than it has. */
+/** Throws 400 if a body changes the variants of an experiment that was launched. */
 export function requireSameVariants(
   parameters: JsonObject,
   variants: readonly FlagVariant[],
@@ -188,7 +193,7 @@ export function requireSameVariants(
   )
 }
 
-/** Returns the kinds of changes of a flag that can spoil the result of its running experiments. */
+/** Returns the kinds of a change of a flag that can spoil the results of its running experiments. */
 export function runningChangesOfFlag(before: Flag, after: Flag): RunningChange['change'][] {
   const differs = (...names: readonly string[]) =>
     names.some((name) => !isSameJson(before.filters[name] ?? null, after.filters[name] ?? null))
@@ -206,8 +211,8 @@ export function runningChangesOfFlag(before: Flag, after: Flag): RunningChange['
 }
 
 /**
- * Throws 400 if a change would take the flag away from its experiments: a running experiment needs its flag, and the
- * results of every launched one are counted under the key of the flag.
+ * Throws 400 if a flag with experiments must not be deleted or renamed. A running experiment needs its flag, and the
+ * result of a launched experiment is counted under the key of the flag.
  */
 export function requireFlagOfExperiments(
   before: Flag,
@@ -242,7 +247,7 @@ function variantOf(found: unknown, index: number): FlagVariant {
   return { key, ...title, rollout_percentage: split }
 }
 
-/** Throws 400 unless there is a control and at least one variant to compare it with. */
+/** Throws 400 unless the variants contain the control and at least one other variant. */
 function requireComparable(variants: readonly FlagVariant[], attr: string): void {
   const keys = variants.map(({ key }) => key)
   const fault = comparableFault(keys)

@@ -1,6 +1,6 @@
 /**
- * The metrics of experiments in request bodies. The schema of a metric is both its rule and its description in the API.
- * Source: docs/compatibility/experiments.md, "Metrics".
+ * The metrics of experiments in request bodies. The schema of a metric checks it and also describes it in the
+ * documentation of the API. Source: docs/compatibility/experiments.md, "Metrics".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { faultWords, type OwnRefusal, ownRefusal } from '../../../base/input-faults.ts'
@@ -21,7 +21,7 @@ const SHARE = { type: 'number', minimum: 0, maximum: 1 }
 const LENGTH = { type: 'integer', minimum: 1 }
 const UNIT = { enum: ['second', 'minute', 'hour', 'day', 'week', 'month'] }
 const PROPERTIES = { type: ['array', 'null'] }
-/** An event or an action. */
+/** The schema of an event or an action. */
 const EVENT = {
   type: 'object',
   required: ['kind'],
@@ -32,7 +32,7 @@ const EVENT = {
     properties: PROPERTIES,
   },
 }
-/** An event or an action, with the value that is taken from it. */
+/** The schema of an event or an action with the value that is read from it. */
 const SOURCE = {
   ...EVENT,
   properties: {
@@ -117,8 +117,8 @@ const TYPES = Object.keys(METRIC_SCHEMAS)
 const checks = new Map<MetricType, ReturnType<typeof compileInput>>()
 
 /**
- * Throws 400 with `attr` if a list in a body is not a list of metrics that a query can compute. The text names the place
- * of the first fault.
+ * Throws 400 with `attr` if a list in a body contains something else than metrics that a query can compute. The text
+ * names the member with the first fault.
  */
 export function checkMetrics(list: readonly unknown[], attr: MetricList, nowMs: number): void {
   if (list.length > METRICS_OF_LIST_MAX) {
@@ -149,7 +149,7 @@ function checkMetric(found: unknown, attr: MetricList, place: string, nowMs: num
   const wrong = check(found)
   if (wrong !== null) throw refusalOf(wrong, attr, place)
   checkUnit(found, attr, place)
-  // The query has the last word, so that every stored metric has a result.
+  // The rules of the query are checked too, so that every stored metric can be computed.
   try {
     checkMetricQuery(found, place, nowMs)
   } catch (error) {
@@ -172,7 +172,7 @@ function refusalOf(wrong: InputFault, attr: MetricList, place: string): ServiceE
   return new ServiceError(code, `${given}\`${path}\` ${what}.`, { attr })
 }
 
-/** A window of an unknown unit is not guessed, although a query counts days. */
+/** Throws 400 if a window has no unit. A query would count days, but the client may have meant another unit. */
 function checkUnit(found: JsonObject, attr: MetricList, place: string): void {
   const { conversion_window: length = null, conversion_window_unit: unit } = found
   if (length === null || unit !== undefined) return

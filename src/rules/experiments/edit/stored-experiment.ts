@@ -5,10 +5,10 @@
 import type { JsonObject } from '../../../base/json.ts'
 import type { Saved } from '../../saved/saved.ts'
 
-/** The possible judgements of an experiment that has ended. */
+/** The judgements that a person can pass on an experiment that has ended. */
 export const CONCLUSIONS = ['won', 'lost', 'inconclusive', 'stopped_early', 'invalid'] as const
 
-/** The states of an experiment. A running experiment whose flag is off is paused, and its state is `running`. */
+/** The states of an experiment. A paused experiment has the state `running`, and its flag is off. */
 export const EXPERIMENT_STATUSES = ['draft', 'running', 'stopped'] as const
 
 /** One of `EXPERIMENT_STATUSES`. */
@@ -30,38 +30,38 @@ export const RUNNING_CHANGES = [
 
 /** A change that was made while the experiment was running. */
 export interface RunningChange {
-  /** In ISO 8601 with `Z`. */
+  /** The time of the change, in ISO 8601 with `Z`. */
   readonly at: string
-  /** The user, or null for a command. */
+  /** The user who made the change. Null if a command made it. */
   readonly userId: number | null
   readonly change: (typeof RUNNING_CHANGES)[number]
 }
 
-/** A variant of the flag, as flags store it. */
+/** A variant of a flag, in the form in which flags store it. */
 export interface FlagVariant {
   readonly key: string
   readonly name?: string | null
-  /** A percentage from 0 to 100. */
+  /** The share of the persons who get the variant, from 0 to 100. */
   readonly rollout_percentage: number
 }
 
-/** The fields of an experiment. Times are texts in ISO 8601 with `Z`. */
+/** The fields of an experiment. Times are texts in ISO 8601 that end with `Z`. */
 export interface ExperimentFields {
   readonly name: string
   readonly description: string | null
   readonly type: 'product' | 'web'
-  /** The number of the flag. */
+  /** The id of the flag. */
   readonly flag_id: number
   /**
-   * The key that the flag had when the experiment was deleted after its launch: the flag of a deleted experiment may be
-   * renamed. Absent or null for the current key of the flag.
+   * The key that the flag had when the experiment was deleted after its launch. It is stored because the flag of a
+   * deleted experiment may be renamed. If it is absent or null, the current key of the flag counts.
    */
   readonly flag_key?: string | null
   readonly holdout_id: number | null
   readonly exposure_criteria: JsonObject | null
-  /** The members of `parameters` besides the variants. */
+  /** The members of `parameters` without the variants. */
   readonly parameters: JsonObject
-  /** The variants at the launch. Null for a draft, which has the variants of its flag. */
+  /** The variants that the experiment was launched with. Null for a draft, which has the variants of its flag. */
   readonly variants: readonly FlagVariant[] | null
   readonly metrics: readonly JsonObject[]
   readonly metrics_secondary: readonly JsonObject[]
@@ -72,7 +72,7 @@ export interface ExperimentFields {
   readonly archived: boolean
   readonly conclusion: (typeof CONCLUSIONS)[number] | null
   readonly conclusion_comment: string | null
-  /** Oldest first. */
+  /** The changes while the experiment was running, oldest first. */
   readonly running_changes: readonly RunningChange[]
 }
 
@@ -80,14 +80,14 @@ export interface ExperimentFields {
 export interface HoldoutFields {
   readonly name: string
   readonly description: string | null
-  /** The share of all persons who get none of the variants, as a percentage from 0 to 100. */
+  /** The percentage of all persons who get none of the variants, from 0 to 100. */
   readonly percentage: number
 }
 
 /** An experiment. */
 export type Experiment = Saved<ExperimentFields>
 
-/** A share of all persons who are kept out of the experiments that use it. */
+/** A group of persons, chosen at random, who are kept out of the experiments that use the holdout. */
 export type Holdout = Saved<HoldoutFields>
 
 /** An experiment with its holdout. */
@@ -105,7 +105,7 @@ export function statusOf({
   return end_date === null ? 'running' : 'stopped'
 }
 
-/** Returns the key under which the result of an experiment is counted: the key that its exposures carry. */
+/** Returns the flag key under which the exposures of an experiment are counted. */
 export function countedKey(
   { flag_key: key = null }: Pick<ExperimentFields, 'flag_key'>,
   flag: { readonly key: string },
@@ -113,12 +113,12 @@ export function countedKey(
   return key ?? flag.key
 }
 
-/** Returns whether changes of the flag or of the experiment can spoil its result. */
+/** Returns whether an experiment is running, so that changes of the experiment or its flag can spoil its result. */
 export function isRunning({ fields, isDeleted }: Experiment): boolean {
   return !isDeleted && statusOf(fields) === 'running'
 }
 
-/** Returns the value that a flag has for the persons of a holdout. */
+/** Returns the value that flags have for the persons of a holdout. */
 export function holdoutVariant(holdoutId: number): string {
   return `holdout-${holdoutId}`
 }

@@ -106,8 +106,8 @@ export function cohortsOfPortable(flag: JsonObject): readonly string[] {
 }
 
 /**
- * Returns whether a flag refers to another flag or a cohort by number, because no name identifies it. Such a flag cannot
- * be copied to another project.
+ * Returns whether a flag refers to another flag or a cohort by number, because no name identifies it. Such a flag
+ * cannot be copied to another project.
  */
 export function hasNumbers(flag: JsonObject): boolean {
   return propertiesIn(flag['filters']).some(({ type, flag: key, cohort }) => {
