@@ -1,8 +1,8 @@
 /**
- * Decides whether events and changes may be written now. The reasons against writing are checked in a fixed order; the
- * answer for each is in base/refusals.ts.
+ * Decides whether events and changes may be written now. The reasons against writing are checked in a fixed order.
+ * base/refusals.ts contains the answer for each reason.
  *
- * If a queue is over a limit, only the senders that fill it are refused (fair-shares.ts).
+ * If a queue is over its limit, only the senders that fill the queue are refused (fair-shares.ts).
  */
 import type { ServiceError } from '../../base/errors.ts'
 import { type RefusalReason, reasonText, refusal } from '../../base/refusals.ts'
@@ -11,22 +11,22 @@ import type { GroupCommit } from './group-commit.ts'
 import { LAG_RESUMED_PART, type ProcessingLoop } from './processing-loop.ts'
 import type { FairShares, SenderAccount } from './shares/fair-shares.ts'
 
-/** The part of a limit by which senders with few waiting bytes may exceed it after others have reached it. */
+/** The part of a limit by which the queue may exceed the limit with requests of senders that have few waiting bytes. */
 const LIGHT_PART = 0.125
-/** Above a limit, the senders that hold the larger half of the bytes are refused. */
+/** If a queue is over its limit, the senders that hold the larger half of its bytes are refused. */
 const HALF = 0.5
 
-/** The reasons that concern a queue shared by all senders. */
+/** The reasons against writing that concern a queue which all senders share. */
 const SHARED_REASONS: ReadonlySet<RefusalReason> = new Set([
   'disk_queue_full',
   'log_backlog',
   'processing_behind',
 ])
 
-/** The kind of a write to the log: events, a change of persons, or a change that frees space. */
+/** What is written to the log: events, a change of persons, or a change that frees space. */
 export type LogWish = 'event' | 'change' | 'erasing'
 
-/** The state that the decision is based on. */
+/** The state from which the decision is made. */
 export interface AdmissionOptions {
   readonly settings: {
     readonly inFlightBytesMax: number
@@ -34,12 +34,12 @@ export interface AdmissionOptions {
     readonly processingLagMsMax: number
   }
   readonly disk: Pick<DiskReserve, 'isBelowFloor' | 'isBelowReserve'>
-  /** The request bodies that are being received. */
+  /** The memory for request bodies that are being received. */
   readonly budget: { readonly bytesInFlight: number }
   readonly loop: Pick<ProcessingLoop, 'backlogBytes' | 'isBehind' | 'lagMs'>
   readonly shares: FairShares
   readonly groupCommit: Pick<GroupCommit, 'isHealthy' | 'pendingBytes'>
-  /** Returns true if this process must not write any more. */
+  /** Returns true if this process must not write any more, because the store has failed. */
   readonly hasFailed: () => boolean
 }
 
@@ -51,46 +51,58 @@ export class Admission {
     this.#options = options
   }
 
-  /** Returns the refusal of a write, or null if it is allowed. Called for every request, before its body is read. */
+  /**
+   * Returns the error with which a write must be refused, or null if the write is allowed. It is called for every
+   * request, before the body is read.
+   */
   refusal(wish: LogWish): ServiceError | null {
     const reason = this.#reasonAgainstWriting(wish, null)
     return reason === null ? null : refusal(reason)
   }
 
-  /** Returns the refusal of events of a sender, or null. Called again when the number of bytes and events is known. */
+  /**
+   * Returns the error with which the events of a sender must be refused, or null. It is called again when the number of
+   * bytes and events is known.
+   */
   refusalOfEvents(account: SenderAccount, bytes = 0, events = 0): ServiceError | null {
     const { shares, loop } = this.#options
     const isOver = (): boolean => shares.isOverShare(account, loop, bytes, events)
     const reason =
       this.#reasonAgainstWriting('event', account) ?? (isOver() ? 'processing_behind' : null)
     if (reason === null) return null
-    // A sender without other senders has no share to exceed.
+    // If no other sender is active, the sender is not refused because of its share.
     if (!SHARED_REASONS.has(reason) || !shares.hasOthers(account.sender)) return refusal(reason)
     shares.refused.queue++
     return refusal('sender_share')
   }
 
-  /** Returns the reason why no flag can be changed now, or null. Waiting events are not a reason. */
+  /**
+   * Returns the error with which changes of flags must be refused, or null. Waiting events are no reason to refuse
+   * them.
+   */
   refusalOfChanges(): ServiceError | null {
     const isFull = this.#options.disk.isBelowReserve(NOTHING_ACCEPTED)
     if (!this.#options.hasFailed() && !isFull) return null
     return refusal(isFull ? 'changes_disk_full' : 'changes_stopped')
   }
 
-  /** Returns the reason why no event is accepted now, as a sentence for monitoring, or null. */
+  /**
+   * Returns the reason why no events are accepted now, as a sentence for monitoring. Returns null if events are
+   * accepted.
+   */
   reasonAgainstWriting(): string | null {
     const reason = this.#reasonAgainstWriting('event', this.#options.shares.newcomer)
     return reason === null ? null : reasonText(reason)
   }
 
-  /** Returns sentences for monitoring while only the senders that fill the queue are refused. */
+  /** Sentences for monitoring if only the senders that fill the queue are refused. The list is empty otherwise. */
   get troubles(): readonly string[] {
     const reason = this.#reasonAgainstWriting('event', null)
     if (reason === null || this.reasonAgainstWriting() !== null) return []
     return [`${reasonText(reason)} Only clients that fill the queue are refused.`]
   }
 
-  /** If `account` is null, nobody is allowed to exceed a limit. */
+  /** Returns the reason against a write, or null. If `account` is null, no sender may exceed a limit. */
   #reasonAgainstWriting(wish: LogWish, account: SenderAccount | null): RefusalReason | null {
     const { settings, disk, budget, loop, groupCommit, hasFailed } = this.#options
     if (hasFailed()) return 'store_failed'
@@ -102,7 +114,8 @@ export class Admission {
     const accepted = { inFlight, backlog: loop.backlogBytes }
     const isFull = wish === 'erasing' ? disk.isBelowFloor(accepted) : disk.isBelowReserve(accepted)
     if (isFull) return 'disk_full'
-    // There are few changes, and a client waits for each: processing runs sooner for them.
+    // Changes are not refused because processing is behind. They are few, and processing runs at once if a client waits
+    // for a change.
     if (wish !== 'event' || !loop.isBehind) return null
     const part = (settings.processingLagMsMax * LAG_RESUMED_PART) / loop.lagMs
     return this.#isLight(account, part) ? null : 'processing_behind'

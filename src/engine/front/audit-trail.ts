@@ -1,14 +1,14 @@
 /**
- * Writes audit log entries for the front. Entries that arrive during a write share the next one, as events share a
- * commit, so that many concurrent changes do not each need a flush.
+ * Writes entries of the audit log for the front. Entries that arrive during a write are written together by the next
+ * one, so that many changes at the same time do not need a flush each.
  */
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 
-/** The dependencies of the trail. */
+/** What the audit trail needs. */
 export interface AuditTrailOptions {
   /** Stores entries durably. */
   readonly store: (entries: readonly AuditEntry[]) => Promise<void>
-  /** Receives entries that could not be stored. A `Logger` fits. */
+  /** Gets the entries that could not be stored. A `Logger` can be passed. */
   readonly log: { error(fields: object, message: string): void }
   /** Counts entries that could not be stored. */
   readonly failures: { value: number }
@@ -26,8 +26,8 @@ export class AuditTrail {
   }
 
   /**
-   * Resolves when the entry is durable. If it cannot be stored, it is written to the daemon's log instead, and the
-   * caller continues, because the audited change has already been made. Never rejects.
+   * Resolves when the entry is on disk. If it cannot be stored, it is written to the daemon's log instead, because the
+   * change that it describes has already been made. Never rejects.
    */
   record(entry: AuditEntry): Promise<void> {
     this.#waiting.push(entry)

@@ -1,9 +1,9 @@
 /**
- * Calculates the members of cohorts with a rule on behavior: after a change of the rule, when somebody asks for it, and
- * again after a while, because time passes and events arrive. A thread finds how the members differ from the stored
- * ones. Commands then write the differences to the log, so that a replay and every replica store the same members. In a
- * cluster, replicas of a project may calculate the same members at the same time, which does no harm. The schedule has
- * no timer while there is no such cohort.
+ * Calculates the members of cohorts with a rule on behavior. It does so after a change of the rule, when a user asks
+ * for it, and again after a while, because time passes and events arrive. A thread finds the differences between the
+ * calculated and the stored members. Commands then write these differences to the log, so that a replay and every
+ * replica store the same members. In a cluster, several replicas of a project may calculate the same members, which
+ * does no harm. If there is no such cohort, the schedule has no timer.
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -16,19 +16,22 @@ import type { CohortChanges } from '../threads/queries/query-tasks.ts'
 import { COHORT_CHANGES_MAX } from './limits.ts'
 import { DAEMON_ACTOR } from './retention-schedule.ts'
 
-/** The time after which members are calculated again. */
+/** The time after which the members of a cohort are calculated again, in milliseconds. */
 const PERIOD_MS = 3_600_000
-/** The time of the first look after the start. */
+/** The time after the start at which cohorts are looked for, in milliseconds. */
 const FIRST_MS = 1000
-/** The pause before a look after a change of cohorts, so that several changes need one look. */
+/**
+ * The pause after a change of cohorts, in milliseconds. Several changes shortly after each other then need only one
+ * look.
+ */
 const CHANGED_MS = 50
-/** The pause before the next try after the daemon was busy, or could not write. */
+/** The pause before the next attempt if the daemon was busy or could not write, in milliseconds. */
 const AGAIN_MS = 60_000
-/** The reasons for which a calculation is not tried again before its next turn. */
+/** A calculation that fails with one of these codes is tried again only when it is due the next time. */
 const LASTING: readonly string[] = ['query_timeout', 'query_too_large']
 const UNFORESEEN = 'The members could not be calculated. The log of the daemon has the reason.'
 
-/** The dependencies of the schedule. */
+/** What the schedule needs. */
 export interface CohortScheduleOptions {
   readonly queries: CohortQueries
   readonly commands: PersonCommands
@@ -36,11 +39,11 @@ export interface CohortScheduleOptions {
   /** Returns the time zone of a project, or null if there is no such project. */
   readonly timezoneOf: (projectId: number) => string | null
   readonly log: Pick<Logger, 'info' | 'warn'>
-  /** The time after which members are calculated again. The default is an hour. */
+  /** The time after which the members of a cohort are calculated again, in milliseconds. Default: an hour. */
   readonly periodMs?: number | undefined
 }
 
-/** A cohort whose turn it may be. */
+/** A cohort with a rule on behavior, which may have to be calculated now. */
 interface Candidate {
   readonly projectId: number
   readonly id: number
@@ -54,7 +57,7 @@ export class CohortSchedule {
   #timer: NodeJS.Timeout | undefined
   #isStarted = false
   #isRunning = false
-  /** True if cohorts have changed since the look that is running began. */
+  /** True if cohorts have changed since the current look began. */
   #hasChanged = false
   #isStopped = false
 
@@ -68,26 +71,26 @@ export class CohortSchedule {
     this.#lookIn(Math.min(FIRST_MS, this.#periodMs))
   }
 
-  /** Call it after a commit that changed cohorts. Before `start` it does nothing. */
+  /** Tells the schedule that a commit has changed cohorts. Before `start`, this has no effect. */
   changed(): void {
     if (this.#isRunning) this.#hasChanged = true
     else if (this.#isStarted) this.#lookIn(CHANGED_MS)
   }
 
-  /** Stops before the next command. */
+  /** Stops the schedule. A calculation that is running writes no further commands. */
   stop(): void {
     this.#isStopped = true
     clearTimeout(this.#timer)
   }
 
-  /** Replaces the next look. */
+  /** Sets the time of the next look. */
   #lookIn(delayMs: number): void {
     if (this.#isStopped) return
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => void this.#look(), delayMs)
   }
 
-  /** Calculates all cohorts whose turn it is, and plans the next look. */
+  /** Calculates all cohorts that are due, and sets the time of the next look. */
   async #look(): Promise<void> {
     this.#isRunning = true
     this.#hasChanged = false
@@ -105,10 +108,14 @@ export class CohortSchedule {
     else if (Number.isFinite(nextMs)) this.#lookIn(nextMs)
   }
 
-  /** Returns the time until the next look. It is infinite without such cohorts. */
+  /**
+   * Calculates all cohorts that are due. Returns the time until the next look in milliseconds, which is infinite if
+   * there are no such cohorts.
+   */
   async #calculateDue(): Promise<number> {
     const { queries } = this.#options
-    // In the order of their numbers: a cohort mostly refers to earlier ones.
+    // The cohorts are in the order of their ids, because a cohort mostly refers to older ones, which should be
+    // calculated first.
     const cohorts = await queries.calculatedCohorts()
     for (const cohort of cohorts) {
       if (this.#isStopped) return Number.POSITIVE_INFINITY
@@ -116,7 +123,8 @@ export class CohortSchedule {
     }
     const known = await queries.calculatedCohorts()
     if (known.length === 0) return Number.POSITIVE_INFINITY
-    // A cohort that is still wanted was changed meanwhile, which `changed` reports, or its project is gone.
+    // If a cohort is still wanted, it was changed during the calculation, and `changed` reports this. Or its project
+    // was removed.
     const waits = known.map((cohort) => (isWanted(cohort) ? AGAIN_MS : this.#waitMs(cohort)))
     return Math.max(CHANGED_MS, Math.min(...waits))
   }
@@ -155,7 +163,7 @@ export class CohortSchedule {
     if (changes !== null) await this.#store(projectId, id, changes, nowMs)
   }
 
-  /** Stores changes of members, a limited number with each command. */
+  /** Stores changes of the members of a cohort. Each command contains a limited number of changes. */
   async #store(
     projectId: number,
     id: number,
@@ -188,7 +196,7 @@ export class CohortSchedule {
     }
   }
 
-  /** Resolves with false if the cohort is gone or its rule has changed meanwhile. */
+  /** Writes a command. Resolves with false if the cohort was deleted or its rule has changed since the calculation. */
   async #write(
     projectId: number,
     id: number,
@@ -204,7 +212,7 @@ export class CohortSchedule {
   }
 }
 
-/** Returns whether somebody waits for the members of a cohort. */
+/** Returns whether a user has asked for the members of a cohort and they were not calculated since. */
 function isWanted({ calculation: { requests, answered } }: Candidate): boolean {
   return answered < requests
 }

@@ -1,8 +1,8 @@
 /**
- * The daily salts that the ids of visitors without cookies are hashed with: 32 random bytes for each day, each in a
- * file of the folder `cookieless` that only its owner can read. The file is on disk before its salt is used, so that a
- * crash does not change any id. It is removed when its day is over. Salts are files because LMDB would keep removed
- * values in free pages, and because backups must not contain them.
+ * The daily salts with which the ids of visitors without cookies are hashed. There are 32 random bytes for each day,
+ * each in a file of the folder `cookieless` that only its owner can read. The file is on disk before its salt is used,
+ * so that a crash does not change any id. It is removed when no more events of its day are accepted. Salts are in files
+ * because LMDB would keep removed values in free pages, and because backups must not contain salts.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -24,8 +24,8 @@ const DAY = /^\d{4}-\d\d-\d\d$/
 const FORGET_EVERY_MS = 600_000
 
 /**
- * The salts of a data directory. Several threads may have an instance each; the first that needs a day's salt creates
- * it.
+ * The salts of a data directory. Several threads may have an instance each. The first thread that needs the salt of a
+ * day creates it.
  */
 export class DailySalts {
   readonly #folder: string
@@ -33,15 +33,15 @@ export class DailySalts {
   readonly #known = new Map<string, Uint8Array>()
   #forgetAtMs = 0
 
-  /** Salts are kept `keptMs` longer than their days are open. */
+  /** Salts are kept for `keptMs` milliseconds longer than events of their days are accepted. */
   constructor(dataDir: string, keptMs = 0) {
     this.#keptMs = keptMs
     this.#folder = join(dataDir, FOLDER)
   }
 
   /**
-   * Returns the salt of a day such as `2026-11-22`. The first call for a day reads or creates its file and waits for
-   * the disk. Throws the errors of the file system.
+   * Returns the salt of a day such as `2026-11-22`, which is created if there is none. The first call for a day reads
+   * or writes a file and waits for the disk. Throws the errors of the file system.
    */
   saltOf(day: string): Uint8Array {
     const known = this.#known.get(day)
@@ -59,13 +59,16 @@ export class DailySalts {
     return this.#known.get(day) ?? this.#read(day)
   }
 
-  /** Stores a salt from another machine for a day, unless the day has one. Throws the errors of the file system. */
+  /**
+   * Stores the salt that another machine has for a day, unless this machine already has one. Throws the errors of the
+   * file system.
+   */
   adopt(day: string, salt: Uint8Array): void {
     if (!DAY.test(day)) throw new RangeError(`${JSON.stringify(day)} is no day`)
     if (this.#read(day) === null) this.#make(day, salt)
   }
 
-  /** Removes the salts of past days, at most every ten minutes. They cannot be recreated. */
+  /** Removes the salts of past days, at most every ten minutes. A removed salt cannot be recreated. */
   forget(nowMs: number): void {
     if (nowMs < this.#forgetAtMs && nowMs > this.#forgetAtMs - FORGET_EVERY_MS) return
     this.#forgetAtMs = nowMs + FORGET_EVERY_MS
@@ -105,14 +108,16 @@ export class DailySalts {
     return salt
   }
 
-  /** Gives a draft its final name. If another thread was first, returns its salt. */
+  /**
+   * Gives a complete file its final name. Returns the salt of another thread if that thread was faster, otherwise null.
+   */
   #publish(draft: string, path: string, day: string): Uint8Array | null {
     try {
       linkSync(draft, path)
     } catch (error) {
       if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
       const other = this.#read(day)
-      // A file that contains no valid salt, for whatever reason, is replaced.
+      // A file without a valid salt is replaced, whatever the cause is.
       if (other === null) renameSync(draft, path)
       return other
     } finally {
@@ -122,7 +127,7 @@ export class DailySalts {
   }
 }
 
-/** Returns true if the day is neither open nor in the future. Clocks may be wrong. */
+/** Returns whether a day is over. A day in the future is not, because the clock may be wrong. */
 function isPast(day: string, nowMs: number): boolean {
   return !isDayOpen(day, nowMs) && Date.parse(`${day}T00:00:00Z`) < nowMs
 }

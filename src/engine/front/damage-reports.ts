@@ -1,23 +1,26 @@
 /**
- * Reports damage that a thread finds in a store: it is counted in memory shared by all threads, so that health checks
- * and metrics include it, and it is written to the log.
+ * Reports damage that a thread finds in a store. The damage is counted in memory that all threads share, so that health
+ * checks and metrics show it, and it is written to the log.
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'
 import { DamagedRecordError } from '../../store/faults.ts'
 import { DAMAGE_RECORDS_MAX } from './limits.ts'
 
-/** Every request that needs a damaged record finds the damage again. Each thread logs a record at most this often. */
+/**
+ * The time in milliseconds after which a thread logs the same damaged record again. Every request that needs the record
+ * finds the damage again.
+ */
 const LOG_MS_MIN = 60_000
 
 const DAMAGED =
   'Stored records are damaged, and requests that need them are refused. List them with `tenrec verify`, and restore the store from a backup.'
 
-/** The number of times that damage was found since the process started, shared by all threads. */
+/** How often damage was found since the process started. All threads share the counter. */
 export class DamageCount {
   readonly shared: Int32Array
 
-  /** `shared` is the counter of another thread. Without it, a new counter is created. */
+  /** `shared` is the counter of another thread. If it is not given, a new counter is created. */
   constructor(shared?: Int32Array) {
     this.shared = shared ?? new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   }
@@ -27,7 +30,10 @@ export class DamageCount {
     return Atomics.load(this.shared, 0) >>> 0
   }
 
-  /** Returns a sentence for health checks after damage was found. It stays until the process ends. */
+  /**
+   * The sentence for health checks if damage was found. It stays until the process ends. The list is empty if none was
+   * found.
+   */
   get troubles(): readonly string[] {
     return this.value === 0 ? [] : [DAMAGED]
   }
@@ -54,7 +60,7 @@ export class DamageReports {
     this.#clock = clock
   }
 
-  /** Reports an error of a read. An error that is not damage is logged but not counted. */
+  /** Reports an error that a read has thrown. If it is not damage, it is logged but not counted. */
   report(error: unknown): void {
     const isDamage = error instanceof DamagedRecordError
     if (isDamage) this.#count.add()

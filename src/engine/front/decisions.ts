@@ -1,6 +1,7 @@
 /**
- * Makes flag decisions from the flags of a project, the stored person and groups, and the rules. Everything runs in the
- * main thread and takes microseconds. If a record cannot be read, only the flags that need it fail.
+ * Makes flag decisions from the flags of a project, the stored data of the person and the groups, and the rules.
+ * Everything runs in the main thread and takes microseconds. If a record cannot be read, only the flags that need it
+ * fail.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { JsonObject } from '../../base/json.ts'
@@ -22,40 +23,43 @@ import type {
   RepeatedDecision,
 } from './flag-usage.ts'
 
-/** A person as decisions use it; see `StoredPerson`. */
+/** The parts of a stored person that decisions need (see `StoredPerson`). */
 interface SeenPerson {
   readonly number: number
   readonly version: number
   readonly properties: PropertyLookup | null
 }
 
-/** Stored persons, groups and overrides. Every method and every property lookup may throw. */
+/** Reads stored persons, groups and overrides. Every method and every property lookup may throw. */
 export interface StoredSources
   extends Pick<DecisionSourceReader, 'freshen' | 'position' | 'isInStaticCohort' | 'overrides'> {
   person(projectId: number, distinctId: string): SeenPerson
   groupProperties(projectId: number, typeIndex: number, key: string): PropertyLookup | null
 }
 
-/** The stored facts that the decision of a request may need. */
+/** The stored data that the decisions for a request may need. */
 export interface WantedFacts {
   readonly projectId: number
   readonly distinctIds: readonly string[]
   readonly groups: readonly (readonly [typeIndex: number, key: string])[]
-  /** The ids of static cohorts. */
+  /** The ids of the static cohorts. */
   readonly cohorts: readonly number[]
-  /** The names of person and group properties. Older machines send none, and receive all properties. */
+  /**
+   * The names of the properties of persons and groups. Machines with an older version send no names, and get all
+   * properties.
+   */
   readonly properties?: readonly string[]
 }
 
-/** Fetches the facts of projects whose events are stored by other machines. */
+/** Fetches the data of projects whose events are stored on other machines. */
 export interface DistantSources {
   /** Returns true if another machine stores the events of the project. */
   isElsewhere(projectId: number): boolean
-  /** Resolves with sources that answer from memory. Rejects if the facts do not arrive in time. */
+  /** Resolves with sources that contain the fetched data. Rejects if the data does not arrive in time. */
   fetch(wanted: WantedFacts): Promise<StoredSources>
 }
 
-/** The facts are stored by another machine and were not fetched. */
+/** Thrown if a fact is stored on another machine and was not fetched. */
 class StoredElsewhereError extends Error {}
 
 const ELSEWHERE: StoredSources = {
@@ -71,59 +75,71 @@ function missing(): never {
   throw new StoredElsewhereError('it is stored by other machines')
 }
 
-/** A decision and the state that it was based on. `basis` is null if the decision cannot be repeated. */
+/**
+ * A decision, and the state that it depends on. `basis` is null if the decision cannot be repeated without a new
+ * evaluation.
+ */
 export interface Repeatable {
   readonly decided: Decisions
   readonly basis: DecisionBasis | null
 }
 
-/** Stores experience continuity overrides of persons; see engine/front/override-log.ts. */
+/** Stores the overrides of persons for experience continuity (see engine/front/override-log.ts). */
 export interface OverrideSink {
-  /** Throws if nothing can be written. */
+  /** Throws if nothing can be written now. */
   add(projectId: number, request: OverrideRequest): void
 }
 
-/** The identifier to store for flags that have none on the persons of these distinct_ids. */
+/**
+ * An identifier to store for the persons of these distinct_ids. It is stored for those of the flags that have no
+ * identifier yet.
+ */
 export interface OverrideRequest {
   readonly distinctIds: readonly string[]
   readonly flagKeys: readonly string[]
   readonly identifier: string
 }
 
-/** The dependencies of decisions. */
+/** What decisions need. */
 export interface DecisionServiceOptions {
   readonly snapshots: Pick<FlagSnapshots, 'of' | 'compiled'>
   readonly stored: StoredSources
-  /** Set in a cluster. For projects stored elsewhere, it is used instead of `stored`. */
+  /**
+   * Reads data from other machines of a cluster. It is used instead of `stored` for projects that this machine does not
+   * store.
+   */
   readonly distant?: DistantSources | undefined
   readonly overrides: OverrideSink
-  /** Called with errors of stored records that could not be read. */
+  /** Called with the error if a stored record could not be read. */
   readonly onDamage: (error: unknown) => void
   readonly clock: Clock
-  /** Called with the duration of each decision, and whether a flag could not be decided. */
+  /** Called with the duration of each decision in milliseconds. `hasErrors` is true if a flag could not be decided. */
   readonly onDecision: (elapsedMs: number, hasErrors: boolean) => void
-  /** Called for each decision that was answered from the cache. */
+  /** Called for each decision that is answered from the cache. */
   readonly onRepeat: () => void
   readonly usage: FlagUsage
 }
 
-/** The state that a decision was based on, apart from the request. The decision stays valid until any of it changes. */
+/**
+ * The state that a decision depends on, apart from the request. As long as the state is the same, the decision is still
+ * right.
+ */
 export interface DecisionBasis extends RepeatedDecision {
   readonly projectId: number
   readonly snapshotSerial: number
-  /** The amount of stored state that was read: nothing, only the person, or more. */
+  /** Which stored data was read: nothing, only the person, or more. */
   readonly reads: 'nothing' | 'person' | 'more'
   readonly distinctId: string
   readonly personNumber: number
   readonly personVersion: number
-  /** The last processing position at which the decision was verified. */
+  /** The position of processing at which the decision was last known to be right. */
   position: number
 }
 
-/** The identifiers that a request is about. */
+/** The identifiers of the person that a request is about. */
 type Subject = Pick<DecisionRequest, 'distinctId' | 'anonDistinctId'>
 
-/** Decides flags. For the main thread. */
+/** Decides flags, in the main thread. */
 export class DecisionService {
   readonly #options: DecisionServiceOptions
 
@@ -137,8 +153,8 @@ export class DecisionService {
   }
 
   /**
-   * Decides a request and returns the state that the decision was based on. `basis` is null if the decision cannot be
-   * repeated: a flag failed, the result depends on the time, or the request itself changes stored state.
+   * Decides a request, and returns the state that the decision depends on. `basis` is null if the decision cannot be
+   * repeated, because a flag failed, the result depends on the time, or the request itself changes stored data.
    */
   decideRepeatably(projectId: number, request: DecisionRequest): Repeatable {
     const snapshot = this.#options.snapshots.of(projectId)
@@ -150,9 +166,8 @@ export class DecisionService {
   }
 
   /**
-   * Like `decideRepeatably`, but waits for facts that are stored on other machines. If they do not arrive, the flags
-   * that need them fail. Returns a promise only in this case: a decision that needs no remote facts is returned at
-   * once.
+   * Does the same as `decideRepeatably`, but waits for data that is stored on other machines. If it does not arrive,
+   * the flags that need it fail. Returns a promise only if it must wait. Otherwise the decision is returned at once.
    */
   decideFully(projectId: number, request: DecisionRequest): Repeatable | Promise<Repeatable> {
     const { distant, clock } = this.#options
@@ -174,8 +189,8 @@ export class DecisionService {
   }
 
   /**
-   * Decides a request for a reader who only looks at the values. The decision is neither counted as usage nor measured.
-   * Waits for remote facts as `decideFully` does.
+   * Decides a request for a user who only looks at the values. The decision is neither counted as usage nor measured.
+   * Waits for data on other machines as `decideFully` does.
    */
   async lookUp(projectId: number, request: DecisionRequest): Promise<Decisions> {
     const snapshot = this.#options.snapshots.of(projectId)
@@ -197,8 +212,8 @@ export class DecisionService {
   }
 
   /**
-   * Returns true if an earlier decision would be the same now; it then counts as a decision. Costs a few lookups if
-   * something was processed since, otherwise none.
+   * Returns whether an earlier decision is still right. If so, it is counted as a decision. It costs a few lookups if
+   * something was processed since the last check, otherwise none.
    */
   isStillTrue(basis: DecisionBasis): boolean {
     const { snapshots, onRepeat, usage } = this.#options
@@ -222,32 +237,34 @@ export class DecisionService {
       basis.position = position
       return true
     } catch {
-      // A new decision meets the same error and reports the flags that are affected.
+      // A new decision will meet the same error, and can report which flags fail because of it.
       return false
     }
   }
 
-  /** Returns how often a flag was decided to have each value since a time. Cost: one step for each flag. */
+  /** Returns how often a flag had each value since a time. The cost is one step for each flag. */
   usage(flagId: number, fromMs: number): FlagUsageReport {
     this.collectUsage()
     return this.#options.usage.of(flagId, fromMs)
   }
 
-  /** Returns how often each of these flags was decided in the last days. Cost: one step for each hour and flag. */
+  /**
+   * Returns how often each of these flags was decided in the last days. The cost is one step for each hour and flag.
+   */
   usageOfFlags(ids: readonly number[], days: number): FlagsUsageReport {
     this.collectUsage()
     return this.#options.usage.ofFlags(ids, days)
   }
 
-  /** Adds the counts of the outcomes to the current hour. */
+  /** Adds the counts of decisions since the last call to the current hour. */
   collectUsage(): void {
     const { usage, snapshots } = this.#options
     usage.collect(snapshots.compiled())
   }
 
   /**
-   * Returns the stored facts about the person and the groups of a request. Waits for remote facts as `decideFully`
-   * does.
+   * Returns the stored data about the person and the groups of a request. Waits for data on other machines as
+   * `decideFully` does.
    */
   async sources(snapshot: FlagSnapshot, request: DecisionRequest): Promise<DecisionSources> {
     const options = this.#optionsOf(snapshot.set.projectId)
@@ -260,7 +277,7 @@ export class DecisionService {
 
 const UNDECIDED: Repeatable = { decided: NO_DECISIONS, basis: null }
 
-/** Returns all facts that any flag may need, because they are fetched in one request. */
+/** Returns all data that any flag of a project may need, because it is fetched with one request. */
 function wantedFor({ set, compiled }: FlagSnapshot, request: DecisionRequest): WantedFacts {
   const { distinctId, anonDistinctId, groups } = request
   const cohorts = [...compiled.cohorts.values()].filter(({ cohort }) => cohort.isStatic)
@@ -277,7 +294,7 @@ function wantedFor({ set, compiled }: FlagSnapshot, request: DecisionRequest): W
   }
 }
 
-/** Reads stored facts for one request. Each fact is read when a flag first needs it. */
+/** Reads the stored data for one request. Each fact is read only when a flag needs it. */
 class RequestSources implements DecisionSources {
   readonly #options: DecisionServiceOptions
   readonly #snapshot: FlagSnapshot
@@ -286,7 +303,7 @@ class RequestSources implements DecisionSources {
   #person: SeenPerson | null = null
   #hasReadMore = false
   #hasWritten = false
-  /** True if a fact is stored on another machine and was not fetched. */
+  /** True if a flag needed data that is stored on another machine and was not fetched. */
   isIncomplete = false
 
   constructor(options: DecisionServiceOptions, snapshot: FlagSnapshot, request: Subject) {
@@ -295,7 +312,7 @@ class RequestSources implements DecisionSources {
     this.#request = request
   }
 
-  /** Returns the state that was read so far, or null if something was written. */
+  /** Returns the state that was read so far. Returns null if a decision wrote something. */
   basis(decided: Decisions): DecisionBasis | null {
     if (this.#hasWritten) return null
     return {
@@ -357,7 +374,7 @@ class RequestSources implements DecisionSources {
     })
   }
 
-  /** Returns the same lookups, and reports damage that they find. */
+  /** Returns a lookup that does the same and reports damage that it finds. */
   #reporting(properties: PropertyLookup | null): PropertyLookup | null {
     return properties && { get: (name) => this.#read(() => properties.get(name)) }
   }
@@ -387,28 +404,32 @@ function overridesOf(
 
 const NO_OVERRIDES: ReadonlyMap<string, string> = new Map()
 
-/** The fetched facts, in the order of the wanted ones. */
+/** The fetched data. Each list is in the order of the corresponding list in `WantedFacts`. */
 export interface Facts {
   readonly position: number
   readonly persons: readonly {
     readonly number: number
     readonly version: number
     readonly properties: JsonObject | null
-    /** The names of properties that exist but are too large to compare. Older machines send all properties. */
+    /**
+     * The names of the properties that exist but are too large to be compared. Machines with an older version send all
+     * properties instead.
+     */
     readonly unread?: readonly string[]
     /** The ids of the wanted static cohorts that contain the person. */
     readonly lists: readonly number[]
     readonly overrides: ReadonlyMap<string, string>
   }[]
   readonly groups: readonly (JsonObject | null)[]
-  /** For each group: the names of properties that exist but are too large to compare. */
+  /** For each group, the names of the properties that exist but are too large to be compared. */
   readonly unreadOfGroups?: readonly (readonly string[])[]
 }
 
-/** Looks up all wanted facts, with a few lookups for each. Throws `DamagedRecordError`. */
+/** Reads all wanted data from the store. Throws `DamagedRecordError`. */
 export function factsOf(stored: DecisionSourceReader, wanted: WantedFacts): Facts {
   const { projectId, distinctIds, groups, cohorts, properties: names } = wanted
-  // The client may have just written: read the latest commit, not one of two milliseconds ago.
+  // The client may have written something just before, so the latest commit is read, and not one that is up to two
+  // milliseconds old.
   stored.refresh()
   const wantedGroups = groups.map(([typeIndex, key]) =>
     wantedOf(stored.groupProperties(projectId, typeIndex, key), names),
@@ -445,7 +466,7 @@ function wantedOf(
   return { properties: Object.fromEntries(wanted), unread }
 }
 
-/** Returns lookups in the result of `wantedOf`. */
+/** Returns a lookup for the result of `wantedOf`. */
 function fetchedProperties(
   properties: JsonObject | null,
   unread: readonly string[] = [],
@@ -455,7 +476,7 @@ function fetchedProperties(
   return { get: (name) => (unread.includes(name) ? UNREAD_VALUE : known.get(name)) }
 }
 
-/** Returns sources that answer the wanted facts from memory, and nothing else. */
+/** Returns sources that contain the fetched data. They throw for any other data. */
 export function sourcesOf(facts: Facts, wanted: WantedFacts): StoredSources {
   const personOf = (distinctId: string): Facts['persons'][number] => {
     const person = facts.persons[wanted.distinctIds.indexOf(distinctId)]

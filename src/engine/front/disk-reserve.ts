@@ -1,34 +1,45 @@
 /**
- * Measures whether the disk has room for more events (admission.ts refuses them, with a text of base/refusals.ts). An
- * accepted event is written to the log at once, and to the store a moment later; the store grows by more or less than
- * the log did. A part of the disk therefore stays free for accepted events that are not yet processed, in proportion to
- * the recent growth of the store. In addition, a reserve stays free for unforeseen needs. Room is the free space on the
- * disk plus the free space inside the store's data file.
+ * Measures whether the disk has enough space for more events. If it has not, admission.ts refuses them with a text of
+ * base/refusals.ts. An accepted event is written to the log at once, and to the store a moment later, where it takes
+ * more or less space than in the log. A part of the disk therefore stays free for accepted events that are not
+ * processed yet, in proportion to the recent growth of the store. In addition, a reserve stays free for unforeseen
+ * needs. The space counts both the free space of the disk and the free space inside of the store's data file.
  */
 
 import { DiskRoom } from '../../base/disk-room.ts'
 import { diskSpace } from '../../base/disk-space.ts'
 
-/** The assumed growth of the store for each byte of the log, before anything was processed. */
+/**
+ * The number of bytes by which the store is assumed to grow for each byte of the log, before anything was processed.
+ */
 const FIRST_GROWTH = 2
-/** The next events may make the store grow more than the previous ones. */
+/**
+ * The growth is assumed to be at least `GROWTH_MIN`, and is multiplied by `GROWTH_SAFETY`, because the next events may
+ * make the store grow more than the previous ones.
+ */
 const GROWTH_MIN = 0.5
 const GROWTH_SAFETY = 1.5
-/** Free pages in the store are scattered, so large values may not fit. */
+/**
+ * The part of the free pages in the store that counts as space. Free pages are scattered, so large values may not fit
+ * into them.
+ */
 const REUSABLE_PART = 0.5
-/** The reserve if none is configured, and its largest fraction of a small disk. */
+/** The reserve if none is configured, in bytes. On a small disk it is at most one part in `RESERVE_DIVISOR`. */
 export const DISK_RESERVE_BYTES = 256 * 1024 ** 2
 const RESERVE_DIVISOR = 8
-/** Erasing stops below this fraction of the reserve. */
+/** Erasing stops if less than one part in `FLOOR_DIVISOR` of the reserve is free. */
 const FLOOR_DIVISOR = 4
-/** Below this, not even one erasing commit is sure to succeed, unless the reserve is smaller. */
+/**
+ * With less free space than this, even a commit that erases events may fail, in bytes. If half of the reserve is less,
+ * it counts instead.
+ */
 const FLOOR_BYTES = 8 * 1024 ** 2
-/** Returns the configured reserve, or one that suits a disk of this size, in bytes. */
+/** Returns the configured reserve in bytes, or the default for a disk of this size. */
 export function reserveBytesOf(configuredBytes: number | null, sizeBytes: number): number {
   return configuredBytes ?? Math.min(DISK_RESERVE_BYTES, sizeBytes / RESERVE_DIVISOR)
 }
 
-/** The accepted bytes that still need room. */
+/** The number of accepted bytes that still need space in the log or in the store. */
 export interface AcceptedBytes {
   /** Bytes that are not in the log yet. */
   readonly inFlight: number
@@ -45,8 +56,8 @@ export class DiskReserve {
   #reserveBytes: number
 
   /**
-   * Call `refresh` before the first check: until then, everything is refused. A null `configuredBytes` means the
-   * default of `reserveBytesOf`.
+   * Until the first call of `refresh`, everything is refused. If `configuredBytes` is null, `reserveBytesOf` determines
+   * the reserve.
    */
   constructor(path: string, configuredBytes: number | null, room: DiskRoom = new DiskRoom()) {
     this.#path = path
@@ -55,25 +66,25 @@ export class DiskReserve {
     this.#reserveBytes = configuredBytes ?? DISK_RESERVE_BYTES
   }
 
-  /** The room below which nothing more is accepted, in bytes. */
+  /** If there is less space than this, nothing more is accepted, in bytes. */
   get reserveBytes(): number {
     return this.#reserveBytes
   }
 
-  /** The free bytes of the disk at the last `refresh`; 0 if they could not be read. */
+  /** The free bytes of the disk at the last call of `refresh`. 0 if they could not be read. */
   get freeBytes(): number {
     return this.#freeBytes
   }
 
-  /** The bytes that accepted events and the store can still take. */
+  /** The number of bytes of space for accepted events and the store. */
   get roomBytes(): number {
     const { insideBytes, reusableBytes } = this.#room
     return this.#freeBytes + insideBytes + reusableBytes * REUSABLE_PART
   }
 
   /**
-   * Reads the free space, and tells the other threads how many bytes are reserved for a backlog of this size. Never
-   * throws: a folder that cannot be read counts as full.
+   * Reads the free space of the disk, and tells the other threads how many bytes must stay free for a backlog of this
+   * size. Never throws: if the space cannot be read, the disk counts as full.
    */
   async refresh(backlogBytes = 0): Promise<void> {
     try {
@@ -86,15 +97,15 @@ export class DiskReserve {
     this.#room.promisedBytes = this.#promisedBytes({ inFlight: 0, backlog: backlogBytes })
   }
 
-  /** True if processing has reported that it needs more room than there is. Accepted events then wait in the log. */
+  /** True if processing has reported that it needs more space than there is. Accepted events then wait in the log. */
   get isExhausted(): boolean {
     const { neededBytes, insideBytes } = this.#room
     return this.#freeBytes + insideBytes < neededBytes
   }
 
   /**
-   * Returns true if there is too little space even to erase. Erasing writes little and frees pages for other writes, so
-   * it continues when everything else has stopped, down to a fraction of the reserve.
+   * Returns whether there is too little space even to erase events. Erasing writes little and frees pages for other
+   * writes, so it may continue down to a part of the reserve when everything else has stopped.
    */
   isBelowFloor(accepted: AcceptedBytes): boolean {
     const leastBytes = Math.min(FLOOR_BYTES, this.#reserveBytes / 2)
@@ -102,13 +113,13 @@ export class DiskReserve {
     return this.roomBytes < Math.max(floorBytes, this.#neededBytes(accepted))
   }
 
-  /** Returns true if there is too little space to accept anything more. */
+  /** Returns whether there is too little space to accept anything more. */
   isBelowReserve(accepted: AcceptedBytes): boolean {
     return this.roomBytes < this.#promisedBytes(accepted)
   }
 
   #promisedBytes(accepted: AcceptedBytes): number {
-    // Half of the reserve is enough for unforeseen needs.
+    // A usual commit must be possible while half of the reserve stays free for unforeseen needs.
     const commitBytes = this.#room.commitLeastBytes + this.#reserveBytes / 2
     return Math.max(this.#reserveBytes, commitBytes) + this.#neededBytes(accepted)
   }
@@ -119,5 +130,5 @@ export class DiskReserve {
   }
 }
 
-/** The accepted bytes when nothing waits. */
+/** The number of accepted bytes if nothing waits. */
 export const NOTHING_ACCEPTED: AcceptedBytes = { inFlight: 0, backlog: 0 }

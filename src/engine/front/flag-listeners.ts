@@ -1,10 +1,10 @@
 /**
- * Tells clients that the flags of their project have changed. A listener learns that something changed and the version
- * of the flags, never a flag: it asks for its flags again with its own request. Each machine of a cluster tells its own
- * listeners when its own flags change, and some time later, so that a client that asks any machine gets the new flags.
+ * Tells clients that the flags of their project have changed. A message contains the version of the flags, but never a
+ * flag. The client then asks for its flags with a request of its own. Each machine of a cluster tells its own listeners
+ * when its flags have changed, after some delay, so that a client that asks another machine gets the new flags as well.
  *
- * Only the latest version matters, so nothing is queued. A listener whose connection is full is told the latest version
- * when it reads again, and it is cut off if it does not.
+ * Only the latest version matters, so there is no queue. If the connection of a listener is full, the listener is told
+ * the latest version when it reads again. It is cut off if it does not read.
  */
 import { createHash } from 'node:crypto'
 import { networkOf } from '../../base/addresses.ts'
@@ -21,18 +21,24 @@ import {
   FLAG_LISTENERS_TOLD_AT_ONCE_MAX,
 } from './limits.ts'
 
-/** The interval of checks: whether listeners read, and whether they were told anything lately. */
+/** The interval at which it is checked whether listeners read, and whether they need a ping, in milliseconds. */
 const LOOK_MS = 1000
-/** Keeps a quiet connection open in proxies, and lets the system notice a dead one. */
+/**
+ * A listener that was told nothing for this time, in milliseconds, gets a ping. It keeps a quiet connection open in
+ * proxies, and lets the system notice a dead one.
+ */
 const PING_MS = 25_000
-/** All listeners are pinged within this number of checks, so that not all pings are sent at once. */
+/** Each check pings at most one listener in this number, so that not all pings are sent at once. */
 const LOOKS_PER_PING = 20
 /**
- * A listener that opens its stream this soon after a change is told about the change. It may have asked for its flags
- * before.
+ * A listener that opens its stream within this time after a change is told about the change, in milliseconds. It may
+ * have asked for its flags before the change.
  */
 const RECENT_MS = 10_000
-/** Clients wait between these times before they connect again, so that not all of them come back at once. */
+/**
+ * Clients are told to wait between `RETRY_MS` and `RETRY_MS + RETRY_SPREAD_MS` before they connect again, so that not
+ * all of them connect at once.
+ */
 const RETRY_MS = 1000
 const RETRY_SPREAD_MS = 5000
 const RETRY_STEP_MS = 37
@@ -40,28 +46,34 @@ const VERSION_CHARACTERS = 16
 
 const PING = Buffer.from(': ping\n\n')
 
-/** The form of the messages: OpenFeature's protocol, or Tenrec's own. */
+/** The form of the messages: that of the protocol of OpenFeature, or Tenrec's own. */
 export type FlagMessageForm = 'ofrep' | 'plain'
 
 /** The connection of a listener. */
 export interface FlagListenerConnection {
-  /** Sends bytes, which are copied. Returns false if the client has not read enough; see `FlagListener.drained`. */
+  /**
+   * Sends bytes, which are copied. Returns false if the client has not read enough of the earlier bytes.
+   * `FlagListener.drained` is called when it has.
+   */
   send(bytes: Uint8Array): boolean
-  /** Ends the stream in order. */
+  /** Ends the stream properly, so that the client has read everything. */
   end(): void
   /** Closes the connection at once. */
   cut(): void
 }
 
-/** A client that wants to be told about changes. */
+/** A client that wants to be told about changes of flags. */
 export interface FlagListenerRequest {
   readonly projectId: number
-  /** The address of the client. */
+  /** The IP address of the client. */
   readonly address: string
   readonly form: FlagMessageForm
-  /** The header `Last-Event-ID`, or '' from a client that connects for the first time. */
+  /**
+   * The header `Last-Event-ID`, which is the last version that the client was told. '' if the client connects for the
+   * first time.
+   */
   readonly lastVersion: string
-  /** Called before anything is sent. False ends the stream. */
+  /** Called before anything is sent. If it returns false, the stream is ended. */
   readonly isAllowed: () => boolean
 }
 
@@ -77,9 +89,9 @@ export interface FlagListenersOptions {
   readonly snapshots: Pick<FlagSnapshots, 'of'>
   readonly clock: Pick<Clock, 'monotonic'>
   readonly metrics: FlagListenerMetrics
-  /** The most listeners. 0 turns the streams off. */
+  /** The largest number of listeners. 0 switches the streams off. */
   readonly listenersMax: number
-  /** The time between a change and its messages. */
+  /** The time between a change and the messages about it, in milliseconds. */
   readonly delayMs: number
 }
 
@@ -88,17 +100,17 @@ interface Audience {
   readonly listeners: Set<FlagListener>
   version: string
   readonly messages: Record<FlagMessageForm, Uint8Array>
-  /** The listeners that are not told yet; null if all are. */
+  /** The listeners that must still be told about the last change. Null if all were told. */
   rest: Iterator<FlagListener> | null
 }
 
-/** All listeners of a daemon. For the main thread. */
+/** All listeners of a daemon, in the main thread. */
 export class FlagListeners {
   readonly #options: FlagListenersOptions
   readonly #audiences = new Map<number, Audience>()
-  /** The number of listeners of each network of clients. */
+  /** The number of listeners by the network of their IP address. */
   readonly #networks = new Map<string, number>()
-  /** The time of the last change of each project, since the start of this process. */
+  /** The time of the last change of each project since the start of this process, in monotonic milliseconds. */
   readonly #changedAtMs = new Map<number, number>()
   #count = 0
   #opened = 0
@@ -109,12 +121,12 @@ export class FlagListeners {
     this.#options = options
   }
 
-  /** True if clients may listen. */
+  /** True if the streams are switched on. */
   get isOn(): boolean {
     return this.#options.listenersMax > 0
   }
 
-  /** Returns the error with which a further listener must be refused, or null. */
+  /** Returns the error with which a further listener must be refused, or null if it may listen. */
   refusalFor({
     projectId,
     address,
@@ -132,7 +144,7 @@ export class FlagListeners {
     return null
   }
 
-  /** Opens the stream of a listener that `refusalFor` has not refused, and sends its first bytes. */
+  /** Opens the stream of a listener and sends its first bytes. Call it only if `refusalFor` has returned null. */
   open(request: FlagListenerRequest, connection: FlagListenerConnection): FlagListener {
     const { projectId, form, lastVersion } = request
     const audience = getOrAdd(this.#audiences, projectId, () => this.#audienceOf(projectId))
@@ -163,7 +175,7 @@ export class FlagListeners {
     return listener
   }
 
-  /** Called when the flags of a project have changed. Without listeners it costs one entry in a map. */
+  /** Tells all listeners of a project that its flags have changed. If there are none, it costs one entry in a map. */
   changed(projectId: number): void {
     this.#changedAtMs.set(projectId, this.#options.clock.monotonic())
     const audience = this.#audiences.get(projectId)
@@ -178,12 +190,12 @@ export class FlagListeners {
     if (isTelling) return
     const { delayMs } = this.#options
     const tell = (): void => this.#tellSome(audience)
-    // At the earliest after the answer to the change, which may be on its way.
+    // The messages are sent after the answer to the request that made the change.
     if (delayMs === 0) setImmediate(tell)
     else setTimeout(tell, delayMs).unref()
   }
 
-  /** Ends all streams, and any that are opened later. */
+  /** Ends all streams, and also any stream that is opened later. */
   close(): void {
     this.#isClosed = true
     for (const { listeners } of this.#audiences.values()) {
@@ -197,7 +209,7 @@ export class FlagListeners {
     return { listeners: new Set(), version, messages, rest: null }
   }
 
-  /** Tells some listeners. The others get their turn after other requests. */
+  /** Tells some listeners about a change. The others are told after other requests had their turn. */
   #tellSome(audience: Audience): void {
     for (let told = 0; told < FLAG_LISTENERS_TOLD_AT_ONCE_MAX; told++) {
       const next = audience.rest?.next()
@@ -256,21 +268,21 @@ interface FlagListenerParts {
   readonly network: string
   readonly version: string
   readonly nowMs: number
-  /** Tells the listener the latest version if it does not know it. */
+  /** Tells the listener the latest version if it was not told yet. */
   readonly resume: () => void
   readonly remove: () => void
 }
 
-/** One client that is told about changes. */
+/** A client that is told about changes of flags. */
 export class FlagListener {
   readonly projectId: number
   readonly form: FlagMessageForm
   readonly network: string
-  /** The version that the client knows, or that is on its way. */
+  /** The version that the client was told last. The message may still be on its way. */
   version: string
-  /** True if the client has not read what was sent. Nothing more is sent until it has. */
+  /** True if the client has not read what was sent. Nothing more is sent until it has read everything. */
   isFull = false
-  /** The time of the last bytes, in monotonic milliseconds. */
+  /** The time at which something was last sent, in monotonic milliseconds. */
   sentAtMs: number
   readonly #connection: FlagListenerConnection
   readonly #isAllowed: () => boolean
@@ -289,7 +301,7 @@ export class FlagListener {
     this.#remove = remove
   }
 
-  /** Sends bytes, and returns true. If the key of the client is no longer valid, it ends the stream instead. */
+  /** Sends bytes and returns true. If the client may no longer listen, it ends the stream and returns false. */
   send(bytes: Uint8Array, nowMs: number): boolean {
     if (!this.#isAllowed()) {
       this.end()
@@ -300,18 +312,18 @@ export class FlagListener {
     return true
   }
 
-  /** Called when the client has read everything that was sent. */
+  /** Tells the listener that the client has read everything that was sent. */
   drained(): void {
     this.isFull = false
     this.#resume()
   }
 
-  /** Called when the client has left. */
+  /** Tells the listener that the client has closed the connection. */
   left(): void {
     this.#remove()
   }
 
-  /** Ends the stream in order, so that the client connects again. */
+  /** Ends the stream properly, so that the client connects again. */
   end(): void {
     this.#remove()
     this.#connection.end()
@@ -327,8 +339,8 @@ export class FlagListener {
 const versions = new WeakMap<FlagSnapshot, string>()
 
 /**
- * Returns the version of a snapshot. Equal flags have equal versions, also after a restart and on other machines. It is
- * computed once for each snapshot, in linear time.
+ * Returns the version of a snapshot: a hash of its content. Equal flags have equal versions, also after a restart and
+ * on other machines. It is computed once for each snapshot, in linear time.
  */
 function versionOf(snapshot: FlagSnapshot | null): string {
   if (snapshot === null) return ''
@@ -336,7 +348,7 @@ function versionOf(snapshot: FlagSnapshot | null): string {
   if (known !== undefined) return known
   const { flags, cohorts, groupTypes, timezone } = snapshot.set
   const hash = createHash('sha256').update(timezone)
-  // Every change of a flag raises its version.
+  // Every change of a flag raises its version, so the filters need not be hashed.
   for (const { id, version, updatedAtMs } of flags) hash.update(`,${id}:${version}:${updatedAtMs}`)
   const byId = [...cohorts].sort(([one], [other]) => one - other)
   for (const [id, { isStatic, filters }] of byId)
@@ -348,8 +360,8 @@ function versionOf(snapshot: FlagSnapshot | null): string {
 }
 
 /**
- * Returns the message about a change. For OpenFeature, the type is in the data and the event is always `message`.
- * Source: open-feature/protocol, service/openapi.yaml, `sseEvent`.
+ * Returns the message about a change. In the form of OpenFeature, the type of the message is part of the data, and the
+ * event is always `message`. Source: open-feature/protocol, service/openapi.yaml, `sseEvent`.
  */
 function messageOf(form: FlagMessageForm, version: string): Uint8Array {
   const data =

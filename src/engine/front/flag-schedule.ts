@@ -1,10 +1,11 @@
 /**
- * Makes scheduled changes of flags at their time, and watches the guards of ramps. A timer compares the changes that
- * wait, which are in memory, with the clock. Everything else happens only if a change is due or a ramp has guards.
+ * Makes scheduled changes of flags at their time, and watches the guards of ramps. A timer compares the clock with the
+ * times of the waiting changes, which are in memory. Anything else happens only if a change is due or a ramp has
+ * guards.
  *
- * A change is made by a thread, in one transaction with the note that it was made (store/catalog/scheduled-changes.ts).
- * Therefore nothing has to be remembered here: after a crash, or if another machine of a cluster was first, the thread
- * finds that there is nothing to do.
+ * A thread makes the change, and notes in the same transaction that it was made (store/catalog/scheduled-changes.ts).
+ * This object therefore need not remember changes: after a crash, or if another machine of a cluster was faster, the
+ * thread finds that there is nothing to do.
  */
 import type { Clock } from '../../base/clock.ts'
 import { isObject, objectsOf } from '../../base/json.ts'
@@ -28,46 +29,46 @@ import type { FlagDirectory } from '../../store/catalog/flag-store.ts'
 import type { Queries } from '../threads/pool.ts'
 import { countExposed } from './exposed-persons.ts'
 
-/** The interval at which due changes are looked for. */
+/** The interval at which due changes are looked for, in milliseconds. */
 const TICK_MS = 1000
-/** The interval at which the guards of a ramp are looked at. */
+/** The interval at which the guards of a ramp are checked, in milliseconds. */
 const LOOK_MS = 20_000
-/** The pause after a failure. */
+/** The pause before the next attempt after a failure, in milliseconds. */
 const AGAIN_MS = 10_000
 
-/** The dependencies of the schedule. */
+/** What the schedule needs. */
 export interface FlagScheduleOptions {
   readonly queries: Pick<Queries, 'moveFlag' | 'scheduledChange' | 'answer'>
   readonly flags: Pick<FlagDirectory, 'pendingChanges' | 'flagById'>
-  /** Returns the time zone of a project whose events this machine stores, or null for all other projects. */
+  /** Returns the time zone of a project if this machine stores its events, otherwise null. */
   readonly timezoneOf: (projectId: number) => string | null
-  /** Reloads the flags after a change. */
+  /** Reloads the flags after a change was made. */
   readonly refresh: () => void
   /** Returns the reason why nothing can be written now, or null. */
   readonly refusal: () => object | null
   readonly clock: Pick<Clock, 'now'>
   readonly log: Pick<Logger, 'info' | 'warn'>
   readonly page: MetricPage
-  /** The interval of the looks at guards, in milliseconds, for tests. */
+  /** The interval at which guards are checked, in milliseconds. Tests set it. */
   readonly lookMs?: number | undefined
 }
 
-/** The last look at the guards of a ramp. */
+/** The results of the last check of the guards of a ramp. */
 export interface GuardLooks {
   readonly atMs: number
   readonly results: readonly GuardLook[]
 }
 
-/** The state of a change between two ticks. */
+/** What the schedule remembers about a waiting change between two ticks. */
 interface Attempt {
   isRunning: boolean
-  /** The time of `performance.now()` at which it may be tried again after a failure. */
+  /** The value of `performance.now()` before which the change is not tried again after a failure. */
   notBefore: number
   lookedAt: number
   looks: GuardLooks | null
 }
 
-/** Makes scheduled changes until it is stopped. */
+/** Makes scheduled changes of flags until it is stopped. */
 export class FlagSchedule {
   readonly #options: FlagScheduleOptions
   readonly #lookMs: number
@@ -79,7 +80,10 @@ export class FlagSchedule {
   readonly #watched: Gauge
   #timer: NodeJS.Timeout | undefined
   #isStopped = false
-  /** One move and one look run at a time, so that a slow look delays no move of other flags. */
+  /**
+   * The moves that are running and waiting. Moves and looks run one after the other, but in two separate rows, so that
+   * a slow look at a guard does not delay the changes of other flags.
+   */
   #moves: Promise<void> = Promise.resolve()
   #looks: Promise<void> = Promise.resolve()
   #cancelLook: () => void = () => {}
@@ -117,7 +121,7 @@ export class FlagSchedule {
     this.#timer = setInterval(() => this.#tick(), TICK_MS)
   }
 
-  /** Starts nothing any more, and resolves when everything that has started has ended. */
+  /** Starts nothing more. Resolves when everything that was started has ended. */
   async stop(): Promise<void> {
     this.#isStopped = true
     clearInterval(this.#timer)
@@ -125,7 +129,7 @@ export class FlagSchedule {
     await Promise.all([this.#moves, this.#looks])
   }
 
-  /** Returns the last look of this machine at the guards of a ramp, or null. */
+  /** Returns the results of this machine's last look at the guards of a ramp, or null if there was none. */
   looksOf(projectId: number, id: number): GuardLooks | null {
     return this.#attempts.get(`${projectId} ${id}`)?.looks ?? null
   }
@@ -151,7 +155,8 @@ export class FlagSchedule {
       if (attempt.isRunning || monotonicMs < attempt.notBefore) continue
       const isDue = change.dueAtMs <= nowMs
       const isToLookAt = change.isWatched && monotonicMs >= attempt.lookedAt + this.#lookMs
-      // The next step is made only after a look, so that it is never made on top of a known fault.
+      // The next step of a ramp is made only after its guards were checked, so that no step is made while a guard is
+      // known to be violated.
       if (isToLookAt || (isDue && change.isWatched)) {
         this.#run(change, attempt, () => this.#watch(change, attempt, timezone))
       } else if (isDue) this.#run(change, attempt, () => this.#move(change))
@@ -174,7 +179,10 @@ export class FlagSchedule {
     else this.#moves = this.#moves.then(guarded)
   }
 
-  /** Looks at the guards of a ramp. Stops it if one is violated, otherwise makes the next step if it is due. */
+  /**
+   * Checks the guards of a ramp. If one is violated, it stops the ramp. Otherwise it makes the next step if the step is
+   * due.
+   */
   async #watch(pending: PendingChange, attempt: Attempt, timezone: string): Promise<void> {
     const { queries, flags, clock } = this.#options
     const { projectId, id } = pending
@@ -277,7 +285,7 @@ function groupTypeOf({ filters: { aggregation_group_type_index: index } }: Flag)
   return typeof index === 'number' ? index : null
 }
 
-/** Returns the values besides `false` that a flag can have, as texts. */
+/** Returns the values that a flag can have except `false`, as texts. */
 function valuesOf({ filters: { multivariate } }: Flag): readonly string[] {
   const variants = isObject(multivariate) ? objectsOf(multivariate['variants']) : []
   return variants.length === 0 ? ['true'] : variants.map(({ key }) => String(key))

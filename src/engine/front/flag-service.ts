@@ -1,6 +1,6 @@
 /**
- * Combines everything about flags that runs in the main thread: the flags and definitions of all projects, the stored
- * facts about persons, and the decisions.
+ * Everything about flags that runs in the main thread: the flags and definitions of all projects, the stored data of
+ * persons, and the decisions.
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -17,12 +17,12 @@ import { OverrideLog } from './override-log.ts'
 import { UsageKeeper } from './usage-keeper.ts'
 
 /**
- * The time after which the other machines of a cluster have a change, too. Listeners are told then: behind a load
- * balancer, a client may ask another machine for its flags.
+ * The time after which the other machines of a cluster usually have a change too, in milliseconds. Listeners are told
+ * only then, because behind a load balancer a client may ask another machine for its flags.
  */
 const CLUSTER_DELAY_MS = 500
 
-/** The dependencies of the flag service. */
+/** What the flag service needs. */
 export interface FlagServiceOptions {
   readonly dataDir: string
   readonly clock: Clock
@@ -31,41 +31,41 @@ export interface FlagServiceOptions {
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly queries: OrganizationPort
   /**
-   * Set on a machine of a cluster: fetches facts that other machines store. `definitionsWith` adds the definitions of
-   * other machines to the local ones.
+   * Fetches data that other machines store. Only a machine of a cluster has it. `definitionsWith` adds the definitions
+   * of other machines to the local ones.
    */
   readonly elsewhere?:
     | (DistantSources & { definitionsWith(stored: DefinitionSource): DefinitionSource })
     | undefined
-  /** Receives errors of usage counts that could not be stored. A `Logger` fits. */
+  /** Gets the errors of usage counts that could not be stored. A `Logger` can be passed. */
   readonly log: { error(fields: object, message: string): void }
   /** Returns the reason why nothing can be written now, or null. */
   readonly refusal: () => ServiceError | null
-  /** Called with the duration of each decision, and whether a flag could not be decided. */
+  /** Called with the duration of each decision in milliseconds. `hasErrors` is true if a flag could not be decided. */
   readonly onDecision: (elapsedMs: number, hasErrors: boolean) => void
-  /** Called for each decision that was answered from the cache. */
+  /** Called for each decision that is answered from the cache. */
   readonly onRepeat: () => void
-  /** The most clients that listen for changes. 0 turns the streams off. */
+  /** The largest number of clients that listen for changes. 0 switches the streams off. */
   readonly listenersMax: number
   readonly listenerMetrics: FlagListenerMetrics
 }
 
-/** Flags in the main thread. Close it before the thread ends. */
+/** The flags in the main thread. Close it before the thread ends. */
 export class FlagService {
   readonly directory: FlagDirectory
   readonly snapshots: FlagSnapshots
   readonly decisions: DecisionService
-  /** The clients that are told about changes. */
+  /** The clients that are told about changes of flags. */
   readonly listeners: FlagListeners
   readonly usage: UsageKeeper
-  /** The facts that are stored on this machine. */
+  /** Reads the data that is stored on this machine. */
   readonly stored: DecisionSourceReader
 
   /** Opens the stores in `dataDir` and compiles all flags. Throws `DamagedRecordError`. */
   constructor(options: FlagServiceOptions) {
     const { dataDir, clock, groupCommit, refusal } = options
     const onDamage = (error: unknown): void => {
-      // A refusal to write comes from the daemon itself and is no damage.
+      // If the daemon itself refuses to write, nothing is damaged.
       if (!(error instanceof ServiceError)) options.damage.report(error)
     }
     const usage = new FlagUsage(clock)
@@ -108,7 +108,8 @@ export class FlagService {
   }
 
   /**
-   * Called after a processing commit. `changedDefinitions` are the projects whose cohorts or group types changed.
+   * Call it after each commit of processing. `changedDefinitions` are the ids of the projects whose cohorts or group
+   * types have changed.
    */
   processed(changedDefinitions: readonly number[]): void {
     this.snapshots.definitionsChanged(changedDefinitions)

@@ -1,14 +1,14 @@
 /**
- * The flags of each project in the form that decisions use. Flags, cohorts and group types are compiled together, and
- * replaced as a whole when one of them changes. Lookups are answered from memory.
+ * The flags of each project in the form from which decisions are made. The flags, cohorts and group types of a project
+ * are compiled together, and replaced together when one of them changes. Lookups are answered from memory.
  */
 import { type CompiledFlags, compileFlags } from '../../rules/flags/compile.ts'
 import type { Flag, FlagCohort, FlagSet } from '../../rules/flags/types.ts'
 import type { FlagUsage } from './flag-usage.ts'
 
-/** Reads flags. A list stays the same object as long as nothing in it changes. */
+/** Reads flags. The list of a project stays the same object as long as none of its flags changes. */
 export interface FlagSource {
-  /** Loads the changes of any process. If it throws, the state is unchanged. */
+  /** Loads the changes that any process has made. If it throws, the state is unchanged. */
   refreshIfChanged(): boolean
   /** Returns all flags of a project that are not deleted, in the order of their ids. */
   flagsOf(projectId: number): readonly Flag[]
@@ -16,40 +16,43 @@ export interface FlagSource {
 
 /** Reads projects. */
 export interface ProjectSource {
-  /** Like `FlagSource.refreshIfChanged`. */
+  /** Loads the changes that any process has made. If it throws, the state is unchanged. */
   refreshIfChanged(): boolean
   projects(): readonly { readonly id: number; readonly timezone: string }[]
 }
 
 /** Reads cohorts and group types. */
 export interface DefinitionSource {
-  /** Makes the latest commit visible to the next read. */
+  /** Makes the next read see the latest commit. */
   refresh(): void
   cohorts(projectId: number): ReadonlyMap<number, FlagCohort>
   groupTypes(projectId: number): ReadonlyMap<number, string>
 }
 
-/** The sources of snapshots. */
+/** Where snapshots get their data. */
 export interface FlagSnapshotOptions {
   readonly flags: FlagSource
   readonly projects: ProjectSource
   readonly definitions: DefinitionSource
-  /** Called when something cannot be read. Decisions continue with the last known state. */
+  /** Called if something cannot be read. Decisions then continue with the last state that was read. */
   readonly onDamage: (error: unknown) => void
   readonly usage: FlagUsage
-  /** Called when decisions use new or changed flags of a project, except for those that exist at the start. */
+  /**
+   * Called when decisions begin to use new or changed flags of a project. It is not called for the flags that exist at
+   * the start.
+   */
   readonly onChanged: (projectId: number) => void
 }
 
 /** The flags of one project at one moment. Each change creates a new object. */
 export interface FlagSnapshot {
-  /** A serial number that is unique in this process. */
+  /** A number that no other snapshot of this process has. */
   readonly serial: number
   readonly set: FlagSet
   readonly compiled: CompiledFlags
-  /** The keys of active flags with experience continuity. */
+  /** The keys of the active flags with experience continuity. */
   readonly continuityKeys: readonly string[]
-  /** True if the project has an active flag. Browsers ask for this before they fetch flags. */
+  /** True if the project has an active flag. Browsers ask for this before they ask for flags. */
   readonly hasActiveFlags: boolean
 }
 
@@ -60,7 +63,7 @@ interface Definitions {
 
 const NO_DEFINITIONS: Definitions = { cohorts: new Map(), groupTypes: new Map() }
 
-/** The snapshots of all projects. For the main thread. */
+/** The snapshots of all projects, in the main thread. */
 export class FlagSnapshots {
   readonly #options: FlagSnapshotOptions
   readonly #snapshots = new Map<number, FlagSnapshot>()
@@ -85,9 +88,9 @@ export class FlagSnapshots {
   }
 
   /**
-   * Loads changes of flags and projects that any process has made. Call it after a write and before its answer is sent,
-   * so that the next decision uses the change. Costs two reads if nothing changed. Otherwise it costs the changes, and
-   * one step for each flag of their project.
+   * Loads changes of flags and projects that any process has made. Call it after a write and before the write is
+   * answered, so that the next decision uses the change. It costs two reads if nothing has changed. Otherwise it costs
+   * the changes, and one step for each flag of a project with changes.
    */
   refresh(): void {
     const { flags, projects, onDamage } = this.#options
@@ -100,7 +103,7 @@ export class FlagSnapshots {
     this.#build()
   }
 
-  /** Called when processing has changed cohorts or group types of these projects. */
+  /** Tells the snapshots that processing has changed the cohorts or group types of these projects. */
   definitionsChanged(projectIds: readonly number[]): void {
     if (projectIds.length === 0) return
     this.#options.definitions.refresh()
@@ -127,7 +130,7 @@ export class FlagSnapshots {
         before.set.timezone === timezone
       if (isSame) continue
       const set = { projectId: id, timezone, flags: list, ...definitions }
-      // The counts of a replaced snapshot are collected first.
+      // The old snapshot has counts of decisions that were not collected yet.
       if (before !== undefined) this.#options.usage.collect([before.compiled])
       this.#snapshots.set(id, snapshotOf(set, before?.compiled))
       if (this.#isStarted) this.#options.onChanged(id)

@@ -1,7 +1,7 @@
 /**
- * Counts flag decisions by flag, value and hour, in memory; `usage-keeper.ts` stores the counts. A decision adds one to
- * the count of each of its outcomes (rules/flags/flag-outcomes.ts). A decision from the cache only increments its own
- * counter. Every few seconds, and before outcomes are replaced, the counts are collected here.
+ * Counts flag decisions by flag, value and hour, in memory. `usage-keeper.ts` stores the counts. A decision adds one to
+ * the count of each of its outcomes (rules/flags/flag-outcomes.ts). A decision that is answered from the cache only
+ * adds one to a counter of its own. Every few seconds, and before outcomes are replaced, the counts are collected here.
  */
 import type { Clock } from '../../base/clock.ts'
 import { USAGE_DAYS_MAX } from '../../base/limits.ts'
@@ -12,17 +12,17 @@ import type { Decisions, FlagValue, UsageHour } from '../../rules/flags/types.ts
 import { USAGE_REPEATED_MAX, USAGE_ROWS_MAX } from './limits.ts'
 
 const HOUR_MS = 3_600_000
-/** The number of hours kept, including the current one. */
+/** The number of hours whose counts are kept, including the current one. */
 const KEPT_HOURS = USAGE_DAYS_MAX * 24 + 1
 
-/** A decision that may be answered from the cache again. */
+/** A decision that is cached and may be answered again. */
 export interface RepeatedDecision {
   readonly decided: Decisions
-  /** The number of repeats since they were last collected. */
+  /** How often the decision was answered from the cache since this number was last collected. */
   repeats: number
 }
 
-/** The number of times that a flag was decided to have a value in an hour. */
+/** How often a flag had a value in one hour. */
 export interface UsageRow {
   /** The start of the hour. */
   readonly hourMs: number
@@ -30,40 +30,42 @@ export interface UsageRow {
   readonly count: number
 }
 
-/** The usage of a flag. */
+/** How often a flag was decided. */
 export interface FlagUsageReport {
   /** The time at which counting began. */
   readonly sinceMs: number
-  /** The time of the last decision, accurate to some seconds. Null: none since `sinceMs`. */
+  /** The time of the last decision, accurate to some seconds. Null if there was none since `sinceMs`. */
   readonly lastMs: number | null
   /** The counts, oldest hour first. */
   readonly rows: readonly UsageRow[]
 }
 
-/** The number of decisions of several flags. */
+/** How often several flags were decided. */
 export interface FlagsUsageReport {
   /** The time at which counting began. */
   readonly sinceMs: number
   readonly flags: readonly {
     readonly id: number
     readonly count: number
-    /** The number of decisions in each period of 24 hours, oldest first. The last period ends now. */
+    /** The number of decisions in each period of 24 hours, oldest period first. The last period ends now. */
     readonly days: readonly number[]
-    /** The time of the last decision, accurate to some seconds. Null: none since `sinceMs`. */
+    /** The time of the last decision, accurate to some seconds. Null if there was none since `sinceMs`. */
     readonly lastMs: number | null
   }[]
 }
 
 type Counts = Map<FlagValue, number>
 
-/** Counts decisions. For the main thread. */
+/** Counts flag decisions, in the main thread. */
 export class FlagUsage {
   readonly #clock: Clock
   #sinceMs: number
-  /** For each hour (by its start), oldest first: the counts of each flag id. */
+  /**
+   * For each hour, oldest first, the counts of each flag. The keys are the start of the hour and the id of the flag.
+   */
   readonly #hours = new Map<number, Map<number, Counts>>()
   readonly #lastMs = new Map<number, number>()
-  /** The hours that have changed since they were written. */
+  /** The starts of the hours whose counts have changed since they were written. */
   readonly #changed = new Set<number>()
   #rows = 0
   #repeated: RepeatedDecision[] = []
@@ -73,19 +75,19 @@ export class FlagUsage {
     this.#sinceMs = clock.now()
   }
 
-  /** Counts a new decision. Cost: a few nanoseconds for each flag. */
+  /** Counts a new decision. It costs a few nanoseconds for each flag. */
   decided({ decisions }: Decisions): void {
     for (const outcome of decisions) outcome.count++
   }
 
-  /** Counts a decision from the cache. */
+  /** Counts a decision that was answered from the cache. */
   repeated(known: RepeatedDecision): void {
     if (known.repeats++ > 0) return
     this.#repeated.push(known)
     if (this.#repeated.length === USAGE_REPEATED_MAX) this.#countRepeated()
   }
 
-  /** Collects the counts of the outcomes of all flags. Cost: one step for each flag. */
+  /** Adds the counts of the outcomes of all flags to the current hour. The cost is one step for each flag. */
   collect(all: Iterable<CompiledFlags>): void {
     this.#countRepeated()
     const nowMs = this.#clock.now()
@@ -118,7 +120,10 @@ export class FlagUsage {
     return { sinceMs: this.#sinceMs, lastMs: this.#lastMs.get(flagId) ?? null, rows }
   }
 
-  /** Returns the numbers of decisions of flags in the last days, which are periods of 24 hours. */
+  /**
+   * Returns the numbers of decisions of flags in the last days. A day is a period of 24 hours that ends with the
+   * current hour.
+   */
   ofFlags(ids: readonly number[], days: number): FlagsUsageReport {
     const nowMs = this.#clock.now()
     const lastHourMs = nowMs - (nowMs % HOUR_MS)
@@ -141,7 +146,7 @@ export class FlagUsage {
     return { sinceMs: this.#sinceMs, flags }
   }
 
-  /** Restores stored counts. Call it before anything is counted. */
+  /** Restores the counts that an earlier process has stored. Call it before anything is counted. */
   restore(hours: readonly UsageHour[]): void {
     for (const { hourMs, sinceMs, flags } of hours) {
       this.#sinceMs = Math.min(this.#sinceMs, sinceMs)
@@ -166,7 +171,7 @@ export class FlagUsage {
     return { hours, fromMs }
   }
 
-  /** Marks hours as changed again, because they could not be written. */
+  /** Marks hours as changed again, because their counts could not be written. */
   putBack(hours: readonly UsageHour[]): void {
     for (const { hourMs } of hours) this.#changed.add(hourMs)
   }
@@ -179,7 +184,7 @@ export class FlagUsage {
     this.#repeated = []
   }
 
-  /** Removes whole hours, oldest first. The current hour stays. */
+  /** Removes the counts of the oldest hours if there are too many. The current hour stays. */
   #forget(): void {
     for (const [hourMs, flags] of this.#hours) {
       const isRoom = this.#hours.size <= KEPT_HOURS && this.#rows <= USAGE_ROWS_MAX

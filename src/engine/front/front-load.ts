@@ -1,23 +1,27 @@
 /**
- * Tells whether the front is busy: its thread is rarely idle, or requests arrive so fast that many share a commit. A
- * thread that waits for a crowded disk is idle, and flag decisions commit nothing.
+ * Decides whether the front is busy. It is if its thread is rarely idle, or if requests arrive so fast that many share
+ * a commit. Two cases show why both are needed: a thread that waits for a slow disk is idle, and flag decisions make no
+ * commits.
  */
 
-/** A busy thread works, or waits for a CPU core, for at least this share of the time. */
+/** The thread is busy if it works, or waits for a CPU core, for at least this share of the time. */
 const BUSY_SHARE = 0.5
-/** The number of requests that share a commit under load, and the requests a second that are worth a pause. */
+/**
+ * The front is busy if at least this many requests share a commit, and at least `REQUESTS_PER_SECOND_MIN` requests
+ * arrive in a second.
+ */
 const SHARED_REQUESTS_MIN = 8
 const REQUESTS_PER_SECOND_MIN = 1000
-/** Shorter intervals are not measured. */
+/** The load is measured over at least this time, in milliseconds. */
 const WINDOW_MS = 50
 
-/** The milliseconds that an event loop has been active and idle since it began. */
+/** The milliseconds for which an event loop was active and idle since it began. */
 export interface LoopTimes {
   readonly active: number
   readonly idle: number
 }
 
-/** Observes the event loop of the calling thread and the size of its commits. */
+/** Watches the event loop of the thread that calls it, and the size of its commits. */
 export class FrontLoad {
   readonly #read: () => LoopTimes
   #before: LoopTimes
@@ -25,21 +29,21 @@ export class FrontLoad {
   #commits = 0
   #isBusy = false
 
-  /** `read` returns the times of the event loop, by default those of this thread. */
+  /** `read` returns the times of the event loop. Default: those of this thread. */
   constructor(read: () => LoopTimes = () => performance.eventLoopUtilization()) {
     this.#read = read
     this.#before = read()
   }
 
-  /** Records a commit that this number of requests shared. */
+  /** Records a commit of this number of requests. */
   committed(requests: number): void {
     this.#requests += requests
     this.#commits++
   }
 
   /**
-   * True if the front was busy since the last reading. A reading shortly after another returns the same. Cost: about a
-   * microsecond.
+   * True if the front was busy since the last measurement. Shortly after a measurement, its result is returned again.
+   * It costs about a microsecond.
    */
   get isBusy(): boolean {
     const now = this.#read()

@@ -1,8 +1,8 @@
 /**
- * Group commit: all requests that arrive during a commit share the next one. There is no timer: an idle server commits
- * at once, a busy one commits larger batches.
+ * Group commit: all requests that arrive during a commit share the next one. An idle server therefore commits at once,
+ * and a busy one commits larger batches.
  *
- * Each request is answered exactly once: with success when its bytes are durable, or with 503.
+ * Each request is answered exactly once: with success when its bytes are on disk, or with 503.
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -24,56 +24,60 @@ import {
 } from './limits.ts'
 import type { ChargeLedger, FairShares, SenderAccount } from './shares/fair-shares.ts'
 
-/** The initial memory of a block. A block that outgrows it gets more. */
+/** The initial number of bytes of memory for a block. A block that needs more gets a larger buffer. */
 const BLOCK_BUFFER_BYTES = 1024 * 1024
 /**
- * If at least this many requests took part in a commit or arrived during it, the next commit starts no earlier than a
- * spacing after the start of the previous one. Under load, a commit costs as much CPU time as many requests, so fewer
- * and larger commits leave more of it for requests. A few clients that wait for each answer are not delayed.
+ * If at least this many requests took part in a commit or arrived during it, the next commit starts no earlier than
+ * `SPACING_MS` milliseconds after the start of the previous one. Under load, a commit costs as much CPU time as many
+ * requests, so fewer and larger commits leave more CPU time for requests. A few clients that wait for each answer are
+ * not delayed.
  */
 const SPACED_REQUESTS_MIN = 8
 const SPACING_MS = 1
-/** A write of this many bytes costs almost as much as one of five times as many, which arrive in a longer spacing. */
+/**
+ * If a commit has at least this many bytes, the next one waits for `LARGE_SPACING_MS`. Such a commit costs almost as
+ * much as one of five times as many bytes.
+ */
 const LARGE_COMMIT_BYTES = 64 * 1024
 const LARGE_SPACING_MS = 2
 
-/** A caller that waits for an answer. */
+/** A caller that waits until its request is stored. */
 export interface AcknowledgeTarget {
-  /** The account whose share of the queue the request uses. Null or absent: no account. */
+  /** The account whose share of the queue the request uses. Null or absent if no account is charged. */
   readonly account?: SenderAccount | null
-  /** Called exactly once: with null when the request is durable, otherwise with the error to answer. */
+  /** Called exactly once: with null when the request is on disk, otherwise with the error that the client must get. */
   acknowledge(error: ServiceError | null): void
 }
 
-/** A large request as a block of its own. */
+/** A large request, which is a block of its own. */
 export interface RequestBlock {
   readonly block: HeldBlock
   readonly projectId: number
   readonly eventCount: number
 }
 
-/** The receiver of accepted requests: one group commit, or one for each partition of a cluster. */
+/** Takes accepted requests: one group commit, or one for each partition of a cluster. */
 export type Commits = Pick<GroupCommit, keyof GroupCommit>
 
-/** The dependencies of a group commit. */
+/** What a group commit needs. */
 export interface GroupCommitOptions extends CommitOptions {
   readonly pool: Pick<WorkerPool, 'append'>
   /**
-   * The time for which a sender is charged for events that are never reported as processed, in milliseconds. Default:
-   * without limit.
+   * The longest time for which a sender is charged for events that are not reported as processed, in milliseconds.
+   * Default: without limit.
    */
   readonly chargeMsMax?: number
 }
 
-/** The dependencies that all group commits share. */
+/** What all group commits of a process share. */
 export interface CommitOptions {
   readonly clock: Clock
   readonly log: Logger
-  /** The bytes and events that each sender has waiting are counted there. */
+  /** Counts the bytes and events that each sender has waiting. */
   readonly shares: FairShares
-  /** Called when a commit has failed: this process must not write to the log again. */
+  /** Called if a commit has failed. This process must then not write to the log again. */
   readonly onFailure: (cause: unknown) => void
-  /** Called when a commit is durable. It added `bytes` and `events` for this number of requests. */
+  /** Called when a commit is on disk. It added `bytes` bytes and `events` events for `requests` requests. */
   readonly onCommit: (result: AppendResult, bytes: number, events: number, requests: number) => void
 }
 
@@ -90,7 +94,7 @@ export class GroupCommit {
   #committingBytes = 0
   #isCommitting = false
   #isScheduled = false
-  /** The pause before the next commit, if there is one. */
+  /** The timer of the pause before the next commit. Undefined if there is no pause. */
   #pause: NodeJS.Timeout | undefined
   #isFailed = false
   #commitStartedAtMs = 0
@@ -111,7 +115,7 @@ export class GroupCommit {
     }
   }
 
-  /** The bytes that wait for the disk. */
+  /** The number of bytes that are not on disk yet. */
   get pendingBytes(): number {
     return this.#waitingBytes + this.#committingBytes
   }
@@ -121,33 +125,36 @@ export class GroupCommit {
     return !this.#isFailed && this.commitAgeMs < COMMIT_MS_MAX
   }
 
-  /** The duration of the current commit so far; 0 if there is none. */
+  /** The time since the current commit began, in milliseconds. 0 if no commit is running. */
   get commitAgeMs(): number {
     return this.#isCommitting ? this.#options.clock.monotonic() - this.#commitStartedAtMs : 0
   }
 
-  /** Adds one accepted request. Its events are copied before this returns. Returns the bytes that they take. */
+  /**
+   * Adds an accepted request. Its events are copied before the method returns. Returns the number of bytes that they
+   * take.
+   */
   add(header: RecordHeader, events: RecordEvents, target: AcknowledgeTarget): number {
     const bytes = this.#filling.add(header, events)
     this.#wait(target, bytes, events.eventCount)
     return bytes
   }
 
-  /** Adds the block of one large request. Its slab is given back when the block is durable. */
+  /** Adds the block of a large request. The memory of the block is released when the block is on disk. */
   addBlock({ block, eventCount }: RequestBlock, target: AcknowledgeTarget): void {
     this.#finished.push(block)
     this.#finishedEvents += eventCount
     this.#wait(target, block.bytes, eventCount)
   }
 
-  /** Records that blocks up to this sequence number are processed. The next commit removes them. */
+  /** Records that the blocks up to this number are processed. The next commit removes them from the log. */
   trim(through: number): void {
     this.#trimThrough = through
     this.#ledger.processed(through)
     if (!this.#isCommitting && this.#waiting.length === 0) this.#schedule()
   }
 
-  /** Resolves when nothing waits any more. */
+  /** Resolves when no request waits and no commit is running. */
   drained(): Promise<void> {
     if (this.#isIdle) return Promise.resolve()
     return new Promise((resolve) => this.#idleCallbacks.push(resolve))
@@ -157,7 +164,10 @@ export class GroupCommit {
     return !this.#isCommitting && !this.#isScheduled && this.#waiting.length === 0
   }
 
-  /** True also for bytes whose requests were already answered at the deadline of the previous commit. */
+  /**
+   * True if there is something to commit. That includes bytes whose requests were already answered, because the commit
+   * before took too long.
+   */
   get #hasWork(): boolean {
     return this.#waitingBytes > 0 || this.#trimThrough > this.#trimmed
   }
@@ -183,14 +193,17 @@ export class GroupCommit {
     this.#isScheduled = false
   }
 
-  /** The commit starts after all requests that are ready on the sockets were read. */
+  /** Starts a commit after all requests were read that are ready on the sockets. */
   #schedule(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
     setImmediate(this.#commit)
   }
 
-  /** `sharedBy` is the number of requests in the commit that has just ended, `bytes` is their size. */
+  /**
+   * Starts the commit after one that has just ended, at once or after a pause. `sharedBy` is the number of requests in
+   * the commit that has ended, and `bytes` its size.
+   */
   #startNextCommit(sharedBy: number, bytes: number): void {
     const elapsedMs = this.#options.clock.monotonic() - this.#commitStartedAtMs
     const spacingMs = bytes < LARGE_COMMIT_BYTES ? SPACING_MS : LARGE_SPACING_MS
@@ -240,13 +253,14 @@ export class GroupCommit {
       this.#options.log.error({ requests }, 'The log does not answer.')
       answer(targets, refusal('not_stored'))
       answer(this.#waiting, refusal('not_stored'))
-      // Further requests may follow: their bodies were admitted earlier.
+      // Requests may still be added after this, because their bodies were admitted earlier. They need the same
+      // deadline.
       deadline = setTimeout(giveUp, COMMIT_MS_MAX)
     }
     let deadline = setTimeout(giveUp, COMMIT_MS_MAX)
     try {
       const result = await this.#options.pool.append({ blocks, trimThrough: this.#trimmed })
-      // New requests fill the next commit while the current ones are answered.
+      // The next commit starts before the requests of this one are answered, so that both happen at the same time.
       this.#isCommitting = false
       this.#committingBytes = 0
       this.#ledger.logged(charges, result.last)
@@ -261,7 +275,8 @@ export class GroupCommit {
       this.#committingBytes = 0
       const isRefused = cause instanceof ServiceError
       if (isRefused || (cause instanceof ThreadEndedError && !cause.wasWriting)) {
-        // The log is still intact: its disk is full, or another thread will take the next commit.
+        // The log is intact: its disk is full, or the thread ended before it wrote anything and another one will take
+        // the next commit.
         answer(targets, isRefused ? cause : refusal('not_stored', { cause }))
         if (this.#hasWork) this.#schedule()
         this.#tellIdle()
@@ -275,7 +290,8 @@ export class GroupCommit {
       this.#options.onFailure(cause)
     } finally {
       clearTimeout(deadline)
-      // A write that a thread began before it ended may still be in progress.
+      // If the thread ended during a write, the system may still read from the memory of the blocks, so the memory is
+      // not used again.
       for (const block of held) {
         block.slab?.give(!isThreadGone)
         if (!isThreadGone) this.#keep(block)
@@ -293,7 +309,7 @@ export class GroupCommit {
     return new LogBlockWriter(this.#spares.pop() ?? sharedMemory(BLOCK_BUFFER_BYTES), sharedMemory)
   }
 
-  /** Keeps the memory of blocks that were filled here for reuse. */
+  /** Keeps the buffer of a block for the next commits, unless it is too large or there are enough buffers. */
   #keep({ buffer, slab }: HeldBlock): void {
     if (slab !== null || !(buffer instanceof SharedArrayBuffer)) return
     if (buffer.byteLength > COMMIT_SPARE_BYTES_MAX) return
@@ -301,14 +317,12 @@ export class GroupCommit {
   }
 }
 
-/** Allocates shared memory, so that the writer thread can use it without a transfer. */
+/** Returns new shared memory. The writer thread can read it without a transfer. */
 function sharedMemory(bytes: number): Buffer {
   return Buffer.from(new SharedArrayBuffer(bytes))
 }
 
-/**
- * Answers each waiting request once. Requests that are added during the calls are not answered until the next round.
- */
+/** Answers each waiting request once. Requests that are added to `targets` during the calls are not answered. */
 function answer(targets: AcknowledgeTarget[], error: ServiceError | null): void {
   for (const target of targets.splice(0)) target.acknowledge(error)
 }

@@ -1,8 +1,8 @@
 /**
- * Streams of stored events for people who watch them live. Before each processing run, the processing thread is told
- * which events are wanted, and it returns some of those that it has stored. A reading thread looks up the persons and
- * writes the rows, so that streams do not slow down capture and processing. If there are more events than anybody can
- * read, a stream is a sample and reports the number of events that it left out.
+ * Streams of stored events for users who watch them live. Before each run, the processing thread is told which events
+ * are wanted, and it returns some of those that it has stored. A reading thread looks up the persons and writes the
+ * events as JSON, so that streams do not slow down capture and processing. If there are more events than a person can
+ * read, a stream shows a sample, and reports how many events it left out.
  */
 import type { Clock } from '../../base/clock.ts'
 import { getOrAdd } from '../../base/maps.ts'
@@ -19,31 +19,34 @@ import {
 } from './limits.ts'
 
 /**
- * The interval of checks: whether a stream is still allowed, how many events it left out, and when it last sent
- * something.
+ * The interval at which each stream is checked, in milliseconds: whether it is still allowed, whether it has left out
+ * events, and whether it needs a ping.
  */
 const LOOK_MS = 1000
-/** Keeps a quiet connection open in proxies, and lets a reader notice a dead one. */
+/**
+ * A stream that was quiet for this time, in milliseconds, sends a ping. It keeps the connection open in proxies, and
+ * lets a reader notice a dead one.
+ */
 const PING_MS = 15_000
 
-/** Monotonic milliseconds. */
+/** A clock that counts monotonic milliseconds. */
 type MonotonicClock = Pick<Clock, 'monotonic'>
 
-/** The owner of a new stream, and the events that it wants. */
+/** The owner of a new stream, and the events that the stream wants. */
 export interface LiveRequest {
-  /** The owner. All streams of an owner count together. */
+  /** The owner. The streams of an owner are limited together. */
   readonly owner: string
-  /** The number of streams that the owner may have. A further one ends the oldest. */
+  /** The largest number of streams of the owner. A further stream ends the oldest one. */
   readonly ownedMax: number
   readonly filter: LiveFilter
-  /** Called every second. False ends the stream. */
+  /** Called every second. If it returns false, the stream is ended. */
   readonly isAllowed: () => boolean
 }
 
-/** The events that a processing run has stored for a stream. */
+/** The events that a processing run has stored and that one stream shows. */
 interface Shown {
   readonly stream: LiveStream
-  /** The events. Streams that show the same event share the object. */
+  /** The events. If several streams show the same event, they have the same object. */
   readonly events: readonly LiveEvent[]
 }
 
@@ -55,7 +58,10 @@ export class LiveEvents {
   readonly #streams = new Map<number, LiveStream>()
   #lastId = 0
   #isClosed = false
-  /** Callers that wait for the end of a run that began before their stream existed. */
+  /**
+   * Callers whose stream was opened during a processing run. They wait for the end of that run, because it does not
+   * know the stream.
+   */
   #waiting: (() => void)[] = []
   #isRunning = false
   #timer: NodeJS.Timeout | undefined
@@ -68,8 +74,8 @@ export class LiveEvents {
   }
 
   /**
-   * Opens a stream of every event accepted from now on. Rejects with 503 if there are too many streams. The stream must
-   * be read or cancelled.
+   * Opens a stream that shows the events that are accepted from now on. Rejects with 503 if there are too many streams.
+   * The caller must read the stream or cancel it.
    */
   async open(request: LiveRequest): Promise<TextPieces> {
     this.#makeRoom(request)
@@ -86,17 +92,18 @@ export class LiveEvents {
     return stream
   }
 
-  /** Called when a processing run begins. Returns the events to look for. */
+  /** Call it when a processing run begins. Returns the events that the streams want. */
   begin(): readonly LiveWatch[] {
     this.#isRunning = true
-    // The previous run may have ended without a report. This run knows all streams.
+    // The previous run may have ended without a report, so the callers that waited for it are resolved here. This run
+    // knows their streams.
     for (const resolve of this.#waiting.splice(0)) resolve()
     return [...this.#streams].map(([id, stream]) => {
       return { ...stream.request.filter, id, eventsMax: stream.room() }
     })
   }
 
-  /** Called when the run has ended, with the events that it has stored for streams. */
+  /** Call it when a processing run has ended, with the events that it has stored for streams. */
   stored(found: readonly LiveFound[]): void {
     this.#isRunning = false
     for (const resolve of this.#waiting.splice(0)) resolve()
@@ -112,7 +119,7 @@ export class LiveEvents {
     for (const shown of byProject.values()) void this.#show(shown)
   }
 
-  /** Ends all streams, and any that are opened later. */
+  /** Ends all streams, and also any stream that is opened later. */
   close(): void {
     this.#isClosed = true
     for (const stream of this.#streams.values()) stream.end('')
@@ -127,7 +134,10 @@ export class LiveEvents {
     }
   }
 
-  /** Shows events of a project. An event that several streams show is written once. */
+  /**
+   * Shows events of one project in the streams that want them. An event that several streams show is written as JSON
+   * only once.
+   */
   async #show(shown: readonly Shown[]): Promise<void> {
     const all = [...new Set(shown.flatMap(({ events }) => events))]
     try {
@@ -137,7 +147,7 @@ export class LiveEvents {
         for (const event of events) stream.show(textOf.get(event) ?? '')
       }
     } catch {
-      // There are too many reads, or a record is damaged. A normal read of the event reports the reason.
+      // There are too many reads, or a record is damaged. A normal read of the event would report the reason.
       for (const { stream, events } of shown) stream.miss(events.length)
     }
   }
@@ -158,7 +168,7 @@ export class LiveEvents {
   }
 }
 
-/** One stream, with its unread text. */
+/** A stream, with the text that its reader has not read yet. */
 class LiveStream implements TextPieces {
   readonly request: LiveRequest
   readonly #clock: MonotonicClock
@@ -169,7 +179,7 @@ class LiveStream implements TextPieces {
   #isEnded = false
   #wake: () => void = () => {}
   #saidAtMs: number
-  /** The number of events that may be shown, as of `#roomAtMs`. */
+  /** The number of events that could be shown at the time `#roomAtMs`. */
   #room = LIVE_EVENTS_AT_ONCE_MAX
   #roomAtMs: number
 
@@ -182,8 +192,8 @@ class LiveStream implements TextPieces {
   }
 
   /**
-   * Returns the number of events that may be shown now. If events arrive faster, they are shown a second's worth at a
-   * time: showing a few in each run would need as many reads and writes every time.
+   * Returns the number of events that may be shown now. If events arrive fast, it is 0 until a second's worth of events
+   * may be shown. Otherwise every run would show a few events, and each run would need a read and a write.
    */
   room(): number {
     const nowMs = this.#clock.monotonic()
@@ -193,12 +203,12 @@ class LiveStream implements TextPieces {
     return this.#room < LIVE_EVENTS_PER_SECOND_MAX ? 0 : Math.floor(this.#room)
   }
 
-  /** Subtracts this number of shown events. */
+  /** Subtracts the number of events that were shown. */
   spend(count: number): void {
     this.#room -= count
   }
 
-  /** Shows an event, given as JSON. The event is counted as missed if the reader is behind. */
+  /** Shows an event, which is given as JSON. If the reader is too far behind, the event is counted as missed. */
   show(event: string): void {
     const text = `event: event\ndata: ${event}\n\n`
     const bytes = Buffer.byteLength(text)
@@ -206,18 +216,20 @@ class LiveStream implements TextPieces {
     else this.#say(text, bytes)
   }
 
-  /** Counts events that were not shown. The reader is told the number with the next events, or with `ping`. */
+  /** Counts events that were not shown. The reader is told their number with the next event, or by `ping`. */
   miss(count: number): void {
     this.#missed += count
   }
 
-  /** Reports the missed events, or sends a ping if nothing was sent lately. */
+  /**
+   * Tells the reader how many events were missed. If there are none, it sends a ping if nothing was sent for a while.
+   */
   ping(): void {
     if (this.#missed > 0) this.#wake()
     else if (this.#clock.monotonic() - this.#saidAtMs >= PING_MS) this.#say(': ping\n\n', 0)
   }
 
-  /** Ends the stream after this text, which may be ''. */
+  /** Sends a last text, which may be '', and ends the stream. */
   end(text: string): void {
     this.#say(text, 0)
     this.cancel()

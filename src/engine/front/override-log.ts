@@ -1,6 +1,7 @@
 /**
- * Writes experience continuity overrides to the log as commands, so that they are applied in order with the events and
- * merges around them. No decision waits for the outcome, because it is the same without the override.
+ * Writes the overrides of experience continuity to the log as commands, so that they are applied in order with the
+ * events and merges around them. Decisions do not wait for this, because a decision is the same with and without the
+ * override that it stores.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
@@ -12,10 +13,12 @@ import type { OverrideRequest, OverrideSink } from './decisions.ts'
 import type { GroupCommit } from './group-commit.ts'
 import { OVERRIDES_RECENT_MAX } from './limits.ts'
 
-/** The time in which processing should make an override visible. After it, the override is written again. */
+/**
+ * Within this time, in milliseconds, the same override is not written again. Processing should make it visible by then.
+ */
 const RECENT_MS = 10_000
 
-/** The dependencies of the log of overrides. */
+/** What the log of overrides needs. */
 export interface OverrideLogOptions {
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly clock: Clock
@@ -32,7 +35,7 @@ export class OverrideLog implements OverrideSink {
     this.#options = options
   }
 
-  /** Writes an override. Throws the refusal if nothing can be written. */
+  /** Writes an override to the log. If nothing can be written, it throws the refusal. */
   add(projectId: number, request: OverrideRequest): void {
     const { groupCommit, clock, refusal } = this.#options
     const name = JSON.stringify([projectId, request])

@@ -1,6 +1,6 @@
 /**
- * Writes commands to the log for the front, and waits until the processing thread reports their results. A command in
- * the log is carried out even if nobody waits for it any more.
+ * Writes commands to the log for the front, and waits until the processing thread reports their results. A command that
+ * is in the log is carried out even if no caller waits for it any more.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
@@ -21,7 +21,7 @@ import type { GroupCommit } from './group-commit.ts'
 import { COMMAND_WAIT_MS_MAX, COMMANDS_WAITING_MAX } from './limits.ts'
 import { DAEMON_ACTOR } from './retention-schedule.ts'
 
-/** Commands that free space. They are still allowed for a while when the disk is nearly full. */
+/** The commands that free space. They are still allowed for a while when the disk is nearly full. */
 const ERASING: ReadonlySet<string> = new Set([
   'delete_person',
   'drop_dead_letters',
@@ -29,25 +29,33 @@ const ERASING: ReadonlySet<string> = new Set([
   'finish_erasure',
   'run_retention',
 ])
-/** The project id of records that belong to no project. */
+/** The project id in records of commands that belong to no project. */
 const NO_PROJECT = 0
-/** The wait before the end of an erasure is written to the log again after a refusal. */
+/**
+ * The time after which the end of an erasure is written to the log again if the first attempt was refused, in
+ * milliseconds.
+ */
 const ERASED_AGAIN_MS = 1000
 
-/** The dependencies of commands. */
+/** What commands need. */
 export interface PersonCommandOptions {
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly clock: Clock
   /** Returns the reason why nothing can be written now, or null. `isErasing` is true for commands that free space. */
   readonly refusal: (isErasing: boolean) => ServiceError | null
   /**
-   * Called with the uuid of a command's record when it is durable in the log. `isAwaited` tells whether a caller
-   * still waits for the result.
+   * Called when the record of a command is on disk in the log. `isAwaited` returns whether a caller still waits for the
+   * result.
    */
   readonly onLogged: (uuid: string, isAwaited: () => boolean, projectId: number) => void
-  /** Resolves when the events of a job are erased from copies outside the store too. Absent if there are no copies. */
+  /**
+   * Erases the events of a job from copies outside of the store, and resolves when this is done. Absent if there are no
+   * copies.
+   */
   readonly eraseCopies?: ((job: ErasedJob) => Promise<void>) | undefined
-  /** Returns true if another machine erases the copies and then writes that a job is done. Default: false. */
+  /**
+   * Returns true if another machine erases the copies and then writes to the log that the job is done. Default: false.
+   */
   readonly isSaidElsewhere?: () => boolean
 }
 
@@ -57,11 +65,14 @@ interface Waiting {
   readonly timer: NodeJS.Timeout
 }
 
-/** Sends commands to the log. */
+/** Writes commands to the log and waits for their results. */
 export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands {
   readonly #options: PersonCommandOptions
   readonly #waiting = new Map<string, Waiting>()
-  /** Jobs whose end another machine will write, as long as there is such a machine. */
+  /**
+   * Jobs that are done, but whose end is left to another machine. If there is no such machine any more, this one writes
+   * their end.
+   */
   readonly #left: ErasedJob[] = []
 
   constructor(options: PersonCommandOptions) {
@@ -113,7 +124,7 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
     })
   }
 
-  /** Resolves the waiting commands with their results, and writes to the log which erasures have ended. */
+  /** Resolves the commands whose results have arrived, and writes to the log which erasures are done. */
   processed({ commands, erased }: Pick<ProcessResult, 'commands' | 'erased'>): void {
     for (const { uuid, result } of commands) {
       const waiting = this.#end(uuid)
@@ -126,9 +137,9 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
   }
 
   /**
-   * Writes the end of an erasure to the log. The time at which a job has erased its events depends on the idle time of
-   * the machine, but every machine that processes the log must write the same receipt. The receipt therefore has the
-   * time of this command. If the command is not written, the job is found again at the next start.
+   * Writes to the log that an erasure is done. When a machine has erased the events depends on its idle time, but every
+   * machine that processes the log must store the same receipt. The receipt therefore has the time of this command. If
+   * the command cannot be written, the job is found again at the next start.
    */
   async #sayErased(job: ErasedJob): Promise<void> {
     try {

@@ -1,11 +1,12 @@
 /**
- * Runs the processing thread while the log holds unprocessed blocks, and tracks how far behind processing is. It pauses
- * briefly between runs, so that a quiet server stores one segment for several requests instead of one for each. While
- * the front is busy, or many events keep arriving, it pauses longer and then makes one large commit. If processing is
- * too far behind, new events are refused (admission.ts).
+ * Runs the processing thread while the log contains unprocessed blocks, and measures how far behind processing is. It
+ * pauses briefly between runs, so that a quiet server stores one segment for several requests instead of one for each.
+ * While the front is busy, or many events keep arriving, it pauses longer and then makes one large commit. If
+ * processing is too far behind, new events are refused (admission.ts).
  *
- * Failed processing is retried. The processing thread keeps a record of failed attempts and makes the next one smaller
- * (engine/processor/processing-attempts.ts). Until it succeeds, the log keeps all events, and `/_health` is degraded.
+ * If processing fails, it is tried again. The processing thread records failed attempts and makes the next one smaller
+ * (engine/processor/processing-attempts.ts). Until an attempt succeeds, the log keeps all events, and `/_health` is
+ * degraded.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { LiveWatch } from '../../rules/events/live-events.ts'
@@ -24,83 +25,99 @@ import {
   YIELD_MS_MAX,
 } from './limits.ts'
 
-/** The duration of one task, after which it reports its progress to the front. */
+/** The time that the processing thread works before it reports its progress to the front, in milliseconds. */
 const TASK_BUDGET_MS = 500
-/** The pause before a run if the backlog is small. It bounds how late an event becomes visible. */
+/** The pause before a run if few events wait, in milliseconds. An event becomes visible after about this time. */
 const GATHER_MS = 200
-/** While processing yields, the interval of checks whether the front is still busy or events still arrive. */
+/**
+ * While processing waits for the front or for more events, this is the interval at which it checks whether it can
+ * start, in milliseconds.
+ */
 const YIELD_LOOK_MS = 50
 /**
- * If at least `STEADY_EVENTS_MIN` events arrived in a pause and more follow, it is worth waiting for a larger commit.
- * From `STEADY_EVENTS_ENOUGH` events on, a larger commit is hardly cheaper.
+ * If at least `STEADY_EVENTS_MIN` events have arrived and more keep arriving, processing waits to make a larger commit.
+ * With `STEADY_EVENTS_ENOUGH` events it does not wait, because a larger commit would hardly be cheaper.
  */
 const STEADY_EVENTS_MIN = 500
 const STEADY_EVENTS_ENOUGH = 8192
 /**
- * Persons are folded, which means rewritten with all their changes applied, after nothing was processed for this long.
+ * If nothing was processed for this time, in milliseconds, persons are folded: they are written again with all their
+ * changes applied.
  */
 const FOLD_QUIET_MS = 2000
 /** The pause before the first retry, in milliseconds. It doubles with each further failure. */
 const RETRY_MS_FIRST = 10
-/** The pause of processing while the disk is exhausted. */
+/** The pause before processing looks again while the disk has no space, in milliseconds. */
 const EXHAUSTED_MS = 250
 /**
- * The events that a commit beside a busy front may leave in the log, so that it ends when segments are half full, which
- * is full enough.
+ * The number of events that a commit may leave in the log while the front is busy. The commit can then end where
+ * segments are half full, which is full enough.
  */
 const LEFT_EVENTS = 4096
-/** The size of a run from which its speed is measured, and of a backlog from which the lag is estimated. */
+/**
+ * A run of at least this many bytes is used to measure the speed of processing. If at least this many bytes wait, the
+ * lag is estimated from that speed.
+ */
 const RATE_BYTES_MIN = 1024 * 1024
 /**
- * The first bytes are not measured: the code that processes them is not compiled yet and takes several times as long.
+ * The number of bytes after the start that are not measured. The code is not compiled yet, and takes several times as
+ * long.
  */
 const COLD_BYTES = 16 * RATE_BYTES_MIN
 /**
- * From this lag on, in milliseconds, the processing thread gets the priority of the front, because yielding to the
- * front does not explain such a lag. With a low limit, this fraction of the limit applies instead.
+ * If the lag exceeds this, in milliseconds, the processing thread gets the same priority as the front, because such a
+ * lag is not explained by waiting for the front. If `LATE_PART` of the limit of the lag is lower, it counts instead.
  */
 const LATE_MS = 2000
 const LATE_PART = 0.75
-/** Events are accepted again when the lag has fallen to this fraction of its limit. */
+/**
+ * If events were refused because of the lag, they are accepted again when the lag has fallen to this part of its limit.
+ */
 export const LAG_RESUMED_PART = 0.5
-/** Commits that arrive within this time are kept as one entry. */
+/** Commits that arrive within this time, in milliseconds, share one entry of the backlog. */
 const ENTRY_SPAN_MS = 20
 
-/** The dependencies of a processing loop. */
+/** What a processing loop needs. */
 export interface ProcessingLoopOptions {
   readonly pool: Pick<WorkerPool, 'run'>
   readonly clock: Clock
-  /** Tells how much may be written: everything, only erasing, or nothing. */
+  /** Decides what may be written: everything, only erasures, or nothing. */
   readonly disk: Pick<DiskReserve, 'isBelowFloor' | 'isExhausted'>
   readonly front: Pick<FrontLoad, 'isBusy'>
-  /** The lag above which `isBehind` is true, in milliseconds. */
+  /** The lag in milliseconds above which `isBehind` is true. */
   readonly lagMsMax: number
-  /** Called before each run and returns the events that streams want. */
+  /** Called before each run. Returns the events that live streams want. */
   readonly watches?: () => readonly LiveWatch[]
-  /** Called before each run and returns the news about copies elsewhere. */
+  /**
+   * Called before each run. Returns which segments were copied elsewhere, and which erasures the copies have carried
+   * out, since the last call.
+   */
   readonly copyNews?: () => Pick<ProcessTask, 'copied' | 'erasedCopies'>
   readonly onResult: (result: ProcessResult) => void
-  /** Called when processing failed and will be retried. */
+  /** Called if processing has failed and will be tried again. */
   readonly onTrouble?: (trouble: ProcessingTrouble) => void
   /**
-   * Called when a commit failed, so that it is unknown which data is durable, or when the processing thread cannot
-   * be replaced.
+   * Called if processing cannot continue: a commit failed, so that it is unknown which data is on disk, or the
+   * processing thread cannot be replaced.
    */
   readonly onFailure: (cause: unknown) => void
 }
 
-/** The kinds of failure that are retried: those of `ProcessFailure`, and `thread_ended` if the thread ended. */
+/**
+ * The kinds of failure after which processing is tried again. They are the kinds of `ProcessFailure`, and
+ * `thread_ended` if the thread itself ended.
+ */
 export const PROCESSING_TROUBLES = ['events', 'maintenance', 'shortage', 'thread_ended'] as const
 
-/** A failure of processing that is retried. */
+/** A failure after which processing is tried again. */
 export interface ProcessingTrouble {
   readonly kind: (typeof PROCESSING_TROUBLES)[number]
   readonly reason: string
-  /** The failures in a row since the last success. */
+  /** The number of failures since the last success. */
   readonly failures: number
 }
 
-/** The sentences for `/_health`. It needs no key, so they reveal nothing that clients have sent. */
+/** The sentences for `/_health`. It can be read without a key, so they contain nothing that clients have sent. */
 const SENTENCES: Readonly<Record<ProcessingTrouble['kind'] | Shortage, string>> = {
   events:
     'Processing fails. Smaller batches are tried, and an event that fails on its own becomes a dead letter.',
@@ -129,7 +146,7 @@ const NOTHING: ProcessResult = {
   pausedSteps: [],
 }
 
-/** Replaces the worker pool on a machine whose events are all stored by other machines. */
+/** Stands for the worker pool on a machine that stores no events. */
 export const NO_PROCESSING = { run: async (): Promise<never> => NOTHING as never }
 
 interface Waiting {
@@ -139,24 +156,27 @@ interface Waiting {
   readonly arrivedAtMs: number
 }
 
-/** Drives the processing thread. */
+/** Decides when the processing thread runs. */
 export class ProcessingLoop {
   readonly #options: ProcessingLoopOptions
-  /** The committed blocks that are not processed, oldest first. */
+  /** The committed blocks that are not processed yet, oldest first. */
   #backlog: Waiting[] = []
   #backlogBytes = 0
   #backlogEvents = 0
-  /** The bytes that were processed since the start. */
+  /** The number of bytes that were processed since the start. */
   #processedBytes = 0
-  /** The milliseconds to process a byte of the log; 0 until it is known. */
+  /** The milliseconds that processing takes for a byte of the log. 0 until it was measured. */
   #msPerByte = 0
   #isBehind = false
   #isRunning = false
-  /** The time at which the last commit became durable. */
+  /** The time at which the last commit was on disk, in monotonic milliseconds. */
   #committedAtMs = 0
-  /** The time since when processing yields to the front, or waits for more events. */
+  /**
+   * The time since which processing waits for the front or for more events, in monotonic milliseconds. Undefined if it
+   * does not wait.
+   */
   #yieldingSinceMs: number | undefined
-  /** True while the disk is exhausted. The log keeps the unprocessed blocks. */
+  /** True while the disk has no space for processing. The log keeps the unprocessed blocks. */
   #isPaused = false
   #isStopped = false
   #isHurried = false
@@ -164,12 +184,12 @@ export class ProcessingLoop {
   #foldTimer: NodeJS.Timeout | undefined
   #idleCallbacks: (() => void)[] = []
   /**
-   * True if the blocks that the log held at the start are processed; undefined until the first result tells what it
-   * held.
+   * True if all blocks are processed that were in the log at the start. Undefined until the first result tells how many
+   * there were.
    */
   #isCaughtUp: boolean | undefined
   #startedAtMs = 0
-  /** The failures in a row since the last success, and the sentence for the last of them. */
+  /** The number of failures since the last success. `#sentence` is the sentence for the last failure. */
   #failures = 0
   #sentence = ''
   #pausedSteps: readonly string[] = []
@@ -180,17 +200,17 @@ export class ProcessingLoop {
     this.#options = options
   }
 
-  /** The bytes in the log that are not processed, counting commits since the start. */
+  /** The number of bytes in the log that are not processed. Only commits since the start are counted. */
   get backlogBytes(): number {
     return this.#backlogBytes
   }
 
-  /** The events in the log that are not processed, counting commits since the start. */
+  /** The number of events in the log that are not processed. Only commits since the start are counted. */
   get backlogEvents(): number {
     return this.#backlogEvents
   }
 
-  /** The age of the oldest event that is not processed; 0 if there is none. */
+  /** The age of the oldest event that is not processed, in milliseconds. 0 if there is none. */
   get oldestAgeMs(): number {
     const oldest = this.#backlog[0]
     return oldest === undefined ? 0 : this.#options.clock.monotonic() - oldest.arrivedAtMs
@@ -203,14 +223,14 @@ export class ProcessingLoop {
   }
 
   /**
-   * True after the lag has passed its limit, until it has fallen to half of it. Never true before the catch-up after a
-   * start.
+   * True from the moment at which the lag exceeds its limit until it has fallen to half of the limit. It is never true
+   * before the blocks of an earlier process are processed.
    */
   get isBehind(): boolean {
     return this.#isBehind
   }
 
-  /** The sentences for `/_health`. The list is empty while processing works. */
+  /** The sentences for `/_health`. The list is empty if processing works. */
   get troubles(): readonly string[] {
     const steps = this.#pausedSteps
     const paused =
@@ -220,22 +240,22 @@ export class ProcessingLoop {
     return this.#failures === 0 ? paused : [this.#sentence, ...paused]
   }
 
-  /** Starts with the blocks that an earlier process has left in the log. */
+  /** Starts processing, beginning with the blocks that an earlier process has left in the log. */
   start(): void {
     this.#startedAtMs = this.#options.clock.monotonic()
     this.#schedule(0)
   }
 
   /**
-   * True if reads show everything that was accepted before the start. Also true after half a minute, and while the disk
-   * is exhausted, because waiting would not help.
+   * True if reads show everything that was accepted before the start. It also becomes true after half a minute, and
+   * while the disk has no space, because waiting longer would not help.
    */
   get isCaughtUp(): boolean {
     if (this.#isCaughtUp === true || this.#isPaused) return true
     return this.#options.clock.monotonic() - this.#startedAtMs > CATCH_UP_MS_MAX
   }
 
-  /** Resolves when the blocks that the log held at the start are processed, or after `timeoutMs`. */
+  /** Resolves when all blocks are processed that were in the log at the start, or after `timeoutMs`. */
   async caughtUp(timeoutMs: number): Promise<void> {
     if (this.#isCaughtUp === true) return
     await new Promise<void>((resolve) => {
@@ -247,7 +267,7 @@ export class ProcessingLoop {
     })
   }
 
-  /** Records a durable commit. `last` is the sequence number of its last block. */
+  /** Records a commit that is on disk. `last` is the number of its last block. */
   committed(last: number, bytes: number, events: number): void {
     const now = this.#options.clock.monotonic()
     this.#committedAtMs = now
@@ -266,7 +286,7 @@ export class ProcessingLoop {
     this.#schedule(this.#backlogEvents > eventsMax ? 0 : GATHER_MS)
   }
 
-  /** Starts the next run at once, because somebody waits for blocks in the log. */
+  /** Starts the next run at once, because a caller waits for blocks in the log. */
   hurry(): void {
     this.#isHurried = true
     this.#schedule(0)
@@ -277,7 +297,9 @@ export class ProcessingLoop {
     this.#schedule(GATHER_MS)
   }
 
-  /** Resolves when everything is processed, or after `timeoutMs`. The rest stays in the log. */
+  /**
+   * Resolves when everything is processed, or after `timeoutMs`. Blocks that are then not processed stay in the log.
+   */
   async finish(timeoutMs: number): Promise<void> {
     if (this.#backlog.length > 0 || this.#isRunning || this.#isCaughtUp !== true) {
       this.hurry()
@@ -308,7 +330,10 @@ export class ProcessingLoop {
     }, delayMs)
   }
 
-  /** Returns true while processing should leave the CPU cores to the front, or gather more events for one commit. */
+  /**
+   * Returns whether processing should wait, to leave the CPU cores to the front or to collect more events for one
+   * commit.
+   */
   #isYielding(): boolean {
     const now = this.#options.clock.monotonic()
     const events = this.#backlogEvents
@@ -319,18 +344,19 @@ export class ProcessingLoop {
     if (this.#isUrgent || !(isSteady || this.#options.front.isBusy)) return false
     this.#yieldingSinceMs ??= now
     const waitedMs = Math.max(this.oldestAgeMs, now - this.#yieldingSinceMs)
-    // Yielding alone must not bring the lag near its limit.
+    // The wait is limited, so that it alone does not bring the lag near its limit.
     const waitMsMax = Math.min(YIELD_MS_MAX, this.#options.lagMsMax / 2)
     return waitedMs < waitMsMax && events <= YIELD_EVENTS_MAX
   }
 
-  /** True if somebody waits: for a change, for the end of the daemon, or for blocks of an earlier process. */
+  /** True if a caller waits: for a change, for the end of the daemon, or for the blocks of an earlier process. */
   get #isUrgent(): boolean {
     return this.#isHurried || this.#idleCallbacks.length > 0 || this.#isCaughtUp !== true
   }
 
   /**
-   * Beside a busy front, a run makes one commit. It leaves the last events in the log if they would fill no segment.
+   * Returns the size of the commit of the next run. While the front is busy, a run makes one commit, and leaves the
+   * last events in the log if they would not fill a segment.
    */
   #commitSize(): Pick<ProcessTask, 'commitEventsMin'> {
     if (this.#isUrgent || !this.#options.front.isBusy) return {}
@@ -338,7 +364,7 @@ export class ProcessingLoop {
     return { commitEventsMin: events > 2 * LEFT_EVENTS ? events - LEFT_EVENTS : events }
   }
 
-  /** Resolves everybody who waits for progress, because there will be none for a while. */
+  /** Resolves all callers that wait for progress, because there will be none for a while. */
   #pause(): void {
     for (const callback of this.#catchUpCallbacks.splice(0)) callback()
     for (const callback of this.#idleCallbacks.splice(0)) callback()
@@ -402,16 +428,16 @@ export class ProcessingLoop {
     else if (result.mayFold === true) this.#foldLater(result.folded ? GATHER_MS : FOLD_QUIET_MS)
   }
 
-  /** Retries after a pause that grows with each failure. */
+  /** Tries again after a pause that grows with each failure. */
   #retry(failure: Pick<ProcessingTrouble, 'kind' | 'reason'>, shortage?: Shortage): void {
     const { kind, reason } = failure
     this.#failures++
     this.#sentence = SENTENCES[shortage ?? kind]
     this.#options.onTrouble?.({ kind, reason, failures: this.#failures })
-    // A shortage can end at any moment, and an attempt that fails for it has hardly cost anything.
+    // A shortage can end at any moment, and an attempt that fails because of it costs little, so the pauses stay short.
     const delayMsMax = shortage === undefined ? PROCESSING_RETRY_MS_MAX : SHORTAGE_RETRY_MS_MAX
     const delayMs = Math.min(delayMsMax, RETRY_MS_FIRST * 2 ** Math.min(this.#failures, 16))
-    // Callers that wait for progress wait for an early retry, but not for a late one.
+    // Callers that wait for progress keep waiting if the pause is short. If it is long, they are resolved.
     if (delayMs >= EXHAUSTED_MS) {
       for (const callback of this.#catchUpCallbacks.splice(0)) callback()
       for (const callback of this.#idleCallbacks.splice(0)) callback()
@@ -425,7 +451,7 @@ export class ProcessingLoop {
     this.#options.onFailure(cause)
   }
 
-  /** Folds persons after a quiet time. A run in the meantime postpones it. */
+  /** Folds persons if nothing is processed for some time. Another run postpones it. */
   #foldLater(delayMs: number): void {
     if (this.#isStopped) return
     this.#foldTimer = setTimeout(() => {
@@ -458,7 +484,7 @@ export class ProcessingLoop {
     this.#processedBytes += bytes
     if (bytes === 0 || isCold) return
     const msPerByte = elapsedMs / bytes
-    // A small run may be slow for other reasons, so it is only counted if it was fast.
+    // A small run may be slow for other reasons, so it is used only if it was faster than the estimate.
     if (bytes < RATE_BYTES_MIN && msPerByte >= this.#msPerByte) return
     this.#msPerByte = ((this.#msPerByte || msPerByte) + msPerByte) / 2
   }

@@ -1,4 +1,4 @@
-/** Counts analytic queries and measures how long they take, including the wait for a thread. */
+/** Counts analytic queries and measures how long they take, including the time for which they wait for a thread. */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
@@ -6,7 +6,7 @@ import { kindName } from '../../rules/queries/kinds.ts'
 import type { QueryAnswers } from '../threads/call-table.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 
-/** Returns the same methods as `queries`, with measurements. */
+/** Returns methods that do the same as those of `queries` and measure each call. */
 export function measuredQueries(
   queries: AnalyticQueries & QueryAnswers,
   metrics: Pick<ServiceMetrics, 'queries' | 'querySeconds'>,

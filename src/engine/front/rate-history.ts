@@ -1,21 +1,25 @@
 /**
- * The activity of a daemon in each minute of the last day. The points are computed from totals that are counted anyway.
+ * The activity of a daemon in each minute of the last day. It is computed from totals that are counted for metrics
+ * anyway.
  */
 import type { Histogram } from '../../base/metrics.ts'
 import { FORECAST_MS_MAX, RATE_MINUTES_MAX } from './limits.ts'
 
-/** Totals since the start. */
+/** The totals since the start of the process. */
 export interface RateTotals {
   readonly accepted: number
   readonly processed: number
   readonly decisions: number
 }
 
-/** One minute. The last point is the current minute. */
+/** The activity of one minute. The last point of a list is the current minute. */
 export interface RatePoint extends RateTotals {
-  /** The start of the minute: ISO 8601, UTC. */
+  /** The start of the minute, in ISO 8601 and UTC. */
   readonly at: string
-  /** The time from the headers of an ingestion request to its answer, from a sample; null if there was none. */
+  /**
+   * The median time from the headers of an ingestion request to its answer. Only a sample of the requests is measured.
+   * Null if none was.
+   */
   readonly p50_ms: number | null
   readonly p99_ms: number | null
 }
@@ -28,27 +32,27 @@ export interface DiskSample {
 
 interface Sample extends RateTotals {
   readonly atMs: number
-  /** The number of requests by upper bound, over all ingestion routes. */
+  /** The number of ingestion requests by the upper bound of their duration, over all routes. */
   readonly answered: readonly number[]
 }
 
-/** A day of minutes. Call `note` once a minute. */
+/** The activity of the last day. Call `note` once a minute. */
 export class RateHistory {
   readonly #latencies: readonly Histogram[]
   readonly #totals: () => RateTotals
-  /** The points of completed minutes. They are computed once, because clients may ask often. */
+  /** The points of the minutes that are over. They are computed once, because clients may ask often. */
   readonly #points: RatePoint[] = []
   readonly #disk: DiskSample[] = []
   /** The totals at the start of the current minute. */
   #begin: Sample | null = null
 
-  /** `latencies` are in seconds and have the same bounds. */
+  /** `latencies` are in seconds, and all have the same bounds. */
   constructor(latencies: readonly Histogram[], totals: () => RateTotals) {
     this.#latencies = latencies
     this.#totals = totals
   }
 
-  /** Starts the next minute. */
+  /** Ends the current minute and starts the next one. */
   note(nowMs: number, freeBytes: number): void {
     const sample = this.#sample(nowMs)
     if (this.#begin !== null) this.#points.push(this.#pointOf(this.#begin, sample))
@@ -58,13 +62,13 @@ export class RateHistory {
     if (this.#disk.length > RATE_MINUTES_MAX) this.#disk.shift()
   }
 
-  /** Returns one point for each minute, oldest first. */
+  /** Returns a point for each minute, oldest first. */
   points(nowMs: number): readonly RatePoint[] {
     if (this.#begin === null) return []
     return [...this.#points, this.#pointOf(this.#begin, this.#sample(nowMs))]
   }
 
-  /** The free bytes of the disk, one sample for each minute. */
+  /** The free bytes of the disk, with one sample for each minute. */
   get disk(): readonly DiskSample[] {
     return this.#disk
   }
@@ -92,8 +96,9 @@ export class RateHistory {
 }
 
 /**
- * Returns a quantile: the value below which this part of the values lies. Values within a bucket are assumed to be
- * evenly spread. Values above the highest bound count as that bound. Returns null if there are no values.
+ * Returns a quantile in milliseconds: the value below which a part of the values lies. `counts` contains the number of
+ * values up to each of `bounds`. The values in a bucket are assumed to be spread evenly. A value above the highest
+ * bound counts as that bound. Returns null if there are no values.
  */
 export function quantileMs(
   bounds: readonly number[],
@@ -113,8 +118,9 @@ export function quantileMs(
 }
 
 /**
- * Returns the time at which free space reaches the reserve, by a linear fit through the samples. Returns null if free
- * space does not shrink, if the samples cover less than `spanMsMin`, or if the time is years away.
+ * Returns the time at which the free space will have fallen to the reserve, in milliseconds since 1970. It is predicted
+ * by a straight line through the samples. Returns null if the free space does not shrink, if the samples cover less
+ * than `spanMsMin`, or if the time is years away.
  */
 export function fullAtMs(
   samples: readonly DiskSample[],

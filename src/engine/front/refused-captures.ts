@@ -1,9 +1,10 @@
 /**
- * Keeps refused events for people who look for them: for each reason the count, the last time and some samples. They
- * are kept for a day; the store knows the accepted events. Accepted requests cause no call here.
+ * Keeps refused requests for users who look for missing events: for each reason the count, the time of the last refusal
+ * and some samples. They are kept for a day. Accepted events are in the store, and accepted requests cause no call
+ * here.
  *
  * The refusals are in memory. They are written to a file every ten seconds and at the end, so that they survive a
- * restart. If the process is killed, the last ten seconds are lost.
+ * restart. If the process is killed, those of the last ten seconds are lost.
  */
 import { readFileSync } from 'node:fs'
 import { rename, writeFile } from 'node:fs/promises'
@@ -29,18 +30,18 @@ import {
 
 const FILE = 'refused-requests.json'
 const KEEP_MS = 10_000
-/** The minimum time between two samples of a reason, once all samples are taken. */
+/** If all samples of a reason are taken, a new sample is taken at most once in this time, in milliseconds. */
 const SAMPLE_EVERY_MS = 100
-/** A project key as the body or the query of a request contains it. */
+/** Matches a project key in the body or the query of a request. */
 const PROJECT_KEY = /(?:api_key|token)["']?\s*[:=]\s*["']?(phc_\w{1,60})/
-/** The project id for requests that name no project or an unknown one. */
+/** The project id for requests that name no project, or an unknown one. */
 const NO_PROJECT = 0
 
-/** The known parts of a refused request. Null: its body was too large to be read. */
+/** The parts of a refused request that were read. Null if its body was too large to be read. */
 export type RefusedRequest = {
   readonly query: string
   readonly body: Uint8Array
-  /** The headers of capture v1, whose bodies contain no key. */
+  /** The headers of capture v1. The body of such a request contains no key. */
   readonly v1?: { readonly key: string } | null
 } | null
 
@@ -51,7 +52,7 @@ interface Refused {
   samples: FateSample[]
 }
 
-/** The dependencies of refusals. `directory` must answer from memory. */
+/** What this object needs. `directory` must answer from memory. */
 export interface RefusedCapturesOptions {
   readonly dataDir: string
   readonly clock: Pick<Clock, 'now'>
@@ -59,13 +60,13 @@ export interface RefusedCapturesOptions {
   readonly log: { warn(fields: object, message: string): void }
 }
 
-/** The refusals of a daemon. */
+/** The refused requests of a daemon. */
 export class RefusedCaptures {
   readonly #clock: Pick<Clock, 'now'>
   readonly #directory: Pick<ProjectDirectory, 'projectByKey'>
   readonly #log: RefusedCapturesOptions['log']
   readonly #path: string
-  /** The refusals by project. The project with the latest refusal is last. */
+  /** The refusals of each project by their reason. The project with the latest refusal is last. */
   readonly #projects = new Map<number, Map<string, Refused>>()
   #isChanged = false
   #timer: NodeJS.Timeout | undefined
@@ -77,7 +78,7 @@ export class RefusedCaptures {
     this.#path = join(dataDir, FILE)
   }
 
-  /** Restores the refusals of the previous process, and stores them regularly until `stop`. */
+  /** Restores the refusals that the previous process has stored. Then stores them every ten seconds until `stop`. */
   start(): void {
     this.#restore()
     this.#timer = setInterval(() => void this.#keep(), KEEP_MS)
@@ -90,8 +91,8 @@ export class RefusedCaptures {
   }
 
   /**
-   * Counts a refusal that a retry does not solve. Cost: microseconds, because the start of the body is searched for a
-   * key.
+   * Counts a refusal if a retry of the same request would be refused again. It costs microseconds, because the start of
+   * the body is searched for a key.
    */
   note(error: ServiceError, request: RefusedRequest): void {
     if (error.status >= 500) return
@@ -108,7 +109,7 @@ export class RefusedCaptures {
     refused.samples = [sampleOf(error, text, nowMs), ...refused.samples].slice(0, FATE_SAMPLES_MAX)
   }
 
-  /** Counts events that were answered 200 but dropped because of a daily limit of their project. */
+  /** Counts events that were answered 200 but dropped, because their project has reached a daily limit. */
   noteLimited(projectId: number, eventCount: number): void {
     const refused = this.#refusedFor(projectId, 'daily_limit')
     refused.count += eventCount
@@ -127,7 +128,7 @@ export class RefusedCaptures {
   #restore(): void {
     for (const [projectId, reasons] of readKept(this.#path, this.#oldestMs()))
       keepNewest(this.#projects, projectId, reasons, FATE_PROJECTS_MAX)
-    // Refusals of the file that are too old now must not stay in it.
+    // Refusals in the file that are too old now must be removed from it, so the file is written again.
     this.#isChanged = true
   }
 
@@ -145,7 +146,10 @@ export class RefusedCaptures {
     }
   }
 
-  /** Returns the content of the file: the refusals of the projects with the latest ones, oldest first. */
+  /**
+   * Returns the content of the file. If there is too much, only the projects with the latest refusals are in it. The
+   * project with the latest refusal is last.
+   */
   #text(): string {
     const texts: string[] = []
     let bytes = 0
@@ -158,7 +162,7 @@ export class RefusedCaptures {
     return `[${texts.toReversed().join(',\n')}]`
   }
 
-  /** Removes refusals that are too old, so that they do not stay in the file. */
+  /** Removes refusals that are too old. They are then also removed from the file. */
   #forget(): void {
     const oldestMs = this.#oldestMs()
     for (const [projectId, reasons] of this.#projects) {
@@ -178,7 +182,10 @@ export class RefusedCaptures {
     return this.#clock.now() - FATE_AGE_MS_MAX
   }
 
-  /** Returns the refusals of a project in the last day. With `isAll`, includes requests that named no known project. */
+  /**
+   * Returns the refusals of a project in the last day. If `isAll` is true, it includes requests that named no known
+   * project.
+   */
   of(projectId: number, isAll: boolean): readonly IngestionFate[] {
     const oldestMs = this.#oldestMs()
     const fates: IngestionFate[] = []
@@ -198,7 +205,7 @@ export class RefusedCaptures {
   }
 }
 
-/** Returns the refusals of the last day in a file. A file that is missing or damaged has none. */
+/** Returns the refusals of the last day that a file contains. A file that is missing or damaged contains none. */
 function readKept(
   path: string,
   oldestMs: number,
@@ -222,7 +229,7 @@ function refusedOf(reasons: unknown, oldestMs: number): readonly (readonly [stri
     const { count, lastMs, sampledMs, samples } = value
     const isWhole = [count, lastMs, sampledMs].every((one) => Number.isSafeInteger(one))
     if (!isWhole || !Array.isArray(samples) || Number(lastMs) < oldestMs) return []
-    // `#keep` wrote the samples.
+    // The samples have this type, because `#keep` has written them.
     return [
       [
         reason,
@@ -235,7 +242,7 @@ function refusedOf(reasons: unknown, oldestMs: number): readonly (readonly [stri
   })
 }
 
-/** Returns the start of a body if it is text, unchanged. */
+/** Returns the start of a body as text. Returns null if the body is empty or not text. */
 function textOf(request: RefusedRequest): string | null {
   const body = request?.body ?? new Uint8Array(0)
   if (body.length === 0) return null
@@ -252,7 +259,7 @@ function sampleOf(error: ServiceError, text: string | null, nowMs: number): Fate
   const at = new Date(nowMs).toISOString()
   const known = { at, distinct_id: null, event: null, uuid: null, detail: error.message }
   if (text === null) return known
-  // The words in place of secrets may be longer than the secrets.
+  // The text is cut again, because the words that replace secrets may be longer than the secrets.
   const body = redactSecrets(text.slice(0, FATE_BODY_UNITS_MAX)).slice(0, FATE_BODY_UNITS_MAX)
   return { ...known, body }
 }

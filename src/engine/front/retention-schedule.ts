@@ -1,8 +1,7 @@
 /**
- * Starts the erasure of events that are older than the retention of their project, periodically. A reading thread finds
- * them (store/events/erase/erasure-reader.ts). Then a command with all exact times is written to the log, so that a
- * replay erases the same events; store/events/write/event-erasure.ts erases them. A project with nothing to erase gets
- * no command.
+ * Periodically starts the erasure of events that are older than the retention of their project. A reading thread finds
+ * out whether there are any (store/events/erase/erasure-reader.ts). If so, a command that contains all exact times is
+ * written to the log, so that a replay erases the same events. store/events/write/event-erasure.ts erases them.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'
@@ -11,15 +10,18 @@ import type { ErasureReceipt, RetentionPlan } from '../../rules/events/erasure.t
 import type { PersonCommands } from '../../rules/persons/commands.ts'
 import type { ErasureQueries } from '../threads/call-table.ts'
 
-/** The interval of searches for events that are kept too long. */
+/** The interval at which events to erase are looked for, in milliseconds. */
 const PERIOD_MS = 3_600_000
-/** The time of the first search after the start, so that a daemon that is restarted often runs one too. */
+/**
+ * The time after the start at which they are looked for first, in milliseconds. It is short, so that it also happens in
+ * a daemon that is restarted often.
+ */
 const FIRST_MS = 60_000
 
-/** The actor of erasures that no person has started. */
+/** The actor of erasures that were not started by a person. */
 export const DAEMON_ACTOR: Actor = { userId: 0, firstName: '', email: '' }
 
-/** The dependencies of retention. */
+/** What retention needs. */
 export interface RetentionOptions {
   readonly queries: Pick<ErasureQueries, 'planRetention' | 'retainedProjects'>
   readonly commands: PersonCommands
@@ -27,8 +29,8 @@ export interface RetentionOptions {
 }
 
 /**
- * The result of a search, and the receipt of the erasure that was started. A null receipt means that there is nothing
- * to erase, or that an erasure is already running.
+ * What was found, and the receipt of the erasure that was started. The receipt is null if there is nothing to erase, or
+ * if an erasure is already running.
  */
 export interface RetentionRun {
   readonly plan: RetentionPlan
@@ -36,8 +38,8 @@ export interface RetentionRun {
 }
 
 /**
- * Finds the events of one project that its rules erase, and starts the erasure. Rejects with the errors of its ports,
- * and with 503 if the log accepts nothing.
+ * Looks for events of one project that its rules on retention erase, and starts the erasure. Rejects with the errors of
+ * `queries` and `commands`, for example with 503 if nothing can be written to the log.
  */
 export async function runRetention(
   { queries, commands, clock }: RetentionOptions,
@@ -52,7 +54,7 @@ export async function runRetention(
   return { plan, receipt: result.kind === 'done' ? (result.erasure ?? null) : null }
 }
 
-/** Runs retention for all projects, again and again. */
+/** Runs retention for all projects, periodically. */
 export class RetentionSchedule {
   readonly #options: RetentionOptions
   readonly #log: Pick<Logger, 'info' | 'warn'>
@@ -76,7 +78,7 @@ export class RetentionSchedule {
     this.#schedule(Math.min(FIRST_MS, this.#periodMs))
   }
 
-  /** Stops before the next project. */
+  /** Stops the schedule before the next project. */
   stop(): void {
     this.#isStopped = true
     clearTimeout(this.#timer)
@@ -89,13 +91,13 @@ export class RetentionSchedule {
     }, delayMs)
   }
 
-  /** Rejects commands after the stop, because a search that ends later must not write any more. */
+  /** Sends a command, but rejects it after `stop`, because a search that ends later must not write any more. */
   #command(command: Parameters<PersonCommands['run']>): ReturnType<PersonCommands['run']> {
     if (this.#isStopped) return Promise.reject(new Error('retention was stopped'))
     return this.#commands.run(...command)
   }
 
-  /** Runs retention for each project that has rules. */
+  /** Runs retention once for each project that has rules. */
   async #run(): Promise<void> {
     try {
       for (const projectId of await this.#options.queries.retainedProjects()) {

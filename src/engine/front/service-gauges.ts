@@ -1,4 +1,7 @@
-/** Sets the gauges that are cheaper to read than to maintain, before `/metrics` is rendered. */
+/**
+ * Sets those gauges whose values are read only when `/metrics` is rendered, because that is cheaper than to keep them
+ * up to date.
+ */
 import { getOrAdd } from '../../base/maps.ts'
 import {
   type CachesOfThread,
@@ -13,33 +16,33 @@ import type { ProcessingLoop } from './processing-loop.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 import type { FairShares } from './shares/fair-shares.ts'
 
-/** The sources of the gauges. */
+/** Where the values of the gauges come from. */
 export interface GaugeSources {
   readonly dataDir: string
   readonly backlogBytesMax: number
   readonly loop: Pick<ProcessingLoop, 'backlogEvents' | 'backlogBytes' | 'oldestAgeMs' | 'lagMs'>
   readonly disk: Pick<DiskReserve, 'freeBytes' | 'reserveBytes'>
-  /** The busy time by the name of the threads. */
+  /** The busy time of the threads, by the name of their kind. */
   readonly busy: Readonly<Record<string, BusyTime>>
-  /** The uploads that wait to be checked, by lane. */
+  /** The number of uploads that wait to be checked, by lane. */
   readonly checksWaiting: Readonly<Record<string, number>>
-  /** The waiting tasks, by the same names. */
+  /** The number of waiting tasks, by the name of the kind of threads. */
   readonly queues: Readonly<Record<string, number>>
   readonly flags: { readonly version: number }
   readonly damage: { readonly value: number }
   readonly isReady: () => boolean
   readonly shares: Pick<FairShares, 'count' | 'refused'>
-  /** The uploads that gave way to those of other senders. */
+  /** The number of uploads that were given up in favor of those of other senders. */
   readonly displacedChecks: number
-  /** The budget of working memory in bytes. */
+  /** The budget of working memory, in bytes. */
   readonly memoryBytesMax: number
-  /** The memory of each thread, by the same names. */
+  /** The memory of each thread, by the name of the kind of threads. */
   readonly memory: Readonly<Record<string, readonly ThreadMemory[]>>
-  /** The caches of the main thread, and the caches that threads share. */
+  /** The caches of the main thread, and the caches that all threads share. */
   readonly caches: CachesOfThread
 }
 
-/** Sets the gauges to the current values of the sources. */
+/** Sets the gauges to the current values. */
 export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): void {
   metrics.senders.value = sources.shares.count
   metrics.sharesRefused({ ...sources.shares.refused, checks: sources.displacedChecks })
@@ -69,7 +72,7 @@ export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): v
   }
 }
 
-/** Sets the memory gauges to the last figures of the threads. */
+/** Sets the gauges of memory to the values that the threads have last reported. */
 function collectMemory(metrics: ServiceMetrics, sources: GaugeSources): void {
   const { anonymousBytes, fileBytes } = processMemory()
   metrics.memoryBudgetBytes.value = sources.memoryBytesMax
@@ -93,7 +96,7 @@ function collectMemory(metrics: ServiceMetrics, sources: GaugeSources): void {
       addCaches(thread.caches)
     }
   }
-  // Labels of ended threads must disappear, and a cache appears only when a thread has opened it.
+  // The gauges are cleared first, so that threads that have ended and caches that no thread has open do not appear.
   for (const family of [
     metrics.memoryHeapUsedBytes,
     metrics.memoryHeapBytes,

@@ -1,4 +1,4 @@
-/** All metrics of the daemon. Their building blocks are in base/metrics.ts. */
+/** All metrics of the daemon. base/metrics.ts contains the kinds of metrics that they are made of. */
 import type { Clock } from '../../base/clock.ts'
 import { getOrAdd } from '../../base/maps.ts'
 import { memoryUsage } from '../../base/memory/process-memory.ts'
@@ -15,7 +15,7 @@ const BATCH_BYTES = [1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 
 /** The kinds of threads, as labels. */
 const THREADS = ['writer', 'processor', 'checkers', 'readers', 'long_readers', 'analytics']
 
-/** Every metric of the service under its public name. See docs/OPERATIONS.md, "Metrics". */
+/** Every metric of the daemon under its public name (see docs/OPERATIONS.md, "Metrics"). */
 export class ServiceMetrics {
   readonly page = new MetricPage()
   /** Labels `route` (a path pattern), `code` (an HTTP status). */
@@ -186,7 +186,7 @@ export class ServiceMetrics {
     ['store'],
     COMMIT_SECONDS,
   )
-  /** The histogram with the label `log`. */
+  /** The histogram of `storeCommitSeconds` with the label `log`. */
   readonly logCommitSeconds = this.storeCommitSeconds.with('log')
   /** Label: `store`. */
   readonly storeMapUsedBytes = this.page.gauges(
@@ -223,9 +223,9 @@ export class ServiceMetrics {
     'Requests for flags that were evaluated.',
     ['outcome'],
   )
-  /** The events that were stored or dropped. */
+  /** The number of events that were stored or dropped since the start. */
   #processed = 0
-  /** The accepted events by project. */
+  /** The counter of the accepted events of each project. */
   readonly #accepted = new Map<number, Counter>()
   readonly #decisionsRepeated = this.flagDecisions.with('repeated')
   readonly #decisionsMade = this.flagDecisions.with('ok')
@@ -335,7 +335,8 @@ export class ServiceMetrics {
         'node_version',
       ])
       .with(options.version, process.versions.node).value = 1
-    // The counters start at 0: `increase` would not see the first death if its counter appeared with it.
+    // The counters start at 0, because the function `increase` of Prometheus would not see the first death of a thread
+    // if the counter appeared only then.
     for (const threads of THREADS) this.workerThreadDeaths.with(threads)
     for (const kind of PROCESSING_TROUBLES) this.processingFailures.with(kind)
     this.#addProcess(options.clock)
@@ -362,14 +363,14 @@ export class ServiceMetrics {
     this.ingestEvents.with(String(projectId), 'daily_limit').value += eventCount
   }
 
-  /** Sets the numbers of refusals of senders since the start. */
+  /** Sets the numbers of requests that were refused because of the share of their sender, since the start. */
   sharesRefused(kinds: Readonly<Record<string, number>>): void {
     for (const [kind, count] of Object.entries(kinds)) {
       this.#shareRefused.with(kind).value = count
     }
   }
 
-  /** Returns the totals of all projects since the start. */
+  /** Returns the totals of all projects since the start of the process. */
   totals(): RateTotals {
     const sum = (counters: Iterable<Counter>): number => {
       let total = 0
@@ -380,7 +381,7 @@ export class ServiceMetrics {
     return { accepted, processed: this.#processed, decisions: sum(this.flagDecisions.all) }
   }
 
-  /** Adds the counts of the processing thread. */
+  /** Adds the counts of a processing run. */
   processed(result: ProcessResult): void {
     for (const { projectId, stored, drops } of result.fates) {
       const project = String(projectId)
@@ -406,9 +407,9 @@ export class ServiceMetrics {
     this.#geoIpFailures.with().value += geoIp.failures
   }
 
-  /** Counts a decision. `hasErrors` is true if some flag could not be decided. */
+  /** Counts a decision. `hasErrors` is true if a flag could not be decided. */
   decided(elapsedMs: number, hasErrors: boolean): void {
-    // The common counter is kept, because `with` builds a string for each call.
+    // The counter is cached in a member, because `with` builds a text for each call.
     const counter = hasErrors ? this.flagDecisions.with('partial') : this.#decisionsMade
     counter.value++
     this.flagDecisionSeconds.observe(elapsedMs / 1000)

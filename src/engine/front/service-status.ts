@@ -1,4 +1,6 @@
-/** The status of a daemon for people: the main metrics, a day of history, and a forecast for the disk. */
+/**
+ * The status of a daemon for people: the main metrics, the history of a day, and a forecast of when the disk is full.
+ */
 import type { Clock } from '../../base/clock.ts'
 import { VERSION } from '../../base/version.ts'
 import { PART_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
@@ -6,17 +8,20 @@ import { fullAtMs, RateHistory, type RatePoint } from './rate-history.ts'
 import type { GaugeSources } from './service-gauges.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 
-/** Free space varies with the files of the log, so a shorter history gives no forecast. */
+/**
+ * The smallest time that the history must cover for a forecast, in milliseconds. The free space varies with the files
+ * of the log, so a shorter history would mislead.
+ */
 const FORECAST_SPAN_MS_MIN = 15 * 60_000
 
-/** The current status. Times are ISO 8601, UTC. */
+/** The current status of a daemon. Times are in ISO 8601 and UTC. */
 export interface ServiceStatus {
   readonly version: string
   readonly started_at: string
   readonly uptime_seconds: number
   readonly disk: {
     readonly free_bytes: number
-    /** The size of the store. */
+    /** The number of bytes of the store. */
     readonly used_bytes: number
     readonly reserve_bytes: number
     readonly full_at: string | null
@@ -35,7 +40,7 @@ export interface ServiceStatus {
   }[]
 }
 
-/** The sources of the status. */
+/** What the status is made from. */
 export interface StatusOptions {
   readonly metrics: ServiceMetrics
   readonly clock: Pick<Clock, 'now'>
@@ -44,7 +49,7 @@ export interface StatusOptions {
   readonly sources: () => GaugeSources
 }
 
-/** Keeps the history and returns the current status. */
+/** Keeps the history of a daemon, and returns its current status. */
 export class StatusReport {
   readonly #options: StatusOptions
   readonly #history: RateHistory
@@ -66,7 +71,7 @@ export class StatusReport {
     this.#history.note(clock.now(), sources().disk.freeBytes)
   }
 
-  /** Returns the current status. Asks the file system for the sizes of the store. */
+  /** Returns the current status. It asks the file system for the size of the store. */
   now(): ServiceStatus {
     const { metrics, clock, sources } = this.#options
     const nowMs = clock.now()

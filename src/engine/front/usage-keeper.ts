@@ -1,6 +1,6 @@
 /**
- * Stores flag usage so that it survives a restart. The changed hours are written each minute and at the end. If the
- * process is killed, the last minute is lost.
+ * Stores the counts of flag decisions so that they survive a restart. The hours that have changed are written each
+ * minute and at the end. If the process is killed, the counts of the last minute are lost.
  */
 import type { OrganizationPort } from '../threads/organization-tasks.ts'
 import type { FlagUsage } from './flag-usage.ts'
@@ -8,19 +8,19 @@ import type { FlagUsage } from './flag-usage.ts'
 const COLLECT_MS = 10_000
 const KEEP_MS = 60_000
 
-/** The dependencies of the usage keeper. */
+/** What the usage keeper needs. */
 export interface UsageKeeperOptions {
   readonly usage: FlagUsage
-  /** Adds the counts of the outcomes to the current hour. */
+  /** Adds the counts of decisions since the last call to the current hour. */
   readonly collect: () => void
   readonly queries: OrganizationPort
   /** Returns the reason why nothing can be written now, or null. */
   readonly refusal: () => object | null
-  /** Receives errors of reads and writes. A `Logger` fits. */
+  /** Gets the errors of reads and writes. A `Logger` can be passed. */
   readonly log: { error(fields: object, message: string): void }
 }
 
-/** Collects the usage, and reads and writes it. */
+/** Collects the counts of flag decisions, and reads and writes them. */
 export class UsageKeeper {
   readonly #options: UsageKeeperOptions
   #timers: readonly NodeJS.Timeout[] = []
@@ -29,7 +29,9 @@ export class UsageKeeper {
     this.#options = options
   }
 
-  /** Restores the stored usage. If that fails, counting starts from zero. Then collects until `stop`. */
+  /**
+   * Restores the stored counts. If that fails, counting starts from zero. Then collects and stores counts until `stop`.
+   */
   async start(): Promise<void> {
     const { usage, queries, collect, log } = this.#options
     try {
@@ -40,7 +42,7 @@ export class UsageKeeper {
     this.#timers = [setInterval(collect, COLLECT_MS), setInterval(() => void this.#keep(), KEEP_MS)]
   }
 
-  /** Writes the rest, unless nothing may be written any more. */
+  /** Stops the timers. If `mayWrite` is true, it writes the counts that are not written yet. */
   async stop(mayWrite: boolean): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer)
     if (!mayWrite) return

@@ -1,11 +1,11 @@
-/** Carries out commands about actions. For the processing thread; see command-runner.ts. */
+/** Carries out commands that create and change actions, on the processing thread (see command-runner.ts). */
 import { timeText } from '../../base/time.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import { type ActionRecord, actionView } from '../../rules/filters/actions.ts'
 import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
 import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 
-/** The dependencies of such a command. */
+/** What a command about actions needs. */
 export interface ActionStep {
   readonly persons: Pick<ReturnType<ProcessingWriter['persons']>, 'actions'>
   readonly actor: Actor
@@ -18,7 +18,7 @@ export type ActionCommand = Extract<
   { readonly kind: 'create_action' | 'update_action' }
 >
 
-/** Carries out one command. Its changes are stored with the next commit. */
+/** Carries out one command. The next commit stores its changes. */
 export function runActionCommand(step: ActionStep, command: ActionCommand): CommandResult {
   const { actions } = step.persons
   const action =

@@ -1,4 +1,4 @@
-/** The outbox of one process. Batches wait in memory for each subscriber, up to a number of events. */
+/** The outbox of a single process. For each subscriber, a limited number of events waits in memory. */
 import type {
   EventTest,
   Outbox,
@@ -21,7 +21,8 @@ export class BoundedOutbox implements Outbox, OutboxWriter {
 
   readonly wants: EventTest = (projectId, event) => {
     let isWanted = false
-    // Every subscriber is asked, because a subscriber that takes a sample counts the events that it leaves out.
+    // Every subscriber is asked, even after one wants the event, because a subscriber that takes a sample counts the
+    // events that it leaves out.
     for (const { wants } of this.#listeners) if (wants(projectId, event)) isWanted = true
     return isWanted
   }
@@ -57,8 +58,8 @@ class Listener implements Subscription {
   #batches: OutboxBatch[] = []
   #waitingRows = 0
   /**
-   * The events that were dropped since the last delivery, by project: the sequence number before the first one, and
-   * that of the last one.
+   * For each project, the events that were dropped since the last delivery: `after` is the sequence number before the
+   * first one, and `through` that of the last one.
    */
   readonly #missed = new Map<number, { readonly after: number; through: number }>()
   #missedPosition: number | null = null
@@ -75,7 +76,8 @@ class Listener implements Subscription {
     this.#batches.push(batch)
     this.#waitingRows += batch.rows.length
     const isFull = this.#waitingRows > this.#rowsMax || this.#batches.length > BATCHES_MAX
-    // A subscriber that fell behind misses everything up to now, so that deliveries stay in order.
+    // If the subscriber is behind and batches were dropped, this batch is dropped too, so that the subscriber gets the
+    // events in order.
     if (isFull || this.#missedPosition !== null) this.#giveUp()
     this.#wake()
   }

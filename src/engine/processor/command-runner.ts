@@ -1,7 +1,7 @@
 /**
- * Carries out the commands of the API and the command line. Commands are in the log among the events, and change the
- * same persons in the same order. Their effects depend only on the record and the stored state, so that a replay
- * repeats them exactly.
+ * Carries out the commands of the API and of the command line. Commands are stored in the log between the events, so
+ * they change persons in order with them. The effects of a command depend only on its record and on the stored state,
+ * so a replay of the log repeats them exactly.
  */
 import { createHash } from 'node:crypto'
 import { formatUuid } from '../../base/ids.ts'
@@ -42,13 +42,16 @@ import type { ProcessingWriter } from '../../store/events/write/processing-write
 import { runActionCommand } from './action-commands.ts'
 import { orderForPerson, runErasureCommand } from './erasure-commands.ts'
 
-/** The input of one command. */
+/** What is needed to carry out a command. */
 interface Step {
   readonly persons: ReturnType<ProcessingWriter['persons']>
   readonly projectId: number
   readonly actor: Actor
   readonly atMs: number
-  /** The uuid of the record. It is the uuid of the event that a command stores, and the seed of further uuids. */
+  /**
+   * The uuid of the command's record. The event that a command stores has the same uuid, and further uuids are derived
+   * from it.
+   */
   readonly uuid: Uint8Array
 }
 
@@ -58,7 +61,7 @@ const NO_MEMBERS = { kind: 'no_members' } as const
 const NOT_FOUND: CommandResult = { kind: 'not_found' }
 const CIRCLE: CommandResult = { kind: 'circle' }
 
-/** Carries out commands. For the processing thread. */
+/** Carries out commands on the processing thread. */
 export class CommandRunner {
   readonly #store: ProcessingWriter
   readonly #propertiesBytesMax: number
@@ -68,7 +71,7 @@ export class CommandRunner {
     this.#propertiesBytesMax = propertiesBytesMax
   }
 
-  /** Carries out one command. Its changes are stored with the next commit. `uuid` has 16 bytes. */
+  /** Carries out one command. The next commit stores its changes. `uuid` has 16 bytes. */
   run(projectId: number, logged: LoggedCommand, uuid: Uint8Array): CommandResult {
     const { actor, at: atMs, command } = logged
     const persons = this.#store.persons(projectId)
@@ -229,7 +232,10 @@ export class CommandRunner {
     return { kind: 'done' }
   }
 
-  /** Applies an event to a person and stores it. Returns false, and stores nothing, if it is refused. */
+  /**
+   * Applies an event to a person and stores the event. If the person would become too large, it returns false and
+   * stores nothing.
+   */
   #apply(
     step: Step,
     person: PersonState,
@@ -282,7 +288,9 @@ function find({ persons }: Step, person: PersonReference): PersonState | null {
   return typeof person === 'number' ? persons.personById(person) : persons.personByUuid(person)
 }
 
-/** Returns a distinct_id of the person that may be merged, or the first one if there is none. */
+/**
+ * Returns the first distinct_id of a person that may take part in a merge. If none may, returns the first one of all.
+ */
 function mergeableId({ persons }: Step, person: PersonState): string {
   let first: string | null = null
   for (const id of persons.idsInOrder(person)) {
@@ -340,7 +348,10 @@ function note(
   })
 }
 
-/** Returns a version 7 uuid that is derived from the record's uuid: its time, and bytes that nobody can guess. */
+/**
+ * Returns a uuid of version 7 that is derived from the uuid of the record, so that a replay gives the same one. It has
+ * the time of that uuid, and its other bytes cannot be guessed.
+ */
 function splitUuid(uuid: Uint8Array, index: number): string {
   const bytes = createHash('sha256').update(uuid).update(String(index)).digest()
   bytes.set(uuid.subarray(0, 6))
@@ -353,7 +364,7 @@ function bytesOf(properties: JsonObject): number {
   return Buffer.byteLength(JSON.stringify(properties))
 }
 
-/** Stores the overrides. Ids without a person are ignored. */
+/** Stores overrides of flags for the persons of the named distinct_ids. A distinct_id without a person is ignored. */
 function setFlagOverrides({ persons }: Step, command: Of<'set_flag_overrides'>): CommandResult {
   const numbers = new Set(command.distinctIds.map((text) => persons.ownerNumber(text)))
   numbers.delete(0)
@@ -396,7 +407,8 @@ function updateCohort(
   const members = namedPersons(step, changes)
   if (needsMembers && members.size === 0) return NO_MEMBERS
   const filters = cohort.isStatic ? null : (changes.filters ?? cohort.filters)
-  // A circle of an earlier version may stay, so that its cohorts can still be renamed and deleted.
+  // Only changed filters are checked. A cohort that an earlier version stored in a circle can therefore still be
+  // renamed and deleted.
   if (filters !== null && filters !== cohort.filters) {
     const treeOf = (other: number) => ruleOf(cohorts.cohort(other))
     if (refersToCohort(filters, id, treeOf)) return CIRCLE
@@ -416,7 +428,7 @@ function updateCohort(
   return changedCohort(step, id, changes, members)
 }
 
-/** Returns the rule of a cohort. A deleted cohort has none, and stays deleted. */
+/** Returns the rule of a cohort. A deleted cohort has no rule, because it cannot be restored. */
 function ruleOf(cohort: CohortRecord | null): FilterGroup | null {
   return cohort === null || cohort.isDeleted ? null : cohort.filters
 }
@@ -432,14 +444,17 @@ function countCohort({ persons }: Step, { id }: Of<'count_cohort'>): CommandResu
   if (cohort === null || cohort.isDeleted) return NOT_FOUND
   const { calculation } = cohort
   if (calculation !== undefined && isCalculated(cohort)) {
-    // Counts as a change of definitions, which lets the schedule of calculations look.
+    // The change of the record is a change of definitions, which makes the schedule calculate the members.
     const requests = calculation.requests + 1
     cohorts.put({ ...cohort, calculation: { ...calculation, requests } })
   }
   return { kind: 'done', cohort: cohortView(cohorts.cohort(id) ?? cohort, null) }
 }
 
-/** A person that was deleted since the calculation has no distinct ID, and is left out. */
+/**
+ * Stores changes of the members of a cohort. A distinct ID number has no owner if its person was deleted after the
+ * calculation. It is then ignored.
+ */
 function setCohortMembers({ persons }: Step, command: Of<'set_cohort_members'>): CommandResult {
   const { id, revision, added, removed, end } = command
   const { cohorts, owners } = persons
@@ -455,7 +470,7 @@ function setCohortMembers({ persons }: Step, command: Of<'set_cohort_members'>):
   return { kind: 'done' }
 }
 
-/** Returns the numbers of the persons that a change names. Persons that do not exist are left out. */
+/** Returns the numbers of the persons that a change of a cohort names. Persons that do not exist are left out. */
 function namedPersons(
   { persons }: Step,
   { personUuids = [], distinctIds = [] }: Partial<CohortDraft>,
@@ -466,7 +481,7 @@ function namedPersons(
   return numbers
 }
 
-/** Adds members to a static cohort. */
+/** Adds the named persons to a cohort if it is static, and returns the cohort. */
 function changedCohort(
   step: Step,
   id: number,

@@ -1,31 +1,36 @@
 /**
- * Limits how much of the log one commit takes while the disk is short of space. A commit needs space in the data file
- * for every page that it may write (data-file-room.ts); the next commits reuse most of that space. With little space,
- * commits are therefore smaller, down to a single event. If there is not enough space for one event, processing waits.
- * The space that a commit needs is learnt from earlier commits. If a commit fails, its need is remembered while the
- * store is reopened.
+ * Limits how much of the log one commit processes while the disk is short of space. A commit needs free space in the
+ * data file for every page that it may write (data-file-room.ts), but the next commits can use most of this space
+ * again. With little space, commits are therefore smaller, down to a single event. If there is not enough space even
+ * for one event, processing waits. How much space a commit needs is learnt from earlier commits. If a commit fails, the
+ * measured need is kept while the store is reopened.
  */
 import { DISK_PLENTY_BYTES, DiskRoom } from '../../base/disk-room.ts'
 import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 import { SHORT_COMMIT_BYTES_MAX } from './limits.ts'
 
-/** The assumed bytes that a commit adds and touches for each byte of the log, before any commit was measured. */
+/**
+ * The number of bytes that a commit is assumed to add and to touch for each byte of the log, before a commit was
+ * measured.
+ */
 const FIRST_RATIO = 4
 const RATIO_MIN = 0.5
-/** The next commit may change other pages, so more than the measured space is assumed. */
+/** The measured space is multiplied by this, because the next commit may change more pages. */
 const RATIO_SAFETY = 1.5
-/** The fraction of the difference by which a ratio falls with each commit that needed less. */
+/** The part of the difference by which an estimate falls after a commit that needed less. */
 const SINKING_PART = 0.2
-/** The extra space for the unknown cost of a small commit. */
+/** The number of bytes that are added to every estimate, for the costs that a small commit has in any case. */
 const LEAST_BYTES = 256 * 1024
-/** Commits smaller than this do not show the cost of a byte. */
+/**
+ * A commit of fewer bytes of the log is not measured, because its fixed costs hide the cost for each byte.
+ */
 const TELLING_BYTES = 64 * 1024
-/** A commit of this many bytes of the log must always be possible; otherwise no more events are accepted. */
+/** The number of bytes of the log for which a commit must always be possible. Otherwise no more events are accepted. */
 const USUAL_BYTES = 1024 * 1024
-/** The fraction of the space that one commit may need, so that enough is left for the next one. */
+/** The part of the space that one commit may need, so that enough is left for the next one. */
 const ROOM_PART = 0.5
 
-/** Decides how much is committed at a time. There is one for each processor. */
+/** Decides how much of the log each commit processes. Each processor has one instance. */
 export class CommitRoom {
   readonly #store: Pick<ProcessingWriter, 'room'>
   readonly #shared: DiskRoom
@@ -34,14 +39,14 @@ export class CommitRoom {
   constructor(store: Pick<ProcessingWriter, 'room'>, shared: DiskRoom = new DiskRoom()) {
     this.#store = store
     this.#shared = shared
-    // The last commit has failed, so it needed more than expected.
+    // A commit was begun but has not ended, so it failed. It needed more space than expected.
     if (shared.commitLogBytes > 0) this.#learnRatios(true)
   }
 
   /**
-   * Returns the number of log bytes that the next commit may gather, or 0 if it has to wait. The rest of the next block
-   * has `nextBytes` bytes and `nextEvents` events. If the result is less than `nextBytes`, the commit must take only
-   * that part of the block, but at least one event.
+   * Returns the maximum number of bytes of the log for the next commit, or 0 if the commit has to wait. `nextBytes` and
+   * `nextEvents` are the size of the unprocessed rest of the next block. If the result is less than `nextBytes`, the
+   * commit must take only a part of the block, but at least one event.
    */
   bytesMax(nextBytes: number, nextEvents: number): number {
     const shared = this.#shared
@@ -63,20 +68,20 @@ export class CommitRoom {
     return Math.max(eventBytes, bytes)
   }
 
-  /** Returns the bytes of pages that a commit of this many log bytes may write. */
+  /** Returns the number of bytes of pages that a commit of `logBytes` bytes of the log may write. */
   #commitBytes(logBytes: number): number {
     const { commitFixedBytes, leafBytes, touchedRatio, addedRatio } = this.#shared
     const touchedBytes = Math.min(leafBytes, logBytes * (touchedRatio || FIRST_RATIO))
     return LEAST_BYTES + commitFixedBytes + touchedBytes + logBytes * (addedRatio || FIRST_RATIO)
   }
 
-  /** True if segments may be merged: only if the space is not needed for accepted events. */
+  /** True if segments may be merged. They may not if accepted events need the space. */
   get mayMerge(): boolean {
     const { diskBytes, insideBytes } = this.#store.room()
     return diskBytes >= DISK_PLENTY_BYTES || diskBytes + insideBytes >= this.#shared.promisedBytes
   }
 
-  /** Records that a commit of this many log bytes begins. */
+  /** Records that a commit of `logBytes` bytes of the log begins. */
   begin(logBytes: number): void {
     this.#shared.commitLogBytes = logBytes
   }
@@ -94,7 +99,10 @@ export class CommitRoom {
     shared.growth = follow(shared.growth, Math.max(0, grownBytes) / logBytes)
   }
 
-  /** Records the free pages in the store. Pages that merging and erasing have freed do not count as negative growth. */
+  /**
+   * Records how many bytes of free pages the store has. The growth is measured anew from here, so that pages that
+   * merging and erasing have freed do not count as negative growth.
+   */
   noteReusable(reusableBytes: number): void {
     this.#shared.reusableBytes = reusableBytes
     this.#usedBytes = null
@@ -112,7 +120,7 @@ export class CommitRoom {
   }
 }
 
-/** Follows a rising value at once, and a falling value slowly. */
+/** Returns the new estimate after a measurement. It rises at once and falls slowly. */
 function follow(known: number, seen: number): number {
   return known === 0 || seen > known ? seen : known + (seen - known) * SINKING_PART
 }

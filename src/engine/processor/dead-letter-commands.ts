@@ -1,6 +1,6 @@
 /**
- * Carries out commands about dead letters on the processing thread. Letters are removed and their events stored in one
- * transaction, so that a crash neither loses nor duplicates anything.
+ * Carries out commands about dead letters, on the processing thread. A letter is removed and its events are stored in
+ * one transaction, so that a crash neither loses nor duplicates anything.
  */
 import { createHash } from 'node:crypto'
 import { parseUuid } from '../../base/ids.ts'
@@ -20,7 +20,7 @@ import type { DeadLetterCommand, DeadLetterOutcome } from '../../rules/events/de
 import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 import { COMMAND_LETTER_BYTES_MAX, COMMAND_LETTERS_MAX } from './limits.ts'
 
-/** Carries out one command. `process` takes a record as if it had been read from the log. */
+/** Carries out one command. `process` processes a record as if it had been read from the log. */
 export function runDeadLetterCommand(
   letters: ProcessingWriter['deadLetters'],
   command: DeadLetterCommand,
@@ -51,7 +51,10 @@ export function runDeadLetterCommand(
   return { done, failed, skipped, last, newest, hasMore: false }
 }
 
-/** Returns the facts that a letter needs so that its event can be processed as if it had just been read. */
+/**
+ * Returns the data of an event's request. A dead letter keeps it, so that a replay can process the event as if it had
+ * just been read from the log.
+ */
 export function originOf(record: LogRecord, index: number): DeadLetterOrigin {
   const { flags, arrivedAtMs, sentAtMs, address } = record
   const uuidOffset = eventUuidOffset(record, index)
@@ -65,7 +68,7 @@ export function originOf(record: LogRecord, index: number): DeadLetterOrigin {
   }
 }
 
-/** Returns the records of a letter as they were in the log, or null if they cannot be read. */
+/** Returns the log records of a letter, or null if they cannot be read. */
 function recordsOf(letter: StoredDeadLetter): readonly LogRecord[] | null {
   try {
     return letter.step === 'read' ? readBlock(Buffer.from(letter.raw)) : recordsOfEvent(letter)
@@ -74,7 +77,7 @@ function recordsOf(letter: StoredDeadLetter): readonly LogRecord[] | null {
   }
 }
 
-/** Returns the records of a letter that holds a single event. */
+/** Returns the log records of a letter that contains a single event. */
 function recordsOfEvent(letter: StoredDeadLetter): readonly LogRecord[] {
   const { projectId, storedAtMs, raw, origin } = letter
   const text = Buffer.from(raw).toString()
@@ -96,7 +99,7 @@ function recordsOfEvent(letter: StoredDeadLetter): readonly LogRecord[] {
   return records
 }
 
-/** Returns a version 7 uuid that is derived from the letter, so that every replay gives the same uuid. */
+/** Returns a uuid of version 7 that is derived from the letter, so that every replay gives the event the same uuid. */
 function uuidFor({ number, raw }: StoredDeadLetter, timeMs: number): Uint8Array {
   const bytes = createHash('sha256').update(`${number} `).update(raw).digest().subarray(0, 16)
   bytes.writeUIntBE(timeMs, 0, 6)
@@ -105,7 +108,10 @@ function uuidFor({ number, raw }: StoredDeadLetter, timeMs: number): Uint8Array 
   return bytes
 }
 
-/** Returns the uuid that the event itself contains. Letters of old versions have no other source for it. */
+/**
+ * Returns the uuid that the JSON of an event contains, or null. Letters that old versions have written have no other
+ * uuid.
+ */
 function uuidIn(text: string): Uint8Array | null {
   const event: unknown = JSON.parse(text)
   const uuid = isObject(event) ? event['uuid'] : null

@@ -1,6 +1,6 @@
 /**
- * Carries out commands about erasing events and about retention. They become jobs, which the processing thread works on
- * when it is idle. For the processing thread; see command-runner.ts.
+ * Carries out commands about the erasure of events and about retention, on the processing thread (see
+ * command-runner.ts). An erasure becomes a job, which the thread works on when it is idle.
  */
 import { timeText } from '../../base/time.ts'
 import type { Actor } from '../../rules/access/user.ts'
@@ -14,7 +14,7 @@ import {
 import type { CommandResult } from '../../rules/persons/commands.ts'
 import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 
-/** The input of such a command. */
+/** What a command about erasure needs. */
 export interface ErasureStep {
   readonly persons: ReturnType<ProcessingWriter['persons']>
   readonly actor: Actor
@@ -31,7 +31,7 @@ const NO_CRITERIA: ErasureCriteria = {
   personId: null,
 }
 
-/** Carries out one command. Its changes are stored with the next commit. */
+/** Carries out one command. The next commit stores its changes. */
 export function runErasureCommand(step: ErasureStep, command: ErasureCommand): CommandResult {
   switch (command.kind) {
     case 'set_retention':
@@ -93,7 +93,10 @@ function added({ persons }: ErasureStep, order: JobOrder): CommandResult {
   return { kind: 'done', erasure: receiptOf(persons.addJob(job), job) }
 }
 
-/** Returns the senders whose events are erased. Null: all senders. Undefined: the person does not exist. */
+/**
+ * Returns the distinct_ids whose events are erased, each with a range of sequence numbers. Null means the events of all
+ * distinct_ids. Undefined means that the person does not exist.
+ */
 function spansOf(
   { persons, lastSequence }: ErasureStep,
   { distinctId, personId }: ErasureCriteria,

@@ -1,6 +1,6 @@
 /**
- * Adds properties to events while they are processed, if the settings ask for it: a mark on bots, the browser and
- * system from the user agent, and the location of the address. The result depends on the log, the settings and the
+ * Adds properties to events while they are processed, as the settings demand: a mark on events of bots, the browser and
+ * system from the user agent, and the location of the IP address. The result depends on the log, the settings and the
  * current GeoIP database. Source: docs/compatibility/enrichment.md, "Bots", "User agents" and "GeoIP".
  */
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
@@ -14,7 +14,7 @@ import type { EnrichmentSettings, GeoIpCounts, ThreadSettings } from '../threads
 import { GeoIpDatabase } from './geoip-database.ts'
 import { ENRICHMENT_CACHE_BYTES_MAX } from './limits.ts'
 
-/** The facts derived from a user agent. */
+/** The data that was derived from a user agent. */
 interface AgentFacts {
   readonly isBot: boolean
   readonly properties: JsonObject
@@ -26,7 +26,10 @@ const BOT_MARK = '$is_bot'
 const BOT_MARK_BYTES = Buffer.byteLength(`"${BOT_MARK}":true,`)
 const FACTS_BYTES = 256
 
-/** Creates the enrichment of a thread, with the log settings of the thread. Returns null if nothing is to be added. */
+/**
+ * Creates the enrichment for a thread, which logs as the thread does. Returns null if the settings demand no
+ * enrichment.
+ */
 export function openEnrichment({
   enrichment,
   logLevel: level,
@@ -43,14 +46,14 @@ export class EventEnrichment {
   readonly #geoIp: GeoIpDatabase | null
   readonly #agents = new RecentValues<AgentFacts>(ENRICHMENT_CACHE_BYTES_MAX, () => FACTS_BYTES)
 
-  /** Opens no file before `refresh`. */
+  /** Opens no file. The first call of `refresh` opens the GeoIP database. */
   constructor(settings: EnrichmentSettings, log: Pick<Logger, 'info' | 'warn'>) {
     this.#settings = settings
     const { geoIpDatabase: path } = settings
     this.#geoIp = path === null ? null : new GeoIpDatabase(path, log)
   }
 
-  /** Loads a GeoIP database that has changed. Call it from time to time, between events. */
+  /** Loads the GeoIP database if its file has changed. Call it from time to time, between events. */
   refresh(): void {
     this.#geoIp?.refresh()
   }
@@ -61,8 +64,8 @@ export class EventEnrichment {
   }
 
   /**
-   * Returns the address that an event comes from. Call it before normalisation, because a project may remove the
-   * address.
+   * Returns the IP address of an event: its property `$ip`, or else `senderAddress`. Call it before normalisation,
+   * because the address is removed from the events of some projects.
    */
   addressOf(given: JsonObject, senderAddress: string): unknown {
     const properties = given['properties']
@@ -71,8 +74,8 @@ export class EventEnrichment {
   }
 
   /**
-   * Adds properties to a normalised event. Returns an upper bound for the growth of its JSON in bytes. Cost: about a
-   * microsecond.
+   * Adds properties to a normalised event. Returns the number of bytes by which its JSON grows at most. It costs about
+   * a microsecond.
    */
   enrich(event: NormalisedEvent, address: unknown): number {
     const bytes = this.#addAgent(event.properties)
@@ -111,7 +114,7 @@ export class EventEnrichment {
   }
 }
 
-/** Adds the location to an event. Person properties are only added to events with a person. */
+/** Adds a location to an event. The properties for persons are added only if the event has a person. */
 function addPlace({ name, properties, isPersonless }: NormalisedEvent, place: Place): number {
   Object.assign(properties, place.event)
   if (!isPersonless && name !== '$groupidentify') {

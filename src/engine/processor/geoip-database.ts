@@ -1,7 +1,7 @@
 /**
- * The GeoIP database of the operator: a file in the MaxMind DB format. It is read into memory, and read again when it
- * changes. Nothing in it may stop processing: if the file is missing or damaged, this is logged, and the last valid
- * version stays in use, if there is one. Only this file imports mmdb-lib.
+ * The GeoIP database of the operator: a file in the MaxMind DB format. It is read into memory, and again after it has
+ * changed. A missing or damaged file does not stop processing: it is logged, and the last valid version stays in use,
+ * if there was one. Only this file imports mmdb-lib.
  */
 import { readFileSync, statSync } from 'node:fs'
 import { isIP } from 'node:net'
@@ -20,19 +20,22 @@ import {
   GEOIP_REFERENCES_MAX,
 } from './limits.ts'
 
-/** The interval at which the file is checked. */
+/** The interval at which it is checked whether the file has changed, in milliseconds. */
 const LOOK_MS = 5000
-/** The metadata of a database begins with these bytes, within this distance of its end. */
+/**
+ * The metadata of a database begins with these bytes. They are at most `DESCRIPTION_NEAR_BYTES` before the end of the
+ * file.
+ */
 const DESCRIPTION_MARK = Buffer.from('\xab\xcd\xefMaxMind.com', 'latin1')
 const DESCRIPTION_NEAR_BYTES = 128 * 1024
-/** The bytes of zeros between the search tree and the records. */
+/** The number of zero bytes between the search tree and the records. */
 const SEPARATOR_BYTES = 16
 const FORMAT = 2
-/** Objects and their cached text take about this many times the bytes of their JSON. */
+/** A location in the cache, with its text, takes about this many times the bytes of its JSON. */
 const MEMORY_FACTOR = 3
 const NOWHERE_BYTES = 64
 
-/** A database in memory. */
+/** A GeoIP database in memory. */
 class OpenDatabase {
   readonly #reader: Reader<Response>
   #references = 0
@@ -42,7 +45,8 @@ class OpenDatabase {
     const tail = bytes.subarray(-DESCRIPTION_NEAR_BYTES)
     if (!tail.includes(DESCRIPTION_MARK)) throw new Error('it is not a MaxMind DB, or is truncated')
     const { Reader: DatabaseReader } = loadPackage('mmdb-lib') as typeof import('mmdb-lib')
-    // The reader calls this for each reference that it follows, because a damaged record may contain a cycle.
+    // The reader calls `get` for each reference that it follows, so the references can be counted. A damaged record may
+    // contain a cycle.
     const get = (): undefined => {
       if (++this.#references > GEOIP_REFERENCES_MAX) throw new Error('it has too many references')
     }
@@ -55,7 +59,7 @@ class OpenDatabase {
     }
   }
 
-  /** Returns the record of an address, or null if there is none. Throws if the record is damaged. */
+  /** Returns the record of an IP address, or null if there is none. Throws if the record is damaged. */
   find(address: string): unknown {
     const version = isIP(address)
     if (version === 0 || version > this.#reader.metadata.ipVersion) return null
@@ -65,8 +69,8 @@ class OpenDatabase {
 }
 
 /**
- * Returns the reason why a file cannot be used as a database, as a sentence without its path, or null. Reads the whole
- * file.
+ * Returns the reason why a file cannot be used as a GeoIP database, without its path. Returns null if it can be used.
+ * The whole file is read.
  */
 export function geoIpFault(path: string): string | null {
   try {
@@ -77,7 +81,7 @@ export function geoIpFault(path: string): string | null {
   }
 }
 
-/** The database of one processing thread. */
+/** The GeoIP database that one processing thread uses. */
 export class GeoIpDatabase {
   readonly #path: string
   readonly #log: Pick<Logger, 'info' | 'warn'>
@@ -85,13 +89,13 @@ export class GeoIpDatabase {
   #open: OpenDatabase | null = null
   /** The cached locations of the open database. */
   #places = recentPlaces()
-  /** The identity and version of the file that was last tried. */
+  /** The state of the file at the last attempt to read it (see `stateOf`). */
   #tried = ''
   #lookedAtMs = Number.NEGATIVE_INFINITY
   #failures = 0
   #hasFailed = false
 
-  /** Opens no file yet. */
+  /** Opens no file. The first call of `refresh` does. */
   constructor(
     path: string,
     log: Pick<Logger, 'info' | 'warn'>,
@@ -102,7 +106,7 @@ export class GeoIpDatabase {
     this.#log = log
   }
 
-  /** Reads the file again if it has changed. It is checked every five seconds. */
+  /** Reads the file if it has changed since the last attempt. It looks at most every five seconds. */
   refresh(): void {
     const nowMs = this.#clock.monotonic()
     if (nowMs - this.#lookedAtMs < LOOK_MS) return
@@ -124,7 +128,8 @@ export class GeoIpDatabase {
   }
 
   /**
-   * Returns the location of an address, or null if it is unknown. Cost: a microsecond if cached, otherwise about ten.
+   * Returns the location of an IP address, or null if it is unknown. It costs a microsecond if the address is cached,
+   * otherwise about ten.
    */
   placeOf(address: string): Place | null {
     if (this.#open === null) return null
@@ -136,7 +141,7 @@ export class GeoIpDatabase {
     return place
   }
 
-  /** Returns the figures for metrics and resets the counters. */
+  /** Returns the counts for metrics, and sets the counters to zero. */
   takeCounts(): GeoIpCounts {
     const failures = this.#failures
     this.#failures = 0
@@ -181,7 +186,7 @@ function openFile(path: string): OpenDatabase {
   return new OpenDatabase(readFileSync(path))
 }
 
-/** Returns a text that changes when the file changes. A missing file has a state too. */
+/** Returns a text that changes when the file is changed, replaced or removed. */
 function stateOf(path: string): string {
   const stats = statSync(path, { throwIfNoEntry: false })
   return stats === undefined ? 'none' : `${stats.ino} ${stats.size} ${stats.mtimeMs}`

@@ -1,6 +1,6 @@
 /**
- * Collects the events that streams want during processing: a sample for each stream, and the number of events left out.
- * Without streams there is no subscription.
+ * Collects the events that live streams want during processing. For each stream it collects a sample, and counts the
+ * events that it leaves out. Without streams there is no subscription to the outbox.
  */
 import type { Outbox, OutboxRow, Subscription } from '../../ports/outbox.ts'
 import type { LiveEvent, LiveFound, LiveWatch } from '../../rules/events/live-events.ts'
@@ -10,7 +10,7 @@ interface Watch {
   readonly watch: LiveWatch
   readonly names: ReadonlySet<string>
   readonly events: LiveEvent[]
-  /** The number of events that may still be shown. */
+  /** The number of further events that may be collected for the stream. */
   room: number
   missed: number
 }
@@ -28,7 +28,7 @@ export class LiveRows {
     this.#outbox = outbox
   }
 
-  /** Replaces the events to look for, from the next commit on. */
+  /** Replaces the streams and the events that they want, from the next commit on. */
   watch(watches: readonly LiveWatch[]): void {
     this.#subscription?.close()
     this.#watches = watches.map((watch) => {
@@ -41,10 +41,11 @@ export class LiveRows {
         : this.#outbox.subscribe(eventsMax, (projectId, event) => this.#wants(projectId, event))
   }
 
-  /** Returns the events that the commits since `watch` have stored, by stream. */
+  /** Returns, for each stream, the events that were stored since `watch`. */
   take(): readonly LiveFound[] {
     let units = 0
-    // The outbox has room for all wanted rows, so a gap occurs only after very many commits and contains hardly any.
+    // The outbox has space for all wanted events, so a gap occurs only after very many commits, and then misses hardly
+    // any events.
     for (let next = this.#subscription?.take(); next != null; next = this.#subscription?.take()) {
       if (next.kind === 'gap') continue
       for (const row of next.rows) {

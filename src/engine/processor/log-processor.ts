@@ -1,10 +1,10 @@
 /**
- * Processes the log: reads it in order, once, and stores its events. One transaction of the environment `events`
- * contains all effects of a range of the log and the new position. After a crash at any moment, processing continues at
- * the last position and reaches the same state.
+ * Processes the log: reads it in order, once, and stores its events. All effects of a range of the log are stored in
+ * one transaction of the environment `events`, together with the new position. After a crash at any moment, processing
+ * continues at the last position and reaches the same state.
  *
- * An event that cannot be processed becomes a dead letter and never stops processing. If a batch of events cannot be
- * stored, smaller batches are tried until the failing event is alone (processing-attempts.ts). `attempt` reports an
+ * An event that cannot be processed becomes a dead letter, so it does not stop processing. If a batch of events cannot
+ * be stored, smaller batches are tried, until the failing event is alone (processing-attempts.ts). `attempt` returns an
  * error in its result. The caller then closes the processor and opens a new one.
  */
 import { randomBytes } from 'node:crypto'
@@ -73,22 +73,22 @@ import {
 } from './record-step.ts'
 
 /**
- * The number of events gathered for one transaction while there is a backlog. A person is written once for each
+ * The number of events for one transaction if there are enough in the log. A person is written once for each
  * transaction that changes it, so larger transactions write less. This many events take about a second.
  */
 const COMMIT_EVENTS = 49_152
-/** One transaction gathers at most this many times as many events, unless a single block holds more. */
+/** A transaction contains at most this many times `commitEvents`, unless a single block contains more. */
 const COMMIT_EXCESS = 4 / 3
-/** The duration of merging after a commit beside a busy front: one step. */
+/** The time for merging after a commit while the front is busy, in milliseconds. It is enough for one step. */
 const MAINTAIN_MS_BUSY = 50
-/** The bytes of blocks after which a transaction is committed, however few events they contain. */
+/** A transaction is committed after this number of bytes of blocks, even if they contain few events. */
 const COMMIT_BYTES = 64 * 1024 * 1024
-/** The gathered memory is compared with its limit once for this many events, and before each large event. */
+/** The memory of a transaction is compared with its limit once for this many events, and before each large event. */
 const LOOK_EVERY_EVENTS = 16
 const LARGE_EVENT_BYTES = 65_536
 
 const NO_EXTENT: LogExtent = { first: 0, last: 0 }
-/** The dependencies of processing. All of them are closed with the processor. */
+/** What processing needs. The log and the store are closed with the processor. */
 export interface LogProcessorOptions {
   readonly settings: Pick<
     ThreadSettings,
@@ -97,41 +97,44 @@ export interface LogProcessorOptions {
   readonly log: LogReader
   /** The store, including the warehouse that contains the events. */
   readonly store: ProcessingWriter
-  /** Called with stored records that were damaged and therefore skipped. */
+  /** Called with each stored record that was damaged and therefore skipped. */
   readonly onDamage: DamageListener
-  /** The number of events gathered for one transaction; slightly more if they fill a segment. Default 49,152. */
+  /** The number of events for one transaction. There may be some more if they fill a segment. Default: 49,152. */
   readonly commitEvents?: number | undefined
-  /** The bytes of blocks gathered for one transaction. Default 64 MiB. */
+  /** The number of bytes of blocks for one transaction. Default: 64 MiB. */
   readonly commitBytes?: number | undefined
-  /** The time for which daily salts are kept for events that are processed again, in milliseconds. Default 0. */
+  /**
+   * The time in milliseconds for which daily salts are kept after their day, for events that are processed again.
+   * Default: 0.
+   */
   readonly secretsKeptMs?: number | undefined
   /** The enrichment of events. Default null: nothing is added. */
   readonly enrichment?: EventEnrichment | null | undefined
-  /** False to parse every event. Tests use it to compare the results. */
+  /** If false, every event is parsed. Tests use this to compare the results with those of the kernel. */
   readonly isKernelUsed?: boolean
   /** The record of failed attempts. Default: no record is kept, and every batch is tried whole. */
   readonly attempts?: ProcessingAttempts | undefined
-  /** The bytes of memory that one transaction may gather. At the limit it commits, even in the middle of a block. */
+  /** The number of bytes of memory at which a transaction is committed, even in the middle of a block. */
   readonly gatheredBytesMax?: number | undefined
 }
 
-/** A block whose events are being added. */
+/** The block whose events are currently being added. */
 interface OpenBlock {
   readonly sequence: number
   readonly bytes: number
   readonly records: readonly LogRecord[]
-  /** The next event: the index of its record, and its index in that record. */
+  /** The index of the record that contains the next event. `index` is the index of the event in that record. */
   record: number
   index: number
-  /** The number of events of the block that were added. */
+  /** The number of events of the block that were already added. */
   done: number
   step: RecordStep | null
 }
 
-/** The results of one transaction, or of one run. */
+/** The results of one transaction, or of all transactions of a run. */
 interface Outcomes {
   events: number
-  /** The bytes of the blocks that were read to their end. */
+  /** The number of bytes of the blocks that were read completely. */
   bytes: number
   /** The bytes of the events that were added. */
   eventBytes: number
@@ -146,7 +149,7 @@ type Work = 'events' | 'maintenance'
 
 const NO_PART: BlockPart = { done: 0, dropped: 0 }
 
-/** The work of the processing thread. There is one for each data directory. */
+/** The work of the processing thread. There is one instance for each data directory. */
 export class LogProcessor {
   readonly #log: LogReader
   readonly #store: ProcessingWriter
@@ -155,20 +158,20 @@ export class LogProcessor {
   readonly #commitEvents: number
   readonly #commitBytes: number
   readonly #room: CommitRoom
-  /** The bytes of blocks that the next commit may gather. */
+  /** The maximum number of bytes of blocks for the current transaction. */
   #uncommittedBytesMax = COMMIT_BYTES
-  /** The bytes of events for which the disk has room in one commit. */
+  /** The maximum number of bytes of events for which the disk has enough space in one commit. */
   #roomBytesMax = Number.POSITIVE_INFINITY
-  /** True if there is no room for the next commit. */
+  /** True if there is not enough space for the next commit. */
   #isWaiting = false
   readonly #commands: CommandRunner
   readonly #flags: FlagsVersion
   readonly #isFlushDeferred: boolean
-  /** The range of the log when it was opened. */
+  /** The range of the log when this object was created. */
   readonly #extentAtStart: LogExtent | null
   /**
-   * True after this run has seen a new commit of the log. Everything before that commit is then on disk, even if
-   * another process wrote it.
+   * True after this object has seen a new commit of the log. Everything before that commit is then on disk, even if
+   * another process has written it.
    */
   #isLogFlushed = false
   #isDiskShort = false
@@ -183,19 +186,19 @@ export class LogProcessor {
   readonly #gatheredBytesMax: number
   /** The number of the last block whose events are all stored. */
   #position: number
-  /** The number of the last block whose events are all added. */
+  /** The number of the last block whose events are all added to the current transaction or stored. */
   #gathered: number
   #open: OpenBlock | null = null
-  /** The number of the block that is being processed, and the index of its next dropped event. */
+  /** The number of the block that is being processed. `#place` is the index that its next dropped event gets. */
   #block = 0
   #place = 0
-  /** The origin of the blocks that were added since the last commit. */
+  /** Where the blocks came from that were added since the last commit. */
   #origin: LogOrigin | undefined
-  /** The results of the transaction that is being gathered. */
+  /** The results of the current transaction, which is not committed yet. */
   #uncommitted = newOutcomes()
-  /** The results of this run that are committed. */
+  /** The results of the transactions that this run has committed. */
   #total = newOutcomes()
-  /** If it is not null, the next event becomes a dead letter with this reason. */
+  /** The reason with which the next event becomes a dead letter. Null if the event is processed normally. */
   #setAside: string | null = null
   #work: Work = 'events'
   #hasFailed = false
@@ -226,10 +229,10 @@ export class LogProcessor {
   }
 
   /**
-   * Processes blocks of the log for about `budgetMs`. If time is left and the disk is not short of space, erases events
-   * and merges segments. With `commitEventsMin`, makes one commit of at least this many events, which ends where
-   * segments are full enough, and hardly merges. `onBlock` is called after each block. Throws if `attempt` returns a
-   * `failure`.
+   * Processes blocks of the log for about `budgetMs` milliseconds. If time is left and the disk is not short of space,
+   * it also erases events and merges segments. With `commitEventsMin`, it makes a single commit of at least this many
+   * events, which ends where segments are full enough, and hardly merges. `onBlock` is called after each block. Throws
+   * if `attempt` returns a `failure`.
    */
   run(...task: Parameters<LogProcessor['attempt']>): ProcessResult {
     const result = this.attempt(...task)
@@ -238,8 +241,8 @@ export class LogProcessor {
   }
 
   /**
-   * Does the same as `run`, but never throws. `failure` of the result holds the error, and the other members describe
-   * the commits before it. After a failure the caller must close this object and open another one.
+   * Does the same as `run`, but never throws. The `failure` of the result contains the error, and the other members
+   * describe what was committed before it. After a failure, the caller must close this object and open another one.
    */
   attempt(
     budgetMs: number,
@@ -271,7 +274,7 @@ export class LogProcessor {
     }
   }
 
-  /** Returns the result for everything that this run has committed so far. */
+  /** Returns the result of this run, for everything that it has committed so far. */
   #answer(elapsedMs: number): ProcessResult {
     const { events, recognised, commitMs, fates, commands } = this.#total
     return {
@@ -291,27 +294,30 @@ export class LogProcessor {
     }
   }
 
-  /** Returns the result of a call that failed before it processed any event. */
+  /** Returns the result for a call that failed before it processed an event. */
   emptyResult(): ProcessResult {
     this.#total = newOutcomes()
     return this.#answer(0)
   }
 
-  /** Adds and commits events until the budget is used up. Returns the end of the budget on the monotonic clock. */
+  /**
+   * Adds and commits events until the budget is used up. Returns the moment at which the budget ends, in milliseconds
+   * of the monotonic clock.
+   */
   #process(budgetMs: number, commitEventsMin?: number, onBlock?: () => void): number {
     const isOneCommit = commitEventsMin !== undefined
     const commitEvents = this.#commitEvents
     const eventsMin = Math.max(1, Math.min(commitEventsMin ?? commitEvents, commitEvents))
     this.#enrichment?.refresh()
     this.#last = this.#lastBlock()
-    // The time to read the log does not count, so that each call makes a commit if there is anything to commit.
+    // The budget begins after the log was read, so that each call makes a commit if there is anything to commit.
     const deadline = performance.now() + budgetMs
     this.#isWaiting = false
     while (this.#position < this.#last && performance.now() < deadline) {
       if (this.#open === null) this.#openBlock(this.#position + 1)
       const { bytes, events } = leftOf(this.#open)
       const bytesMax = this.#room.bytesMax(bytes, events)
-      // The log keeps the rest until there is room.
+      // If there is not enough space, the events stay in the log.
       this.#isWaiting = bytesMax === 0 && bytes > 0
       if (this.#isWaiting) break
       this.#uncommittedBytesMax = Math.max(1, Math.min(this.#commitBytes, bytesMax))
@@ -324,7 +330,7 @@ export class LogProcessor {
     return deadline
   }
 
-  /** Adds events until the transaction is large enough or reaches one of its limits. */
+  /** Adds events to the current transaction until it is large enough or reaches a limit. */
   #gather(eventsMin: number, onBlock?: () => void): void {
     const plan = this.#attempts?.plan(this.#placeInLog) ?? WHOLE
     this.#setAside = plan.setAside
@@ -365,12 +371,12 @@ export class LogProcessor {
     this.#uncommitted = newOutcomes()
   }
 
-  /** Does maintenance while there is time. Returns true if no maintenance is left. */
+  /** Erases events and merges segments while there is time. Returns true if no such work is left. */
   #maintain(deadline: number, isOneCommit: boolean): boolean {
     const isCaughtUp = this.#position >= this.#last
-    // Salts are removed only now, because blocks that were still waiting may have needed them.
+    // Salts are removed only after everything is processed, because the waiting blocks may have needed them.
     if (isCaughtUp) this.#salts.forget(SYSTEM_CLOCK.now())
-    // A client waits for the result; merging can wait for the next call.
+    // If a client waits for the result, merging has to wait for the next call.
     const isAwaited = this.#total.commands.length > 0 || this.#store.changedDefinitions.size > 0
     const isTime = isOneCommit || this.#isWaiting || isCaughtUp
     if (isAwaited || this.#isDiskShort || !isTime) return false
@@ -381,20 +387,20 @@ export class LogProcessor {
   }
 
   /**
-   * Gives free pages of the data file back to the file system: when no maintenance is left that would use them, and at
-   * once if the disk is short of space. Returns true if more pages can be given back.
+   * Gives free pages of the data file back to the file system. This happens when no maintenance is left that would use
+   * them, or at once if the disk is short of space. Returns true if there are more pages to give back.
    */
   #releaseFreePages(isMaintained: boolean, deadline: number, isBusy: boolean): boolean {
     const isShort = this.#isDiskShort || this.#isWaiting
     return (isMaintained || isShort) && this.#store.releaseFreePages(deadline, isBusy)
   }
 
-  /** Classifies an error, and records it so that the next attempt is smaller. */
+  /** Returns the kind of an error, and records the error so that the next attempt is smaller. */
   #failed(cause: unknown): ProcessFailure {
     this.#hasFailed = true
     const reason = reasonOf(cause)
     const attempts = this.#attempts
-    // After LMDB itself has met a full disk, its memory cannot be trusted any more.
+    // If LMDB itself has found the disk full, the content of its memory is undefined.
     if (isBeyondRepair(cause)) return { kind: 'broken', reason }
     const shortage = isShortage(cause)
     if (shortage !== null) {
@@ -405,24 +411,24 @@ export class LogProcessor {
     return { kind: this.#work, reason }
   }
 
-  /** True if persons wait to be folded. */
+  /** True if there are persons that can be folded (see `fold`). */
   get mayFold(): boolean {
     return this.#store.mayFold
   }
 
-  /** The sizes of its caches. */
+  /** The sizes of the caches that processing uses. */
   get caches(): CachesOfThread {
     return this.#store.caches
   }
 
-  /** Frees memory that can be filled again. */
+  /** Releases memory whose content can be read again. */
   release(): void {
     this.#store.release()
   }
 
   /**
-   * Folds some persons while nothing else is to be done: rewrites them with all their changes applied. Returns their
-   * number.
+   * Folds some persons: writes them with all their waiting changes applied, so that later reads need not apply them. It
+   * is called while there is nothing else to do. Returns the number of persons.
    */
   fold(): number {
     return this.#store.fold()
@@ -438,7 +444,10 @@ export class LogProcessor {
     }
   }
 
-  /** Calls `giveAway` and `forgetCopies` of `WarehouseWriter`. Returns an error instead of throwing it. */
+  /**
+   * Tells the warehouse which segments and erasures the copy of the events has (`giveAway` and `forgetCopies` of
+   * `WarehouseWriter`). Returns an error instead of throwing it.
+   */
   tellOfCopies(
     segments: readonly CopiedSegment[],
     jobs: readonly ErasedJob[],
@@ -454,7 +463,10 @@ export class LogProcessor {
     }
   }
 
-  /** Stores the last seen version of the environment `flags`, unless something has failed, and closes everything. */
+  /**
+   * Stores the version of the environment `flags` that was last seen, unless something has failed. Then closes
+   * everything.
+   */
   async close(): Promise<void> {
     if (!this.#isDiskShort && !this.#hasFailed) this.#store.note(this.#seen(this.#position))
     await this.#store.close()
@@ -472,7 +484,10 @@ export class LogProcessor {
     return extent?.last ?? this.#position
   }
 
-  /** Returns the state of the other environments at the time when everything up to `sequence` is stored. */
+  /**
+   * Returns how far the log and the environment `flags` are at the time at which everything up to block `sequence` is
+   * stored.
+   */
   #seen(sequence: number): Parameters<ProcessingWriter['note']>[0] {
     return {
       logThrough: this.#isLogFlushed ? sequence : 0,
@@ -480,19 +495,19 @@ export class LogProcessor {
     }
   }
 
-  /** The position after the last event that was added. */
+  /** The position in the log after the last event that was added. */
   get #placeInLog(): LogPlace {
     return { position: this.#gathered, done: this.#open?.done ?? this.#storedPart }
   }
 
-  /** The number of events of the next block that are already stored. Only valid while no block is open. */
+  /** The number of events of the next block that are already stored. It is only valid while no block is open. */
   get #storedPart(): number {
     return this.#gathered === this.#store.readPosition() ? this.#store.part.done : 0
   }
 
   /**
-   * Returns true if the transaction should be committed now. If it ends in a segment that is full enough, no merge is
-   * needed later.
+   * Returns whether the current transaction should be committed. It is best to commit when the last segment is full
+   * enough, because no merge is needed later.
    */
   #isEnough(eventsMin: number): boolean {
     const { bytes, events } = this.#uncommitted
@@ -502,8 +517,8 @@ export class LogProcessor {
   }
 
   /**
-   * Opens a block after its last stored event. A missing block is skipped. An unreadable block becomes a dead letter
-   * and has no events.
+   * Opens a block at its first event that is not stored yet. A missing block is skipped. An unreadable block becomes a
+   * dead letter, and counts as a block without events.
    */
   #openBlock(sequence: number): void {
     this.#block = sequence
@@ -511,7 +526,7 @@ export class LogProcessor {
       sequence === this.#store.readPosition() + 1 ? this.#store.part : NO_PART
     this.#place = dropped
     const bytes = this.#log.block(sequence)
-    // A number without a block was trimmed after processing, or never written.
+    // There is no block with this number: it was removed after processing, or was never written.
     if (bytes === undefined) {
       this.#gathered = sequence
       return
@@ -544,7 +559,7 @@ export class LogProcessor {
     this.#origin = { ...origin, places: { ...this.#origin?.places, ...origin.places } }
   }
 
-  /** Adds events of a block. Returns false if the transaction reached a limit before the end of the block. */
+  /** Adds the events of a block. Returns false if the transaction reaches a limit before the end of the block. */
   #addEvents(open: OpenBlock, eventsMax: number): boolean {
     const uncommitted = this.#uncommitted
     let looked = 0
@@ -602,7 +617,7 @@ export class LogProcessor {
     return recordStep(record, this.#eventLimits, fates)
   }
 
-  /** Adds the events of a dead letter that a command replays. */
+  /** Adds the events of a dead letter that is replayed. */
   #addRecord(record: LogRecord): void {
     const step = this.#stepOf(record)
     for (let index = 0; index < record.eventCount; index++) this.#tryEvent(step, index)
@@ -612,7 +627,7 @@ export class LogProcessor {
     try {
       this.#addEvent(step, index)
     } catch (cause) {
-      // The event did not cause this error, so it must not become a dead letter.
+      // A shortage or a broken store is not the fault of the event, so the event must not become a dead letter.
       if (isShortage(cause) !== null || isBeyondRepair(cause)) throw cause
       if (cause instanceof DamagedRecordError) this.#onDamage(cause)
       this.#countDrop(step, 'dead_letter')
@@ -633,7 +648,7 @@ export class LogProcessor {
     }
     const given = parseEvent(record.bytes, start, sentBytes)
     const enrichment = this.#enrichment
-    // The address is read first, because normalising and identifying remove it.
+    // The IP address is read first, because normalisation and the ids of cookieless visitors remove it from the event.
     const address = enrichment?.addressOf(given, eventContext.ip)
     const normalised = normaliseEvent(given, eventContext, sentBytes)
     const isEnriched = enrichment !== null && normalised.kind === 'event'
@@ -648,7 +663,9 @@ export class LogProcessor {
     this.#storeEvent(step, index, outcome.event, length, null)
   }
 
-  /** Stores an event of `bytes` bytes, with its properties in `cells` unless that is null. */
+  /**
+   * Stores an event, whose JSON has `bytes` bytes. Its properties are in `cells`, or in the event if `cells` is null.
+   */
   #storeEvent(
     step: RecordStep,
     index: number,
@@ -661,7 +678,7 @@ export class LogProcessor {
     identity.cells = cells
     identity.uuidOffset = eventUuidOffset(record, index)
     identity.hasClientUuid = hasClientUuid(record, index)
-    // A duplicate must not change persons, so it is detected first.
+    // Duplicates are detected first, because they must not change persons.
     const admission = this.#store.admit(identity)
     if (admission === null) {
       this.#countDrop(step, 'duplicate')
@@ -678,13 +695,14 @@ export class LogProcessor {
     step.fates.stored++
   }
 
-  /** Stores the start of a dropped event as it was accepted. */
+  /** Stores a dropped event. Of the event itself, the beginning of its JSON is stored as it was sent. */
   #drop(record: LogRecord, index: number, given: JsonObject, reason: LossReason): void {
     const start = eventStart(record, index)
     const uuidOffset = eventUuidOffset(record, index)
     const properties = isObject(given['properties']) ? given['properties'] : {}
     const distinctId = eventDistinctId(given, properties)
-    // The raw event may contain an IP address. Anonymised and cookieless events must not be stored with one.
+    // The JSON may contain an IP address, which must not be stored for anonymised and cookieless events. Their JSON is
+    // left out.
     const isPrivate =
       (record.flags & RECORD_IP_ANONYMIZED) !== 0 ||
       distinctId === COOKIELESS_ID ||
@@ -707,7 +725,7 @@ export class LogProcessor {
     this.#store.dropped.count(record.projectId, record.arrivedAtMs, reason)
   }
 
-  /** Gives the event of a visitor without cookies the id of that visitor. */
+  /** Replaces the distinct_id of an event without cookies by the id of its visitor. */
   #identify(outcome: EventOutcome, { projectId, address, arrivedAtMs }: LogRecord): EventOutcome {
     if (outcome.kind === 'drop' || !isCookieless(outcome.event)) return outcome
     const saltOf = (day: string): Uint8Array => this.#salts.saltOf(day)
@@ -723,9 +741,7 @@ export class LogProcessor {
     }
   }
 
-  /**
-   * Runs a command. A client waits for it: if it cannot be carried out, the client is told, and the command is skipped.
-   */
+  /** Runs a command of a client. If it fails, the client gets an error, and the command becomes a dead letter. */
   #runCommand(record: LogRecord): void {
     const start = eventStart(record, 0)
     const bytes = record.bytes.subarray(start, start + eventBytes(record, 0))
@@ -771,7 +787,7 @@ function newOutcomes(): Outcomes {
   }
 }
 
-/** Adds the results of a committed transaction to those of the run. */
+/** Adds the results of a committed transaction to the results of the run. */
 function addOutcomes(total: Outcomes, stored: Outcomes): void {
   total.events += stored.events
   total.recognised += stored.recognised
@@ -779,7 +795,7 @@ function addOutcomes(total: Outcomes, stored: Outcomes): void {
   for (const [projectId, { stored: count, drops }] of stored.fates) {
     const fates = getOrAdd(total.fates, projectId, (): Fates => ({ stored: 0, drops: {} }))
     fates.stored += count
-    // The keys of `drops` are drop reasons.
+    // `drops` has only drop reasons as keys.
     for (const reason of Object.keys(drops) as DropReason[]) {
       fates.drops[reason] = (fates.drops[reason] ?? 0) + (drops[reason] ?? 0)
     }

@@ -1,4 +1,4 @@
-/** Opens processing on a single machine: the log in files, and events in the same store as the persons. */
+/** Opens processing on a single machine. The log consists of files, and events and persons are in the same store. */
 import { DiskRoom } from '../../base/disk-room.ts'
 import type * as ports from '../../ports/log.ts'
 import type { OutboxWriter } from '../../ports/outbox.ts'
@@ -14,13 +14,13 @@ export interface ProcessorChoices
     LogProcessorOptions,
     'attempts' | 'commitEvents' | 'enrichment' | 'gatheredBytesMax' | 'secretsKeptMs'
   > {
-  /** Receives the stored events. */
+  /** Gets the stored events. */
   readonly outbox?: OutboxWriter
   /** The log. Default: the log of the data directory. */
   readonly log?: ports.LogReader
 }
 
-/** Opens the log and the store of a data directory. Throws `DamagedRecordError`. */
+/** Opens the log and the store of a data directory for processing. Throws `DamagedRecordError`. */
 export function openProcessor(
   settings: LogProcessorOptions['settings'] &
     Pick<ThreadSettings, 'lockDescriptor' | 'warehouse' | 'plan'>,

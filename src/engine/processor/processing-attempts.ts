@@ -46,30 +46,36 @@ const FAILED_BYTES = 32
 const AT_REASON = FAILED_START + FAILED_STEPS_MAX * FAILED_BYTES
 const REASON_ROOM = FILE_BYTES - AT_REASON - 4
 
-/** The state of the events: no attempt is open. */
+/** The state of the events if no attempt is open. */
 const AT_REST = 0
-/** An attempt is running. If the file says so when it is opened, the thread or the process ended during the attempt. */
+/**
+ * An attempt is running. If the file contains this state when it is opened, the thread or the process ended during the
+ * attempt.
+ */
 const BEGUN = 1
 /** The last attempt threw an error. */
 const THROWN = 2
 /** The last attempt ended the thread or the process. */
 const ENDED = 3
 
-/** The time of the failure of a step during which the process ended once. It is so long ago that no pause lasts. */
+/**
+ * The time that is noted for a step during which the process ended for the first time. It is so long ago that the step
+ * is not paused.
+ */
 const NOT_PAUSED = 0
 
-/** The size that is assumed for an attempt that ended before it read its first block. */
+/** The number of events that an attempt is assumed to have had if it ended before it read its first block. */
 const COUNT_UNKNOWN = 8192
-/** Once batches are larger than this, their size is not limited any more. */
+/** If batches may be larger than this after a success, their size is not limited any more. */
 const EVENTS_ENOUGH = 65_536
 
-/** A position in the log: after block `position`, and after `done` events of the next block. */
+/** A position in the log: the end of block `position`, plus `done` events of the next block. */
 export interface LogPlace {
   readonly position: number
   readonly done: number
 }
 
-/** The plan for processing the next events. */
+/** How the next events must be processed. */
 export interface AttemptPlan {
   /** The largest number of events in the next transaction. */
   readonly eventsMax: number
@@ -77,7 +83,7 @@ export interface AttemptPlan {
   readonly setAside: string | null
 }
 
-/** The plan without any failure before. */
+/** The plan if no attempt has failed. */
 export const WHOLE: AttemptPlan = { eventsMax: Number.POSITIVE_INFINITY, setAside: null }
 
 interface FailedStep {
@@ -89,8 +95,8 @@ interface FailedStep {
 }
 
 /**
- * The record of one data directory. Only the processing thread uses it. It stays open when the thread reopens the
- * store after a failure.
+ * The record of attempts for one data directory. Only the processing thread uses it. It stays open while the thread
+ * reopens the store after a failure.
  */
 export class ProcessingAttempts implements StepGuard {
   readonly #bytes = Buffer.alloc(FILE_BYTES)
@@ -99,15 +105,16 @@ export class ProcessingAttempts implements StepGuard {
   readonly #file: number | null
   readonly #mayGiveUpEnded: boolean
   #failedSteps: FailedStep[] = []
-  /** The limit of the next batch. It doubles with each success. */
+  /** The maximum number of events of the next batch. It doubles with each success. */
   #eventsMax = Number.POSITIVE_INFINITY
   #isStepRunning = false
-  /** The state before the current attempt. */
+  /** The state of the events before the current attempt. */
   #stateBefore = AT_REST
 
   /**
    * If `mayGiveUpEnded` is true, an event that repeatedly ends the thread or the process becomes a dead letter. It is
-   * false in a cluster: another replica may have enough memory for the event, and all replicas must decide alike.
+   * false in a cluster, because another replica may have enough memory for the event, and all replicas must store the
+   * same events.
    */
   constructor(dataDir: string, mayGiveUpEnded = true, clock: Pick<Clock, 'now'> = SYSTEM_CLOCK) {
     this.#mayGiveUpEnded = mayGiveUpEnded
@@ -124,7 +131,10 @@ export class ProcessingAttempts implements StepGuard {
     this.#write()
   }
 
-  /** Returns the plan for the events after a position. A failure at another position is over and is dropped. */
+  /**
+   * Returns the plan for the events after a position. A recorded failure at another position no longer matters and is
+   * removed.
+   */
   plan({ position, done }: LogPlace): AttemptPlan {
     if (this.#state === AT_REST) return { eventsMax: this.#eventsMax, setAside: null }
     const isSame =
@@ -145,7 +155,7 @@ export class ProcessingAttempts implements StepGuard {
     }
   }
 
-  /** Records that an attempt begins, with at most `count` events. 0 means that the number is not known yet. */
+  /** Records that an attempt begins. It has at most `count` events; 0 means that the number is not known yet. */
   begin({ position, done }: LogPlace, count: number): void {
     const failures = this.#state === AT_REST ? 0 : this.#bytes.readUInt32LE(AT_EVENTS + 28)
     this.#stateBefore = this.#state
@@ -182,7 +192,7 @@ export class ProcessingAttempts implements StepGuard {
     this.#write()
   }
 
-  /** Takes the attempt back, because its events did not cause the error. */
+  /** Takes the current attempt back, because its events did not cause the error. */
   withdraw(): void {
     this.#bytes.writeUInt32LE(this.#stateBefore, AT_EVENTS)
     this.#writePart(AT_EVENTS, AT_STEP)
@@ -206,7 +216,7 @@ export class ProcessingAttempts implements StepGuard {
   }
 
   run<T>(step: MaintenanceStep, action: () => T, projectId = 0, first = 0): T {
-    // A nested step counts as part of the outer one.
+    // A step within another step counts as part of the outer one.
     if (this.#isStepRunning) return action()
     this.#bytes.writeUInt32LE(BEGUN, AT_STEP)
     this.#bytes.writeUInt32LE(MAINTENANCE_STEPS.indexOf(step), AT_STEP + 4)
@@ -220,7 +230,7 @@ export class ProcessingAttempts implements StepGuard {
       this.#forgetFailures()
       return result
     } catch (cause) {
-      // The step did not cause a shortage, nor the failure of a commit.
+      // If there was a shortage, or a commit failed, the step is not to blame.
       if (isShortage(cause) !== null || isBeyondRepair(cause)) this.#endStep()
       else {
         this.#noteStepFailure(THROWN)
@@ -256,7 +266,7 @@ export class ProcessingAttempts implements StepGuard {
     this.#writePart(AT_STEP, AT_STEP + 4)
   }
 
-  /** Forgets the failures of the step that just succeeded. */
+  /** Removes the failures of the step that has just succeeded. */
   #forgetFailures(): void {
     if (this.#failedSteps.length === 0) return
     const known = this.#currentStep
@@ -277,7 +287,7 @@ export class ProcessingAttempts implements StepGuard {
     text.copy(this.#bytes, AT_REASON + 4)
   }
 
-  /** `how` is `THROWN` or `ENDED`. */
+  /** Records a failure of the current step. `how` is `THROWN` or `ENDED`. */
   #noteStepFailure(how: number): void {
     this.#bytes.writeUInt32LE(AT_REST, AT_STEP)
     const known = this.#currentStep
@@ -286,7 +296,7 @@ export class ProcessingAttempts implements StepGuard {
       known.failedAtMs = this.#clock.now()
       return
     }
-    // The oldest entry makes room.
+    // The oldest entry is removed to make space for the new one.
     if (this.#failedSteps.length >= FAILED_STEPS_MAX) this.#failedSteps.shift()
     this.#failedSteps.push({
       kind: this.#bytes.readUInt32LE(AT_STEP + 4),
@@ -297,7 +307,10 @@ export class ProcessingAttempts implements StepGuard {
     })
   }
 
-  /** The earlier failures of the step that runs, or that ran last. */
+  /**
+   * The entry with the earlier failures of the current step, or undefined if there are none. Between steps, the last
+   * step counts as the current one.
+   */
   get #currentStep(): FailedStep | undefined {
     const kind = this.#bytes.readUInt32LE(AT_STEP + 4)
     const projectId = this.#bytes.readDoubleLE(AT_STEP + 8)
@@ -336,12 +349,12 @@ export class ProcessingAttempts implements StepGuard {
     try {
       writeSync(this.#file, this.#bytes, start, end - start, start)
     } catch {
-      // If the disk refuses these few bytes, it also refuses the events, and that error is reported.
+      // If these few bytes cannot be written, the events cannot be written either, and that error is reported.
     }
   }
 }
 
-/** The size of the next batch after a batch of `count` events failed. */
+/** Returns the size of the next batch after a batch of `count` events failed. */
 function partOf(count: number): number {
   return Math.max(1, Math.floor(count / ATTEMPT_PARTS))
 }
@@ -360,7 +373,7 @@ function readFailedSteps(bytes: Buffer): FailedStep[] {
   })
 }
 
-/** Opens or creates the file and reads it into `bytes`. Returns null if that fails. */
+/** Opens the file, or creates it, and reads it into `bytes`. Returns null if that fails. */
 function openRecord(path: string, bytes: Buffer): number | null {
   try {
     const file = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600)

@@ -1,4 +1,4 @@
-/** The state of a log record during processing: the facts that all of its events share. */
+/** The state of a log record while it is processed: the data that all of its events share. */
 import type { JsonObject } from '../../base/json.ts'
 import type { EventIdentity } from '../../ports/warehouse.ts'
 import type { DropReason } from '../../rules/capture/drop-reasons.ts'
@@ -13,21 +13,19 @@ import type { EventCells, EventContext, NormalisedEvent } from '../../rules/capt
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/limits.ts'
 import type { PersonContext } from '../../rules/persons/person-world.ts'
 
-/** The number of stored and dropped events of a project. */
+/** How many events of a project were stored, and how many were dropped for each reason. */
 export interface Fates {
   stored: number
   readonly drops: Partial<Record<DropReason, number>>
 }
 
-/** The facts that all events of a record share. */
+/** The data that all events of a record share. */
 export interface RecordStep {
   readonly record: LogRecord
   readonly eventContext: EventContext
   readonly personContext: PersonContext
   readonly fates: Fates
-  /**
-   * The identity of the current event. One object is reused for all events, because allocating one for each costs time.
-   */
+  /** The current event. The same object is used for all events, because a new object for each event would cost time. */
   readonly identity: EventAtHand
 }
 
@@ -38,7 +36,7 @@ interface EventAtHand extends EventIdentity {
   hasClientUuid: boolean
 }
 
-/** A placeholder until there is an event. */
+/** Stands for the current event until there is one. */
 const NO_EVENT: NormalisedEvent = {
   name: '',
   distinctId: '',
@@ -48,10 +46,13 @@ const NO_EVENT: NormalisedEvent = {
   isPersonless: true,
 }
 
-/** The limits of events that `EventContext` contains. */
+/** The limits of the size of events, which `EventContext` contains. */
 export type EventLimits = Pick<EventContext, 'propertiesBytesMax' | 'aiPropertiesBytesMax'>
 
-/** Returns the step of a record. `limits` are passed to `EventContext`; `fates` are incremented. */
+/**
+ * Returns the state for a record. `limits` become part of the `EventContext`. The counts in `fates` are increased as
+ * events are processed.
+ */
 export function recordStep(record: LogRecord, limits: EventLimits, fates: Fates): RecordStep {
   const { projectId, arrivedAtMs } = record
   const isHistorical = (record.flags & RECORD_HISTORICAL) !== 0
@@ -61,7 +62,7 @@ export function recordStep(record: LogRecord, limits: EventLimits, fates: Fates)
       arrivedAtMs,
       sentAtMs: Number.isNaN(record.sentAtMs) ? null : record.sentAtMs,
       isSentAtInvalid: (record.flags & RECORD_INVALID_SENT_AT) !== 0,
-      // The machine that imports old events is not where they happened.
+      // The machine that imports old events is not where they happened, so its IP address is not used.
       ip: isHistorical ? '' : record.address,
       isIpAnonymized: (record.flags & RECORD_IP_ANONYMIZED) !== 0,
       isHistorical,
@@ -76,8 +77,8 @@ export function recordStep(record: LogRecord, limits: EventLimits, fates: Fates)
       areGroupTypesClosed: (record.flags & RECORD_GROUP_TYPES_CLOSED) !== 0,
     },
     fates,
-    // Written out: V8 copies spread literals property by property, which was a third of the processing time of single
-    // events.
+    // The members are written one by one, because V8 copies a literal with a spread property by property. That was a
+    // third of the time of processing single events.
     identity: {
       projectId,
       event: NO_EVENT,
@@ -90,14 +91,14 @@ export function recordStep(record: LogRecord, limits: EventLimits, fates: Fates)
 }
 
 /**
- * Returns the JSON object at `start`. The log contains nothing else, because events are validated when they are
- * accepted.
+ * Returns the JSON object that begins at `start`. The log contains only JSON objects, because events are checked when
+ * they are accepted.
  */
 export function parseEvent(bytes: Buffer, start: number, length: number): JsonObject {
   return JSON.parse(bytes.toString('utf8', start, start + length)) as JsonObject
 }
 
-/** Returns the reason that a dead letter states. */
+/** Returns the text of an error for a dead letter. */
 export function reasonOf(cause: unknown): string {
   return cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause)
 }

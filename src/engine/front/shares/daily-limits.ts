@@ -1,10 +1,10 @@
 /**
- * Counts the events and bytes that each project has had accepted since midnight UTC, and tells whether a daily limit is
- * reached. A request that arrives before a limit is reached is accepted as a whole.
+ * Counts the events and bytes that were accepted for each project since midnight UTC, and decides whether a daily limit
+ * is reached. If the limit is not reached when a request arrives, the whole request is accepted.
  *
- * The counts are kept in memory. They are written to a file every ten seconds and at the end, so that they survive a
- * restart. If the process is killed, the last ten seconds are lost, and after a power cut perhaps more. Then more
- * events are accepted than the limit allows, never fewer.
+ * The counts are in memory. They are written to a file every ten seconds and at the end, so that they survive a
+ * restart. If the process is killed, the counts of the last ten seconds are lost, and after a power cut perhaps more.
+ * More events than the limit are then accepted, but never fewer.
  */
 import { readFileSync } from 'node:fs'
 import { rename, writeFile } from 'node:fs/promises'
@@ -18,16 +18,16 @@ const FILE = 'daily-usage.json'
 const KEEP_MS = 10_000
 const DAY_MS = 86_400_000
 
-/** The events that were accepted for a project today. */
+/** How much was accepted for a project today. */
 export interface DailyUsage {
   readonly events: number
-  /** The bytes as stored in the log. */
+  /** The number of bytes that the events take in the log. */
   readonly bytes: number
-  /** True if further events of today are not stored. */
+  /** True if a limit is reached, so that further events of today are not stored. */
   readonly isLimited: boolean
 }
 
-/** The dependencies of daily limits. */
+/** What daily limits need. */
 export interface DailyLimitsOptions {
   readonly dataDir: string
   readonly clock: Pick<Clock, 'now'>
@@ -43,7 +43,7 @@ interface Count {
   isTold: boolean
 }
 
-/** The counts of all projects. For the main thread. */
+/** The daily counts of all projects, in the main thread. */
 export class DailyLimits {
   readonly #options: DailyLimitsOptions
   readonly #path: string
@@ -57,19 +57,19 @@ export class DailyLimits {
     this.#path = join(options.dataDir, FILE)
   }
 
-  /** Restores the counts of the previous process, and stores them regularly until `stop`. */
+  /** Restores the counts that the previous process has stored. Then stores them every ten seconds until `stop`. */
   start(): void {
     this.#restore()
     this.#timer = setInterval(() => void this.#keep(), KEEP_MS)
   }
 
-  /** Stores the counts. */
+  /** Stops the timer and stores the counts. */
   async stop(): Promise<void> {
     clearInterval(this.#timer)
     await this.#keep()
   }
 
-  /** Returns true if a project may have no more events today. */
+  /** Returns whether a project has reached a limit, so that no more events are stored today. */
   isReached(projectId: number): boolean {
     const project = this.#options.projects.projectById(projectId)
     if (project === null || !hasLimit(project)) return false
@@ -91,7 +91,7 @@ export class DailyLimits {
     this.#isChanged = true
   }
 
-  /** Returns the usage of a project today. */
+  /** Returns how much was accepted for a project today. */
   usageOf(projectId: number): DailyUsage {
     const { events, bytes } = this.#countOf(projectId)
     const project = this.#options.projects.projectById(projectId)
@@ -101,7 +101,7 @@ export class DailyLimits {
 
   #countOf(projectId: number): Count {
     const nowMs = this.#options.clock.now()
-    // A clock that was set back starts another day, too.
+    // If the clock was set back, a new day begins as well.
     if (nowMs < this.#dayMs || nowMs >= this.#dayMs + DAY_MS) {
       this.#dayMs = nowMs - (nowMs % DAY_MS)
       this.#counts = new Map()
@@ -109,7 +109,7 @@ export class DailyLimits {
     return getOrAdd(this.#counts, projectId, () => ({ events: 0, bytes: 0, isTold: false }))
   }
 
-  /** Restores the counts. A file that is missing, damaged or of another day is ignored. */
+  /** Restores the counts from the file. A file that is missing, damaged or from another day is ignored. */
   #restore(): void {
     let kept: unknown
     try {
@@ -150,7 +150,7 @@ function hasLimit({ dailyEventsMax, dailyBytesMax }: DailyMaxima): boolean {
   return dailyEventsMax != null || dailyBytesMax != null
 }
 
-/** Returns the limit that a count has reached, or null. */
+/** Returns the limit that the counts of a project have reached, or null. */
 function limitReached(
   { dailyEventsMax, dailyBytesMax }: DailyMaxima,
   { events, bytes }: Pick<Count, 'events' | 'bytes'>,

@@ -1,15 +1,16 @@
 /**
- * Tracks how much each sender has waiting, and whether this is more than its share. A sender is an address, or the /64
- * network of an IPv6 address. Its large requests are counted separately from its small ones, so that an import does not
- * delay live events from the same machine.
+ * Measures how much each sender has waiting, and whether this is more than its share. A sender is an IP address or, for
+ * IPv6, a /64 network. Its large requests are counted separately from its small ones, so that an import does not delay
+ * live events from the same machine.
  *
- * Waiting events are measured by the time that processing needs for them. The first estimate is a fixed time for each
- * event and each byte. It is corrected by the recent processing times of the same sender, because a merge costs a
+ * Waiting events are measured by the time that processing will need for them. The first estimate is a fixed time for
+ * each event and each byte. It is corrected by the recent processing times of the same sender, because a merge costs a
  * hundred times as much as a page view.
  *
  * The share is a dynamic threshold, as in the shared buffers of network switches. A sender that is alone may fill the
- * whole queue. Beside others, it may hold as much as it leaves free. If the queue exceeds its limit nevertheless, the
- * largest senders are refused first: those above the level at which all senders together would fit ("water filling").
+ * whole queue. If others send as well, it may hold only as much as it leaves free. If the queue exceeds its limit
+ * nevertheless, the largest senders are refused first: those above the level at which all senders together would fit
+ * ("water filling").
  */
 import { networkOf } from '../../../base/addresses.ts'
 import type { Clock } from '../../../base/clock.ts'
@@ -17,47 +18,54 @@ import type { RefusalReason } from '../../../base/refusals.ts'
 import { SENDER_ACTIVE_MS_MAX, SENDERS_MAX, SHARES_MAX, WORK_FACTOR_MAX } from './limits.ts'
 
 /**
- * The first estimate for an event of an unknown sender: the cost of the most expensive common event, an `$identify`
- * with a new id.
+ * The estimated time for an event of an unknown sender, in microseconds: that of the most expensive common event, an
+ * `$identify` with a new id.
  */
 const EVENT_US = 50
-/** The first estimate for bytes: 50 MB a second. */
+/** The estimated speed at which bytes are processed, in bytes for each microsecond. It is 50 MB a second. */
 const BYTES_PER_US = 50
-/** The lowest factor between the cost of a sender's own events and the estimate. */
+/** The lowest factor by which the events of a sender may be cheaper than the estimate. */
 const FACTOR_MIN = 0.02
 /**
- * The time, in milliseconds, that a run with `FULL_RUN_US` of estimated work may take beyond its events on a busy
- * machine. This part says nothing about their cost. It is longer for a run with less work, and shorter for a run with
- * more.
+ * The time, in milliseconds, that a run with `FULL_RUN_US` of estimated work may take on a busy machine in addition to
+ * its events. This part of a run says nothing about the cost of its events. For a run with less work it is longer, and
+ * for a run with more work shorter.
  */
 const RUN_MS = 300
 const FULL_RUN_US = 50_000
-/** A run with less estimated work than this, in microseconds, does not show that events are cheaper than estimated. */
+/**
+ * A run with less estimated work than this, in microseconds, is not used to conclude that events are cheaper than
+ * estimated.
+ */
 const QUICK_RUN_US = 5000
 /**
- * A run shorter than this, in milliseconds, had no expensive events. The factor of a sender that was assumed to have
- * some slowly falls.
+ * A run shorter than this, in milliseconds, had no expensive events. If the events of its senders were assumed to be
+ * expensive, their factor falls slowly, with `FORGIVEN_WEIGHT`.
  */
 const SHORT_RUN_MS = 100
 const FORGIVEN_WEIGHT = 0.1
 /**
- * The weight of a run which shows that events are cheaper than estimated. More expensive events are taken into account
- * at once.
+ * How much a run counts which shows that events are cheaper than estimated. If events are more expensive, the whole
+ * difference counts at once.
  */
 const CHEAPER_WEIGHT = 0.5
-/** A sender may always hold this part of the queue, however much others hold. */
+/** The part of the queue that a sender may always hold, however much others hold. */
 const FLOOR_PART = 1 / 30
-/** The part of the remaining room that a sender may use beside others. The rest is for senders that may come. */
+/**
+ * The part of the remaining space that a sender may use if others send as well. The rest is left for further senders.
+ */
 const SHARE_PART = 0.5
-/** The level of `isLight` is recomputed after this time, in milliseconds. */
+/** The time after which the level that `isLight` uses is computed again, in milliseconds. */
 const LEVEL_MS = 50
-/** Parts of the queue are rounded to this many steps, so that the level need not be recomputed for each request. */
+/**
+ * Parts of the queue are rounded up to this many steps, so that the level need not be computed again for each request.
+ */
 const PART_STEPS = 64
-/** Commits within this time are released together, in milliseconds. */
+/** Commits within this time, in milliseconds, share one entry and are released together. */
 const ENTRY_SPAN_MS = 20
 const US_PER_MS = 1000
 
-/** The memory for the bodies of all requests. */
+/** The memory that the bodies of all requests share. */
 export interface SharedBodies {
   readonly bytesMax: number
   readonly bytesInFlight: number
@@ -65,47 +73,47 @@ export interface SharedBodies {
   release(bytes: number): void
 }
 
-/** The dependencies of fair shares. */
+/** What fair shares need. */
 export interface FairSharesOptions {
   readonly clock: Pick<Clock, 'monotonic'>
   readonly settings: { readonly processingLagMsMax: number; readonly backlogBytesMax: number }
   readonly bodies: SharedBodies
 }
 
-/** The amount of data that waits to be processed. */
+/** How much data waits to be processed. */
 export interface Backlog {
   readonly lagMs: number
   readonly backlogBytes: number
 }
 
-/** The small or the large requests that one sender has waiting. */
+/** What one sender has waiting: its small requests, or its large ones. */
 export class SenderAccount {
   readonly sender: Sender
   heldBytes = 0
-  /** The estimated work, in microseconds. */
+  /** The estimated time to process what waits, in microseconds. */
   heldUs = 0
-  /** The measured work as a multiple of the estimate. */
+  /** The measured processing time of this sender's events, as a multiple of the estimate. */
   factor = 1
-  /** The time at which the last of its requests was accepted, in monotonic milliseconds. */
+  /** The time at which its last request was accepted, in monotonic milliseconds. */
   activeAtMs = Number.NEGATIVE_INFINITY
-  /** The newest charge of this account. Its list may already be released. */
+  /** The newest charge of this account. The list that contains it may already be released. */
   charge: Charge | null = null
 
   constructor(sender: Sender) {
     this.sender = sender
   }
 
-  /** The time that processing is expected to take for everything that waits, in milliseconds. */
+  /** The expected time to process everything that waits, in milliseconds. */
   get workMs(): number {
     return (this.heldUs * this.factor) / US_PER_MS
   }
 }
 
-/** A sender, with its waiting requests and the memory that bodies of its requests take. */
+/** A sender, with its waiting requests and the memory that the bodies of its requests use. */
 export class Sender {
-  /** The requests that are checked on the front. */
+  /** The requests that are checked on the main thread. */
   readonly small = new SenderAccount(this)
-  /** The requests that are checked by threads. */
+  /** The requests that are checked by worker threads. */
   readonly large = new SenderAccount(this)
   readonly #shares: FairShares
   #bodyBytes = 0
@@ -114,20 +122,20 @@ export class Sender {
     this.#shares = shares
   }
 
-  /** The reason why `tryReserve` last returned false. */
+  /** Why `tryReserve` last returned false. */
   fullReason: RefusalReason = 'bodies_full'
 
-  /** The bytes that are currently reserved for its bodies. */
+  /** The number of bytes that are reserved for its bodies. */
   get bodyBytes(): number {
     return this.#bodyBytes
   }
 
-  /** True if nothing of the sender waits. */
+  /** True if the sender has nothing waiting and no body in memory. */
   get isIdle(): boolean {
     return this.#bodyBytes === 0 && this.small.heldUs === 0 && this.large.heldUs === 0
   }
 
-  /** Reserves bytes for a body. Returns false if they are not available, and then reserves nothing. */
+  /** Reserves memory for a body. Returns false and reserves nothing if there is not enough. */
   tryReserve(bytes: number): boolean {
     const isOver = this.#shares.isOverBodyShare(this, bytes)
     this.fullReason = isOver ? 'sender_bodies' : 'bodies_full'
@@ -136,14 +144,14 @@ export class Sender {
     return true
   }
 
-  /** Releases bytes that `tryReserve` reserved. */
+  /** Releases memory that `tryReserve` has reserved. */
   release(bytes: number): void {
     this.#bodyBytes -= bytes
     this.#shares.bodies.release(bytes)
   }
 }
 
-/** The amount that requests of one account have added to one list. */
+/** What the requests of one account have added to one list. */
 interface Charge {
   readonly account: SenderAccount
   readonly list: Charge[]
@@ -151,29 +159,35 @@ interface Charge {
   us: number
 }
 
-/** The accounts of all senders. For the main thread. The cost of a call does not depend on the number of senders. */
+/** The accounts of all senders, in the main thread. The cost of a call does not depend on the number of senders. */
 export class FairShares {
   readonly bodies: SharedBodies
-  /** The number of refusals of a sender while others were admitted. */
+  /** How often a sender was refused while other senders were still admitted. */
   readonly refused = { queue: 0, bodies: 0 }
   readonly #clock: FairSharesOptions['clock']
   readonly #settings: FairSharesOptions['settings']
   readonly #senders = new Map<string, Sender>()
-  /** A common sender for all requests that arrive while every slot is taken by senders with something waiting. */
+  /**
+   * The sender for requests that arrive when no further sender can be tracked, because all tracked senders have
+   * something waiting.
+   */
   readonly #unnamed = new Sender(this)
-  /** A sender with nothing waiting: a request that is refused for it is refused for everybody. */
+  /** A sender with nothing waiting. A request that is refused for this sender is refused for every sender. */
   readonly #newcomer = new Sender(this)
   #sweepAtMs = Number.NEGATIVE_INFINITY
   readonly #holding = new Set<SenderAccount>()
-  /** The lists of the logs that this process processes itself. */
+  /** The ledgers of the logs that this process processes itself. */
   readonly #processedHere: ChargeLedger[] = []
-  /** The sum of their `workMs`. */
+  /** The sum of `workMs` of all accounts. */
   #workMs = 0
-  /** The sender of the last accepted request, its time, and the time of the last request of any other sender. */
+  /**
+   * The sender of the last accepted request. `#latestAtMs` is its time, and `#beforeAtMs` the time of the last request
+   * of any other sender.
+   */
   #latest: Sender | null = null
   #latestAtMs = Number.NEGATIVE_INFINITY
   #beforeAtMs = Number.NEGATIVE_INFINITY
-  /** The estimated work of each account that was released since the last `learn`, in microseconds. */
+  /** For each account, the estimated work that was processed since the last call of `learn`, in microseconds. */
   readonly #released = new Map<SenderAccount, number>()
   #elapsedMs = 0
   #level = { part: 0, atMs: Number.NEGATIVE_INFINITY, workMs: 0 }
@@ -189,12 +203,12 @@ export class FairShares {
     return this.#senders.size
   }
 
-  /** An account with nothing waiting. */
+  /** An account of a sender that has nothing waiting. */
   get newcomer(): SenderAccount {
     return this.#newcomer.small
   }
 
-  /** Returns the sender for an address. */
+  /** Returns the sender that an IP address belongs to. */
   of(address: string): Sender {
     const known = this.#senders.get(address)
     if (known !== undefined) return known
@@ -202,17 +216,18 @@ export class FairShares {
     return (network === address ? undefined : this.#senders.get(network)) ?? this.#add(network)
   }
 
-  /** Creates a list of charges, one for each log that is written. */
+  /** Creates the ledger of a log. Each log that is written has one. */
   ledger(chargeMsMax: number = Number.POSITIVE_INFINITY): ChargeLedger {
     const ledger = new ChargeLedger(this, this.#clock, chargeMsMax)
-    // The processing time is known only if this process processes all events.
+    // The processing time of events is only known if this process processes all of them.
     if (chargeMsMax === Number.POSITIVE_INFINITY) this.#processedHere.push(ledger)
     return ledger
   }
 
   /**
-   * Returns true if an account, with this addition, holds less than the senders that fill the queue. `part` is the part
-   * of the queue that has room. Returns false for every account if shares would become too small to be useful.
+   * Returns whether an account holds less than the senders that fill the queue, also with `addedMs` added. `part` is
+   * the part of the queue for which there is space. If the shares would become too small to be useful, it returns false
+   * for every account.
    */
   isLight(account: SenderAccount, part: number, addedMs = 0): boolean {
     if (this.#holding.size === 0) return false
@@ -221,9 +236,9 @@ export class FairShares {
   }
 
   /**
-   * Returns true if a request of this size would give an account more than its share beside others. A sender with
-   * nothing waiting may always send one request, and one that is alone may send everything. Senders that hold little
-   * are admitted even if others hold more than their share.
+   * Returns whether a request of this size would give an account more than its share. A sender with nothing waiting may
+   * always send one request, and a sender that is alone may send everything. A sender that holds little is admitted
+   * even if others hold more than their share.
    */
   isOverShare(
     account: SenderAccount,
@@ -238,7 +253,7 @@ export class FairShares {
     const part = hasOthers ? SHARE_PART : 1
     const roomFor = (max: number, others: number): number =>
       Math.max((max - others) * part, max * FLOOR_PART)
-    // The estimate for others may be far too high while they are new; the lag is measured.
+    // The estimate for other senders may be far too high while they are new, so the measured lag limits it.
     const othersMs = Math.min(this.#workMs - account.workMs, lagMs)
     const addedMs = (workUs(bytes, events) * account.factor) / US_PER_MS
     const othersBytes = Math.max(0, backlogBytes - account.heldBytes)
@@ -248,7 +263,7 @@ export class FairShares {
     return isOver && !this.isLight(account, SHARE_PART, addedMs)
   }
 
-  /** Returns true if a body of this size would give a sender more than its share of the memory for bodies. */
+  /** Returns whether a body of this size would give a sender more than its share of the memory for bodies. */
   isOverBodyShare(sender: Sender, bytes: number): boolean {
     const { bytesMax, bytesInFlight } = this.bodies
     const { bodyBytes } = sender
@@ -259,15 +274,15 @@ export class FairShares {
     return true
   }
 
-  /** Returns true if requests of another sender were accepted recently. */
+  /** Returns whether requests of another sender were accepted recently. */
   hasOthers(sender: Sender): boolean {
     const atMs = this.#latest === sender ? this.#beforeAtMs : this.#latestAtMs
     return this.#clock.monotonic() - atMs < SENDER_ACTIVE_MS_MAX
   }
 
   /**
-   * Learns from the duration of a processing run, after its requests were released. Senders with a small part in the
-   * run are corrected only a little.
+   * Corrects the estimates by the duration of a processing run. Call it after the requests of the run were released. A
+   * sender with a small part in the run is corrected only a little.
    */
   learn(elapsedMs: number): void {
     let totalUs = 0
@@ -296,8 +311,9 @@ export class FairShares {
   }
 
   /**
-   * Learns from runs that have not finished the oldest requests: these take at least the time so far. Otherwise a request
-   * of many expensive events would look cheap until its end, and other senders would be refused in its place.
+   * Corrects the estimates by runs that have not finished the oldest requests. Those requests take at least the time
+   * since the runs began. Otherwise a request of many expensive events would look cheap until its end, and other
+   * senders would be refused in its place.
    */
   #learnUnfinished(): void {
     for (const { oldest } of this.#processedHere) {
@@ -316,7 +332,7 @@ export class FairShares {
     this.#workMs += (account.heldUs * change) / US_PER_MS
   }
 
-  /** For `ChargeLedger`: adds waiting requests of an account. */
+  /** Adds waiting requests to an account. Only `ChargeLedger` calls it. */
   hold(account: SenderAccount, bytes: number, us: number): void {
     const nowMs = this.#clock.monotonic()
     const { sender } = account
@@ -332,7 +348,7 @@ export class FairShares {
     this.#workMs += (us * account.factor) / US_PER_MS
   }
 
-  /** For `ChargeLedger`: removes requests of an account that do not wait any more. */
+  /** Removes requests from an account that do not wait any more. Only `ChargeLedger` calls it. */
   release({ account, bytes, us }: Charge, isProcessed: boolean): void {
     account.heldBytes -= bytes
     account.heldUs -= us
@@ -340,11 +356,11 @@ export class FairShares {
     if (isProcessed) this.#released.set(account, (this.#released.get(account) ?? 0) + us)
     if (account.heldUs > 0) return
     this.#holding.delete(account)
-    // Resets the sum of many roundings.
+    // If nothing waits, the sum must be 0. Rounding errors are removed here.
     if (this.#holding.size === 0) this.#workMs = 0
   }
 
-  /** Returns true if the same address sends requests of the other kind. */
+  /** Returns whether the same sender has recently sent requests of the other kind (small or large). */
   #hasOtherKind(account: SenderAccount): boolean {
     const { small, large } = account.sender
     const { activeAtMs } = account === small ? large : small
@@ -358,20 +374,21 @@ export class FairShares {
     return sender
   }
 
-  /** Removes senders with nothing waiting. Returns false if there is no room for another sender. */
+  /** Removes the senders that have nothing waiting. Returns false if there is still no space for another sender. */
   #sweep(): boolean {
     const nowMs = this.#clock.monotonic()
     if (nowMs < this.#sweepAtMs) return false
     for (const [network, sender] of this.#senders) {
       if (sender.isIdle) this.#senders.delete(network)
     }
-    // Checking all senders for each request would cost more than it saves.
+    // To check all senders for each request would cost more than it saves.
     this.#sweepAtMs = nowMs + SENDER_ACTIVE_MS_MAX / SHARES_MAX
     return this.#senders.size < SENDERS_MAX
   }
 
   /**
-   * Returns the work, in milliseconds, at which accounts must be cut so that all of them fit into a part of the whole.
+   * Returns the level of work, in milliseconds, at which all accounts must be cut so that together they fit into a part
+   * of the queue.
    */
   #levelOf(part: number): number {
     const nowMs = this.#clock.monotonic()
@@ -395,14 +412,17 @@ export class FairShares {
 
 /**
  * The charges of one log: for requests that wait for the next commit, for the current commit, and for blocks that are
- * not processed. Charges older than `chargeMsMax` milliseconds are released in any case.
+ * not processed yet. A charge that is older than `chargeMsMax` milliseconds is released in any case.
  */
 export class ChargeLedger {
   readonly #shares: FairShares
   readonly #clock: FairSharesOptions['clock']
   readonly #chargeMsMax: number
   #filling: Charge[] = []
-  /** The charges of logged blocks up to `last`, oldest first. */
+  /**
+   * The charges of the blocks in the log that are not processed yet, oldest first. An entry is for the blocks up to
+   * `last`.
+   */
   #logged: { last: number; readonly atMs: number; readonly charges: Charge[] }[] = []
 
   constructor(shares: FairShares, clock: FairSharesOptions['clock'], chargeMsMax: number) {
@@ -411,26 +431,26 @@ export class ChargeLedger {
     this.#chargeMsMax = chargeMsMax
   }
 
-  /** The charges of the oldest logged requests that are not processed. */
+  /** The charges of the oldest requests in the log that are not processed yet. */
   get oldest(): readonly Charge[] {
     return this.#logged[0]?.charges ?? NO_CHARGES
   }
 
-  /** Charges an accepted request. */
+  /** Charges an account for an accepted request. */
   add(account: SenderAccount, bytes: number, events: number): void {
     const us = workUs(bytes, events)
     addTo(this.#filling, account, bytes, us)
     this.#shares.hold(account, bytes, us)
   }
 
-  /** Removes and returns the charges of all requests in the next commit. */
+  /** Returns the charges of all requests in the commit that begins now. */
   begin(): readonly Charge[] {
     const charges = this.#filling
     this.#filling = []
     return charges
   }
 
-  /** Records that the commit is durable. `last` is the number of its last block. */
+  /** Records that a commit is on disk. `last` is the number of its last block. */
   logged(charges: readonly Charge[], last: number): void {
     if (charges.length === 0) return
     const atMs = this.#clock.monotonic()
@@ -448,10 +468,10 @@ export class ChargeLedger {
     for (const charge of charges) this.#shares.release(charge, false)
   }
 
-  /** Releases the charges of blocks up to this number, which are processed. */
+  /** Releases the charges of the blocks up to this number, which are processed. */
   processed(through: number): void {
     const count = this.#logged.findIndex(({ last }) => last > through)
-    // The processing time is known only if this process processes all events.
+    // The processing time of events is only known if this process processes all of them.
     this.#remove(count < 0 ? this.#logged.length : count, this.#isProcessedHere)
   }
 
@@ -475,7 +495,7 @@ export class ChargeLedger {
 
 const NO_CHARGES: readonly Charge[] = Object.freeze([])
 
-/** Adds to the account's charge in a list. An account has one charge in a list for all of its requests. */
+/** Adds to the charge of an account in a list. A list has one charge for all requests of an account. */
 function addTo(list: Charge[], account: SenderAccount, bytes: number, us: number): void {
   const { charge } = account
   if (charge?.list === list) {
@@ -487,12 +507,12 @@ function addTo(list: Charge[], account: SenderAccount, bytes: number, us: number
   list.push(account.charge)
 }
 
-/** Returns the expected processing time in microseconds: an integer, so that sums return to 0. */
+/** Returns the estimated processing time in microseconds. It is an integer, so that sums return to 0 exactly. */
 function workUs(bytes: number, events: number): number {
   return events * EVENT_US + Math.ceil(bytes / BYTES_PER_US)
 }
 
-/** Returns the lowest factor between the cost of events and their estimate that explains the duration of a run. */
+/** Returns the lowest factor between the cost of events and its estimate that can explain the duration of a run. */
 function leastFactor(runMs: number, totalUs: number): number {
   const besideMs = (RUN_MS * FULL_RUN_US) / totalUs
   return clamp(((runMs - besideMs) * US_PER_MS) / totalUs)

@@ -31,7 +31,9 @@ import {
   statusOf,
 } from './stored-experiment.ts'
 
-/** The members of a request body. If a member is absent, its value stays as it is. A new experiment gets the default. */
+/**
+ * The members of a request body. If a member is absent, its value stays as it is. A new experiment gets the default.
+ */
 export interface ExperimentInput {
   readonly name?: string | undefined
   readonly description?: string | null | undefined
