@@ -1,11 +1,11 @@
 /**
- * Gives one process exclusive ownership of a data directory, by a kernel lock on the directory itself (kernel-lock.ts).
- * The lock holds across pid and mount namespaces, ends with the process, and does not depend on any file that could be
- * removed.
+ * Makes one process the owner of a data directory, by a kernel lock on the directory itself (kernel-lock.ts). The lock
+ * is effective across pid and mount namespaces, it ends with the process, and it does not depend on a file that could
+ * be removed.
  *
- * A note beside it names the owner, but decides nothing: a symbolic link `lock` to a file `lock.PID.START` that
- * contains details. In older versions the link alone was the lock. They therefore find it, and a link of theirs that
- * names a living process is respected.
+ * A note in the directory names the owner, but it does not decide who the owner is. The note is a symbolic link `lock`
+ * to a file `lock.PID.START`, which contains details. In older versions, this link alone was the lock. Older versions
+ * therefore respect the note, and this version respects a link of an older version that names a living process.
  */
 import { lstatSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -19,30 +19,36 @@ import { LOCK_COMMAND_WAIT_MS_MAX, LOCK_SILENCE_MS_MAX, LOCK_WAIT_MS_MAX } from 
 import { ownPidNamespace, ownStartTime, startTimeOf } from './pid-namespace.ts'
 
 const PURPOSES = ['daemon', 'command', 'restore', 'migrate', 'backup'] as const
-/** The purpose of a lock. Other processes may work while a `daemon` holds it, and wait for a `command`. */
+/**
+ * What a process locks a directory for. While a `daemon` has the lock, other processes may use the store. A `command`
+ * is short, so other processes wait for it.
+ */
 export type LockPurpose = (typeof PURPOSES)[number]
 
-/** The process that holds a directory, as far as it is known. */
+/** The process that has locked a directory, as far as it is known. */
 export interface LockHolder {
   /**
-   * The number of the process in the pid namespace of this process. Null if it runs in another namespace or nothing is
-   * known about it.
+   * The number of the process in the pid namespace of the calling process. Null if the process runs in another
+   * namespace, or if nothing is known about it.
    */
   readonly pid: number | null
-  /** Null for a process of an older version, `unknown` for a process without a readable note. */
+  /**
+   * What the process locked the directory for. Null for a process of an older version, and `unknown` for a process
+   * without a readable note.
+   */
   readonly purpose: LockPurpose | 'unknown' | null
-  /** The process as a part of a sentence, such as `the process 17`. */
+  /** The process as the object of a sentence, such as `the process 17`. */
   readonly description: string
 }
 
 interface Note {
   readonly pid: number
   readonly startTime: string
-  /** The details of the note. Older versions write none. */
+  /** The details in the note. Null if the note is from an older version, which writes none. */
   readonly details: { readonly [key: string]: unknown } | null
 }
 
-/** The holder of a lock whose note is missing or was removed. */
+/** The holder if the note is missing or names a process that has ended. */
 const UNKNOWN_HOLDER: LockHolder = {
   pid: null,
   purpose: 'unknown',
@@ -55,18 +61,21 @@ const ATTEMPT_PAUSE_MS = 20
 
 /** A lock that is held. */
 export interface HeldLock {
-  /** The descriptor of the lock, see `KernelLock.descriptor`. */
+  /** The file descriptor that has the lock (see `KernelLock.descriptor`). */
   readonly descriptor: number
   readonly release: () => void
 }
 
-/** Locks a directory until the returned function is called. Throws `OperatorError` within 2 s. */
+/**
+ * Locks a directory. Returns a function that releases the lock. If another process has the lock, it throws
+ * `OperatorError` within 2 s.
+ */
 export async function lockDataDir(dataDir: string, purpose: LockPurpose): Promise<() => void> {
   const { release } = await holdDataDir(dataDir, purpose)
   return release
 }
 
-/** Locks a directory as `lockDataDir` does, and returns the lock with its descriptor. */
+/** Does the same as `lockDataDir`, but returns the lock with its descriptor. */
 export async function holdDataDir(dataDir: string, purpose: LockPurpose): Promise<HeldLock> {
   const outcome = await take(dataDir, purpose)
   if ('release' in outcome) return outcome
@@ -76,9 +85,10 @@ export async function holdDataDir(dataDir: string, purpose: LockPurpose): Promis
 }
 
 /**
- * Locks a directory for a command that changes a store with or without a running daemon. Without a daemon the command
- * owns the directory until the returned function is called. Throws `OperatorError` if any process other than a daemon
- * of this pid namespace holds the directory, after 10 s if that process is a command.
+ * Locks a directory for a command that changes a store, with or without a running daemon. Without a daemon, the command
+ * has the lock until it calls the returned function. If a daemon of this pid namespace has the lock, the command may
+ * use the store without a lock. If any other process has the lock, it throws `OperatorError`, after 10 s if that
+ * process is a command.
  */
 export async function lockForCommand(dataDir: string): Promise<() => void> {
   const outcome = await take(dataDir, 'command')
@@ -92,7 +102,7 @@ export async function lockForCommand(dataDir: string): Promise<() => void> {
   throw new OperatorError(`${dataDir} is in use by ${description}. ${wayOut}`)
 }
 
-/** Returns the process that holds the directory, or null. Throws `OperatorError` if that cannot be determined. */
+/** Returns the process that has locked a directory, or null. Throws `OperatorError` if this cannot be found out. */
 export function lockHolder(dataDir: string): LockHolder | null {
   const lock = new KernelLock(dataDir)
   try {
@@ -102,7 +112,7 @@ export function lockHolder(dataDir: string): LockHolder | null {
   }
 }
 
-/** Takes the lock, or returns its holder after waiting for a holder that will soon release it. */
+/** Takes the lock, or returns the process that has it. If that process will soon release the lock, it waits first. */
 async function take(dataDir: string, purpose: LockPurpose): Promise<HeldLock | LockHolder> {
   const startedAtMs = SYSTEM_CLOCK.monotonic()
   for (;;) {
@@ -119,22 +129,22 @@ async function take(dataDir: string, purpose: LockPurpose): Promise<HeldLock | L
   }
 }
 
-/** Returns how long to wait for the holder of the lock. */
+/** Returns for how many milliseconds it is worth waiting for a holder. */
 function patienceMs(holder: LockHolder, purpose: LockPurpose): number {
   if (holder.purpose === 'command') {
     return purpose === 'command' ? LOCK_COMMAND_WAIT_MS_MAX : LOCK_WAIT_MS_MAX
   }
-  // The note may be outdated, and the lock may belong to a process that only checks it.
+  // The note may be outdated, or the lock may belong to a process that only checks it for a moment.
   return holder.pid === null || holder.purpose === 'unknown' ? LOCK_SILENCE_MS_MAX : 0
 }
 
-/** Returns the lock or its holder. Null means that the caller must try again. */
+/** Returns the lock, or the process that has it. Null means that the caller must try again. */
 function tryOnce(dataDir: string, purpose: LockPurpose): HeldLock | LockHolder | null {
   const lock = new KernelLock(dataDir)
   let isKept = false
   try {
     if (!lock.tryTake('exclusive')) return describeHolder(dataDir)
-    // The directory may have been replaced after it was opened.
+    // The directory may have been replaced between opening and locking it.
     if (!lock.isInPlace) return null
     const older = olderHolder(dataDir)
     if (older !== null) return older
@@ -151,7 +161,7 @@ function tryOnce(dataDir: string, purpose: LockPurpose): HeldLock | LockHolder |
   }
 }
 
-/** Describes the holder of the kernel lock from its note. */
+/** Describes the process that has the kernel lock, as its note says. */
 function describeHolder(dataDir: string): LockHolder {
   const note = readNote(dataDir)
   if (note === null) return UNKNOWN_HOLDER
@@ -172,7 +182,9 @@ function describeHolder(dataDir: string): LockHolder {
   return { pid: null, purpose, description }
 }
 
-/** Returns the living process of an older version that owns the directory. Such a process takes no kernel lock. */
+/**
+ * Returns the process of an older version that owns the directory, if it is alive. Such a process has no kernel lock.
+ */
 function olderHolder(dataDir: string): LockHolder | null {
   const note = readNote(dataDir)
   if (note === null || note.details !== null || !isAlive(note)) return null
@@ -185,8 +197,9 @@ function isAlive({ pid, startTime }: Note): boolean {
 }
 
 /**
- * Replaces the note of the previous owner by that of this process. Returns a function that removes it, or null if a
- * process of an older version created its link first. Call it only while holding the kernel lock.
+ * Replaces the note of the previous owner by a note of this process. Returns a function that removes the note. Returns
+ * null if a process of an older version has created its link meanwhile. Call it only while this process has the kernel
+ * lock.
  */
 function leaveNote(dataDir: string, purpose: LockPurpose): (() => void) | null {
   const path = join(dataDir, LOCK_NAME)
@@ -206,7 +219,7 @@ function leaveNote(dataDir: string, purpose: LockPurpose): (() => void) | null {
   try {
     writeFileSync(target, `${JSON.stringify(details)}\n`, { mode: 0o644 })
   } catch {
-    // The disk is full. The link needs no space and still names the process.
+    // The disk is full. The link needs no space and names the process even without the file.
   }
   if (!tryLink(name, path)) return null
   return () => {

@@ -45,9 +45,9 @@ import { hasLogFiles, LogPlace, logBytes, requireLogFiles } from './log-place.ts
 import { hasProcessEnded, ownProcessName } from './pid-namespace.ts'
 import { findDisagreement } from './store-agreement.ts'
 
-/** The format that this program reads and writes. */
+/** The format that this version reads and writes. */
 export const FORMAT_VERSION = 5
-/** The format that stored the log in LMDB. A start converts it. */
+/** The format in which the log was in LMDB. A store in this format is converted at the start. */
 const LMDB_LOG_FORMAT = 2
 /**
  * The format before person deltas (store/identity/person-changes.ts) and, from 4 to 5, property pages
@@ -81,13 +81,19 @@ const DATA_NAME = 'data.mdb'
 /** The unit of `blocks` in the result of stat(2). */
 const DISK_BLOCK_BYTES = 512
 const LMDB_LOCK_NAME = 'lock.mdb'
-/** The prefix of the folders in which environments are created before they are moved to their final path. */
+/**
+ * The beginning of the names of the folders in which environments are created before they are moved to their final
+ * path.
+ */
 const NURSERY_PREFIX = '.new-'
-/** A data directory that this process owns: checked, complete and locked. */
+/** A data directory that this process owns. It is checked, complete and locked. */
 export class DataDir {
   /** The absolute path. */
   readonly path: string
-  /** Findings of the checks for the program's log: files that are usable but were not left as they are now. */
+  /**
+   * What the checks have found: files that can be used, but are not as they were left. The notes are for the log of the
+   * daemon.
+   */
   readonly notes: readonly string[]
   readonly #lock: HeldLock
   readonly #identities: ReadonlyMap<string, string>
@@ -147,21 +153,22 @@ export class DataDir {
   }
 
   /**
-   * Returns a name for a folder that contains this process, so that the folder can be removed after the process has
-   * ended.
+   * Returns a name for a folder that contains the number of this process, so that another process can remove the folder
+   * after this one has ended.
    */
   static ownProcessName(): string {
     return ownProcessName()
   }
 
-  /** Returns whether the process with such a name has ended, or null if it runs in another pid namespace. */
+  /** Returns whether the process with such a name has ended. Returns null if it runs in another pid namespace. */
   static hasProcessEnded(name: string): boolean | null {
     return hasProcessEnded(name)
   }
 
   /**
-   * Returns whether the directory and its data files are still those that were opened. They are not after they were
-   * moved, deleted or replaced; later writes would be lost then. Costs four stats, and one for each file of the log.
+   * Returns whether the directory and its data files are still those that were opened. They are not if they were moved,
+   * deleted or replaced, and later writes would then be lost. The cost is four calls of stat, and one for each file of
+   * the log.
    */
   isInPlace(): boolean {
     for (const [file, identity] of this.#identities) {
@@ -182,14 +189,14 @@ export class DataDir {
 }
 
 /**
- * Checks that there is a store in a format that this program supports, that one of its environments may be opened, and
- * that all environments belong together. Registers the process as a user of the environments (environment-lock.ts).
- * Used by commands that work while a daemon runs. Returns the absolute path. Throws `OperatorError` with exit code 1 or
+ * Checks that a directory contains a store in a supported format, that the environment `name` can be opened, and that
+ * all environments belong together. It also registers this process as a user of the environments (environment-lock.ts).
+ * Commands that work while a daemon runs call it. Returns the absolute path. Throws `OperatorError` with exit code 1 or
  * 78.
  */
 export function requireStore(dataDir: string, name: PartName): string {
   const path = requireEnvironment(dataDir, name)
-  // A missing or damaged file is reported by the code that opens it.
+  // If a file is missing or damaged, the code that opens it will report it.
   if (PART_NAMES.every((each) => each === name || isSound(path, each))) {
     for (const each of ENVIRONMENT_NAMES) joinEnvironment(path, each)
     requireAgreement(path)
@@ -208,8 +215,8 @@ function isSound(path: string, name: PartName): boolean {
 }
 
 /**
- * Checks one environment as `requireStore` does, without the others. Used by commands that export the rest of a damaged
- * store.
+ * Does the same as `requireStore`, but without a look at the other environments. Commands that export the rest of a
+ * damaged store call it.
  */
 export function requireEnvironment(dataDir: string, name: PartName): string {
   const path = requireFormat(dataDir)
@@ -237,7 +244,7 @@ function requireFormat(dataDir: string): string {
  * file is missing or cannot be read.
  */
 export function findDamage(path: string, name: EnvironmentName): string | null {
-  // A daemon may be writing, so a fault counts only if it is found repeatedly.
+  // A daemon may be writing at the same time, so a fault counts only if it is found repeatedly.
   let finding = inspectEnvironment(path, name, true)
   for (let attempt = 0; finding?.kind === 'damaged' && attempt < 2; attempt++) {
     finding = inspectEnvironment(path, name, true)
@@ -246,7 +253,7 @@ export function findDamage(path: string, name: EnvironmentName): string | null {
 }
 
 /**
- * Refuses a store in which one part is older than the others, because acknowledged data is missing then. `path` is
+ * Refuses a store in which one part is older than the others, because acknowledged data is then missing. `path` is
  * absolute. Set `isAlone` if no other process has the store open. Throws `OperatorError` with exit code 78.
  */
 export function requireAgreement(path: string, isAlone = false): void {
@@ -334,8 +341,8 @@ export function readFormat(path: string): number | null {
 }
 
 /**
- * Checks one environment. Returns notes for the operator. Throws `OperatorError` if the environment is damaged, or if
- * it is missing and `isStore` is true.
+ * Checks one environment. Returns notes for the operator. Throws `OperatorError` if the environment is damaged. Also
+ * throws if it is missing and `isStore` is true.
  */
 export function checkEnvironment(
   path: string,
@@ -345,7 +352,7 @@ export function checkEnvironment(
   const file = join(path, name, DATA_NAME)
   const finding = inspectEnvironment(path, name, isStore)
   const isReadable = finding !== null && finding.kind !== 'damaged'
-  // A command may be writing, so a fault counts only if it is found twice.
+  // A command may be writing at the same time, so a fault counts only if it is found twice.
   const fault = isReadable && freeListFault(file) && freeListFault(file)
   if (typeof fault === 'string') throw damage(file, fault)
   switch (finding?.kind) {
@@ -359,7 +366,7 @@ export function checkEnvironment(
   }
 }
 
-/** Checks the data file. Returns null if there is none and none is needed. */
+/** Checks the data file of an environment. Returns null if it does not exist and need not exist. */
 function inspectEnvironment(path: string, name: PartName, isStore: boolean): LmdbFinding | null {
   const file = join(path, name, DATA_NAME)
   try {
@@ -382,7 +389,7 @@ export async function takeOver(path: string): Promise<void> {
   await takeOverLog(path)
 }
 
-/** Checks that a file can be written. LMDB would report an error without the name of the file. */
+/** Checks that a file can be written. If it cannot, the error of LMDB would not name the file. */
 function requireWritable(file: string): void {
   try {
     closeSync(openSync(file, 'r+'))
@@ -391,7 +398,7 @@ function requireWritable(file: string): void {
   }
 }
 
-/** Returns whether a data file exists. Throws if it does not exist and `isStore` is true. */
+/** Returns whether a data file exists. If `isStore` is true, it must exist. */
 function requireDataFile(file: string, isStore: boolean): boolean {
   const stat = statSync(file, { throwIfNoEntry: false })
   if (stat === undefined) {
@@ -402,7 +409,7 @@ function requireDataFile(file: string, isStore: boolean): boolean {
   throw refusal(`${file} is not a file. Restore the data directory from a backup.`)
 }
 
-/** Refuses a folder at the path of the LMDB lock file. LMDB repairs anything else there by itself. */
+/** Throws if there is a folder at the path of the lock file of LMDB. LMDB can repair anything else at this path. */
 function checkLmdbLock(file: string): void {
   if (lstatSync(file, { throwIfNoEntry: false })?.isDirectory() !== true) return
   throw new OperatorError(
@@ -441,7 +448,7 @@ async function createStore(path: string): Promise<void> {
   markFormat(path)
 }
 
-/** Removes the creation mark. From now on a missing `format` file means that it was lost. */
+/** Removes the creation mark. A missing `format` file then means that the file was lost. */
 function endCreation(path: string): void {
   const mark = join(path, CREATION_MARK)
   if (!existsSync(mark)) return
@@ -449,7 +456,7 @@ function endCreation(path: string): void {
   flush(path)
 }
 
-/** Marks a directory as a whole store of a format, by default of the current one. */
+/** Writes the `format` file, which marks the directory as a complete store. */
 export function markFormat(path: string, version = FORMAT_VERSION): void {
   writeDurably(join(path, FORMAT_NAME), `tenrec ${version}\n`)
 }
@@ -476,13 +483,13 @@ function refusal(message: string): OperatorError {
 export const outboxFolder = (dataDir: string, partition = 0): string =>
   join(dataDir, 'outbox', partition === 0 ? '' : `partition-${partition}`)
 
-/** Returns the sequence number up to which the log of a data directory is processed, or 0 for a new directory. */
+/** Returns the sequence number up to which the log is processed, or 0 for a new data directory. */
 export function readProcessedPosition(dataDir: string): number {
   const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: ['state'] })
   try {
     return readNumber(environment.table('state'), 'position') ?? 0
   } finally {
-    // Closing has already happened when the call returns. The promise only waits for writes, and there were none.
+    // The environment is closed when the call returns. The promise only waits for writes, and there were none.
     void environment.close()
   }
 }

@@ -32,7 +32,8 @@ const LMDB_LOCK_NAME = 'lock.mdb'
 const ATTEMPT_PAUSE_MS = 20
 
 /**
- * The locks of this process by the identity of the folder. A process takes each lock once and keeps it until it ends.
+ * The locks that this process has taken, by the identity of the folder. A process takes each lock once and keeps it
+ * until it ends.
  */
 const joined = new Map<string, KernelLock>()
 
@@ -80,8 +81,8 @@ function isNamed(folder: string, users: string | null): boolean {
 }
 
 /**
- * Returns the content that the file must have so that this process may join. Returns null if other processes of the
- * same namespace cannot be recognized.
+ * Returns the content that the file `namespace` must have so that this process may use the environment. Returns null if
+ * it is not known which other processes are in the same pid namespace.
  */
 function usersText(folder: string): string | null {
   const namespace = ownPidNamespace()
@@ -91,8 +92,8 @@ function usersText(folder: string): string | null {
 }
 
 /**
- * Writes the pid namespace and the lock file of this process into the file. Returns false if it could not be written;
- * then no other process can join.
+ * Writes the pid namespace and the `lock.mdb` of this process into the file `namespace`. Returns false if it could not
+ * be written; no other process can then use the environment.
  */
 function claim(folder: string): boolean {
   const lockFile = join(folder, LMDB_LOCK_NAME)
@@ -111,7 +112,10 @@ function claim(folder: string): boolean {
   }
 }
 
-/** Replaces the file. On a full disk it overwrites the content, which has the same length and needs no space. */
+/**
+ * Replaces the file `namespace`. If the disk is full, the content of the old file is overwritten, which needs no space
+ * because the new content has the same length.
+ */
 function writeUsers(folder: string, text: string): void {
   const file = join(folder, USERS_NAME)
   const draft = `${file}.new`
@@ -134,15 +138,18 @@ function writeUsers(folder: string, text: string): void {
 }
 
 /**
- * Gives the file to the owner of the folder, because the superuser may run a command on the store of another user's
- * daemon.
+ * Makes the owner of the folder the owner of a file, because the superuser may run a command on the store of another
+ * user's daemon.
  */
 function giveToOwner(file: string, folder: string): void {
   const { uid, gid } = statSync(folder)
   if (process.getuid?.() === 0 && uid !== 0) chownSync(file, uid, gid)
 }
 
-/** Returns the other process that holds the directory. A daemon that is starting holds it itself. */
+/**
+ * Returns the other process that has locked the data directory, or null. A daemon that is starting has locked it
+ * itself.
+ */
 function otherHolder(dataDir: string): LockHolder | null {
   const holder = lockHolder(dataDir)
   return holder?.pid === process.pid ? null : holder

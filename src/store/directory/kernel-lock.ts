@@ -11,12 +11,12 @@ import { closeSync, fstatSync, openSync, statSync } from 'node:fs'
 import { OperatorError } from '../../base/errors.ts'
 import { LOCK_SPAWN_MS_MAX } from './limits.ts'
 
-/** An `exclusive` lock excludes all others. A `shared` lock excludes only exclusive ones. */
+/** The kinds of lock. An `exclusive` lock excludes all other locks. A `shared` lock excludes only exclusive ones. */
 export type LockMode = 'exclusive' | 'shared'
 
 /**
- * The programs that can lock. Each of them locks descriptor 3, and exits with 1 and no output if the lock is held by
- * another process.
+ * The programs that can take the lock. Each of them locks file descriptor 3. If another process has the lock, it exits
+ * with 1 and prints nothing.
  */
 const PROGRAMS: readonly { readonly name: string; readonly words: (mode: LockMode) => string[] }[] =
   [
@@ -29,7 +29,7 @@ flock($folder, LOCK_NB | ($ARGV[0] eq 'shared' ? LOCK_SH : LOCK_EX)) or $!{EWOUL
 const HELD_BY_ANOTHER = 1
 const USUAL_PATH = '/usr/bin:/bin:/usr/sbin:/sbin'
 
-/** An open folder that may be locked. */
+/** A folder that is open and may be locked. */
 export class KernelLock {
   readonly #path: string
   readonly #descriptor: number
@@ -44,12 +44,12 @@ export class KernelLock {
     }
   }
 
-  /** The descriptor of the folder. A process that inherits it keeps the lock. */
+  /** The file descriptor of the folder. A process that inherits it keeps the lock. */
   get descriptor(): number {
     return this.#descriptor
   }
 
-  /** The device and inode of the folder. */
+  /** The device and the inode number of the folder, as text. */
   get identity(): string {
     const { dev, ino } = fstatSync(this.#descriptor, { bigint: true })
     return `${dev}.${ino}`
@@ -62,9 +62,9 @@ export class KernelLock {
   }
 
   /**
-   * Takes the lock or changes its mode. Returns false if another process, or another `KernelLock` of this process,
-   * holds a conflicting lock. A change of mode releases the lock for a moment. Throws `OperatorError` if no program can
-   * lock or the file system does not support it.
+   * Takes the lock, or changes its mode. Returns false if another process, or another `KernelLock` of this process, has
+   * a lock that excludes this one. A change of the mode releases the lock for a moment. Throws `OperatorError` if there
+   * is no program that can lock, or if the file system does not support locks.
    */
   tryTake(mode: LockMode): boolean {
     for (const { name, words } of PROGRAMS) {

@@ -1,4 +1,4 @@
-/** Checks the log folder of a data directory: that it exists, has not been replaced, and has the current format. */
+/** Checks the folder of the log in a data directory: that it has log files, and that they were not replaced. */
 import { statSync } from 'node:fs'
 import { OperatorError } from '../../base/errors.ts'
 import { logFolder, logNumbers, logPath } from '../log/log-file.ts'
@@ -38,10 +38,10 @@ export function logBytes(dataDir: string): number {
   return sizes.reduce((sum, bytes) => sum + bytes, 0)
 }
 
-/** Watches the files of a log. */
+/** Watches whether the files of a log are replaced. */
 export class LogPlace {
   readonly #dataDir: string
-  /** The identity of each file by its number. */
+  /** The identity of each file, by the number of the file. */
   #files: ReadonlyMap<number, string>
 
   constructor(dataDir: string) {
@@ -50,13 +50,13 @@ export class LogPlace {
   }
 
   /**
-   * Returns whether the files are those of the last call, or changed only as a log changes them. Old files are removed
-   * and new ones are added. The prepared file, which is the newest of several, may be replaced by a larger one before
-   * it is used. Costs a stat for each file.
+   * Returns whether the files are the same as at the last call, apart from the changes that a log makes itself. A log
+   * removes old files and adds new ones. The newest file, if there are several, is prepared for later and may be
+   * replaced by a larger one before it is used. The cost is one call of stat for each file.
    */
   isInPlace(): boolean {
     const files = identities(this.#dataDir)
-    // The check is not possible now, for example because the process has no free descriptors.
+    // The check is not possible at the moment, for example because the process has no free file descriptors.
     if (files === null) return true
     if (files.size === 0) return false
     const newest = Math.max(...files.keys())

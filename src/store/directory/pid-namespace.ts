@@ -1,10 +1,13 @@
-/** Identifies processes: whether two process numbers belong to the same namespace, and whether a process still runs. */
+/**
+ * Identifies processes: whether the numbers of two processes are from the same pid namespace, and whether a process
+ * still runs.
+ */
 import { readFileSync, readlinkSync } from 'node:fs'
 
 /**
- * Returns the name of the pid namespace, such as `pid:[4026531836]`. Two processes with the same name see the same
- * process under a number. Returns null if the namespace is unknown; it then equals no other. Systems other than Linux
- * have one namespace.
+ * Returns the name of the pid namespace of this process, such as `pid:[4026531836]`. If two processes have the same
+ * name, a process number means the same process to both. Returns null if the namespace is unknown. Systems other than
+ * Linux have one namespace.
  */
 export function ownPidNamespace(): string | null {
   if (process.platform !== 'linux') return 'pid:[all]'
@@ -15,7 +18,7 @@ export function ownPidNamespace(): string | null {
   }
 }
 
-/** Returns the start time of this process, in the format of `startTimeOf`. */
+/** Returns the start time of this process, as `startTimeOf` does for any process. */
 export function ownStartTime(): string | null {
   return startTimeIn('/proc/self/stat')
 }
@@ -41,14 +44,16 @@ function startTimeIn(path: string): string | null {
   return state === 'Z' || state === 'X' ? null : (fields[19] ?? null)
 }
 
-/** Returns a name for a folder that identifies this process: `NAMESPACE-PID-START`. See `hasProcessEnded`. */
+/**
+ * Returns a name for a folder that identifies this process, in the form `NAMESPACE-PID-START` (see `hasProcessEnded`).
+ */
 export function ownProcessName(): string {
   return [namespaceNumber(), process.pid, ownStartTime() ?? 0].join('-')
 }
 
 /**
- * Returns whether the process with such a name has ended, or null if it runs in a pid namespace that is not visible
- * from here.
+ * Returns whether the process that `ownProcessName` has named has ended. Returns null if it runs in another pid
+ * namespace, which cannot be seen from here.
  */
 export function hasProcessEnded(name: string): boolean | null {
   const [namespace, pid, startTime] = name.split('-')

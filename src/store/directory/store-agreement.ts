@@ -22,19 +22,19 @@ import { DamagedLogError, logFolder } from '../log/log-file.ts'
 import { type LogReach, lookAtLog } from '../log/log-inspection.ts'
 
 const STATE = 'state'
-/** Messages of LMDB about a file with invalid content. */
+/** Matches the messages of LMDB about a file with invalid content. */
 const LMDB_DAMAGE = /MDB_(?:CORRUPTED|PAGE_NOTFOUND|INVALID|VERSION_MISMATCH|INCOMPATIBLE|PANIC)/
 const DATA_NAME = 'data.mdb'
 
-/** The reason why the parts of a store do not belong together. */
+/** Why the parts of a store do not belong together. */
 export interface Disagreement {
   /** The data file or folder that is older than the others, or cannot be read. */
   readonly file: string
-  /** The data that is missing, with its range. */
+  /** Which data is missing, with its range. */
   readonly what: string
 }
 
-/** The states that the parts record of themselves and of each other. */
+/** What the parts of a store record about their own state and that of the other parts. */
 export interface StoreClaims {
   readonly log: LogReach
   readonly witness: Witness
@@ -42,10 +42,10 @@ export interface StoreClaims {
 }
 
 /**
- * Compares the states that the parts of a store record. `path` is absolute, and the data files must have been found
- * sound (lmdb-file.ts). Set `isAlone` if no process has the store open; unprocessed blocks are then compared with their
- * checksums, at the cost given in log-inspection.ts. Throws `OperatorError` if something cannot be read now. Writes
- * nothing. Returns null if the parts agree.
+ * Compares the states that the parts of a store have recorded. `path` is absolute, and the data files must already have
+ * been checked (lmdb-file.ts). Set `isAlone` if no process has the store open; unprocessed blocks are then compared
+ * with their checksums, at the cost that log-inspection.ts names. Throws `OperatorError` if something cannot be read
+ * now. Returns null if the parts agree. It writes nothing.
  */
 export function findDisagreement(path: string, isAlone = false): Disagreement | null {
   const place = { file: join(path, EVENTS_ENVIRONMENT, DATA_NAME) }
@@ -61,16 +61,19 @@ export function findDisagreement(path: string, isAlone = false): Disagreement | 
     if (cause instanceof DamagedRecordError || LMDB_DAMAGE.test(reason)) {
       return { file: place.file, what: `it cannot be read: ${reason}` }
     }
-    // A temporary fault of the machine, such as too many open files. The store itself is not at fault.
+    // The machine has a temporary problem, such as too many open files. The store itself is not damaged.
     throw new OperatorError(`Cannot read ${place.file}: ${reason}.`, { cause })
   }
 }
 
-/** Returns the part that is damaged or older than the others, with the data that it lacks, or null if there is none. */
+/**
+ * Returns the part that is damaged or older than the other parts, and which data it lacks. Returns null if there is no
+ * such part.
+ */
 export function judgeClaims({ log, witness, flagsVersion }: StoreClaims): {
   readonly environment: 'log' | 'events' | 'flags'
   readonly what: string
-  /** For the log: the file concerned. */
+  /** If the part is the log, the file that is affected. */
   readonly file?: string
 } | null {
   if (log.missing !== null) {
@@ -100,7 +103,8 @@ export function judgeClaims({ log, witness, flagsVersion }: StoreClaims): {
 }
 
 /**
- * Reads the recorded states. `place.file` is always the file being read, so that the caller can name it in an error.
+ * Reads the states that the parts have recorded. `place.file` is always the file that is being read, so that the caller
+ * can name it in an error.
  */
 function readClaims(path: string, place: { file: string }, isAlone: boolean): StoreClaims {
   const opened: { close(): Promise<void> }[] = []
@@ -125,11 +129,12 @@ function readClaims(path: string, place: { file: string }, isAlone: boolean): St
     place.file = logFolder(path)
     const log = lookAtLog(path, readPosition, isAlone)
     place.file = join(path, FLAGS_ENVIRONMENT, DATA_NAME)
-    // Read last: the version that `events` has seen is then the older one.
+    // The version of `flags` is read last, so it cannot be older than the version that `events` has seen, unless the
+    // parts disagree.
     const flagsVersion = keep(new FlagsVersion(path, true)).read()
     return { log, witness, flagsVersion }
   } finally {
-    // Closing has already happened when the call returns. The promise only waits for writes, and there were none.
+    // The parts are closed when the call returns. The promise only waits for writes, and there were none.
     for (const part of opened) void part.close()
   }
 }

@@ -1,11 +1,11 @@
 /**
- * The writer and the reader of the log. The log contains accepted blocks that are not yet processed, in order of
- * arrival. It has files of its own (log-file.ts), so that an acknowledgement waits for one disk write and nothing else.
- * One thread appends (`LogAppender`); any thread and process may read (`LogReader`). Both implement ports/log.ts.
+ * The writer and the reader of the log. The log contains the accepted blocks that are not processed yet, in the order
+ * of their arrival. It has files of its own (log-file.ts), so that a request is acknowledged after a single disk write.
+ * One thread appends (`LogAppender`), and any thread or process may read (`LogReader`). Both implement ports/log.ts.
  *
- * Each new appender starts a new file and closes the previous one at the end of its last whole frame, so that nothing
- * is ever written after the remains of a power cut. If the disk is full, the appender continues in the previous file,
- * provided that the rest of that file is blank.
+ * Each new appender starts a new file. It closes the previous file after its last whole frame, so that nothing is ever
+ * written after the remains of an append that a power cut interrupted. If the disk is full, the appender continues in
+ * the previous file, provided that the rest of that file is blank.
  */
 import {
   closeSync,
@@ -50,18 +50,24 @@ import { isBlank, lookAtFiles } from './log-folder.ts'
 import { LogRoom } from './log-room.ts'
 
 const PADDING = Buffer.alloc(PAGE_BYTES)
-/** From half of the current file on, the next file is prepared this many times faster than the current one fills up. */
+/**
+ * When half of the current file is full, the next file is prepared. That happens this many times faster than the
+ * current file fills up.
+ */
 const DRAFT_FACTOR = 4
 const DRAFT_STEP_BYTES = 1024 * 1024
 
-/** The location of the log and how it is written. */
+/** Where the log is, and how it is written. */
 export interface LogOptions {
   readonly dataDir: string
-  /** True with `--durability commit`: an append returns once it is visible, and reaches the disk a moment later. */
+  /**
+   * True with `--durability commit`: an append returns when other processes can read the blocks, and the blocks reach
+   * the disk a moment later.
+   */
   readonly isFlushDeferred?: boolean
   /**
-   * The sequence number of the last appended block, shared by the writer and the readers of a process. 0 before the
-   * first append.
+   * The sequence number of the last appended block, in memory that the writer and the readers of a process share. 0
+   * before the first append.
    */
   readonly logReach?: BigInt64Array
   /** The free disk space that the log must leave, in the layout that `DiskRoom` reads. */
@@ -70,13 +76,16 @@ export interface LogOptions {
 
 /** The options of an appender. */
 export interface AppenderOptions extends LogOptions {
-  /** The sequence number up to which all blocks are processed. New sequence numbers are higher than it. */
+  /** The sequence number up to which all blocks are processed. New blocks get higher numbers. */
   readonly processed: number
-  /** True if the blocks already have seals. The appender then keeps the seals, even wrong ones. */
+  /** True if the blocks already have checksums. The appender then keeps them, even if they are wrong. */
   readonly isSealed?: boolean
 }
 
-/** A closed file, with the sequence number of the last block in it or in an earlier file. */
+/**
+ * A file to which nothing is appended any more. `last` is the sequence number of the last block in it or in an earlier
+ * file.
+ */
 interface ClosedFile {
   readonly number: number
   readonly bytes: number
@@ -97,7 +106,7 @@ export class LogAppender implements ports.LogAppender {
   /** The closed files, oldest first. */
   #files: ClosedFile[] = []
   #current: OpenFile
-  /** The file that was opened last. */
+  /** The file that was opened last, so that the constructor can close it after an error. */
   #opened: OpenFile | null = null
   #next: ReadyFile | null = null
   #draft: LogDraft | null = null
@@ -106,7 +115,7 @@ export class LogAppender implements ports.LogAppender {
   #last = 0
   #trimmed = 0
   #head = Buffer.allocUnsafeSlow(PAGE_BYTES)
-  /** The last frame contains blocks, and no later frame proves yet that it was written completely. */
+  /** True if the last frame contains blocks and no later frame proves yet that it was written completely. */
   #isUnproven = false
   /** The number of bytes appended since the last call of `shrink`. */
   #appendedBytes = 0
@@ -135,15 +144,15 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Appends blocks in one frame. When it returns, they are durable. Throws `ServiceError` if the disk has no room;
-   * nothing was written then. After any other error the outcome is unknown.
+   * Appends blocks in one frame. When the method returns, they are on disk. Throws `ServiceError` if the disk has no
+   * space; nothing was written then. After any other error it is unknown whether the blocks were written.
    */
   append(blocks: readonly Buffer[], trimThrough: number): number {
     if (this.#failure !== null) throw this.#failure
     const trimmed = Math.max(this.#trimmed, Math.min(trimThrough, this.#last))
     if (blocks.length === 0 && trimmed === this.#trimmed) return this.#last
     const bytes = frameBytes(blocks)
-    // Blocks that are trimmed now may make room for the next file.
+    // The file of blocks that are trimmed now may be used as the next file.
     this.#trimmed = trimmed
     if (this.#position + bytes + PAGE_BYTES > this.#current.bytes) this.#rotate(bytes)
     this.#write(blocks, 0)
@@ -157,15 +166,16 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Releases the disk space of a burst of events. If little was appended since the last call, a small file is started,
-   * and the larger files are removed once all their blocks are trimmed. The next append reports a failed write.
+   * Releases the disk space that a burst of events has taken. If little was appended since the last call, a small file
+   * is started, and the larger files are removed when all their blocks are trimmed. If a write fails, the next append
+   * reports it.
    */
   shrink(): void {
     const isCalm = this.#appendedBytes <= LOG_CALM_BYTES_MAX
     this.#appendedBytes = 0
     if (!isCalm || this.#failure !== null) return
     if (this.#current.bytes <= LOG_FILE_BYTES_MIN) {
-      // One append removes only a few files, so a burst may have left more of them.
+      // An append removes only a few files, so there may still be files from a burst.
       this.#removeFiles()
       return
     }
@@ -176,18 +186,18 @@ export class LogAppender implements ports.LogAppender {
       this.#draft.grow(Number.POSITIVE_INFINITY)
       this.#publish(this.#draft, this.#current.number + 1)
       this.#rotate(0)
-      // Records which blocks are trimmed before the file that recorded it is removed.
+      // The empty frame records which blocks are trimmed. The file that contained this record may be removed below.
       this.#write([], 0)
       if (this.#isDeferred) fdatasyncSync(this.#current.descriptor)
       this.#removeFiles()
     } catch {
-      // The disk is full, or a write has failed.
+      // The disk is full, or a write has failed. The next append reports the error.
     }
   }
 
   /**
-   * Closes the appender. It first writes an empty frame after the last block, by which damage to that block can be told
-   * from an interrupted append.
+   * Closes the appender. Before that, it writes an empty frame after the last block. With it, damage to that block can
+   * be distinguished from an interrupted append.
    */
   async close(): Promise<void> {
     const isWhole = this.#failure === null
@@ -206,8 +216,8 @@ export class LogAppender implements ports.LogAppender {
     const { begun, unused } = lookAtFiles(this.#folder)
     const newest = begun.at(-1)
     const [spare, ...others] = unused
-    // A file whose first frame was lost in a power cut may still contain later frames. These would look valid behind a
-    // new first frame, so such a file is replaced.
+    // If a power cut has destroyed the first frame of a file, the file may still contain later frames. They would look
+    // valid after a new first frame, so such a file is replaced.
     this.#next = spare !== undefined && isBlank(this.#folder, spare.number) ? spare : null
     for (const { number } of others) rmSync(logPath(this.#folder, number))
     if (newest === undefined) return this.#openNext((spare?.number ?? 1) - 1, 0)
@@ -222,28 +232,29 @@ export class LogAppender implements ports.LogAppender {
     let last = this.#last
     for (const { number, bytes, first } of [...begun].reverse()) {
       this.#files.unshift({ number, bytes, last })
-      // If the first sequence number of a file is unknown (0), the file before it gets the same `last`, which is an
+      // If the first sequence number of a file is unknown (0), its `last` is also used for the file before it, as an
       // upper bound.
       if (first > 0) last = first - 1
     }
     if (!isOpen) return this.#openNext(newest.number, 0)
     this.#files.pop()
     this.#current = this.#open(newest)
-    // After a killed process the operating system may hold data that the disk does not have yet.
+    // If a process was killed, the operating system may have data that is not on the disk yet.
     fsyncSync(this.#current.descriptor)
     this.#position = position
     this.#flushed = position
     try {
       this.#rotate(0)
     } catch (cause) {
-      // Room for two frames: one that records where the sequence numbers continue, and the closing one.
+      // There must be space for two frames: one that records where the sequence numbers continue, and the closing
+      // frame.
       const isRoom = position + 2 * PAGE_BYTES <= newest.bytes && cause instanceof ServiceError
       if (!isRoom || !isBlank(this.#folder, newest.number, position)) throw cause
     }
     return this.#current
   }
 
-  /** Continues in the next file, which has room for `bytes` bytes. */
+  /** Continues in the next file, which has space for at least `bytes` bytes. */
   #rotate(bytes: number): void {
     const { number, bytes: size, descriptor } = this.#current
     const next = this.#openNext(number, bytes)
@@ -259,8 +270,8 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Returns the file that follows `number`, and creates it if it is not ready yet. Throws `ServiceError` if the disk is
-   * full or the process has no free file descriptors.
+   * Opens the file after `number`, which is created if it is not ready yet. Throws `ServiceError` if the disk is full
+   * or the process has no free file descriptors.
    */
   #openNext(number: number, bytes: number): OpenFile {
     const needed = bytes + 2 * PAGE_BYTES
@@ -280,7 +291,7 @@ export class LogAppender implements ports.LogAppender {
     }
   }
 
-  /** Creates the next file step by step. A failed step is repeated when the file is needed. */
+  /** Creates a part of the next file. If that fails, it is repeated when the file is needed. */
   #prepare(appended: number): void {
     if (this.#next !== null || this.#position < this.#current.bytes / 2) return
     try {
@@ -288,11 +299,11 @@ export class LogAppender implements ports.LogAppender {
       if (!this.#draft.grow(Math.max(DRAFT_STEP_BYTES, appended * DRAFT_FACTOR))) return
       this.#publish(this.#draft, this.#current.number + 1)
     } catch {
-      // The current file still has room.
+      // The error does not matter yet, because the current file still has space.
     }
   }
 
-  /** Turns the draft into the next file. */
+  /** Turns the draft into the next file, which is ready for appends. */
   #publish(draft: LogDraft, number: number): ReadyFile {
     this.#next = null
     this.#next = draft.publish(number)
@@ -319,8 +330,8 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Removes files whose blocks are all trimmed. One such file is left for the next draft, unless it is much larger than
-   * the current file.
+   * Removes the oldest files if all their blocks are trimmed. One such file is left, because the next draft can use it.
+   * It is removed too if it is much larger than the current file.
    */
   #removeFiles(): void {
     for (let removed = 0; removed < LOG_FILES_REMOVED_MAX; removed++) {
@@ -342,7 +353,8 @@ export class LogAppender implements ports.LogAppender {
 
   #write(blocks: readonly Buffer[], flags: number): void {
     try {
-      // Counted as rearranging: nothing that a reader of the store can see changes before the blocks are processed.
+      // The write does not count as a change of the store, because readers of the store see nothing of the blocks
+      // before they are processed.
       counted(() => this.#writeFrame(blocks, flags), true)
     } catch (cause) {
       this.#failure = cause instanceof Error ? cause : new Error(String(cause))
@@ -394,7 +406,7 @@ export class LogReader implements ports.LogReader {
   readonly #reach: BigInt64Array | undefined
   readonly #end: LogCursor
   readonly #place: LogCursor
-  /** The frame at which `#place` stands. */
+  /** The frame that `#place` has read last. */
   #frame: Frame | null = null
   #last = 0
 
@@ -408,8 +420,8 @@ export class LogReader implements ports.LogReader {
   }
 
   /**
-   * Makes blocks visible to `block` that were appended since the last call. Within the writing process only durable
-   * blocks become visible.
+   * Makes `block` see the blocks that were appended since the last call. A reader in the process that writes sees only
+   * blocks that are on disk.
    */
   refresh(): void {
     this.#place.forget()
@@ -423,9 +435,9 @@ export class LogReader implements ports.LogReader {
   }
 
   /**
-   * Returns the range of stored sequence numbers, or null if the log is empty. A log file may be recycled shortly
+   * Returns the range of the sequence numbers in the log, or null if the log is empty. A file may be used again shortly
    * before a frame records that its blocks are trimmed, so the first blocks of the range may already be gone.
-   * log-inspection.ts tells these from lost blocks.
+   * log-inspection.ts can distinguish them from lost blocks.
    */
   extent(): ports.LogExtent | null {
     const first = Math.max(this.#trimmed + 1, this.#end.first)
@@ -433,8 +445,9 @@ export class LogReader implements ports.LogReader {
   }
 
   /**
-   * Returns the block with a sequence number, valid until the next call. Reading in order is cheap; going back costs a
-   * walk from the first frame. Throws `DamagedLogError` if the block should exist but does not.
+   * Returns a block by its sequence number. The result is valid until the next call. It is cheap to read blocks in
+   * order. To read an earlier block, all frames are read again from the first one. Returns undefined if the block is
+   * trimmed or was not appended yet. Throws `DamagedLogError` if the block should exist but does not.
    */
   block(sequence: number): Buffer | undefined {
     if (sequence > this.#last || sequence <= this.#trimmed) return undefined
@@ -473,7 +486,10 @@ function frameBytes(blocks: readonly Buffer[]): number {
   return pageEnd(blocks.reduce((sum, { length }) => sum + length, headBytes))
 }
 
-/** Closes a file, or leaves that to the running flush: the descriptor could otherwise be reused for another file. */
+/**
+ * Closes a file. If a flush is running, the flush closes the file at its end, because the system could otherwise give
+ * the descriptor to another file.
+ */
 function closeFile(file: OpenFile): void {
   file.isClosed = true
   if (!file.isFlushing) closeSync(file.descriptor)

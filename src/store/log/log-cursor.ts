@@ -1,4 +1,4 @@
-/** Reads the frames of a log, file by file, while another process may append to files and recycle them. */
+/** Reads the frames of a log, file by file. Meanwhile another process may append to files and use files again. */
 import { LOG_ATTEMPTS_MAX, LOG_DESCRIPTOR_WAIT_MS_MAX } from './limits.ts'
 import {
   DamagedLogError,
@@ -10,17 +10,17 @@ import {
   PAGE_BYTES,
 } from './log-file.ts'
 
-/** The number of bytes read from a file at a time, unless a block is larger. */
+/** The number of bytes that are read from a file at once, unless a block is larger. */
 const WINDOW_BYTES = 256 * 1024
 const DESCRIPTOR_PAUSE_MS = 20
 
-/** A position in a log. It starts before the first frame. */
+/** A reading position in a log. At first it is before the first frame. */
 export class LogCursor {
   readonly #folder: string
   readonly #windowBytes: number
   #file: LogFile | null = null
   #position = PAGE_BYTES
-  /** The last frame was the closing frame of its file. */
+  /** True if the last frame that was read closes its file. */
   #isClosed = false
   /** The number of a missing file that should have come before the current one. */
   #skipped: number | null = null
@@ -28,18 +28,18 @@ export class LogCursor {
   #last = 0
   #trimmed = 0
 
-  /** `windowBytes` is the number of bytes read at a time. A page is enough for a caller that reads no blocks. */
+  /** `windowBytes` is the number of bytes that are read at once. A page is enough for a caller that reads no blocks. */
   constructor(folder: string, windowBytes = WINDOW_BYTES) {
     this.#folder = folder
     this.#windowBytes = windowBytes
   }
 
-  /** The file of the last frame, or null if no frame has been read. */
+  /** The file of the last frame that was read, or null if no frame has been read. */
   get file(): LogFile | null {
     return this.#file
   }
 
-  /** The offset of the next frame in the file. */
+  /** The offset in the file at which the next frame begins. */
   get position(): number {
     return this.#position
   }
@@ -59,7 +59,7 @@ export class LogCursor {
     return this.#last
   }
 
-  /** The highest sequence number that a frame read so far records as trimmed. */
+  /** The sequence number up to which blocks are trimmed, as the frames read so far record. */
   get trimmed(): number {
     return this.#trimmed
   }
@@ -71,10 +71,10 @@ export class LogCursor {
   }
 
   /**
-   * Returns the next frame, including closing frames, or null if there is none yet. A damaged frame is skipped if a
-   * later frame proves that it was complete. The cursor starts again at the first file if the file it was reading was
-   * recycled. Throws `DamagedLogError` if a file is missing or damaged. Returning null costs a check of each remaining
-   * page.
+   * Returns the next frame, which may be a closing frame, or null if there is none yet. A damaged frame is skipped if a
+   * later frame proves that it was complete. If the file that was being read is used again under another number, the
+   * cursor starts again at the first file. Throws `DamagedLogError` if a file is missing or damaged. When null is
+   * returned, the beginning of each remaining page has been checked.
    */
   next(): Frame | null {
     for (let attempt = 0; attempt < LOG_ATTEMPTS_MAX; attempt++) {
@@ -102,8 +102,8 @@ export class LogCursor {
 
   /**
    * Moves to the end of the last whole frame. After it there is nothing, or the remains of an append that a power cut
-   * interrupted. The blocks of a frame are checked only if no later frame records them as flushed. Calls `onFrame` for
-   * each frame.
+   * interrupted. The blocks of a frame are checked only if no later frame records that they were flushed. Calls
+   * `onFrame` for each frame.
    */
   toEnd(onFrame?: (frame: Frame) => void): void {
     let unsure: Frame[] = []
@@ -122,7 +122,7 @@ export class LogCursor {
     this.#last = torn.first - 1
   }
 
-  /** Discards the cached bytes, so that `next` sees data written since. */
+  /** Discards the cached bytes, so that `next` sees data that was written since they were read. */
   forget(): void {
     this.#file?.forget()
   }
@@ -137,8 +137,9 @@ export class LogCursor {
   }
 
   /**
-   * Returns whether reading can continue: a later frame proves that the missing frame was written. If that frame is
-   * really damaged, the cursor moves to the later one; if it was only written meanwhile, the cursor stays.
+   * Returns whether reading can continue although the next frame cannot be read. It can if a later frame proves that
+   * the frame was written. If the frame is really damaged, the cursor moves to the later one. If the frame has only
+   * been written meanwhile, the cursor stays.
    */
   #resume(): boolean {
     const file = this.#file
@@ -148,7 +149,8 @@ export class LogCursor {
       if (file.frameAt(this.#position) === null) this.#position = behind.position
       return true
     }
-    // A new file is started only when the previous one is closed.
+    // A new file is begun only when the one before it is closed, so frames in a later file prove that this one is
+    // complete.
     let later = this.#fileFrom(file.number + 1)
     while (later !== null) {
       const { number } = later
@@ -171,7 +173,7 @@ export class LogCursor {
     this.#skipped = this.#file?.number === expected ? null : expected
   }
 
-  /** Opens the first file with this number or a higher one. Returns whether there is such a file. */
+  /** Opens the first file whose number is `from` or higher. Returns false if there is none. */
   #open(from: number): boolean {
     const file = this.#fileFrom(from)
     if (file === null) return false
@@ -181,7 +183,7 @@ export class LogCursor {
     return true
   }
 
-  /** Returns the first file with this number or a higher one, or null. */
+  /** Returns the first file whose number is `from` or higher, or null. */
   #fileFrom(from: number): LogFile | null {
     const list = (): readonly number[] => patiently(() => logNumbers(this.#folder))
     for (let attempt = 0; attempt < LOG_ATTEMPTS_MAX; attempt++) {
@@ -191,14 +193,14 @@ export class LogCursor {
         return patiently(() => new LogFile(this.#folder, number, this.#windowBytes))
       } catch (error) {
         if (list().includes(number)) throw error
-        // The file was recycled after the listing, or while it was opened.
+        // The file was used again under another number after the names were read, or while it was opened.
       }
     }
     throw missing(this.#folder)
   }
 }
 
-/** Retries `open` while connections use all file descriptors, because the caller is in the middle of its work. */
+/** Calls `open` again while all file descriptors are in use, because the caller is in the middle of its work. */
 function patiently<T>(open: () => T): T {
   const startedAtMs = performance.now()
   for (;;) {

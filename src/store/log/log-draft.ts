@@ -1,8 +1,9 @@
 /**
- * Files of the log before they are used. The disk space of a file is taken before it is needed, in one of three ways. A
- * small file is filled with zeros, so that an append changes only bytes and no metadata. A large file is needed when
- * many events arrive: it is allocated by fallocate(1), because zeros would double the bytes written. Otherwise a file
- * that is no longer needed is used again. A file appears under its number only when it is complete.
+ * Files of the log before they are used. The disk space of a file is allocated before it is needed, in one of three
+ * ways. A small file is filled with zeros, so that an append changes only the content of the file and not its metadata.
+ * A large file, which is needed when many events arrive, is allocated by fallocate(1), because zeros would double the
+ * number of bytes that are written. Or a file whose blocks are all processed is used again. A file gets its number only
+ * when it is complete.
  */
 
 import { spawnSync } from 'node:child_process'
@@ -15,13 +16,10 @@ import { DRAFT_NAME, encodeFileHead, logPath } from './log-file.ts'
 import type { LogRoom } from './log-room.ts'
 
 const ZEROS = Buffer.alloc(1024 * 1024)
-/**
- * If at least this many bytes of the file are missing, they are allocated by fallocate(1). Fewer bytes are written as
- * zeros.
- */
+/** If at least this many bytes of a file are missing, fallocate(1) allocates them. Otherwise zeros are written. */
 const ALLOCATED_BYTES_MIN = 8 * 1024 * 1024
 
-/** Temporary errors that prevent the creation of a file, and the reason that clients receive. */
+/** For each temporary error that prevents the creation of a file, the reason that clients get. */
 const REASONS: Readonly<Record<string, 'disk_full' | 'not_stored'>> = {
   ENOSPC: 'disk_full',
   EDQUOT: 'disk_full',
@@ -41,15 +39,18 @@ export class LogDraft {
   readonly #room: LogRoom
   readonly #folder: string
   readonly #path: string
-  /** The folder, opened in advance, so that a lack of descriptors cannot interrupt `publish` halfway. */
+  /**
+   * The descriptor of the folder. The folder is opened in advance, so that a lack of descriptors cannot interrupt
+   * `publish` halfway.
+   */
   readonly #place: number
   readonly #descriptor: number
   #bytes: number
   #written: number
 
   /**
-   * Starts a file of `bytes` bytes. `spare` is the path of a file of the same size to use again. Throws errors of the
-   * file system.
+   * Begins a file of `bytes` bytes. `spare` is the path of a file of the same size that is used again. Throws errors of
+   * the file system.
    */
   constructor(room: LogRoom, bytes: number, spare: string | null) {
     const { folder } = room
@@ -58,7 +59,8 @@ export class LogDraft {
     this.#path = join(folder, DRAFT_NAME)
     this.#bytes = bytes
     this.#written = spare === null ? 0 : bytes
-    // A draft that was cut short is never used: after a power cut it may have its full length without its contents.
+    // The remains of an earlier draft are never used: after a power cut, such a file may have its full length without
+    // its content.
     if (spare === null) rmSync(this.#path, { force: true })
     const make = spare === null ? constants.O_CREAT | constants.O_EXCL : 0
     const flags = constants.O_WRONLY | constants.O_DSYNC | make
@@ -71,7 +73,8 @@ export class LogDraft {
     }
     if (spare === null) return
     try {
-      // The file leaves its old name before a new number is written into it.
+      // The file is renamed before a new number is written into it, so that it never has a number that differs from its
+      // name.
       this.#rename(spare, this.#path)
     } catch (error) {
       this.close()
@@ -79,14 +82,15 @@ export class LogDraft {
     }
   }
 
-  /** Makes the file at least this large. */
+  /** Makes sure that the file will have at least this many bytes. */
   require(bytes: number): void {
     this.#bytes = Math.max(this.#bytes, bytes)
   }
 
   /**
-   * Writes at least this many more bytes of the file. Returns whether the file is complete. Throws ENOSPC also if too
-   * little space would be left for the store, which needs it to process events. May be called again after an error.
+   * Writes at least `bytes` more bytes of the file, if as many are missing. Returns whether the file is complete.
+   * Throws ENOSPC if the disk is full, and also if too little space would be left for the store, which needs it to
+   * process events. After an error it may be called again.
    */
   grow(bytes: number): boolean {
     if (this.#bytes > LOG_FILE_BYTES_MIN && this.#written < this.#bytes) this.#requireRoom()
@@ -120,7 +124,7 @@ export class LogDraft {
     return true
   }
 
-  /** Publishes the file under a number. May be called again after an error. */
+  /** Gives the complete file a number, under which it is used. After an error it may be called again. */
   publish(number: number): ReadyFile {
     const salt = randomBytes(8)
     const head = encodeFileHead(number, this.#bytes, salt)
@@ -131,8 +135,8 @@ export class LogDraft {
   }
 
   /**
-   * Renames the file durably or not at all. A failed flush is undone by renaming back, because a later flush would
-   * prove nothing about this rename.
+   * Renames a file so that the new name is on disk. If the flush fails, the file gets its old name back, because a
+   * later flush that succeeds would not prove that this rename is on disk.
    */
   #rename(from: string, to: string): void {
     renameSync(from, to)
@@ -151,8 +155,8 @@ export class LogDraft {
 }
 
 /**
- * Returns the refusal for a temporary error that prevented the creation of a file, or `cause` itself if the error is
- * not temporary.
+ * Returns the error that clients get if a temporary error prevented the creation of a file. If the error is not
+ * temporary, returns `cause` itself.
  */
 export function refusalOf(cause: unknown): unknown {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''

@@ -2,19 +2,22 @@
 import type { ReadyFile } from './log-draft.ts'
 import { LogFile, logNumbers, PAGE_BYTES } from './log-file.ts'
 
-/** The number of bytes read at a time from a file that should be blank. */
+/** The number of bytes that are read at once from a file that should be blank. */
 const BLANK_WINDOW_BYTES = 256 * 1024
 
-/** A file found in the folder. */
+/** A file in the folder of a log. */
 export interface FoundFile extends ReadyFile {
   /**
-   * The sequence number of its first block, or of the next block if its first frame has none. 0 if the first frame
-   * cannot be read.
+   * The sequence number of its first block. If its first frame has no blocks, it is that of the next block. 0 if the
+   * first frame cannot be read.
    */
   readonly first: number
 }
 
-/** Returns the files up to the last one that begins with a frame (`begun`), and the files after it (`unused`). */
+/**
+ * Returns the files of a log in two parts. `begun` ends with the last file that begins with a frame, and `unused`
+ * contains the files after it.
+ */
 export function lookAtFiles(folder: string): {
   begun: readonly FoundFile[]
   unused: readonly FoundFile[]
@@ -29,7 +32,10 @@ export function lookAtFiles(folder: string): {
   return { begun: found.slice(0, count), unused: found.slice(count) }
 }
 
-/** Returns whether a file contains no frame from `position` on, which is at least one page. Reads all of that range. */
+/**
+ * Returns whether a file contains no frame from the offset `position` on, which is at least one page. This part of the
+ * file is read completely.
+ */
 export function isBlank(folder: string, number: number, position = PAGE_BYTES): boolean {
   const file = new LogFile(folder, number, BLANK_WINDOW_BYTES)
   try {

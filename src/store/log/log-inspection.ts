@@ -1,16 +1,19 @@
-/** Checks how far a log reaches and which of its blocks are missing or damaged, with or without a running writer. */
+/**
+ * Checks up to which block a log reaches, and which of its blocks are missing or damaged. A writer may be running at
+ * the same time.
+ */
 import type { LogExtent } from '../../ports/log.ts'
 import { LOG_CHECKED_BYTES_MAX, LOG_LOOKS_MAX } from './limits.ts'
 import { LogCursor } from './log-cursor.ts'
 import { FRAME_RAISING, type Frame, logFolder, PAGE_BYTES } from './log-file.ts'
 
-/** A range of blocks that were written and cannot be read. */
+/** A range of blocks that were written but cannot be read. */
 export interface LogGap extends LogExtent {
   /** The absolute path of the file that should contain the blocks, or of the next readable file. */
   readonly file: string
 }
 
-/** The result of an inspection: how far a log reaches. */
+/** The result of an inspection of a log. */
 export interface LogReach {
   /** The highest sequence number that the log ever had, or 0 if it never had a block. */
   readonly last: number
@@ -23,12 +26,12 @@ export interface LogReach {
 }
 
 /**
- * Checks how far a log reaches. `readProcessed` returns the position of processing. It is called after the log was
- * read, so that blocks which are processed and trimmed meanwhile are not reported as missing. Set `isAlone` if no
- * process writes; unprocessed blocks are then compared with their checksums. Throws `DamagedLogError` if a whole file
- * is missing or damaged.
+ * Inspects a log. `readProcessed` returns the sequence number up to which blocks are processed. It is called after the
+ * log was read, so that blocks that are processed and trimmed meanwhile are not reported as missing. Set `isAlone` if
+ * no process writes to the log; the blocks that are not processed are then compared with their checksums. Throws
+ * `DamagedLogError` if a whole file is missing or damaged.
  *
- * Costs one read for each append that is still in the files. With `isAlone` it also reads the blocks, at most
+ * The cost is one read for each append that is still in the files. With `isAlone`, the blocks are read too, at most
  * `LOG_CHECKED_BYTES_MAX` bytes.
  */
 export function lookAtLog(
@@ -53,7 +56,7 @@ export function lookAtLog(
 class Inspection {
   readonly gaps: LogGap[] = []
   readonly #cursor: LogCursor
-  /** Blocks after this sequence number are compared with their checksums. Null: no blocks are compared. */
+  /** Blocks after this sequence number are compared with their checksums. If it is null, no blocks are compared. */
   readonly #processed: number | null
   #checkedBytes = 0
   #first: number | null = null
@@ -70,7 +73,7 @@ class Inspection {
     this.#cursor.toEnd((frame) => this.#take(frame))
   }
 
-  /** Returns the highest sequence number that the log ever had, including blocks appended since `run`. */
+  /** Returns the highest sequence number that the log ever had, including blocks that were appended after `run`. */
   last(): number {
     if (this.#processed === null) this.#cursor.toEnd()
     return this.#cursor.last

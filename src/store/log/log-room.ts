@@ -7,11 +7,12 @@ import type { DiskRoom } from '../../base/disk-room.ts'
 import { LOG_DISK_LEFT_BYTES_MIN, LOG_FILE_BYTES_MAX, LOG_FILE_BYTES_MIN } from './limits.ts'
 
 /**
- * A new file takes at most this fraction of the free space, because three or four files exist while events arrive fast.
+ * A new file may take at most one part in this number of the free space, because there are three or four files while
+ * events arrive fast.
  */
 const FILE_DIVISOR = 8
 
-/** The disk space of one log. */
+/** The disk space that the files of a log may take. */
 export class LogRoom {
   readonly folder: string
   readonly #disk: DiskRoom
@@ -29,7 +30,7 @@ export class LogRoom {
     return bavail * bsize - Math.max(0, promised)
   }
 
-  /** Returns the size in bytes of the largest file that is suitable for the disk. */
+  /** Returns the largest size of a new file that suits the free space, in bytes. */
   fileBytesMax(): number {
     const share =
       Math.floor(this.freeBytes / FILE_DIVISOR / LOG_FILE_BYTES_MIN) * LOG_FILE_BYTES_MIN

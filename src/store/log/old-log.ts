@@ -16,7 +16,7 @@ import { logFolder, logNumbers, logPath } from './log-file.ts'
 
 const DATA_NAME = 'data.mdb'
 const END_KEY = Buffer.from('end', 'latin1')
-/** Blocks are collected until they have this many bytes, and then appended together. */
+/** The number of bytes of blocks that are collected before they are appended together. */
 const APPEND_BYTES = 4 * 1024 * 1024
 
 /** Returns whether a data directory contains a log of format 2. */
@@ -25,13 +25,13 @@ export function isOldLog(dataDir: string): boolean {
 }
 
 /**
- * Copies the unprocessed blocks of the old log into the new one. No other process may have the store open, and its data
- * files must have been checked. Throws `OperatorError` with exit code 78 if blocks are missing in the middle or at the
- * end of the old log. The cost is that of copying all unprocessed blocks.
+ * Copies the unprocessed blocks of the old log into a new one. No other process may have the store open, and its data
+ * files must have been checked. Throws `OperatorError` with exit code 78 if blocks are missing within the old log or at
+ * its end. The cost is that of copying all unprocessed blocks.
  */
 export async function takeOverLog(dataDir: string): Promise<void> {
   const folder = logFolder(dataDir)
-  // These files are left from an interrupted conversion, or from a later version that was used and then downgraded.
+  // Such files were left by an interrupted conversion, or by a later version that was used before.
   for (const number of logNumbers(folder)) rmSync(logPath(folder, number))
   const events = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: ['state'] })
   const processed = readNumber(events.table('state'), 'position') ?? 0
@@ -53,8 +53,8 @@ export async function takeOverLog(dataDir: string): Promise<void> {
 }
 
 /**
- * Returns the highest sequence number that the old log ever had. The log may be empty now, and it may never have
- * recorded its end.
+ * Returns the highest sequence number that the old log ever had. The log may be empty now, and not every old log has
+ * recorded this number.
  */
 function lastEver(blocks: Table | undefined, state: Table | undefined): number {
   const end = state?.get(END_KEY)
@@ -72,7 +72,7 @@ export function removeOldLog(dataDir: string): void {
   }
 }
 
-/** Copies blocks until the first gap. Returns the last sequence number that was copied. */
+/** Copies blocks in order, until one is missing. Returns the sequence number of the last block that was copied. */
 async function copyBlocks(
   dataDir: string,
   blocks: Table | undefined,

@@ -36,22 +36,25 @@ type Head = readonly [
   ],
 ]
 
-/** Reads and writes dead letters, for the one writing thread. */
+/** Reads and writes dead letters. Only the thread that writes to the store uses it. */
 export class DeadLetters {
   readonly #table: Table
   readonly #state: Table
-  /** The letters that the next `store` writes, by number, with their values. */
+  /** The letters that the next `store` writes, by their number, with the values to write. */
   readonly #pending = new Map<number, readonly [letter: StoredDeadLetter, value: Buffer]>()
-  /** The letters that the next `store` removes. */
+  /** The numbers of the letters that the next `store` removes. */
   readonly #removed = new Set<number>()
-  /** All letters, stored or not. The letters that are kept must not depend on the time when they are stored. */
+  /**
+   * The sizes of all letters, including those that are not stored yet. Which letters are kept must not depend on when
+   * they are stored.
+   */
   readonly #ring: RecordRing<number>
   #isLoaded = false
   #last = 0
   #forgotten = 0
-  /** The estimated bytes of the letters added since the last `store`. */
+  /** The estimated bytes of memory of the letters that were added since the last `store`. */
   gatheredBytes = 0
-  /** The number of letters added to this object so far. */
+  /** How many letters were added to this object so far. */
   added = 0
 
   constructor(table: Table, state: Table, lettersMax = LETTERS_MAX, bytesMax = LETTERS_BYTES_MAX) {
@@ -60,13 +63,16 @@ export class DeadLetters {
     this.#ring = new RecordRing(lettersMax, bytesMax)
   }
 
-  /** The number of the newest letter ever, or 0 if there was none. */
+  /** The number of the newest letter that was ever added, or 0 if there was none. */
   get newest(): number {
     this.#load()
     return this.#last
   }
 
-  /** Adds a copy of a letter, with the time of the log. The next `store` writes it. */
+  /**
+   * Adds a copy of a letter. `logTimeMs` is its time, which comes from the log so that a replay gives the same. The
+   * next `store` writes the letter.
+   */
   add(letter: DeadLetter, logTimeMs: number): void {
     const ring = this.#load()
     this.added++
@@ -83,7 +89,7 @@ export class DeadLetters {
     length.writeUInt32LE(packed.length)
     const value = seal(numberKey(stored.number), length, packed, stored.raw)
     this.#pending.set(stored.number, [stored, value])
-    // A letter is in memory twice: as it arrived and as it is stored.
+    // The memory contains a letter twice: as it arrived, and as it is stored.
     this.gatheredBytes += 2 * value.length
     ring.add(stored.number, value.length)
     for (let oldest = ring.excess(); oldest !== undefined; oldest = ring.excess()) {
@@ -93,8 +99,8 @@ export class DeadLetters {
   }
 
   /**
-   * Returns letters after `after` up to `through`, including those that wait for `store`. Letters added during the
-   * iteration are not included. Throws `DamagedRecordError`.
+   * Yields the letters after the number `after` up to `through`, at most `limit`. Letters that the next `store` will
+   * write are included. Letters that are added during the iteration are not. Throws `DamagedRecordError`.
    */
   *some(after: number, through: number, limit: number): Generator<StoredDeadLetter> {
     const waiting = [...this.#pending.values()].filter(([{ number }]) => number > after)
@@ -111,13 +117,13 @@ export class DeadLetters {
     }
   }
 
-  /** Removes a letter with the next `store`. */
+  /** Removes a letter. The next `store` removes it from the table. */
   remove(number: number): void {
     this.#load()
     this.#forget(number)
   }
 
-  /** Stores the changes. Call it only within a write transaction. */
+  /** Writes the changes to the tables. Call it only within a write transaction. */
   store(): void {
     if (this.#pending.size === 0 && this.#removed.size === 0) return
     for (const [number, [, value]] of this.#pending) {
@@ -127,7 +133,8 @@ export class DeadLetters {
     this.#pending.clear()
     this.#removed.clear()
     this.gatheredBytes = 0
-    // The table contains the number of the newest letter only as long as that letter exists.
+    // The number must be stored separately, because the table has no letter with this number after the newest letter
+    // was removed.
     storeNumber(this.#state, 'letters', this.#last)
   }
 

@@ -1,10 +1,10 @@
 /**
- * Counts the events of a project that were not stored, by hour of arrival and reason. Unlike the events
- * (dropped-events.ts) the counts are never removed early.
+ * Counts the events of a project that were not stored, by the hour of their arrival and the reason. Unlike the events
+ * themselves (dropped-events.ts), the counts are never removed early.
  *
- * Table `dropped_counts`: project u32, hours since 1970 u32 -> MessagePack of an object from reason to count. Its member
- * `last` is an object from reason to the arrival of the last such event, in milliseconds. Records of earlier versions do
- * not have it.
+ * Table `dropped_counts`: project u32, hours since 1970 u32 -> MessagePack of an object from reason to count. Its
+ * member `last` is an object from reason to the arrival of the last such event, in milliseconds. Records of earlier
+ * versions do not have the member.
  */
 
 import { getOrAdd } from '../../base/maps.ts'
@@ -22,34 +22,34 @@ const HOUR_MS = 3_600_000
 type Numbers = Partial<Record<DropReason, number>>
 type Counts = Numbers & { readonly last?: Numbers }
 
-/** The events of one hour since the last `store`: how many, and when the last of them arrived. */
+/** How many events of one hour were added since the last `store`, and when the last of them arrived. */
 interface AddedHour {
   readonly counts: Numbers
   readonly last: Numbers
 }
 
-/** The counts of a project since the last `store`. */
+/** The events of a project that were added since the last `store`. */
 interface Added {
   readonly hours: Map<number, AddedHour>
-  /** The newest hour since the last `expire`, or 0 if there is none. */
+  /** The newest hour of an event since the last `expire`, or 0 if there is none. */
   newest: number
-  /** Stored hours before this one are removed. */
+  /** The first hour that is kept. Stored hours before it are removed. */
   firstKept: number
 }
 
-/** Writes counts, for the one writing thread. */
+/** Writes counts. Only the thread that writes to the store uses it. */
 export class DroppedCounts {
   readonly #table: Table
   readonly #onDamage: DamageListener
   readonly #added = new Map<number, Added>()
 
-  /** `onDamage` receives the error of each damaged count, which starts again at 0. */
+  /** `onDamage` gets the error of each damaged record. Its counts start again at 0. */
   constructor(table: Table, onDamage: DamageListener) {
     this.#table = table
     this.#onDamage = onDamage
   }
 
-  /** Counts an event. The next `store` writes it. */
+  /** Counts an event. The next `store` writes the count. */
   add(projectId: number, arrivedAtMs: number, reason: DropReason): void {
     const hour = Math.min(Math.max(Math.floor(arrivedAtMs / HOUR_MS), 0), NUMBER_MAX)
     const newAdded = (): Added => ({ hours: new Map(), newest: 0, firstKept: 0 })
@@ -64,11 +64,14 @@ export class DroppedCounts {
     added.newest = Math.max(added.newest, hour)
   }
 
-  /** Removes counts that are too old at a moment, for projects with events counted since the last call. */
+  /**
+   * Removes the counts that are too old at the moment `atMs`. It only looks at projects with events since the last
+   * call.
+   */
   expire(atMs: number): void {
     for (const added of this.#added.values()) {
       if (added.newest === 0) continue
-      // An event from a clock that is ahead must not make other counts too old.
+      // If the clock was ahead when an event arrived, this must not make the other counts too old.
       const firstKept = Math.min(added.newest, Math.floor(atMs / HOUR_MS)) - DROPPED_HOURS_MAX
       for (const hour of added.hours.keys()) if (hour < firstKept) added.hours.delete(hour)
       added.firstKept = Math.max(added.firstKept, firstKept)
@@ -77,8 +80,9 @@ export class DroppedCounts {
   }
 
   /**
-   * Stores the counts, with one record for each hour. Call it only within a write transaction. It may be called between
-   * two blocks or within one, because counts that the block makes too old are removed at its end in either case.
+   * Writes the counts to the table, with one record for each hour. Call it only within a write transaction. It may be
+   * called in the middle of a block, because the counts that become too old with this block are removed at its end in
+   * any case.
    */
   store(): void {
     for (const [projectId, { hours, firstKept }] of this.#added) {
@@ -91,7 +95,7 @@ export class DroppedCounts {
         const before = stored as Counts | null
         const counts: Numbers = {}
         const last: Numbers = {}
-        // The reasons are in a fixed order, independent of the order in which the events arrived.
+        // The reasons are written in a fixed order, so that the record does not depend on the order of the events.
         for (const reason of DROP_REASONS) {
           const count = (before?.[reason] ?? 0) + (added.counts[reason] ?? 0)
           if (count > 0) counts[reason] = count
@@ -108,7 +112,7 @@ export class DroppedCounts {
   }
 }
 
-/** Returns the counts of hours that end after `afterMs`, newest hour first. Throws `DamagedRecordError`. */
+/** Returns the counts of the hours that end after `afterMs`, newest hour first. Throws `DamagedRecordError`. */
 export function countDropped(
   table: Table,
   projectId: number,

@@ -38,25 +38,25 @@ import { RecordRing } from './record-ring.ts'
 
 const TABLE = 'dropped_events'
 const KEPT_MS = DROPPED_DAYS_MAX * 86_400_000
-/** The bytes of a record in addition to its texts. */
+/** The size of a record on disk without its texts and data, in bytes. */
 const RECORD_BYTES = 96
-/** The memory of a record in addition to its texts and data. */
+/** The memory that a record takes without its texts and data, in bytes. */
 const RECORD_MEMORY_BYTES = 600
 
 /** An event that is not stored. */
 export interface DroppedEvent {
   readonly projectId: number
-  /** The sequence number of the block in the log. */
+  /** The sequence number of the block of the log that contained the event. */
   readonly block: number
-  /** Distinguishes the event from other events of the same block. Later events have larger numbers. */
+  /** The index of the event among the dropped events of the block. */
   readonly place: number
   readonly arrivedAtMs: number
   readonly reason: LossReason
-  /** The uuid, 16 bytes. */
+  /** The uuid of the event, which has 16 bytes. */
   readonly uuid: Uint8Array
   readonly event: string | null
   readonly distinctId: string | null
-  /** The JSON of the event. Its beginning is copied. */
+  /** The JSON of the event. Only its beginning is copied. */
   readonly json: Uint8Array
 }
 
@@ -73,28 +73,28 @@ interface Entry {
   readonly projectId: number
   readonly head: Head
   readonly key: Buffer
-  /** The kept part of the JSON. Null: it is already stored. */
+  /** The beginning of the JSON, or null if it is already stored. */
   data: Buffer | null
 }
 
-/** The limits, for tests. */
+/** The limits of dropped events. Only tests set them. */
 export interface DroppedLimits {
   readonly reasonEventsMax?: number
   readonly allEventsMax?: number
 }
 
-/** Writes dropped events, for the one writing thread. */
+/** Writes dropped events. Only the thread that writes to the store uses it. */
 export class DroppedEvents {
   readonly #table: Table
   readonly #onDamage: DamageListener
   readonly #reasonEventsMax: number
   readonly #entries = new Map<string, Entry>()
-  /** The events by project and reason. */
+  /** The events of each project and reason, with their sizes. */
   readonly #rings = new Map<string, RecordRing<string>>()
   readonly #all: RecordRing<string>
   readonly #changed = new Set<Entry>()
   #removed: Buffer[] = []
-  /** The estimated bytes of the events added since the last `store`. */
+  /** The estimated bytes of memory of the events that were added since the last `store`. */
   gatheredBytes = 0
   #isLoaded = false
 
@@ -105,7 +105,7 @@ export class DroppedEvents {
     this.#all = new RecordRing(limits.allEventsMax ?? DROPPED_EVENTS_MAX, DROPPED_BYTES_MAX)
   }
 
-  /** Adds an event. The next `store` writes it, unless newer events have replaced it by then. */
+  /** Adds an event. The next `store` writes it, unless the limits have removed it by then. */
   add({ projectId, block, place, reason, event, distinctId, json, ...rest }: DroppedEvent): void {
     this.#load()
     const data = Buffer.from(json.subarray(0, DROPPED_DATA_BYTES_MAX))
@@ -119,8 +119,9 @@ export class DroppedEvents {
   }
 
   /**
-   * Erases the events so far that a job covers: events of its distinct_ids, or of all persons, whose name and arrival
-   * time match its rules. `idOf` returns the distinct ID number of a text, or 0.
+   * Erases the dropped events that an erasure covers. These are the events of its distinct_ids, or of all persons,
+   * whose name and arrival time match its rules. `idOf` returns the distinct ID number of a distinct_id, or 0 if it has
+   * none.
    */
   erase(projectId: number, job: DeletionJob, idOf: (distinctId: string) => number): void {
     this.#load()
@@ -139,7 +140,7 @@ export class DroppedEvents {
     }
   }
 
-  /** Stores additions and removals. Call it only within a write transaction. */
+  /** Writes the additions and removals to the table. Call it only within a write transaction. */
   store(): void {
     this.#load()
     for (const key of this.#removed) void this.#table.remove(key)
@@ -185,8 +186,9 @@ export class DroppedEvents {
   }
 
   /**
-   * Removes events that are too old at a moment. The events that arrived first are the oldest. A clock that was wrong
-   * can also put the arrival time of an event far into the future.
+   * Removes the events that are too old at the moment `atMs`. It begins with the event that arrived first, and stops at
+   * the first one that is not too old. An event also counts as too old if it arrived far in the future, because the
+   * clock was wrong then.
    */
   expire(atMs: number): void {
     this.#load()
@@ -209,20 +211,22 @@ export class DroppedEvents {
       const entry = { projectId, head, key: copy, data: null }
       stored.push({ entry, bytes: data.length })
     }
-    // The table is in the order of projects.
+    // The table is ordered by project, but the limits need the order of arrival.
     stored.sort((a, b) => Buffer.compare(a.entry.key.subarray(4), b.entry.key.subarray(4)))
     for (const { entry, bytes } of stored) this.#take(entry, bytes)
   }
 }
 
-/** Handles events that are accepted and not stored, between commits. For the one writing thread. */
+/**
+ * Everything about dropped events that happens between two commits. Only the thread that writes to the store uses it.
+ */
 export class DroppedWriter {
   readonly #events: DroppedEvents
   readonly #counts: DroppedCounts
-  /** The newest erasure of each project that was applied to the dropped events. */
+  /** For each project, the number of the newest erasure that was applied to its dropped events. */
   readonly #erasures = new Map<number, number>()
 
-  /** `onDamage` receives the error of each damaged record, which is skipped. */
+  /** `onDamage` gets the error of each damaged record. The record is skipped. */
   constructor(
     tables: Pick<EventTables, 'dropped_events' | 'dropped_counts'>,
     onDamage: DamageListener,
@@ -231,25 +235,22 @@ export class DroppedWriter {
     this.#counts = new DroppedCounts(tables.dropped_counts, onDamage)
   }
 
-  /** The estimated bytes of the events added since the last `store`. */
+  /** The estimated bytes of memory of the events that were added since the last `store`. */
   get gatheredBytes(): number {
     return this.#events.gatheredBytes
   }
 
-  /** Counts an event by the hour of its arrival. */
+  /** Counts a dropped event in the hour of its arrival. */
   count(projectId: number, arrivedAtMs: number, reason: DropReason): void {
     this.#counts.add(projectId, arrivedAtMs, reason)
   }
 
-  /** Adds an event. Its bytes are copied. */
+  /** Adds a dropped event. Its bytes are copied. */
   add(event: DroppedEvent): void {
     this.#events.add(event)
   }
 
-  /**
-   * Applies the erasures that commands have ordered for the project of these persons since the last call. Call it after
-   * each command.
-   */
+  /** Applies the erasures that were ordered for a project since the last call. Call it after each command. */
   erase(projectId: number, persons: Pick<ProjectPersons, 'newJobs' | 'ids'>): void {
     for (const { number, job } of persons.newJobs) {
       if (number <= (this.#erasures.get(projectId) ?? 0)) continue
@@ -259,15 +260,15 @@ export class DroppedWriter {
   }
 
   /**
-   * Removes the events and counts of earlier blocks that are too old at the time of a block. The records that are kept
-   * must not depend on the number of blocks in a commit.
+   * Removes the events and counts that are too old at the time of a block. Call it for each block, because the records
+   * that are kept must not depend on how many blocks a commit contains.
    */
   expire(atMs: number): void {
     this.#events.expire(atMs)
     this.#counts.expire(atMs)
   }
 
-  /** Stores the changes. Call it only within a write transaction. */
+  /** Writes the changes to the tables. Call it only within a write transaction. */
   store(): void {
     this.#events.store()
     this.#counts.store()
@@ -295,7 +296,10 @@ function decode(key: Buffer, value: Buffer): StoredEvent {
   }
 }
 
-/** Returns a page of the dropped events of a project. The cost grows with their number. Throws `DamagedRecordError`. */
+/**
+ * Returns a page of the dropped events of a project, newest first. The cost grows with the number of dropped events of
+ * the project. Throws `DamagedRecordError`.
+ */
 export function listDropped(table: Table, query: DroppedEventsQuery): DroppedEventPage {
   const results: DroppedEventView[] = []
   let last: DroppedEventCursor | null = null
@@ -355,7 +359,7 @@ function viewOf({ head, data }: StoredEvent): DroppedEventView {
   }
 }
 
-/** Decodes UTF-8 that may be truncated within a character. An incomplete character is omitted. */
+/** Decodes UTF-8 whose end may be cut off. If the last character is incomplete, it is left out. */
 function textOf(data: Buffer, bytes: number): string {
   return new TextDecoder().decode(data, { stream: data.length < bytes })
 }

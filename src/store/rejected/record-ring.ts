@@ -1,11 +1,11 @@
-/** Selects the records that a limited collection must remove: the oldest ones above its limits. */
+/** Decides which records a limited collection must remove: the oldest ones, as long as a limit is exceeded. */
 
-/** Tracks the sizes of records, in the order in which they were added. */
+/** The sizes of the records of a collection, in the order in which the records were added. */
 export class RecordRing<Key> {
   readonly #entriesMax: number
   readonly #bytesMax: number
   readonly #sizes = new Map<Key, number>()
-  /** An iterator over the keys. A new iterator for each call would pass all deleted keys again. */
+  /** An iterator over the keys, which is kept because a new one would have to pass all deleted keys again. */
   #iterator: MapIterator<Key>
   #oldest: Key | undefined
   #bytes = 0
@@ -20,12 +20,12 @@ export class RecordRing<Key> {
     return this.#sizes.size
   }
 
-  /** The total bytes of all records. */
+  /** The number of bytes of all records. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Adds a record as the newest. */
+  /** Adds a record, which is then the newest one. */
   add(key: Key, bytes: number): void {
     this.delete(key)
     this.#sizes.set(key, bytes)
@@ -44,8 +44,8 @@ export class RecordRing<Key> {
   }
 
   /**
-   * Returns the oldest record while a limit is exceeded, otherwise undefined. The newest record always stays, whatever
-   * its size.
+   * Returns the key of the oldest record if a limit is exceeded, otherwise undefined. The newest record is never
+   * returned, whatever its size.
    */
   excess(): Key | undefined {
     const isTooMuch = this.#sizes.size > this.#entriesMax || this.#bytes > this.#bytesMax

@@ -16,7 +16,7 @@ import { entriesOf, putRecord } from '../lmdb/records.ts'
 import { WARNING_LINES_MAX } from './limits.ts'
 
 const SAMPLE_MS = 60 * 60 * 1000
-/** The memory of a line in addition to its texts. */
+/** The memory that a line takes without its texts, in bytes. */
 const LINE_MEMORY_BYTES = 300
 
 type StoredLine = readonly [
@@ -36,22 +36,22 @@ interface Line {
   count: number
 }
 
-/** The lines of one project in the writing thread. */
+/** The lines of one project, in memory. */
 interface ProjectLines {
-  /** The newest line of each type and key, oldest first. */
+  /** The newest line for each type and key. The oldest of these lines comes first. */
   readonly samples: Map<string, Line>
   readonly changed: Set<Line>
   first: number
   last: number
 }
 
-/** Writes warnings, for the one writing thread. */
+/** Writes warnings. Only the thread that writes to the store uses it. */
 export class WarningLog {
   readonly #table: Table
   readonly #linesMax: number
   readonly #projects = new Map<number, ProjectLines>()
 
-  /** The estimated bytes of the warnings added since the last `store`. */
+  /** The estimated bytes of memory of the warnings that were added since the last `store`. */
   gatheredBytes = 0
 
   constructor(table: Table, linesMax = WARNING_LINES_MAX) {
@@ -82,14 +82,14 @@ export class WarningLog {
     lines.samples.set(sample, line)
     lines.changed.add(line)
     this.gatheredBytes += LINE_MEMORY_BYTES + (sample.length + line.detailsJson.length) * 2
-    // Only the samples of lines that are still kept can be counted further.
+    // The count of a line can only be increased while the line is kept, so lines that are removed are forgotten here.
     for (const [key, oldest] of lines.samples) {
       if (oldest.number > lines.last - this.#linesMax) break
       lines.samples.delete(key)
     }
   }
 
-  /** Stores the changes. Call it only within a write transaction. */
+  /** Writes the changes to the table. Call it only within a write transaction. */
   store(): void {
     for (const [projectId, lines] of this.#projects) {
       const firstKept = lines.last - this.#linesMax + 1
