@@ -37,6 +37,7 @@ const KERNELS = [
   'rules/capture/scanner/scanner.wasm',
   'rules/filters/text-search/search.wasm',
   'rules/flags/sha1/sha1.wasm',
+  'store/events/format/lz4/lz4.wasm',
 ]
 
 process.chdir(dirname(dirname(fileURLToPath(import.meta.url))))

@@ -2,10 +2,10 @@
  * Runs the tests with tap.
  *
  * node .ci/test.mjs quick            types, lint, dead code, and the lane `quick`: this is `npm test`
- * node .ci/test.mjs all              the same, every lane, coverage, and the HTTP tests once more with the server of
- *                                    Node in place of uWebSockets.js: this is `npm run test:all`
+ * node .ci/test.mjs all              the same, and every lane: this is `npm run test:all`
  * node .ci/test.mjs browser          one lane alone; also `cluster`
- * node .ci/test.mjs cover            the lanes `quick` and `all` with coverage, without the checks
+ * node .ci/test.mjs cover            the lane `quick` and the HTTP tests of other lanes, with coverage, without the
+ *                                    checks: this is `npm run cover`
  * node .ci/test.mjs FILE...          these files alone, without the checks
  *
  * Each test file names its lane in its first comment: `@lane quick`, `all`, `cluster` or `browser`. Quick files of one
@@ -16,8 +16,7 @@
  * Environment: TEST_JOBS, the number of simultaneous processes (cores + 1); TEST_DEPTH, the part of random tests that
  * runs (0.1 in `quick`, otherwise 1); TEST_SEED, an integer that changes the seed of every random test (0);
  * TEST_TIMEOUT, the seconds after which a process is ended (900); TEST_FAILED, a file for the names of failed files,
- * one on each line, and beside it, with `.node` added to its name, a file for those that failed with the HTTP server of
- * Node; TEST_HTTP_SERVER, the value of the setting `http_server` of all servers and daemons (auto).
+ * one on each line; TEST_HTTP_SERVER, the value of the setting `http_server` of all servers and daemons (auto).
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -56,19 +55,16 @@ const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }
 
 const PLANS = {
   quick: { lanes: ['quick'], isChecked: true, depth: '0.1' },
-  all: {
-    lanes: ['quick', 'all', 'cluster', 'browser'],
-    isChecked: true,
-    isCovered: true,
-    isRepeatedWithNode: true,
-    depth: '1',
-  },
-  cover: { lanes: ['quick', 'all'], isCovered: true, depth: '1' },
+  all: { lanes: ['quick', 'all', 'cluster', 'browser'], isChecked: true, depth: '1' },
+  cover: { lanes: ['quick'], hasHttp: true, isCovered: true, depth: '0.1' },
   cluster: { lanes: ['cluster'], depth: '1' },
   browser: { lanes: ['browser'], depth: '1' },
 }
 
-/** Files and folders (with a slash) that run once more with the HTTP server of Node. */
+/**
+ * Files and folders (with a slash) whose result can depend on the HTTP library. With `cover`, `.ci/run` runs them once
+ * more with the other one.
+ */
 const HTTP_TESTS = ['test/http/', 'test/faults/slow-connections.test.ts']
 
 /** Paths of all test files. */
@@ -285,6 +281,10 @@ function tellLeftOut() {
   )
 }
 
+function isHttp({ path }) {
+  return HTTP_TESTS.some((start) => path.startsWith(start))
+}
+
 /** The tests that the arguments of the command line name, by file or folder. */
 function namedTests(words) {
   const tests = listPaths()
@@ -297,16 +297,6 @@ function namedTests(words) {
   return [...new Set(named.flat())].map(readTag)
 }
 
-/** The coverage is that of the previous run. */
-function repeatWithNode({ depth }) {
-  process.stderr.write('Once more with the HTTP server of Node:\n')
-  process.env.TEST_HTTP_SERVER = 'node'
-  const { TEST_FAILED: failed } = process.env
-  if (failed !== undefined && failed !== '') process.env.TEST_FAILED = `${failed}.node`
-  const tests = listPaths().filter((path) => HTTP_TESTS.some((start) => path.startsWith(start)))
-  return runTests(tests.map(readTag), { depth })
-}
-
 async function main(words) {
   const [command = 'quick'] = words
   const plan = PLANS[command]
@@ -316,12 +306,11 @@ async function main(words) {
   const isPassed = await runTests(
     listPaths()
       .map(readTag)
-      .filter(({ lane }) => plan.lanes.includes(lane)),
+      .filter((test) => plan.lanes.includes(test.lane) || (plan.hasHttp === true && isHttp(test))),
     plan,
   )
   if (command === 'quick') tellLeftOut()
-  if (plan.isRepeatedWithNode !== true) return isPassed
-  return (await repeatWithNode(plan)) && isPassed
+  return isPassed
 }
 
 process.exitCode = (await main(process.argv.slice(2))) ? 0 : 1

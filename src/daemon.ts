@@ -1,6 +1,6 @@
 /**
- * The composition root: opens all parts in order, connects them, and stops them in reverse order. This file decides
- * which parts know each other, and what happens to the process when a part fails.
+ * The composition root: opens all parts of the daemon in order, connects them, and stops them in reverse order. This
+ * file decides which parts know each other, and what happens to the process when a part fails.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Clock, SYSTEM_CLOCK } from './base/clock.ts'
@@ -62,28 +62,31 @@ import { ProjectDirectory } from './store/catalog/organization-store.ts'
 import { DataDir } from './store/directory/data-dir.ts'
 import { isShortage } from './store/faults.ts'
 
-/** The interval at which changes of projects and keys by other processes are detected. */
+/** How often the daemon checks whether other processes changed projects or keys. */
 const DIRECTORY_REFRESH_MS = 200
-/** The intervals of checking the free space and the data directory itself. */
+/** How often the free disk space and the data directory itself are checked. */
 const DISK_CHECK_MS = 250
 const DATA_DIR_CHECK_MS = 5000
-/** The interval at which processing checks for changed flags, when no event causes it (store-agreement.ts). */
+/** How often the processing thread checks for changed flags when no event causes such a check (store-agreement.ts). */
 const FLAGS_LOOK_MS = 5000
-/** Memory for large bodies that was not needed for this long is released. */
+/** Memory for large bodies is released if it was not needed for this time. */
 const SLABS_RELEASE_MS = 20_000
-/** The interval of the points in the status history. */
+/** The time between two points of the status history. */
 const MINUTE_MS = 60_000
-/** A stop answers received requests and processes events within these times. The rest stays in the log. */
+/**
+ * The times for which a stop waits: for answers to received requests, and for the processing of events. Events that are
+ * not processed in this time stay in the log.
+ */
 const ANSWER_MS_MAX = 3000
 const PROCESS_MS_MAX = 2500
-/** Listening starts at the latest after this time, even if blocks of an earlier process are not processed yet. */
+/** The longest time that a start waits for the blocks of an earlier process to be processed, before it listens. */
 const CATCH_UP_MS_MAX = 3000
-/** The time that answers have to leave after a failed write, before the process ends. */
+/** After a failed write, the time for which the process continues, so that the last answers can be sent. */
 const FAILURE_GRACE_MS = 250
-/** The number of attempts to start the first thread, and the pause between two of them. */
+/** How often the start of the first thread is attempted, and the pause between two attempts. */
 const START_ATTEMPTS = 40
 const START_PAUSE_MS = 250
-/** A commit that takes longer than this will not return: the watchdog may end the process. */
+/** A commit that takes longer than this is considered as hung. The watchdog may then end the process. */
 const COMMIT_STALLED_MS = 20_000
 
 /** The public interface of a running daemon. */
@@ -93,42 +96,47 @@ export interface Daemon {
   readonly port: number
   /** The HTTP library in use. */
   readonly httpServer: HttpServerName
-  /** Stops accepting requests, answers received ones, finishes queued work, and closes the stores. */
+  /** Stops accepting requests, answers the received ones, finishes queued work, and closes the stores. */
   stop(): Promise<void>
-  /** Resolves if the daemon has failed permanently and must be restarted. Otherwise it never settles. */
+  /** Resolves if the daemon has failed and must be restarted. Otherwise it never settles. */
   readonly failed: Promise<unknown>
 }
 
-/** Existing resources, and replacements that tests use. */
+/** Resources that the caller already has, and replacements that tests use. */
 export interface DaemonOptions {
   /**
-   * A data directory that was opened earlier, so that no other process could open it in between. The daemon releases
-   * it.
+   * A data directory that the caller opened earlier, so that no other process could open it in between. The daemon
+   * releases it.
    */
   readonly dataDir?: DataDir
   readonly clock?: Clock
   readonly log?: Logger
   /** Called with the port when the daemon listens, before it reports readiness. */
   readonly onListening?: (port: number) => void
-  /** The interval of retention, in milliseconds. */
+  /** The interval at which expired events are searched for, in milliseconds. */
   readonly retentionMs?: number
-  /** The time after which the members of cohorts with rules on behavior are calculated again. The default is an hour. */
+  /**
+   * How often the members of cohorts with rules on behavior are calculated, in milliseconds. The default is an hour.
+   */
   readonly cohortsMs?: number
-  /** The interval at which the guards of ramps are looked at, in milliseconds. */
+  /** How often the guards of ramps are checked, in milliseconds. */
   readonly guardLookMs?: number
-  /** True if another daemon of this process reports to the service manager. */
+  /** True if another daemon of this process reports to the service manager, so that this one does not. */
   readonly isBeside?: boolean
-  /** The folder of the console's files. Default: the output folder of the build. */
+  /** The folder with the files of the console. The default is the output folder of the build. */
   readonly consoleFolder?: URL
-  /** The file that every thread runs. It chooses the stores of the threads. Default: thread.ts. */
+  /** The file that each thread runs. It chooses the stores of the threads. The default is thread.ts. */
   readonly threads?: URL
-  /** The project key of `tenrec dev`, which has routes of its own. Absent: these routes do not exist. */
+  /**
+   * The project key of `tenrec dev`, for which the daemon has additional routes. Without a key, these routes do not
+   * exist.
+   */
   readonly developmentKey?: string
 }
 
 /**
  * Opens the data directory, which must be initialised, and serves requests. Throws OperatorError if the directory is in
- * use or damaged, or if the port is taken; everything is closed again then.
+ * use or damaged, or if the port is taken. In that case, everything that was opened is closed again.
  */
 export async function startDaemon(
   settings: Settings,
@@ -210,7 +218,9 @@ class RunningDaemon implements Daemon {
   readonly #front: ReturnType<typeof createFront>
   readonly #timers: NodeJS.Timeout[] = []
   readonly #damage = new DamageCount()
-  /** The numbers of the last committed and the last processed block. */
+  /**
+   * The number of the last block that was committed to the log, and the number of the last block that was processed.
+   */
   #lastCommitted = 0
   #lastProcessed = 0
   #isStopping = false
@@ -368,11 +378,12 @@ class RunningDaemon implements Daemon {
     this.#dailyLimits.start()
     this.#refused.start()
     this.#addRoutes()
-    // Opens the log before the first request needs it.
+    // The log is opened now, so that the first request does not have to wait for it.
     await (this.#cluster?.start() ?? this.#openLog())
     this.#loop.start()
     this.#copy?.start()
-    // The first client already finds everything that was accepted before.
+    // The daemon listens only after this, so that its first client finds the events that were accepted before the
+    // start.
     await this.#loop.caughtUp(CATCH_UP_MS_MAX)
     this.#parts.onListening(await this.#front.server.listen(settings.host, settings.port))
     this.#lag.start()
@@ -399,8 +410,8 @@ class RunningDaemon implements Daemon {
   }
 
   /**
-   * Opens the log. Threads that start at the same time briefly open many files. If the limit is too low for that, the
-   * thread ended before it did anything, and the start is retried.
+   * Opens the log. Threads that start at the same time briefly open many files. If the limit of open files is too low,
+   * the thread ends before it has done anything, and the start is repeated.
    */
   async #openLog(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
@@ -520,7 +531,7 @@ class RunningDaemon implements Daemon {
     }
   }
 
-  /** Returns the development routes. There are none without a key, which only `tenrec dev` has. */
+  /** Returns the development routes. Only `tenrec dev` passes a key. Without a key, there are no such routes. */
   #developmentRoutes(key: string | undefined): readonly Route[] {
     if (key === undefined) return []
     const queries = this.#queries
@@ -535,7 +546,7 @@ class RunningDaemon implements Daemon {
       queries,
       projectId,
       reset: () => {
-        // Resets run one after the other: each replaces the project of the previous one.
+        // Resets run one after the other, because each replaces the project that the previous one created.
         lastReset = lastReset.then(resetNow, resetNow)
         return lastReset
       },
@@ -644,7 +655,7 @@ class RunningDaemon implements Daemon {
     this.#noteReleased(result.released ?? null)
     this.#groupCommit.trim(result.processed)
     this.#shares.learn(result.elapsedMs)
-    // Processed events now take space in the store.
+    // The events that were just processed now take space in the store, so the free space is computed again.
     if (result.eventCount > 0) void this.#disk.refresh(this.#loop.backlogBytes)
     this.#cluster?.processed(result)
     this.#flags.processed(result.changedDefinitions)
@@ -653,7 +664,7 @@ class RunningDaemon implements Daemon {
     this.#live.stored(result.live ?? [])
   }
 
-  /** Logs the free pages that were given back to the disk. */
+  /** Logs how much space of free pages the store has returned to the disk. */
   #noteReleased(released: ProcessResult['released']): void {
     if (!released) return
     const { log } = this.#parts
@@ -695,8 +706,8 @@ class RunningDaemon implements Daemon {
   }
 
   /**
-   * Ends the daemon after a write with unknown outcome, or after a thread was lost: this process must not write any
-   * more. Waiting requests have received 503. The service manager starts a new process.
+   * Ends the daemon when the outcome of a write is unknown or a thread was lost, because this process must not write
+   * any more. Waiting requests have received 503. The service manager starts a new process.
    */
   #fail(message: string, cause?: unknown): void {
     if (this.#failure !== undefined) return

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Process entry: hands the arguments to the command line. The rest of the program is loaded only if this release of
- * Node can run it and the limits of the process are high enough for it.
+ * The entry of the process: passes the arguments to the command line. The rest of the program is loaded only if Tenrec
+ * supports this release of Node and the limits of the process are high enough.
  */
 import { nodeObstacle } from './base/node-versions.ts'
 import { commandObstacle } from './base/process-limits.ts'

@@ -1,6 +1,7 @@
 /**
- * The entry of a pool thread: connects its calls to the stores of a single machine. A thread loads only the modules of
- * its kind, because a start waits for the writer thread, and each thread has its own heap.
+ * The entry of a pool thread: connects the calls that it carries out to the stores of a single machine. A thread loads
+ * only the modules that its kind needs, because the start of the daemon waits for the writer thread, and because each
+ * thread has its own heap.
  */
 
 import { workerData } from 'node:worker_threads'
@@ -43,12 +44,13 @@ async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
       import('./engine/processor/processing-attempts.ts'),
     ])
   const outbox = new BoundedOutbox()
-  // There is one record for the whole thread. If its file cannot be opened, the record is in memory only.
+  // All processors of the thread share one record of attempts. If its file cannot be opened, the record is in memory
+  // only.
   const attempts = new ProcessingAttempts(settings.dataDir, shared === null)
   return {
     processor: (settings, damage) =>
       openProcessor(
-        // A shared log is not on this disk, so the state of the store does not prove that the log was flushed.
+        // A shared log is not on this disk. The state of the store therefore does not prove that the log was flushed.
         shared === null ? settings : { ...settings, isFlushDeferred: true },
         (error) => damage.report(error),
         {
@@ -83,7 +85,7 @@ function wiringOf(settings: ThreadSettings): ThreadWiring | Promise<ThreadWiring
   return settings.kind === 'processor' ? processing(settings) : reading()
 }
 
-// pool.ts passes the settings to every thread.
+// pool.ts passes the settings to every thread when it starts.
 const settings = workerData as ThreadSettings
 if (settings.warehouse !== undefined && settings.kind !== 'writer') {
   const { openColumns } = await import('./clickhouse/fetched-columns.ts')

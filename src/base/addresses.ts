@@ -1,13 +1,20 @@
-/** Network addresses as text: their usual form, their networks, and ranges. Only this file imports ipaddr.js. */
+/**
+ * IP addresses as text: their usual form, their networks, and ranges of addresses. Only this file imports ipaddr.js.
+ */
 import { isIP } from 'node:net'
 import { loadPackage } from './load-package.ts'
 
 const { IPv6 } = loadPackage('ipaddr.js') as typeof import('ipaddr.js')
 
-/** The number of 16-bit groups that identify one customer of a network: providers usually assign a /64 to each. */
+/**
+ * The number of 16-bit groups of an IPv6 address that identify one customer. Providers usually assign a /64 network
+ * (four groups) to each customer.
+ */
 const NETWORK_GROUPS = 4
 
-/** An address and the number of its leading bits that must match. */
+/**
+ * A range of IP addresses: an address, and how many of its leading bits another address must share to be in the range.
+ */
 export interface AddressRange {
   readonly address: string
   readonly bits: number
@@ -15,7 +22,8 @@ export interface AddressRange {
 }
 
 /**
- * Returns the range of an address, or of an address with a prefix length after a slash. Returns null for other texts.
+ * Returns the range that a text names: one IP address, or an IP address with a prefix length after a slash, such as
+ * `10.0.0.0/8`. Returns null for other texts.
  */
 export function addressRange(text: string): AddressRange | null {
   const [address = '', prefix, ...rest] = text.split('/')
@@ -28,8 +36,8 @@ export function addressRange(text: string): AddressRange | null {
 }
 
 /**
- * Returns the text of 4 or 16 address bytes (RFC 5952), or '' for another length. An IPv4 address mapped into IPv6 is
- * written as IPv4.
+ * Returns the text of an IP address of 4 or 16 bytes (RFC 5952), or '' for another length. An IPv4 address mapped into
+ * IPv6 is written as IPv4.
  */
 export function formatAddress(bytes: Uint8Array): string {
   if (bytes.length === 4) return dotted(bytes, 0)
@@ -37,7 +45,9 @@ export function formatAddress(bytes: Uint8Array): string {
   return isMapped(bytes) ? dotted(bytes, 12) : new IPv6([...bytes]).toRFC5952String()
 }
 
-/** Returns the 4 or 16 bytes of an address, as `formatAddress` takes them. Returns an empty buffer for other texts. */
+/**
+ * Returns the 4 or 16 bytes of an IP address, as `formatAddress` takes them. Returns an empty buffer for other texts.
+ */
 export function addressBytes(text: string): ArrayBuffer {
   if (isIPv4(text)) return Uint8Array.from(text.split('.'), Number).buffer
   const address = text.split('%', 1)[0] ?? ''
@@ -49,7 +59,7 @@ export function addressBytes(text: string): ArrayBuffer {
 const FULL_IPV6_CHARACTERS = 39
 
 /**
- * Returns the short lower-case form of an address (RFC 5952). An IPv4 address mapped into IPv6 is returned as IPv4.
+ * Returns the short lower-case form of an IP address (RFC 5952). An IPv4 address mapped into IPv6 is returned as IPv4.
  * Returns null for other texts, including an address with a zone, which has no meaning on another machine. An IPv6
  * address that is written in full, with four digits in each group, is returned unchanged, because PostHog stores it
  * like that.
@@ -63,8 +73,8 @@ export function shortAddress(text: string): string | null {
 }
 
 /**
- * Tests for four numbers up to 255 without leading zeros. It runs for every event; a regular expression is several
- * times slower.
+ * Returns true for an IPv4 address: four numbers up to 255 without leading zeros. The test runs for every event, and a
+ * regular expression would be several times slower.
  */
 function isIPv4(text: string): boolean {
   const { length } = text
@@ -89,25 +99,31 @@ function isIPv4(text: string): boolean {
 /** Returns the IPv4 address inside `::ffff:a.b.c.d`, in any spelling. Returns other texts unchanged. */
 export function unmappedAddress(text: string): string {
   const first = text.charCodeAt(0)
-  // Such an address begins with a colon or a zero.
+  // An IPv4 address mapped into IPv6 begins with a colon or a zero.
   if ((first !== 0x3a && first !== 0x30) || !IPv6.isValid(text)) return text
   const address = IPv6.parse(text)
   return address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : text
 }
 
-/** Returns the key that a rate limit is kept for: an IPv4 address, or the /64 network of an IPv6 address. */
+/**
+ * Returns the part of an IP address that a rate limit counts by: a whole IPv4 address, or the /64 network of an IPv6
+ * address.
+ */
 export function networkOf(address: string): string {
   if (!IPv6.isValid(address)) return address
   const groups = IPv6.parse(address).parts.slice(0, NETWORK_GROUPS)
   return groups.map((group) => group.toString(16)).join(':')
 }
 
-/** Runs for every request: `join` of a typed array is several times slower. */
+/**
+ * Returns the text of an IPv4 address. It runs for every request, and `join` of a typed array would be several times
+ * slower.
+ */
 function dotted(bytes: Uint8Array, start: number): string {
   return `${bytes[start]}.${bytes[start + 1]}.${bytes[start + 2]}.${bytes[start + 3]}`
 }
 
-/** Tests for an IPv4 address within an IPv6 one: ten bytes 0 and two bytes 255 come before it. */
+/** Returns true for an IPv4 address mapped into IPv6. Its first twelve bytes are ten bytes 0 and two bytes 255. */
 function isMapped(bytes: Uint8Array): boolean {
   for (let index = 0; index < 10; index++) if (bytes[index] !== 0) return false
   return bytes[10] === 0xff && bytes[11] === 0xff

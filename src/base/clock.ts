@@ -1,4 +1,7 @@
-/** The only access to the current time. Pure folders never read it; the daemon and the tests inject a clock. */
+/**
+ * The only access to the current time. Folders of pure code never read it. The daemon and the tests pass a clock to the
+ * code that needs one.
+ */
 
 /** Two ways to read the time. */
 export interface Clock {

@@ -9,7 +9,10 @@ import { TABLE_CELLS_MAX, TABLE_HEADER_BYTES_MAX } from './limits.ts'
 export const CSV_TYPE = 'text/csv; charset=utf-8'
 
 const NEEDS_QUOTES = /[",\r\n]/
-/** Some programs ignore blanks at the start of a cell, and read full-width and small signs as the plain ones. */
+/**
+ * A text that spreadsheets read as a formula. Some programs ignore blanks at the start of a cell, and read full-width
+ * and small signs like the plain ones.
+ */
 const FORMULA_START = /^(?:[\t\r\n]|[\p{C}\p{Z}\p{DI}\u2800]*[=+\-@＝＋－＠﹦﹢﹣﹫−])/u
 const BLANKS_AT_START = /^ +/
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
@@ -69,8 +72,8 @@ export function csvLine(cells: readonly string[]): string {
 }
 
 /**
- * Returns one cell. Text that a spreadsheet would read as a formula gets an apostrophe in front, because anybody on the
- * internet can send properties and their names. Numbers stay unchanged.
+ * Returns one cell. If a spreadsheet would read the text as a formula, the cell begins with an apostrophe, because
+ * anybody on the internet can send properties and their names. Numbers stay unchanged.
  */
 export function csvCell(text: string): string {
   const guarded = isFormula(text) ? `'${text}` : text
@@ -81,7 +84,7 @@ function isFormula(text: string): boolean {
   return FORMULA_START.test(text) && !NUMBER.test(text.replace(BLANKS_AT_START, ''))
 }
 
-/** Adds each value inside `value` under its path. Recursion is as deep as JSON may be nested. */
+/** Adds each value inside `value` to `flat`, under its path. The recursion is as deep as the JSON is nested. */
 function flatten(value: unknown, name: string, flat: Map<string, string>): void {
   if (typeof value === 'object' && value !== null) {
     const prefix = name === '' ? '' : `${name}.`
@@ -160,13 +163,13 @@ export function unguardedCell(cell: string): string | null {
   return isFormula(text) ? text : null
 }
 
-/** A record of a table, or the reason why a line is no record. */
+/** A record of a table, or the reason why a line is not a record. */
 export interface CsvRecord {
   readonly cells: readonly string[]
-  /** The number of the record's first line, from 1, and the number of its lines. */
+  /** The number of the line on which the record begins, from 1, and how many lines the record has. */
   readonly line: number
   readonly lineCount: number
-  /** The reason why the line is no record; null if it is one. */
+  /** The reason why the line is not a record. Null if it is one. */
   readonly fault: string | null
 }
 
@@ -184,7 +187,7 @@ export class CsvReader {
   #line = 1
   #columns = 0
 
-  /** A record longer than `charactersMax` counts as a record with a quote that was never closed. */
+  /** If a record is longer than `charactersMax`, it is treated like a record with a quote that was never closed. */
   constructor(charactersMax = Number.POSITIVE_INFINITY) {
     this.#charactersMax = charactersMax
   }

@@ -4,10 +4,13 @@
  * figure has one writer, so plain reads and writes of shared memory are enough.
  */
 
-/** With this many free bytes on the disk, no thread checks further: nothing that a thread does needs nearly as much. */
+/**
+ * If the disk has this many free bytes, no thread checks further, because nothing that a thread does needs nearly as
+ * much.
+ */
 export const DISK_PLENTY_BYTES = 2 * 1024 ** 3
 
-/** The positions of the figures in the shared memory. */
+/** The indexes of the figures in the shared memory. */
 const PROMISED = 0
 const INSIDE = 1
 const REUSABLE = 2
@@ -36,7 +39,9 @@ export class DiskRoom {
     this.shared = shared
   }
 
-  /** Bytes of the disk that must stay free for accepted events; 0 until they are known. Written by the front. */
+  /**
+   * Bytes of the disk that must stay free for accepted events, or 0 until the number is known. Written by the front.
+   */
   get promisedBytes(): number {
     return this.#get(PROMISED)
   }
@@ -66,7 +71,7 @@ export class DiskRoom {
     this.shared[REUSABLE] = bytes
   }
 
-  /** Bytes by which the store has recently grown for each byte of the log; 0 until it is known. */
+  /** Bytes by which the store has recently grown for each byte of the log, or 0 until this is known. */
   get growth(): number {
     return this.#get(GROWTH)
   }
@@ -75,7 +80,7 @@ export class DiskRoom {
     this.shared[GROWTH] = ratio
   }
 
-  /** The most bytes of pages that the last transaction could have written regardless of how little it changed. */
+  /** The most bytes of pages that the last transaction could have written even if it had changed only one record. */
   get commitFixedBytes(): number {
     return this.#get(COMMIT_FIXED)
   }
@@ -84,7 +89,10 @@ export class DiskRoom {
     this.shared[COMMIT_FIXED] = bytes
   }
 
-  /** The most bytes of leaf pages that the last transaction could have rewritten because it changed records in them. */
+  /**
+   * The most bytes of leaf pages that the last transaction could have rewritten because it changed records in these
+   * pages.
+   */
   get commitTouchedBytes(): number {
     return this.#get(COMMIT_TOUCHED)
   }
@@ -102,7 +110,7 @@ export class DiskRoom {
     this.shared[COMMIT_ADDED] = bytes
   }
 
-  /** Bytes of all leaf pages of the store. No transaction can rewrite more of them. */
+  /** Bytes of all leaf pages of the store. A transaction cannot rewrite more bytes of leaf pages than this. */
   get leafBytes(): number {
     return this.#get(LEAVES)
   }
@@ -111,7 +119,7 @@ export class DiskRoom {
     this.shared[LEAVES] = bytes
   }
 
-  /** The `commitTouchedBytes` of recent commits for each byte of the log; 0 until it is known. */
+  /** The `commitTouchedBytes` of recent commits for each byte of the log, or 0 until this is known. */
   get touchedRatio(): number {
     return this.#get(TOUCHED_RATIO)
   }
@@ -120,7 +128,7 @@ export class DiskRoom {
     this.shared[TOUCHED_RATIO] = ratio
   }
 
-  /** The `commitAddedBytes` of recent commits for each byte of the log; 0 until it is known. */
+  /** The `commitAddedBytes` of recent commits for each byte of the log, or 0 until this is known. */
   get addedRatio(): number {
     return this.#get(ADDED_RATIO)
   }
@@ -130,7 +138,7 @@ export class DiskRoom {
   }
 
   /**
-   * Bytes of the log that the commit in progress covers; 0 if there is none. The figure is kept if the commit fails.
+   * Bytes of the log that the commit in progress covers, or 0 if there is none. The figure stays if the commit fails.
    */
   get commitLogBytes(): number {
     return this.#get(COMMIT_LOG)
@@ -140,7 +148,9 @@ export class DiskRoom {
     this.shared[COMMIT_LOG] = bytes
   }
 
-  /** Bytes that must be free for the next commit to succeed. Most of them are free again afterwards. */
+  /**
+   * Bytes that must be free on the disk for the next commit to succeed. Most of them are free again after the commit.
+   */
   get commitLeastBytes(): number {
     return this.#get(COMMIT_LEAST)
   }
@@ -149,7 +159,7 @@ export class DiskRoom {
     this.shared[COMMIT_LEAST] = bytes
   }
 
-  /** Bytes that processing needs to continue; 0 while it has enough. */
+  /** Bytes of free disk space that processing still needs to continue, or 0 while it has enough. */
   get neededBytes(): number {
     return this.#get(NEEDED)
   }

@@ -2,7 +2,7 @@
 import { statfs } from 'node:fs/promises'
 import { OperatorError } from './errors.ts'
 
-/** The free bytes that a command requires before it writes its few pages. */
+/** The bytes that must be free before a command writes to a store. The command itself needs only a few pages. */
 const COMMAND_BYTES = 16 * 1024 ** 2
 
 /** The space of a file system: the bytes that this process can still write, and the total size. */

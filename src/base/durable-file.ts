@@ -1,19 +1,19 @@
-/** Files that survive a power cut: they have either their old or their new content, complete. */
+/** Files that survive a power failure: afterwards a file has either its old or its new content, complete. */
 import { closeSync, existsSync, fsyncSync, openSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 const DRAFT_SUFFIX = '.new'
 
 /**
- * Writes a whole file that only its owner can read. After a power cut it has either the old or the new content. Throws
- * the errors of the file system.
+ * Writes a whole file that only its owner can read. After a power failure it has either the old or the new content.
+ * Throws the errors of the file system.
  */
 export function writeDurably(path: string, content: string): void {
   writeDraft(path, content)
   publishDraft(path)
 }
 
-/** The first half of `writeDurably`: writes the content to disk under the name of a draft. */
+/** The first half of `writeDurably`: writes the content to disk in a file beside the final one, the draft. */
 export function writeDraft(path: string, content: string): void {
   const draft = path + DRAFT_SUFFIX
   writeFileSync(draft, content, { mode: 0o600 })
@@ -28,7 +28,7 @@ export function publishDraft(path: string): void {
   flush(dirname(path))
 }
 
-/** Waits until a file or folder is on the disk. Throws the errors of the file system. */
+/** Waits until the content of a file or folder is on the disk. Throws the errors of the file system. */
 export function flush(path: string): void {
   const descriptor = openSync(path, 'r')
   try {

@@ -1,7 +1,7 @@
 /**
  * The table of all errors that a client can see. A code has one `type`, one HTTP status and one meaning. The text of
- * `detail` is written where the error is raised, and says what to do about it. Sources: interface description, section
- * 7; docs/compatibility/errors.md, "Errors".
+ * `detail` is written by the code that raises the error, and says what the client can do about it. Sources: interface
+ * description, section 7; docs/compatibility/errors.md, "Errors".
  */
 
 /** For each code: the HTTP status and the `type` in the body. */
@@ -63,9 +63,8 @@ export interface ErrorBody {
 }
 
 /**
- * An expected refusal. It may be raised in any folder, and becomes an answer in exactly one place,
- * `http/server/respond.ts`. An instance cannot cross a thread boundary: send `toBody()` and rebuild it with
- * `fromBody()`.
+ * An expected refusal of a request. It may be raised in any folder, and only `http/server/respond.ts` converts it to an
+ * answer. An instance cannot cross a thread boundary: send `toBody()` and rebuild the error with `fromBody()`.
  */
 export class ServiceError extends Error {
   readonly code: ErrorCode
@@ -99,7 +98,10 @@ export class ServiceError extends Error {
     }
   }
 
-  /** Rebuilds an error that crossed a thread boundary as its body. The body does not contain `retryAfterSeconds`. */
+  /**
+   * Rebuilds an error from the body in which it crossed a thread boundary. The body does not contain
+   * `retryAfterSeconds`.
+   */
   static fromBody(body: ErrorBody, retryAfterSeconds: number | null = null): ServiceError {
     return new ServiceError(body.code, body.detail, {
       ...(body.attr === null ? {} : { attr: body.attr }),
@@ -109,16 +111,16 @@ export class ServiceError extends Error {
 }
 
 /**
- * Returns the text of an error about a field. `what` continues the sentence after the name and has no full stop, as in
- * `must not be empty`.
+ * Returns the text of an error about a field. `what` continues the sentence after the name of the field and has no full
+ * stop, as in `must not be empty`.
  */
 export function fieldText(name: string, what: string): string {
   return `\`${name}\` ${what}.`
 }
 
 /**
- * Returns 400 `invalid_input` about a field. `what` continues the sentence after the name, as in `fieldText`.
- * `where` replaces the name in the text if the fault is inside the field.
+ * Returns 400 `invalid_input` about a field. `what` continues the sentence after the name of the field, as in
+ * `fieldText`. If the fault is inside the field, `where` replaces the name in the text.
  */
 export function invalidInput(attr: string, what: string, where?: string): ServiceError {
   const detail = where === undefined ? fieldText(attr, what) : `${where} ${what}.`

@@ -1,6 +1,6 @@
 /**
- * UUIDs as 16 bytes and as text: version 7 (RFC 9562) for ids that the server makes, version 5 for ids that must be the
- * same every time.
+ * UUIDs as 16 bytes and as text: version 7 (RFC 9562) for IDs that the server makes up, version 5 for IDs that are
+ * computed from a name and must be the same every time.
  */
 import { createHash, randomFillSync } from 'node:crypto'
 
@@ -8,7 +8,7 @@ const HEX_VALUES = hexValues()
 const POOL = Buffer.allocUnsafe(16 * 1024)
 let poolOffset = POOL.length
 
-/** Writes a version 7 UUID for a time into `target` at `offset` (16 bytes). */
+/** Writes a new version 7 UUID with the given time to the 16 bytes of `target` at `offset`. */
 export function writeUuidV7(target: Uint8Array, offset: number, timeMs: number): void {
   if (poolOffset === POOL.length) {
     randomFillSync(POOL)
@@ -25,7 +25,7 @@ export function writeUuidV7(target: Uint8Array, offset: number, timeMs: number):
   target[offset + 8] = 0x80 | ((target[offset + 8] ?? 0) & 0x3f)
 }
 
-/** Returns a version 7 UUID for a time, as lower-case text with hyphens. */
+/** Returns a new version 7 UUID with the given time, as lower-case text with hyphens. */
 export function uuidV7(timeMs: number): string {
   const bytes = new Uint8Array(16)
   writeUuidV7(bytes, 0, timeMs)
@@ -42,9 +42,9 @@ export function uuidV5(namespace: string, name: string): string {
   return formatUuid(digest, 0)
 }
 
-/** Returns the text of the 16 bytes at `offset`. */
+/** Returns the UUID in the 16 bytes at `offset`, as text. */
 export function formatUuid(bytes: Uint8Array, offset: number): string {
-  // The text is built from bytes, because a text that is concatenated keeps all its parts in memory.
+  // The text is built from bytes, because V8 keeps all parts of a concatenated text in memory.
   let position = 0
   for (let index = 0; index < 16; index++) {
     if (index === 4 || index === 6 || index === 8 || index === 10) position++

@@ -1,4 +1,6 @@
-/** The errors that stand for faults in the input of a route. docs/compatibility/errors.md, "Errors". */
+/**
+ * The errors that clients receive for faults in the input of a route. Source: docs/compatibility/errors.md, "Errors".
+ */
 import { type ErrorCode, fieldText, ServiceError } from './errors.ts'
 import { CHOICE_SHOWN_CHARACTERS_MAX } from './limits.ts'
 import type { InputFault } from './validator.ts'
@@ -11,10 +13,16 @@ const KINDS: ReadonlyMap<unknown, string> = new Map([
   ['object', 'an object'],
 ])
 
-/** The error that a schema sets for its values, or only for values that do not meet one keyword. */
+/**
+ * The error that a schema defines for values that do not match it. With `keyword`, it applies only to values that fail
+ * this keyword of the schema.
+ */
 export type OwnRefusal = readonly [code: ErrorCode, detail: string, keyword?: string]
 
-/** Returns the error that the schema at fault sets itself, or null. `attr` is the field, or '' for the whole input. */
+/**
+ * Returns the error that the schema of the failed value defines, or null. `attr` is the field, or '' for the whole
+ * input.
+ */
 export function ownRefusal({ keyword, schema }: InputFault, attr: string): ServiceError | null {
   const refusals = (schema['refusals'] ?? []) as readonly OwnRefusal[]
   const found = refusals.find(([, , only = keyword]) => only === keyword)
@@ -22,7 +30,7 @@ export function ownRefusal({ keyword, schema }: InputFault, attr: string): Servi
   return new ServiceError(found[0], found[1], attr === '' ? {} : { attr })
 }
 
-/** Returns the error about a field. Its text names the whole field, even if the fault is inside it. */
+/** Returns the error about a field. Its text names only the field, even if the fault is in a value inside the field. */
 export function fieldRefusal(fault: InputFault, attr: string): ServiceError {
   const own = ownRefusal(fault, attr)
   if (own !== null) return own
@@ -31,8 +39,8 @@ export function fieldRefusal(fault: InputFault, attr: string): ServiceError {
 }
 
 /**
- * Returns the code of the error about a field, the words that continue the name of the field, and the words before it,
- * if there are any.
+ * Returns the parts of the error about a field: its code, the words after the name of the field, and the words before
+ * the name, if there are any.
  */
 export function faultWords({
   keyword,

@@ -1,20 +1,26 @@
 /**
- * Writes JSON as bytes, part by part; exports build their lines with it. Data that is already bytes is never converted
- * to a string. Most parts are a few tens of bytes long, for which a call into the engine would cost more than the copy
- * itself.
+ * Writes JSON as bytes, part by part. Exports build their lines with it. Data that is already bytes is never converted
+ * to a string. Most parts are only tens of bytes long. For such a part, a call of a built-in function would cost more
+ * than copying the bytes in a loop.
  */
 
 const FIRST_BYTES = 64 * 1024
-/** Spare bytes after the written and the read data: parts are copied four bytes at a time. */
+/**
+ * Spare bytes after the data in each buffer. Parts are copied four bytes at a time, so a copy may read and write beyond
+ * the end.
+ */
 const SLACK_BYTES = 4
-/** Longer parts are copied by the engine. */
+/** Longer parts are copied by the built-in function, because its call then costs less than a loop. */
 const COPIED_BYTES_MAX = 256
-/** Longer texts are encoded by the engine. */
+/** Longer texts are encoded by the built-in function, because its call then costs less than a loop. */
 const ASCII_UNITS_MAX = 48
-/** Integers below this have at most 15 digits, so a decimal with these digits is the shortest form. */
+/**
+ * An integer below this has at most 15 digits. A decimal number with these digits is therefore the shortest text of its
+ * value.
+ */
 const EXACT_MAX = 1e15
 const DAY_MS = 86_400_000
-/** 0000-01-01 and 10000-01-01: years in between have four digits. */
+/** The times from 0000-01-01 up to 10000-01-01, whose years have four digits. */
 const FOUR_DIGIT_YEARS_MIN_MS = -62_167_219_200_000
 const FOUR_DIGIT_YEARS_END_MS = 253_402_300_800_000
 const TIME_BYTES = 24
@@ -30,7 +36,7 @@ const HEX_PAIRS = Uint16Array.from({ length: 256 }, (_, byte) => {
   return digits.charCodeAt(0) * 256 + digits.charCodeAt(1)
 })
 
-/** A buffer that grows while it is written, and that is used again and again. */
+/** A buffer that grows while it is written, and that is reused for one text after another. */
 export class JsonBytes {
   bytes: Buffer
   length = 0
@@ -39,7 +45,7 @@ export class JsonBytes {
   #day = Number.NaN
   readonly #dayText = Buffer.alloc(10)
 
-  /** `bytes` is the initial size. */
+  /** `bytes` is the initial size of the buffer. */
   constructor(bytes = FIRST_BYTES) {
     this.bytes = Buffer.allocUnsafeSlow(bytes)
     this.#view = viewOf(this.bytes)
@@ -74,7 +80,7 @@ export class JsonBytes {
     this.length = to + 4
   }
 
-  /** Appends bytes of another writer. */
+  /** Appends `count` bytes of another writer, from `start` on. */
   copy(source: JsonBytes, start: number, count: number): void {
     const to = this.reserve(count)
     this.length = to + count
@@ -89,26 +95,26 @@ export class JsonBytes {
     }
   }
 
-  /** Begins a part that stores its length. Returns the offset of its first byte. */
+  /** Begins a part that is stored after its length. Returns the offset of the part's first byte. */
   beginPiece(): number {
     this.reserve(4)
     this.length += 4
     return this.length
   }
 
-  /** Ends the part that began at `start`. */
+  /** Ends the part that began at `start`, and stores its length. */
   endPiece(start: number): void {
     this.#view.setUint32(start - 4, this.length - start)
   }
 
-  /** Appends a part of another writer. Returns its number of bytes. */
+  /** Appends the part of another writer that begins at `start`. Returns its length in bytes. */
   copyPiece(source: JsonBytes, start: number): number {
     const count = source.#view.getUint32(start - 4)
     this.copy(source, start, count)
     return count
   }
 
-  /** Returns the text of a part of this writer. */
+  /** Returns the text of the part of this writer that begins at `start`. */
   pieceText(start: number): string {
     return this.bytes.toString('utf8', start, start + this.#view.getUint32(start - 4))
   }
@@ -178,7 +184,10 @@ export class JsonBytes {
     this.length = to
   }
 
-  /** Appends a time (milliseconds, UTC) as `Date.toISOString` writes it. Throws RangeError in the same cases. */
+  /**
+   * Appends a moment (milliseconds since 1970) as `Date.toISOString` writes it. Throws RangeError in the same cases as
+   * that method.
+   */
   writeTime(timeMs: number): void {
     const isUsual =
       Number.isInteger(timeMs) &&
@@ -247,7 +256,9 @@ export class JsonBytes {
     this.length = to
   }
 
-  /** Writes digits at `to`, where room was reserved. Returns the offset after them. */
+  /**
+   * Writes bytes as hexadecimal digits at `to`, where the caller has made room. Returns the offset after the digits.
+   */
   #writeDigits(source: Uint8Array, start: number, count: number, to: number): number {
     const view = this.#view
     for (let index = 0; index < count; index++) {

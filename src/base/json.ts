@@ -3,7 +3,7 @@
 /** A JSON object whose keys come from clients. Read it with own-property tests only. */
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** A JSON object that its holder owns and may change. */
+/** A JSON object that belongs to the code that holds it, so that this code may change it. */
 export type OwnObject = Record<string, unknown>
 
 /** Returns true for a JSON object: neither null nor a list. */
@@ -30,7 +30,7 @@ export function given<T extends object>(members: T): Given<T> {
 const texts = new WeakMap<object, string>()
 
 /**
- * Returns the JSON text of an object. The text of a frozen object is cached, because many events share such objects.
+ * Returns the JSON text of an object. The text of a frozen object is cached, because many events share frozen objects.
  */
 export function jsonOf(value: object): string {
   if (!Object.isFrozen(value)) return JSON.stringify(value)
@@ -53,13 +53,14 @@ export function parseJson(text: string): unknown {
 
 /**
  * Returns true if two JSON values are equal. The order of keys does not matter, the order of arrays does, and types are
- * never converted. It is an equivalence relation on all JSON values. Cost: linear in the smaller value, safe at any
- * depth.
+ * never converted. The relation is reflexive, symmetric and transitive. Cost: linear in the smaller value. Any depth is
+ * safe.
  */
 export function isSameJson(left: unknown, right: unknown): boolean {
   if (left === right) return true
   if (!isContainer(left) || !isContainer(right)) return false
-  // Pairs that still have to be compared, one after the other. There is no recursion, so deep values are safe.
+  // Pairs of values that still have to be compared, one pair after the other. There is no recursion, so deep values are
+  // safe.
   const pending: object[] = [left, right]
   while (pending.length > 0) {
     const second = pending.pop()
@@ -70,7 +71,7 @@ export function isSameJson(left: unknown, right: unknown): boolean {
   return true
 }
 
-/** Compares one level. Pairs of containers are added to `pending`. */
+/** Compares two containers without the containers inside them, of which it adds the pairs to `pending`. */
 function areLevelsSame(first: object, second: object, pending: object[]): boolean {
   if (Array.isArray(first) !== Array.isArray(second)) return false
   const keys = Object.keys(first)

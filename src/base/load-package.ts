@@ -1,6 +1,7 @@
 /**
- * Loads packages that are not ES modules. An import of such a package searches its text for the names that it exports,
- * which takes up to 20 ms for each package and thread. A package that is loaded here can also wait until it is needed.
+ * Loads packages that are not ES modules. An `import` of such a package searches its source for the names that it
+ * exports, which takes up to 20 ms for each package and thread. A package that is loaded with this function can also
+ * wait until it is needed.
  */
 import { createRequire } from 'node:module'
 

@@ -1,7 +1,7 @@
 /**
- * The program's log. Only this file imports pino. Bodies, keys and addresses of persons are never logged. If stdout is
- * the journal of systemd, each line begins with its priority (sd-daemon(3)), so that `journalctl -p warning` finds
- * warnings and errors.
+ * The program's log. Only this file imports pino. The log never contains bodies, keys, or the addresses of persons. If
+ * stdout is the journal of systemd, each line begins with its priority (sd-daemon(3)), so that `journalctl -p warning`
+ * finds warnings and errors.
  */
 import { fstatSync } from 'node:fs'
 import type { Logger as PinoLogger } from 'pino'
@@ -22,7 +22,7 @@ export type LogFormat = (typeof LOG_FORMATS)[number]
 /** A structured logger: `log.info({ field }, 'message')`. */
 export type Logger = PinoLogger
 
-/** The syslog priorities for log levels, highest level first: `[lowest level, priority]`. */
+/** The syslog priority for each log level of pino: `[lowest level, priority]`, highest level first. */
 const PRIORITIES = [
   [60, 2],
   [50, 3],
@@ -31,7 +31,7 @@ const PRIORITIES = [
 ] as const
 const PRIORITY_DEBUG = 7
 
-/** Puts the priority in front of each line. Pino sets `lastLevel` before it writes the line. */
+/** Writes each line to stdout with its priority in front. Pino sets `lastLevel` before it writes the line. */
 class JournalStream {
   readonly [pino.symbols.needsMetadataGsym] = true
   lastLevel = 0
@@ -51,7 +51,10 @@ class JournalStream {
   }
 }
 
-/** Returns true if stdout is a stream of the journal, which `JOURNAL_STREAM` names by device and inode. */
+/**
+ * Returns true if stdout is connected to the journal. The variable `JOURNAL_STREAM` contains the device and inode of
+ * the journal's stream.
+ */
 function isJournal(): boolean {
   const named = process.env['JOURNAL_STREAM'] ?? ''
   if (named === '') return false
@@ -63,7 +66,7 @@ function isJournal(): boolean {
   }
 }
 
-/** Control characters, which could steer the terminal or forge a new log line. */
+/** Control characters. They could send commands to the terminal, or make a text look like a new log line. */
 const CONTROLS = /[\p{Cc}\u2028\u2029]/gu
 
 function visible(character: string): string {

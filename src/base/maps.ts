@@ -1,11 +1,15 @@
 /** Helpers for maps, and a map that caches recently used values. */
 
-/** Hits and misses of fewer values than this say nothing about reuse. */
+/** If fewer values than this were cached, the numbers of hits and misses say nothing about how useful the cache is. */
 const JUDGED_FROM = 256
-/** Above this count, the number of cached values and the number of hits are halved, so that old ones count less. */
+/**
+ * When more values than this were counted, the counts of cached values and of hits are halved, so that old values count
+ * less.
+ */
 const COUNTED_UP_TO = 1024
 /**
- * Caching is worth it if at least one in this many values is found again. Otherwise only one in this many is cached.
+ * Caching is worth its cost if at least one in this many cached values is found again. Otherwise, only one value in
+ * this many is cached.
  */
 const SAMPLED = 8
 
@@ -39,9 +43,10 @@ export function keepNewest<Key, Value>(
 }
 
 /**
- * A cache of recently used values by name, up to a number of bytes. It has two generations; the older one is dropped as
- * a whole. Values that live this long cost the garbage collector more than most of them cost to make. If hardly any
- * value is found again, only a sample is therefore cached; the sample shows when that changes.
+ * A cache of recently used values by name, up to a number of bytes. It has two generations, and the older one is
+ * dropped as a whole. For the garbage collector, a value that stays in memory for long costs more than it costs to make
+ * most values again. If hardly any value is found again, the cache therefore takes only a sample of the values. The
+ * hits in the sample show when caching pays again.
  *
  * `get` and `keep` cost one or two map lookups.
  */
@@ -54,7 +59,10 @@ export class RecentValues<Value> {
   #found = 0
   #kept = 0
 
-  /** `bytesMax` limits all values with their names; `bytesOf` returns the size of a value. Both are estimates. */
+  /**
+   * `bytesMax` limits the bytes of all values and their names. `bytesOf` returns the size of a value. Both are
+   * estimates.
+   */
   constructor(bytesMax: number, bytesOf: (value: Value) => number) {
     this.#bytesMax = bytesMax
     this.#bytesOf = bytesOf
@@ -72,7 +80,7 @@ export class RecentValues<Value> {
     return value
   }
 
-  /** Caches a value. If hardly any value is found again, most calls do nothing. */
+  /** Caches a value. If hardly any cached value is found again, most calls do nothing. */
   keep(name: string, value: Value): void {
     const isJudged = this.#kept >= JUDGED_FROM && this.#found * SAMPLED < this.#kept
     if (isJudged && Math.random() * SAMPLED >= 1 && !this.#young.has(name)) return

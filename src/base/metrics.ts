@@ -1,7 +1,8 @@
 /**
  * The metrics of the process, in Prometheus text format 0.0.4. A value is a plain field: code that counts keeps a
- * reference and writes `counter.value++`. Names, labels and formatting only cost time when `/metrics` is read. Each
- * family has a fixed set of label names and a bounded number of label values, so that clients cannot make it grow.
+ * reference to the metric and writes `counter.value++`. Names, labels and formatting only cost time when `/metrics` is
+ * read. Each family has a fixed set of label names and a bounded number of label values, so that clients cannot make it
+ * grow.
  */
 import { METRIC_LABEL_SETS_MAX } from './limits.ts'
 /** A total since the start of the process. `value` only grows. */
@@ -14,14 +15,14 @@ export class Gauge {
   value = 0
 }
 
-/** Counts values by a few upper bounds. One observation costs a scan of the bounds. */
+/** Counts values in intervals that are given by their upper bounds. One observation costs a scan of the bounds. */
 export class Histogram {
   /** The upper bounds, ascending. */
   readonly bounds: readonly number[]
   readonly #counts: Float64Array
   #sum = 0
 
-  /** @param bounds upper limits, ascending, in the unit of the values; `+Inf` is added. */
+  /** @param bounds upper bounds, ascending, in the unit of the values. The bound `+Inf` is added. */
   constructor(bounds: readonly number[]) {
     this.bounds = bounds
     this.#counts = new Float64Array(bounds.length + 1)
@@ -35,7 +36,8 @@ export class Histogram {
   }
 
   /**
-   * The number of values up to each bound and above the previous one. The last entry counts values above all bounds.
+   * For each bound, the number of values up to this bound and above the previous one. The last entry counts the values
+   * above all bounds.
    */
   get counts(): Iterable<number> & ArrayLike<number> {
     return this.#counts
@@ -78,8 +80,8 @@ export class MetricFamily<T extends Metric> {
   }
 
   /**
-   * Returns the metric for these label values, in the order of the label names. Each call builds a string: keep the
-   * result where counting is frequent.
+   * Returns the metric for these label values, in the order of the label names. Each call builds a string, so code that
+   * counts often should keep the result.
    */
   with(...labelValues: readonly string[]): T {
     const labels = this.#format(labelValues)
@@ -92,12 +94,15 @@ export class MetricFamily<T extends Metric> {
     return child
   }
 
-  /** Removes all label sets. For figures that are written anew at each collection and may have disappeared. */
+  /**
+   * Removes all label sets. Use it for gauges that are filled at each collection, because some of their label sets may
+   * no longer exist.
+   */
   clear(): void {
     this.#children.clear()
   }
 
-  /** All metrics that were used. */
+  /** All metrics of this family that were used. */
   get all(): Iterable<T> {
     return this.#children.values()
   }

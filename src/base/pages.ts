@@ -1,24 +1,26 @@
 /**
- * The shape of pages that cross threads. Rows are finished text in memory that is transferred, so that the main thread
- * only adds an envelope. This file contains types only.
+ * The types of pages that worker threads send to the main thread. The rows of a page are finished text in memory that
+ * is transferred, so that the main thread only adds an envelope. This file contains types only.
  */
 
 /** The format of rows: a JSON list, or comma-separated values. */
 export type RowFormat = 'json' | 'csv'
 
-/** The caller's options for a page. */
+/** The options of a request for a page. */
 export interface PageWish {
   readonly format: RowFormat
-  /** Receives a function that cancels the page. It is called when nobody waits for the page any more. */
+  /** Receives a function that cancels the page. Call that function when nobody waits for the page any more. */
   readonly onLeave: (cancel: () => void) => void
 }
 
 /** The rows of a page as finished text. */
 export interface RowsText {
-  /** UTF-8 in its own buffer: a JSON list, or a table with its header ('' without rows). */
+  /**
+   * The text as UTF-8, in its own buffer: a JSON list, or a table with a header line. A table without rows is empty.
+   */
   readonly rows: Uint8Array<ArrayBuffer>
   readonly rowCount: number
-  /** True if the page reached its byte limit. The next page begins after its last row. */
+  /** True if the page ended because it reached its byte limit. The next page begins after the last row of this page. */
   readonly isCut: boolean
 }
 
@@ -28,13 +30,14 @@ export interface CountedRows extends RowsText {
   readonly count: number
 }
 
-/** A single row: a JSON object, or a table with one line. */
+/** A single row as finished text: a JSON object, or a table with one row. */
 export type RowText = Uint8Array<ArrayBuffer>
 
-/** A text that is produced while it is read. */
+/** A text that is produced piece by piece, while it is read. */
 export interface TextPieces {
   /**
-   * Resolves with the next bytes, or null after the last. It is called again only when the previous bytes were sent.
+   * Resolves with the next bytes, or null after the last ones. Call it again only when the previous bytes have been
+   * sent.
    */
   next(): Promise<Uint8Array | null>
   /** Stops the production, because nobody waits for the text any more. */
@@ -57,6 +60,6 @@ export interface PageRequest {
 export interface Entries {
   /** The number of all entries of the log. */
   readonly totalCount: number
-  /** The JSON of each entry. An entry is read only when it is next, because it may be large. */
+  /** The JSON of each entry. An entry is read only when the iteration reaches it, because it may be large. */
   readonly entries: Iterable<string>
 }

@@ -6,16 +6,19 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** The files that a command has open at the same time, most of them its own code. */
+/** The number of files that a command has open at the same time. Most of them are its own code. */
 const COMMAND_FILES = 56
-/** The files that a daemon with one reading thread has open, and the files that each further thread adds. */
+/** The number of files that a daemon with one reading thread has open, and the number that each further thread adds. */
 const DAEMON_FILES = 60
 const THREAD_FILES = 4
-/** With this limit or a higher one, open files are not counted. */
+/** If the limit of open files is at least this, it is not checked how many of them are open. */
 const PLENTY_FILES = 4096
-/** The address space for any command: each WebAssembly memory reserves about 10 GiB. */
+/** The address space that every command needs, in GiB. Each WebAssembly memory reserves about 10 GiB. */
 const COMMAND_ADDRESSES_GIB = 64
-/** The address space for a store: two data files are mapped with 256 GiB each. The rest is for Node. */
+/**
+ * The address space that a process with an open store needs, in GiB. Two data files are mapped with 256 GiB each. The
+ * rest is for Node.
+ */
 const STORE_ADDRESSES_GIB = 640
 const GIB = 1024 ** 3
 
@@ -31,12 +34,12 @@ export function openFilesLeft(): number {
   try {
     return filesMax - readdirSync('/proc/self/fd').length
   } catch {
-    // The folder itself could not be opened.
+    // No descriptor was left to open the folder itself.
     return 0
   }
 }
 
-/** Returns how many files a daemon with this number of reading threads has open, without those of connections. */
+/** Returns how many files a daemon with this number of reading threads has open, not counting its connections. */
 export function filesOfDaemon(readingThreads: number): number {
   return DAEMON_FILES + THREAD_FILES * (readingThreads - 1)
 }

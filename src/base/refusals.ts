@@ -1,6 +1,6 @@
 /**
- * The table of all reasons to answer 503 or 429. Code throws a refusal by its name. Temporary trouble is 503; 429 is
- * for clients that send too much. See docs/OPERATIONS.md, "Refusals".
+ * The table of all reasons to answer 503 or 429. Code throws a refusal by the name of its reason. 503 stands for
+ * temporary trouble of the server, and 429 for a client that sends too much. See docs/OPERATIONS.md, "Refusals".
  */
 import { type ErrorCode, ServiceError } from './errors.ts'
 
@@ -8,11 +8,14 @@ import { type ErrorCode, ServiceError } from './errors.ts'
 export interface RefusalDefinition {
   /** `server_error` is 503, `throttled` is 429. */
   readonly code: Extract<ErrorCode, 'server_error' | 'throttled'>
-  /** The text for the client. `{limit}` and `{seconds}` are filled in when it is thrown. */
+  /** The text for the client. `{limit}` and `{seconds}` are replaced by values when the refusal is created. */
   readonly detail: string
-  /** The value of the header `Retry-After`. Null: no header. 'given': known only when it is thrown. */
+  /**
+   * The value of the header `Retry-After` in seconds. Null: the header is not sent. 'given': the value is known only
+   * when the refusal is created.
+   */
   readonly retryAfterSeconds: number | null | 'given'
-  /** The metric that shows how close this limit is or how often it is hit; null if only the log shows it. */
+  /** The metric that shows how close the limit is or how often it was reached. Null if only the log shows it. */
   readonly metric: string | null
 }
 
@@ -244,16 +247,16 @@ export const REFUSALS = {
 /** The name of a reason. */
 export type RefusalReason = keyof typeof REFUSALS
 
-/** Facts that only the throwing code knows. */
+/** Values of a refusal that only the code that throws it knows. */
 export interface RefusalFacts {
-  /** The value for `{limit}`. */
+  /** The value that replaces `{limit}` in the text. */
   readonly limit?: number
-  /** The value for 'given' in the table, and for `{seconds}`. */
+  /** The seconds for a reason with 'given' in the table. They also replace `{seconds}` in the text. */
   readonly retryAfterSeconds?: number
   readonly cause?: unknown
 }
 
-/** Returns the error of a reason, to be thrown or answered. */
+/** Returns the error for a reason. The caller throws it or answers with it. */
 export function refusal(reason: RefusalReason, facts: RefusalFacts = {}): ServiceError {
   const definition: RefusalDefinition = REFUSALS[reason]
   const { limit = '', cause } = facts
@@ -268,13 +271,13 @@ export function refusal(reason: RefusalReason, facts: RefusalFacts = {}): Servic
   })
 }
 
-/** Returns the first sentence of a reason, for monitoring: the problem without the advice. */
+/** Returns the first sentence of the text for a reason, for monitoring: the problem without the advice. */
 export function reasonText(reason: RefusalReason): string {
   const { detail } = REFUSALS[reason]
   return detail.slice(0, detail.indexOf('.') + 1)
 }
 
-/** A refusal of capture: nothing was stored, so the events may be sent again unchanged. */
+/** Returns the definition of a refusal of capture. Nothing was stored, so the client may send the same events again. */
 function resend(what: string, metric: string | null) {
   return busy(5, `${what} Send the events again later.`, metric)
 }

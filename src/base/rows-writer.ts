@@ -1,6 +1,6 @@
 /**
- * Writes the rows of a page as text, up to a limit of bytes. It runs in worker threads, because the main thread never
- * does work that is proportional to a page.
+ * Writes the rows of a page as text, up to a limit of bytes. It runs in worker threads, because work whose cost grows
+ * with the page would block the main thread.
  */
 
 import { toCsv } from './csv.ts'
@@ -9,13 +9,13 @@ import { PAGE_BYTES_MAX, TABLE_BYTES_MAX } from './limits.ts'
 import type { RowFormat, RowsText } from './pages.ts'
 
 /**
- * Collects rows. A JSON page ends before the row that would exceed its limit, but has at least one row. A CSV table
- * cannot say that there is more, so a table that is too large is refused.
+ * Collects the rows of a page. A JSON page ends before the row that would exceed its limit, but has at least one row. A
+ * CSV table has no way to say that there are more rows, so a table that is too large is refused.
  */
 export class RowsWriter {
   readonly #format: RowFormat
   readonly #bytesMax: number
-  /** The JSON of each row. For a table, the rows themselves are collected. */
+  /** The JSON of each row. For a CSV page, the rows themselves are collected in `#objects`. */
   readonly #texts: string[] = []
   readonly #objects: object[] = []
   #bytes = 0
@@ -30,12 +30,12 @@ export class RowsWriter {
     return this.#format === 'json' ? this.#texts.length : this.#objects.length
   }
 
-  /** The estimated bytes so far. */
+  /** The estimated bytes of the rows so far. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** The bytes that the page has room for. */
+  /** The bytes for which the page still has room. */
   get room(): number {
     return this.#bytesMax - this.#bytes
   }
@@ -45,14 +45,14 @@ export class RowsWriter {
     return this.#put(JSON.stringify(row), row)
   }
 
-  /** Adds a row that is already JSON. Otherwise the same as `add`. */
+  /** Adds a row that is already JSON text. Otherwise it does the same as `add`. */
   addText(json: string): boolean {
     if (this.#format === 'json') return this.#put(json, null)
     // The JSON was written by this program and is always an object.
     return this.#put(json, JSON.parse(json) as object)
   }
 
-  /** Adds rows until there is no more room. */
+  /** Adds rows until all are added or the page is full. */
   addAll(rows: Iterable<object>): void {
     for (const row of rows) if (!this.add(row)) return
   }

@@ -1,9 +1,9 @@
 /**
  * Reports the state of the daemon to the service manager by the sd_notify protocol: each message is one datagram of
- * `NAME=value` lines (sd_notify(3)). Node has no Unix datagram sockets, so a message goes through the optional package
- * `unix-dgram`. If that package is not installed or does not reach the socket, it goes through the program
- * `systemd-notify` (about 15 ms, and the unit needs NotifyAccess=all). Without a service manager, nothing is sent. Only
- * this file imports unix-dgram.
+ * `NAME=value` lines (sd_notify(3)). Node has no Unix datagram sockets, so a message is sent with the optional package
+ * `unix-dgram`. If that package is not installed or does not reach the socket, the message is sent with the program
+ * `systemd-notify`, which takes about 15 ms and needs NotifyAccess=all in the unit. Without a service manager, nothing
+ * is sent. Only this file imports unix-dgram.
  */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -12,10 +12,10 @@ import { OperatorError } from './errors.ts'
 import { loadPackage } from './load-package.ts'
 import type { Logger } from './log.ts'
 
-/** The environment that a service manager sets, as in `process.env`. */
+/** The environment variables that a service manager sets, as in `process.env`. */
 export type ServiceEnvironment = Readonly<Record<string, string | undefined>>
 
-/** Sends a message. */
+/** Sends a message to the service manager. */
 type Send = (message: string) => void
 
 interface DatagramSocket {
@@ -36,14 +36,14 @@ interface DatagramModule {
 const NOTIFY_PROGRAM = 'systemd-notify'
 const NOTIFY_PROGRAM_TIMEOUT_MS = 5000
 
-/** The longest path that fits into a socket address (unix(7): 108 bytes with the final zero). */
+/** The longest path that fits into a socket address: 108 bytes, of which the last one is zero (unix(7)). */
 const SOCKET_PATH_BYTES_MAX = 107
 
 /**
  * Creates the connection to the service manager named by `environment.NOTIFY_SOCKET`.
  *
- * Throws an OperatorError if a watchdog is set but cannot be answered. Otherwise the service manager would kill the
- * daemon again and again without a reason in its log.
+ * Throws an OperatorError if the service manager has set a watchdog but the daemon cannot send to it. Otherwise the
+ * service manager would kill the daemon again and again without a reason in its log.
  */
 export function createServiceManager(options: {
   environment: ServiceEnvironment
@@ -71,7 +71,7 @@ export function createServiceManager(options: {
 
 /** The connection of one daemon to its service manager. No method throws or waits. */
 export class ServiceManager {
-  /** True if a service manager listens. */
+  /** True if the process was started by a service manager that receives messages. */
   readonly isManaged: boolean
   /** The milliseconds within which the watchdog expects a sign of life, or null without a watchdog. */
   readonly watchdogMs: number | null
@@ -94,16 +94,16 @@ export class ServiceManager {
 
   /** Sends one line of text, which `systemctl status` shows. Line breaks become spaces. */
   status(text: string): void {
-    // A line break would start another assignment.
+    // A line break in the message would start another `NAME=value` line.
     this.#send(`STATUS=${text.replace(/[\r\n]+/g, ' ')}`)
   }
 
-  /** Reports that the daemon has begun to shut down. */
+  /** Reports that the daemon has begun to stop. */
   stopping(): void {
     this.#send('STOPPING=1')
   }
 
-  /** Asks for `durationMs` more, from now, before a start or a stop counts as hung. */
+  /** Asks the service manager for `durationMs` more, from now on, before it considers a start or a stop as hung. */
   extendTimeout(durationMs: number): void {
     this.#send(`EXTEND_TIMEOUT_USEC=${Math.ceil(durationMs * 1000)}`)
   }
@@ -135,7 +135,10 @@ export class ServiceManager {
   }
 }
 
-/** Returns the watchdog period, or null if there is none or if it is meant for another process. */
+/**
+ * Returns the period of the watchdog in milliseconds. Returns null if there is no watchdog or if it is meant for
+ * another process.
+ */
 function parseWatchdogMs(environment: ServiceEnvironment): number | null {
   const owner = environment['WATCHDOG_PID'] ?? ''
   if (owner !== '' && owner !== String(process.pid)) return null
@@ -161,7 +164,10 @@ function chooseTransport(
   }
 }
 
-/** Loads the package, which is optional and compiled at installation: it is absent on machines without a compiler. */
+/**
+ * Loads `unix-dgram`. It is an optional package that is compiled during installation, so a machine without a compiler
+ * does not have it.
+ */
 function loadDatagramModule(): DatagramModule | null {
   try {
     return loadPackage('unix-dgram') as DatagramModule
@@ -171,8 +177,8 @@ function loadDatagramModule(): DatagramModule | null {
 }
 
 /**
- * Opens a socket for each message. Messages are few, and an open socket would keep the process from ending. Sending
- * never blocks; a full queue at the other end is an error like any other.
+ * Opens a socket, sends one message and closes the socket again. Messages are rare, and an open socket would keep the
+ * process from ending. Sending never blocks. A full queue of the receiver is an error like any other.
  */
 function sendDatagram(
   datagram: DatagramModule,
@@ -199,14 +205,17 @@ function hasNotifyProgram(environment: ServiceEnvironment): boolean {
   return folders.some((folder) => folder !== '' && existsSync(join(folder, NOTIFY_PROGRAM)))
 }
 
-/** Sends through the program, which also reaches abstract sockets (`@name`); unix-dgram does not. */
+/**
+ * Sends messages with the program `systemd-notify`. It also reaches abstract sockets (`@name`), which unix-dgram does
+ * not.
+ */
 function sendByProgram(
   address: string,
   environment: ServiceEnvironment,
   onError: (error: Error) => void,
 ): Send {
   const env = { PATH: environment['PATH'], NOTIFY_SOCKET: address }
-  // Messages are sent one after the other, so that READY=1 keeps its place in the order.
+  // Each message waits for the previous one. Otherwise READY=1 could arrive after a later message.
   let last = Promise.resolve()
   return (message) => {
     last = last.then(

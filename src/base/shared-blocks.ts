@@ -3,76 +3,88 @@
  * block has a name. A thread reads blocks within a `spell`, the time between `begin` and `end`. A block that was found
  * within a spell stays unchanged until the spell ends. After the spell, the thread may keep its `Block` and ask later
  * whether it is still valid (`use`). When memory is short, blocks that no current spell has used are evicted, the least
- * recently used first. No thread waits longer for another than a copy takes, and a block that finds no room is not
- * cached. Source: docs/decisions/040-shared-column-cache.md.
+ * recently used first. No thread waits longer for another thread than copying a block takes. If a block finds no room,
+ * it is not cached. Source: docs/decisions/040-shared-column-cache.md.
  */
 import { BLOCK_CHUNK_BYTES_MAX, BLOCK_LOCK_WAITS_MAX } from './limits.ts'
 
-/** Blocks begin at multiples of this size. */
+/** The unit of allocation: a block begins at a multiple of this size. */
 const UNIT_BYTES = 4096
 const CHUNK_UNITS = BLOCK_CHUNK_BYTES_MAX / UNIT_BYTES
 const WORD_BITS = 32
 const WORD_SHIFT = 5
-/** At least this fraction of the memory is freed at once, so that searches for old blocks are rare. */
+/** An eviction frees at least one part in this many of the memory, so that searches for old blocks are rare. */
 const FREED_SHARE = 32
-/** This fraction of the budget is for the private caches of all threads together. */
+/** One part in this many of the budget is for the private caches of all threads together. */
 const OWN_SHARE = 8
 /** The longest single wait for the lock, in milliseconds. */
 const LOCK_WAIT_MS = 1
-/** The number of 32-bit words in a name. Names come from a cryptographic hash, so that no two are the same. */
+/**
+ * The number of 32-bit words in the name of a block. A name comes from a cryptographic hash, so no two blocks have the
+ * same name.
+ */
 export const NAME_WORDS = 4
 
-/** Indexes into `state`. This one holds the number of the thread that has the lock, plus 1; 0 if the lock is free. */
+/**
+ * The constants from here to SPELLS are indexes into `state`. This word contains the number of the thread that has the
+ * lock, plus 1. It is 0 if the lock is free.
+ */
 const LOCK = 0
-/** Set when a thread ended with the lock or held it for too long: the content is no longer trusted. */
+/** Not 0 if a thread ended while it had the lock, or held it for too long. The content is no longer trusted then. */
 const IS_BROKEN = 1
-/** The number of the latest spell. Later spells have larger numbers. */
+/** The number of the latest spell. Spells are numbered in the order in which they begin. */
 const CLOCK = 2
-/** The unit at which the next search for room begins. */
+/** The unit at which the next search for free units begins. */
 const NEXT_UNIT = 3
 const USED_UNITS = 4
-/** The first entry in the list of free entries; 0 if the list is empty. */
+/** The number of the first entry in the list of free entries, or 0 if the list is empty. */
 const FREE_ENTRY = 5
-/** Entries from this number on were never used. */
+/** The entries with this number and larger numbers were never used. */
 const FRESH_ENTRY = 6
-/** The current spell of each thread; 0 if it is in none. */
+/** From here on: for each thread, the number of its current spell, or 0 if the thread is in no spell. */
 const SPELLS = 7
 
 /**
- * Offsets within an entry, after the words of its name. This one is the next entry with the same head, or in the list
- * of free entries.
+ * The constants from here to BYTES are offsets within an entry, after the words of its name. This word is the number of
+ * the next entry with the same hash head, or of the next entry in the list of free entries.
  */
 const NEXT = NAME_WORDS
-/** Changes when the entry is evicted, so that a `Block` of the old content is recognised as invalid. */
+/**
+ * The generation of the entry. It changes when the entry is evicted, so that a `Block` with the old content is
+ * recognised as invalid.
+ */
 const GENERATION = NAME_WORDS + 1
-/** The last spell that used the entry. */
+/** The number of the last spell that used the entry. */
 const USED_IN = NAME_WORDS + 2
 const UNIT = NAME_WORDS + 3
-/** The number of units of the block; 0 if the entry is free. */
+/** The number of units of the block, or 0 if the entry is free. */
 const UNITS = NAME_WORDS + 4
 const BYTES = NAME_WORDS + 5
 const ENTRY_WORDS = NAME_WORDS + 6
 
 /**
- * The largest age in spells that the sort distinguishes, and an upper bound for the number of entries. Their product is
- * an integer that a float64 holds exactly.
+ * When entries are sorted by age, older entries count as OLDEST_AGE spells old. ENTRY_NUMBERS is an upper bound for the
+ * number of entries. A float64 holds the product of both exactly.
  */
 const OLDEST_AGE = 2 ** 27 - 1
 const ENTRY_NUMBERS = 2 ** 25
 
-/** The memory as it is passed to threads: plain data, all of it shared. */
+/** The memory of the cache as it is passed to threads: plain data, all of it shared. */
 export interface BlockMemory {
   readonly threads: number
   readonly unitCount: number
   /**
-   * The memory of the blocks. The system provides its pages only when they are written. A chunk has at most
+   * The memory of the blocks. The system provides its pages only when they are first written. A chunk has at most
    * `BLOCK_CHUNK_BYTES_MAX` bytes.
    */
   readonly chunks: readonly SharedArrayBuffer[]
   readonly state: Int32Array
   /** One bit for each unit, set if the unit is in use. */
   readonly bits: Int32Array
-  /** Hash heads, by the first word of the name: the first entry of each chain; 0 if the chain is empty. */
+  /**
+   * A hash table by the first word of the name. Each head is the number of the first entry of a chain, or 0 if the
+   * chain is empty.
+   */
   readonly heads: Int32Array
   readonly entries: Int32Array
 }
@@ -81,14 +93,17 @@ export interface BlockMemory {
 export interface BlockShare {
   /** The memory shared by all threads. */
   readonly shared: BlockMemory
-  /** The number of the thread. */
+  /** The number of the thread, from 0. */
   readonly index: number
-  /** The limit of the thread's private cache, and of the whole cache; bytes. */
+  /**
+   * The bytes that the private cache of the thread may have, and the bytes that the caches of all threads may have
+   * together.
+   */
   readonly ownBytesMax: number
   readonly bytesMax: number
 }
 
-/** A block as one thread knows it. */
+/** A block that one thread has found. The thread may keep it after its spell. */
 export interface Block {
   readonly entry: number
   readonly generation: number
@@ -99,7 +114,8 @@ export interface Block {
 }
 
 /**
- * Creates `bytesMax` bytes of memory for this number of threads. Throws RangeError if the address space is too small.
+ * Creates `bytesMax` bytes of memory for this number of threads. Throws RangeError if the process does not have enough
+ * address space.
  */
 export function blockMemory(bytesMax: number, threads: number): BlockMemory {
   const unitCount = Math.floor(bytesMax / UNIT_BYTES)
@@ -115,7 +131,7 @@ export function blockMemory(bytesMax: number, threads: number): BlockMemory {
     state: sharedWords(SPELLS + threads),
     bits: sharedWords(Math.ceil(unitCount / WORD_BITS)),
     heads: sharedWords(headCount),
-    // Entries are counted from 1.
+    // Entries are numbered from 1, because 0 means that there is none.
     entries: sharedWords((unitCount + 1) * ENTRY_WORDS),
   }
   memory.state[FRESH_ENTRY] = 1
@@ -138,14 +154,18 @@ export function usedBlockBytes({ state }: BlockMemory): number {
 export class SharedBlocks {
   readonly #memory: BlockMemory
   readonly #index: number
-  /** The number of the current spell. After its end, the number of the last one. */
+  /** The number of the current spell. Between two spells, the number of the last one. */
   #spell = 0
-  /** The spell in which no block could be evicted. */
+  /**
+   * The number of the spell in which no block could be evicted. Until that spell ends, the thread stores no more
+   * blocks.
+   */
   #fullIn = 0
   #isUsable = false
 
   /**
-   * `index` is the number of the thread. No other living thread has it; a thread that ended earlier may have had it.
+   * `index` is the number of the thread. No other living thread may have the same number, but a thread that has ended
+   * may have had it.
    */
   constructor(memory: BlockMemory, index: number) {
     this.#memory = memory
@@ -160,39 +180,39 @@ export class SharedBlocks {
     return usedBlockBytes(this.#memory)
   }
 
-  /** Begins a spell, and ends the previous one. */
+  /** Begins a spell, and ends the previous spell of this thread. */
   begin(): void {
     const { state } = this.#memory
     const own = SPELLS + this.#index
-    // Before this thread has its own spell number, it announces the current one, so that threads that read it now
-    // assume an earlier spell. 0 would mean that there is no spell.
+    // Until this thread has its own spell number, it announces the number of the latest spell. Other threads that read
+    // it in between then assume that this thread is in an earlier spell. 0 would mean that it is in no spell.
     Atomics.store(state, own, Atomics.load(state, CLOCK) || -1)
     this.#spell = (Atomics.add(state, CLOCK, 1) + 1) | 0 || 1
     Atomics.store(state, own, this.#spell)
     this.#isUsable = Atomics.load(state, IS_BROKEN) === 0 || this.#repair()
   }
 
-  /** Ends the spell. The blocks that it found may be evicted from now on. */
+  /** Ends the spell. The blocks that the thread found in it may be evicted from now on. */
   end(): void {
     Atomics.store(this.#memory.state, SPELLS + this.#index, 0)
     this.#isUsable = false
   }
 
-  /** Returns true if a block is still valid. Only within a spell. */
+  /** Returns true if a block is still valid, and marks it as used. Call it only within a spell. */
   use(block: Block): boolean {
     if (block.spell === this.#spell) return this.#isUsable
     if (!this.#isUsable) return false
     const { entries } = this.#memory
     const at = block.entry * ENTRY_WORDS
-    // The order matters: an evicting thread first changes the generation, and then checks whether the entry is in use
-    // (`#giveUp`).
+    // The order of these two steps matters. A thread that evicts the entry first changes the generation, and then
+    // checks whether the entry is in use (`#giveUp`).
     this.#markUsed(at)
     if (Atomics.load(entries, at + GENERATION) !== block.generation) return false
     block.spell = this.#spell
     return true
   }
 
-  /** Returns the block with this name, or null. Only within a spell. */
+  /** Returns the block with this name, or null. Call it only within a spell. */
   find(name: Uint32Array): Block | null {
     if (!this.#isUsable || !this.#lock()) return null
     const entry = this.#find(name)
@@ -201,7 +221,10 @@ export class SharedBlocks {
     return block
   }
 
-  /** Stores a copy of the concatenated parts under a name. Returns null if there is no room. Only within a spell. */
+  /**
+   * Stores a copy of the concatenated parts under a name. Returns null if there is no room. Call it only within a
+   * spell.
+   */
   put(name: Uint32Array, parts: readonly Uint8Array[]): Block | null {
     const bytes = parts.reduce((sum, { length }) => sum + length, 0)
     if (!this.#isUsable || this.#fullIn === this.#spell || !this.#lock()) return null
@@ -222,14 +245,16 @@ export class SharedBlocks {
   }
 
   /**
-   * Clears the memory after a failure, if no other thread is in a spell. All blocks that threads know become invalid.
+   * Clears the memory after a failure, unless another thread is in a spell. All blocks that threads have found become
+   * invalid.
    */
   #repair(): boolean {
     const { state, threads } = this.#memory
     for (let thread = 0; thread < threads; thread++) {
       if (thread !== this.#index && Atomics.load(state, SPELLS + thread) !== 0) return false
     }
-    // A thread that begins a spell now has announced it before it checks whether the memory is broken.
+    // Another thread that begins a spell now announces it before it checks whether the memory is broken, so it does not
+    // use the memory before `clear` is done.
     clear(this.#memory)
     return true
   }
@@ -272,7 +297,10 @@ export class SharedBlocks {
     return { entry, generation: entries[at + GENERATION] ?? 0, bytes, spell: this.#spell }
   }
 
-  /** Records the use of an entry. If a later spell has used the entry, or its successor, that record stays. */
+  /**
+   * Records that the current spell has used an entry. If a later spell has used the entry, the record of that spell
+   * stays, even if the entry now holds another block.
+   */
   #markUsed(at: number): void {
     const { entries } = this.#memory
     let used = Atomics.load(entries, at + USED_IN)
@@ -290,7 +318,9 @@ export class SharedBlocks {
     heads[head] = entry
   }
 
-  /** Returns a new entry with room, which no other thread can find yet, or 0 if there is no room. */
+  /**
+   * Returns a new entry with room for these bytes, or 0 if there is no room. No other thread can find the entry yet.
+   */
   #allocate(bytes: number): number {
     const units = Math.max(1, Math.ceil(bytes / UNIT_BYTES))
     if (units > Math.min(this.#memory.unitCount, CHUNK_UNITS)) return 0
@@ -313,7 +343,7 @@ export class SharedBlocks {
     return entry
   }
 
-  /** Returns the first of this many adjacent free units, or -1. */
+  /** Returns the first of this many adjacent free units, or -1 if there are not so many. */
   #findRoom(units: number): number {
     const { state, bits, unitCount } = this.#memory
     const start = state[NEXT_UNIT] ?? 0
@@ -322,12 +352,12 @@ export class SharedBlocks {
   }
 
   /**
-   * Evicts blocks that no current spell has used, oldest first, until there may be room. Returns false if there are
-   * none.
+   * Evicts blocks that no current spell has used, the oldest first, until there may be room. Returns false if no block
+   * can be evicted.
    */
   #giveUpOldest(units: number): boolean {
     const { state, entries, threads, unitCount } = this.#memory
-    // The oldest spell that is still running.
+    // The number of the oldest spell that is still running.
     let oldest = this.#spell
     for (let thread = 0; thread < threads; thread++) {
       const spell = Atomics.load(state, SPELLS + thread)
@@ -335,7 +365,7 @@ export class SharedBlocks {
     }
     const fresh = state[FRESH_ENTRY] ?? 0
     // Each number combines the age of an entry (high part) with its number (low part), so that a plain numeric sort
-    // orders the entries. Other threads wait for the lock meanwhile.
+    // orders the entries by age. Other threads wait for the lock in the meantime.
     const unused = new Float64Array(fresh)
     let count = 0
     for (let entry = 1; entry < fresh; entry++) {
@@ -354,7 +384,7 @@ export class SharedBlocks {
     return freed > 0
   }
 
-  /** Evicts an entry and returns its number of units. Returns 0 if a spell has just begun to use it. */
+  /** Evicts an entry and returns how many units it had. Returns 0 if a spell has just begun to use the entry. */
   #giveUp(entry: number, oldest: number): number {
     const { state, entries, heads, bits } = this.#memory
     const at = entry * ENTRY_WORDS
@@ -384,7 +414,7 @@ function sharedWords(count: number): Int32Array {
   return new Int32Array(new SharedArrayBuffer(count * Int32Array.BYTES_PER_ELEMENT))
 }
 
-/** Removes all blocks. Only while no other thread is in a spell. */
+/** Removes all blocks. Call it only while no other thread is in a spell. */
 function clear({ state, bits, heads, entries }: BlockMemory): void {
   for (let at = ENTRY_WORDS; at < (state[FRESH_ENTRY] ?? 0) * ENTRY_WORDS; at += ENTRY_WORDS) {
     Atomics.add(entries, at + GENERATION, 1)
@@ -393,8 +423,8 @@ function clear({ state, bits, heads, entries }: BlockMemory): void {
   bits.fill(0)
   heads.fill(0)
   for (const place of [NEXT_UNIT, USED_UNITS, FREE_ENTRY]) state[place] = 0
-  // All entries that were ever used join the list of free entries. Their generations have changed, so no thread trusts
-  // them.
+  // All entries that were ever used join the list of free entries. Their generations have changed, so a thread that
+  // still has one of their blocks recognizes it as invalid.
   const fresh = state[FRESH_ENTRY] ?? 0
   for (let entry = 1; entry < fresh; entry++) {
     entries[entry * ENTRY_WORDS + NEXT] = entry + 1 < fresh ? entry + 1 : 0
@@ -404,7 +434,7 @@ function clear({ state, bits, heads, entries }: BlockMemory): void {
   Atomics.store(state, IS_BROKEN, 0)
 }
 
-/** Compares spell numbers, which wrap around. */
+/** Returns true if one spell began before another. The comparison is correct although spell numbers wrap around. */
 function isBefore(spell: number, other: number): boolean {
   return ((spell - other) | 0) < 0
 }
@@ -420,7 +450,10 @@ function hasName(entries: Int32Array, entry: number, name: Uint32Array): boolean
   return true
 }
 
-/** Returns the first of this many free units within one chunk, from `start` up to, but not including, `end`, or -1. */
+/**
+ * Returns the first of this many adjacent free units within one chunk, or -1. Searches from `start` up to, but not
+ * including, `end`.
+ */
 function freeRun(bits: Int32Array, units: number, start: number, end: number): number {
   let run = 0
   for (let unit = start; unit < end; unit++) {

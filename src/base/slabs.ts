@@ -1,28 +1,39 @@
 /**
- * Reusable shared memory for large bodies. A body is collected and checked in a slab, its log block is written over it,
- * and the log is written from there. Nothing of the size of a body is allocated, and no garbage collector counts the
- * memory. Fresh memory is expensive: the kernel clears each page at its first write, which on a virtual machine costs
- * more than all other work for a body of a thousand events. There are two sizes, because most bodies are far smaller
- * than the largest.
+ * Reusable shared memory for large request bodies. A body is received and checked in a slab, the log block of its
+ * events is written over it, and the block is written to the log from there. No memory of the size of a body is
+ * allocated for a request, and no garbage collector counts the slabs. Fresh memory is expensive: the kernel clears each
+ * page at its first write, which on a virtual machine costs more than all other work for a body of a thousand events.
+ * There are two sizes, because most bodies are far smaller than the largest.
  *
- * A slab belongs to one request at a time. The owner passes it on or gives it back, and only when no thread works with
- * its memory any more.
+ * A slab belongs to one request at a time. The owner passes the slab on or gives it back, but only when no thread works
+ * with its memory any more.
  */
 import { SLAB_BYTES_MAX, SLABS_MAX, SMALL_SLAB_BODY_BYTES_MAX, SMALL_SLABS_MAX } from './limits.ts'
 
 const SMALL_SLAB_BYTES = SMALL_SLAB_BODY_BYTES_MAX * 1.25
-/** The small slabs may take this fraction of the budget in addition to it. */
+/**
+ * All small slabs together may take this fraction of the budget. These bytes are in addition to the budget, which is
+ * for large slabs.
+ */
 const SMALL_PART = 1 / 6
 
-/** The right to use one slab, from `Slabs.take` until it is given back. The next user gets another `Slab`. */
+/**
+ * The right to use one slab, from `Slabs.take` until the slab is given back. The next user of the same memory gets
+ * another `Slab`.
+ */
 export class Slab {
   readonly #giveBack: (memory: SharedArrayBuffer | null) => void
   #memory: SharedArrayBuffer | null
 
-  /** The size of the largest body that the slab is for. Its block also fits, unless its events are tiny. */
+  /**
+   * The size of the largest body that the slab is for. The log block of such a body also fits, unless its events are
+   * tiny.
+   */
   readonly bodyBytesMax: number
 
-  /** Only `Slabs` calls it. `giveBack` receives the memory, or null if the memory must not be used again. */
+  /**
+   * Only `Slabs` calls the constructor. `giveBack` receives the memory, or null if the memory must not be used again.
+   */
   constructor(
     memory: SharedArrayBuffer,
     bodyBytesMax: number,
@@ -33,7 +44,7 @@ export class Slab {
     this.#giveBack = giveBack
   }
 
-  /** The memory, which still has its previous content. Throws RangeError after the slab was given back. */
+  /** The memory, which still has the content of its previous use. Throws RangeError after the slab was given back. */
   get memory(): SharedArrayBuffer {
     if (this.#memory === null) throw new RangeError('the slab was given back')
     return this.#memory
@@ -41,7 +52,7 @@ export class Slab {
 
   /**
    * Gives the slab back. Throws RangeError at the second call. Pass false for `isMemoryFree` if a failed thread may
-   * still use the memory: it is then not reused, and another slab is allocated in its place.
+   * still use the memory. The memory is then not reused, and a new slab can be allocated in its place.
    */
   give(isMemoryFree = true): void {
     const { memory } = this
@@ -54,12 +65,12 @@ export class Slab {
  * The slabs of a process. A slab is allocated when all others are in use, so a server without large bodies needs none.
  */
 export class Slabs {
-  /** The sizes, smallest first. */
+  /** The slabs of each size, smallest size first. */
   readonly #sizes: readonly SlabSize[]
 
   /**
-   * @param bytesMax the bytes of all large slabs together, at most SLABS_MAX slabs; small slabs have a sixth of it in
-   * addition.
+   * @param bytesMax the bytes of all large slabs together. There are at most SLABS_MAX large slabs. Small slabs may
+   * have a sixth of these bytes in addition.
    */
   constructor(bytesMax: number) {
     const small = Math.floor((bytesMax * SMALL_PART) / SMALL_SLAB_BYTES)
@@ -75,7 +86,7 @@ export class Slabs {
     return this.#sizes.reduce((sum, size) => sum + size.inUse, 0)
   }
 
-  /** The bytes of all slabs, used or not, and the most that they may have. */
+  /** The bytes of all allocated slabs, in use or free, and the most that they may have. */
   get held(): { readonly bytes: number; readonly bytesMax: number } {
     const sum = (of: (size: SlabSize) => number): number =>
       this.#sizes.reduce((bytes, size) => bytes + of(size), 0)
@@ -83,13 +94,17 @@ export class Slabs {
   }
 
   /**
-   * Drops the slabs that were not needed since the last call, and returns their bytes. A garbage collection frees them.
+   * Drops the slabs that were not needed since the last call, and returns their bytes. The next garbage collection
+   * frees the memory.
    */
   release(): number {
     return this.#sizes.reduce((bytes, size) => bytes + size.release(), 0)
   }
 
-  /** Returns a slab for a body of this size, or null if the body is too large or no slab of its size is free. */
+  /**
+   * Returns a slab for a body of this size. Returns null if the body is too large or if all slabs of the suitable size
+   * are in use.
+   */
   take(bytes: number): Slab | null {
     return this.#sizes.find(({ bodyBytesMax }) => bytes <= bodyBytesMax)?.take() ?? null
   }
@@ -102,7 +117,7 @@ class SlabSize {
   readonly #countMax: number
   readonly #free: SharedArrayBuffer[] = []
   inUse = 0
-  /** The lowest number of free slabs since the last `release`. */
+  /** The lowest number of free slabs since the last call of `release`. So many slabs were not needed. */
   #unused = 0
 
   constructor(bodyBytesMax: number, bytes: number, countMax: number) {
@@ -120,7 +135,7 @@ class SlabSize {
   }
 
   release(): number {
-    // The slabs at the start of the list were used least recently.
+    // The slabs at the start of the list are those that were used least recently.
     const released = this.#free.splice(0, this.#unused)
     this.#unused = this.#free.length
     return released.length * this.#bytes
@@ -138,7 +153,10 @@ class SlabSize {
   }
 }
 
-/** Returns the buffers that a message can transfer to a thread. Shared memory is not transferred. */
+/**
+ * Returns the buffers that a message to a thread can transfer. Shared memory is not transferred, because both threads
+ * can use it.
+ */
 export function transferable(memory: readonly ArrayBufferLike[]): readonly ArrayBuffer[] {
   return memory.filter((buffer) => buffer instanceof ArrayBuffer)
 }

@@ -1,7 +1,8 @@
 /**
  * Replaces positions in the built files by those in the sources, with the source maps that the build writes. Node does
- * the same with `--enable-source-maps`, but reads every map at each start and in each thread, which costs 150 MB and half
- * as much processor time again (docs/decisions/045-bundled-program.md). Here a map is read when an error is reported.
+ * the same with `--enable-source-maps`, but reads every map at each start and in each thread, which costs 150 MB and
+ * half as much processor time again (docs/decisions/045-bundled-program.md). Here a map is read when an error is
+ * reported.
  */
 import { readFileSync } from 'node:fs'
 import { SourceMap, type SourceMapPayload } from 'node:module'

@@ -1,46 +1,49 @@
 /**
- * Converts between moments and wall clock time in a time zone, by the IANA database of the runtime. An unknown zone
- * counts as UTC. All calculations (adding days, cutting to months) use wall clock time, so that days of 23 and 25 hours
- * come out right. This file also splits ISO 8601 dates into their numbers.
+ * Converts between moments and wall clock time in a time zone, with the IANA database of the runtime. An unknown zone
+ * counts as UTC. All calculations (such as adding days or rounding down to months) use wall clock time, so that the
+ * results are right for days of 23 and 25 hours. This file also splits ISO 8601 dates into their numbers.
  */
 import { ZONE_DAYS_MAX } from './limits.ts'
 
-/** Wall clock time: year, month from 1, day, hour, minute, second, millisecond. */
+/** A wall clock time: year, month from 1, day, hour, minute, second, millisecond. */
 export type Wall = readonly [number, number, number, number, number, number, number]
 
-/** Clocks move forward and back by multiples of this. */
+/** When clocks are set forward or back, the change is a multiple of this. */
 export const CLOCK_STEP_MS = 15 * 60_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** The calendar repeats after this number of days. */
+/** The number of days in 400 years. After 400 years, the Gregorian calendar repeats. */
 const DAYS_OF_400_YEARS = 146_097
-/** The formatter shows earlier years without their sign. */
+/** Before this moment, the formatter shows years without their sign. */
 const SIGNED_MS_MIN = Date.parse('0001-01-02T00:00:00Z')
 /** The last moment that `Date` can represent. */
 const LAST_MOMENT_MS = 100_000_000 * DAY_MS
 const formatters = new Map<string, Intl.DateTimeFormat | null>()
 /**
- * For each zone and UTC day: the offset of its clocks from UTC during the whole day, or null if the clocks change on
- * that day.
+ * For each zone and UTC day: the offset of the zone from UTC during the whole day, or null if clocks change on that
+ * day.
  */
 const dayOffsets = new Map<string, number | null>()
 
-/** Returns midnight of the day. */
+/** Returns the midnight at which the day of a wall clock time begins. */
 export function startOfDay([year, month, day]: Wall): Wall {
   return [year, month, day, 0, 0, 0, 0]
 }
 
-/** Returns the last millisecond of the day. */
+/** Returns the last millisecond of the day of a wall clock time. */
 export function endOfDay([year, month, day]: Wall): Wall {
   return [year, month, day, 23, 59, 59, 999]
 }
 
-/** Returns the time this number of days later, by wall clock. A negative number means earlier. */
+/** Returns the wall clock time this number of days later. A negative number means earlier. */
 export function addDays(wall: Wall, days: number): Wall {
   return wallOfUtc(utcOf(wall) + days * DAY_MS)
 }
 
-/** Returns the time this number of months later, clipped to the last day of the month. */
+/**
+ * Returns the wall clock time this number of months later. If that month is too short for the day, it is the last day
+ * of the month.
+ */
 export function addMonths([year, month, day, ...time]: Wall, months: number): Wall {
   const index = year * 12 + month - 1 + months
   const newYear = Math.floor(index / 12)
@@ -48,12 +51,12 @@ export function addMonths([year, month, day, ...time]: Wall, months: number): Wa
   return [newYear, newMonth, Math.min(day, lastDayOf(newYear, newMonth)), ...time]
 }
 
-/** Returns the last day of a month. Months count from 1. */
+/** Returns the number of the last day of a month. Months count from 1. */
 export function lastDayOf(year: number, month: number): number {
   return new Date(utcOf([year, month + 1, 0, 0, 0, 0, 0])).getUTCDate()
 }
 
-/** Returns the moment in milliseconds at which clocks in UTC show this time. */
+/** Returns the moment at which clocks in UTC show a wall clock time, in milliseconds since 1970. */
 export function utcOf([year, month, day, hour, minute, second, millisecond]: Wall): number {
   // `Date.UTC` reads the years 0 to 99 as years of the 20th century.
   const shift = year < 0 || year > 99 ? 0 : 400
@@ -61,7 +64,7 @@ export function utcOf([year, month, day, hour, minute, second, millisecond]: Wal
   return shift === 0 ? timeMs : timeMs - DAYS_OF_400_YEARS * DAY_MS
 }
 
-/** Returns the wall clock time in UTC at a moment in milliseconds. */
+/** Returns the wall clock time in UTC at a moment (milliseconds since 1970). */
 export function wallOfUtc(timeMs: number): Wall {
   const date = new Date(timeMs)
   return [
@@ -75,7 +78,7 @@ export function wallOfUtc(timeMs: number): Wall {
   ]
 }
 
-/** Returns the wall clock time in the zone. */
+/** Returns the wall clock time in a zone at a moment. */
 export function wallOf(timeMs: number, timezone: string): Wall {
   const formatter = formatterOf(timezone)
   if (formatter === null) return wallOfUtc(timeMs)
@@ -84,9 +87,9 @@ export function wallOf(timeMs: number, timezone: string): Wall {
 }
 
 /**
- * Returns the wall clock time in the zone. If a day has no midnight because its clocks skip it, the first moment of
- * that day is returned as midnight. Starts of days are counted back from this value, as if such a day were as long as
- * any other.
+ * Returns the wall clock time in a zone at a moment. If the moment is the first one of a day whose midnight the clocks
+ * skip, midnight is returned. Starts of earlier days are counted back from the returned value, as if such a day were as
+ * long as any other.
  */
 export function startWallOf(timeMs: number, timezone: string): Wall {
   const wall = wallOf(timeMs, timezone)
@@ -95,8 +98,8 @@ export function startWallOf(timeMs: number, timezone: string): Wall {
 }
 
 /**
- * Returns the offset of a whole day. No zone changes its clocks twice in a day, so equal offsets at both ends cover the
- * day.
+ * Returns the offset of a zone from UTC during the whole UTC day of a moment, or null if it changes. No zone changes
+ * its clocks twice in a day, so equal offsets at both ends mean that the offset is constant.
  */
 function dayOffset(
   timeMs: number,
@@ -117,7 +120,7 @@ function dayOffset(
   return offset
 }
 
-/** Asks the formatter for the wall clock time. Cost: some microseconds. */
+/** Returns the wall clock time that the formatter of a zone shows. Cost: some microseconds. */
 function wallBy(formatter: Intl.DateTimeFormat, timeMs: number): Wall {
   const parts = new Map(
     formatter.formatToParts(timeMs).map(({ type, value }) => [type, Number(value)]),
@@ -136,8 +139,8 @@ function wallBy(formatter: Intl.DateTimeFormat, timeMs: number): Wall {
 }
 
 /**
- * Returns the moment at which clocks show a time. If there are two, returns the first; if there is none, the moment
- * after the gap.
+ * Returns the moment at which clocks in a zone show a wall clock time. If there are two such moments, returns the first
+ * one. If clocks skip the time, returns the moment at which they skip it.
  */
 export function momentOf(wall: Wall, timezone: string): number {
   const localMs = utcOf(wall)
@@ -150,8 +153,8 @@ export function momentOf(wall: Wall, timezone: string): number {
 }
 
 /**
- * Returns the offset from UTC, in milliseconds, at which clocks show a time. There are two for a time that occurs
- * twice, in the order of the moments.
+ * Returns the offset from UTC, in milliseconds, that a zone has when its clocks show a wall clock time. If clocks show
+ * the time twice, there are two offsets, in the order of the moments.
  */
 export function offsetsAt(wall: Wall, timezone: string): readonly number[] {
   const localMs = utcOf(wall)
@@ -163,7 +166,8 @@ export function offsetsAt(wall: Wall, timezone: string): readonly number[] {
 }
 
 /**
- * Returns the last moment of an interval that ends at this time: like `momentOf`, but the later one if there are two.
+ * Returns the last moment of an interval that ends at this wall clock time. It is the result of `momentOf`, or the
+ * later one of two moments at which clocks show the time.
  */
 export function endMomentOf(wall: Wall, timezone: string): number {
   return wall[6] === 999
@@ -172,15 +176,15 @@ export function endMomentOf(wall: Wall, timezone: string): number {
 }
 
 /**
- * Returns the start of the wall clock hour that contains a moment. If a clock is set back, some hours occur twice, and
- * count as two hours. If it is set forward by a part of an hour, the start of an hour may be skipped: that hour then
- * begins at the change.
+ * Returns the start of the wall clock hour that contains a moment. If clocks are set back, some hours occur twice and
+ * count as two hours. If clocks are set forward by a part of an hour, they may skip the start of an hour. That hour
+ * then begins at the moment of the change.
  */
 export function hourStart(timeMs: number, timezone: string): number {
   const [, , , hour, minute, second, millisecond] = wallOf(timeMs, timezone)
   const startMs = timeMs - (minute * 60 + second) * 1000 - millisecond
   if (wallOf(startMs, timezone)[3] === hour && isHourStart(startMs, timezone)) return startMs
-  // The clocks changed by a part of an hour within this hour.
+  // Within this hour, clocks were set forward or back by a part of an hour.
   const lastStepMs = Math.floor(timeMs / CLOCK_STEP_MS) * CLOCK_STEP_MS
   for (let stepMs = lastStepMs; stepMs > timeMs - 2 * HOUR_MS; stepMs -= CLOCK_STEP_MS) {
     if (isHourStart(stepMs, timezone)) return stepMs
@@ -189,7 +193,8 @@ export function hourStart(timeMs: number, timezone: string): number {
 }
 
 /**
- * Returns true if a wall clock hour begins at this moment: a full hour, or the rest of an hour after a clock change.
+ * Returns true if a wall clock hour begins at this moment. It may be a full hour, or the rest of an hour after a clock
+ * change.
  */
 export function isHourStart(timeMs: number, timezone: string): boolean {
   const [, , , hour, minute, second, millisecond] = wallOf(timeMs, timezone)
@@ -200,17 +205,17 @@ export function isHourStart(timeMs: number, timezone: string): boolean {
 
 /** An ISO 8601 date, split into its numbers. */
 export interface DateParts {
-  /** The numbers as written. They may not be a valid day. */
+  /** The numbers as they are written. They may name a day that does not exist. */
   readonly wall: Wall
   /** True if the date contains a time of day. */
   readonly hasTime: boolean
-  /** The offset from UTC in milliseconds; null if the date has none. */
+  /** The offset from UTC in milliseconds, or null if the date contains none. */
   readonly offsetMs: number | null
 }
 
 /**
- * Returns the date of a regular expression match with these groups: year, month, day, hour, minute, second, digits of
- * the fraction, zone. All groups from the fourth on may be missing.
+ * Returns the date in a match of a regular expression. Its groups must be: year, month, day, hour, minute, second,
+ * digits of the fraction, zone. All groups from the fourth on may be missing.
  */
 export function dateParts(match: RegExpExecArray): DateParts {
   const field = (index: number): number => {
@@ -227,14 +232,14 @@ export function dateParts(match: RegExpExecArray): DateParts {
   }
 }
 
-/** Returns true if the day exists. */
+/** Returns true if the day exists in the calendar. */
 export function isDayOfCalendar([year, month, day]: Wall): boolean {
   if (month < 1 || month > 12 || day < 1) return false
-  // Every month has 28 days.
+  // Every month has at least 28 days.
   return day <= 28 || day <= lastDayOf(year, month)
 }
 
-/** Returns the offset of `Z`, `+02`, `+0200` or `+02:00`. */
+/** Returns the offset that `Z`, `+02`, `+0200` or `+02:00` stands for, in milliseconds. */
 function zoneOffsetMs(zone: string): number {
   if (zone === 'Z' || zone === 'z') return 0
   const digits = zone.slice(1).replace(':', '').padEnd(4, '0')
@@ -242,7 +247,7 @@ function zoneOffsetMs(zone: string): number {
   return (zone.startsWith('-') ? -minutes : minutes) * 60_000
 }
 
-/** Returns null for UTC and for unknown time zones. */
+/** Returns the formatter of a time zone, or null for UTC and for unknown time zones. */
 function formatterOf(timezone: string): Intl.DateTimeFormat | null {
   if (timezone === 'UTC') return null
   let formatter = formatters.get(timezone)

@@ -1,7 +1,7 @@
 /**
  * Compiles JSON schemas into functions. Only this file imports ajv. A schema is compiled when its first value is
- * checked, because many threads and commands never check one, and loading ajv takes longer than most of the modules
- * that they load. Adds keywords for values that clients send in several forms.
+ * checked, because many threads and commands never check a value, and because loading ajv takes longer than most other
+ * modules. The file also adds schema keywords for values that clients send in several forms.
  */
 import type {
   Ajv,
@@ -15,7 +15,7 @@ import { formatUuid, parseUuid } from './ids.ts'
 import { isObject } from './json.ts'
 import { loadPackage } from './load-package.ts'
 
-/** The first fault of a value. It is safe to show, because it never contains client data. */
+/** The first fault of a value. It can be shown to anybody, because it never contains client data. */
 export interface ShapeProblem {
   /** The path of schema fields to the value at fault, joined by dots; '' is the value itself. */
   readonly field: string
@@ -25,7 +25,7 @@ export interface ShapeProblem {
 
 /** A compiled schema. */
 export interface Shape<T> {
-  /** The source schema, for the description of the API. */
+  /** The schema that was compiled. The description of the API contains it. */
   readonly schema: Readonly<Record<string, unknown>>
   /** Returns true if the value matches the schema. Does not change the value. */
   matches(value: unknown): value is T
@@ -38,7 +38,9 @@ export interface Shape<T> {
 
 /** The first fault in the input of a route. */
 export interface InputFault {
-  /** The JSON Schema keyword that is not met, or `null` for a null that is none of the types or choices. */
+  /**
+   * The JSON Schema keyword that the value does not meet, or `null` if the value is null and the schema allows no null.
+   */
   readonly keyword: string
   /** The names and indexes on the path to the value at fault. */
   readonly path: readonly string[]
@@ -80,13 +82,13 @@ function shapeCompiler(): Ajv {
 
 function inputCompiler(): Ajv {
   if (inputs !== undefined) return inputs
-  // Formats are only documentation; `canonicalUuid` does the check.
+  // ajv does not check formats. They only document a value, and `canonicalUuid` checks UUIDs.
   inputs = createCompiler({ messages: true, verbose: true, validateFormats: false })
   inputs.addKeyword({ keyword: 'refusals', schemaType: 'array' })
   inputs.addKeyword({ keyword: 'isParameters', schemaType: 'boolean' })
   inputs.addKeyword({ keyword: 'isJsonOnly', schemaType: 'boolean' })
   addReading(inputs, 'trim', { type: 'string', before: 'minLength' }, (text) => String(text).trim())
-  // A text is measured as it was sent, before `trim`.
+  // The length of a text is limited as the client sent it, so `unitsMax` comes before `trim`.
   inputs.addKeyword({
     keyword: 'unitsMax',
     type: 'string',
@@ -112,7 +114,8 @@ function createCompiler(options: Options): Ajv {
     strict: true,
     allowUnionTypes: true,
     allErrors: false,
-    // A test checks that our schemas are valid: compiling the meta schema takes longer than compiling all of ours.
+    // A test checks that our schemas are valid, so they are not validated here: compiling the meta schema takes longer
+    // than compiling all of our schemas.
     meta: false,
     validateSchema: false,
     ...options,
@@ -120,9 +123,9 @@ function createCompiler(options: Options): Ajv {
 }
 
 /**
- * Creates a shape from a schema. The schema is compiled when the first value is checked (about a millisecond; 30 ms for
- * the first schema of a thread). The caller guarantees that `T` is the type that the schema describes. `matches` and
- * `problemOf` throw if the schema itself is invalid.
+ * Creates a shape from a schema. The schema is compiled when the first value is checked. That takes about a
+ * millisecond, and 30 ms for the first schema of a thread. The caller guarantees that `T` is the type that the schema
+ * describes. `matches` and `problemOf` throw if the schema itself is invalid.
  */
 export function compileShape<T>(schema: Readonly<Record<string, unknown>>): Shape<T> {
   let compiled: ValidateFunction | undefined
@@ -164,7 +167,10 @@ function isOfKind({ keyword }: ErrorObject): boolean {
   return keyword === 'type' || keyword === 'enum'
 }
 
-/** Returns a schema without the parts that are described, but checked by other code. */
+/**
+ * Returns a schema without the parts with `isUnchecked`. They are only described in the schema, and other code checks
+ * them.
+ */
 function checkedPart(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(checkedPart)
   if (!isObject(schema)) return schema

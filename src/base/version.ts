@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 export const VERSION: string = readVersion()
 
 function readVersion(): string {
-  // package.json is next to `src` and `dist`.
+  // package.json is in the folder that contains `src` and `dist`.
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
   const match = /"version": "([^"]+)"/.exec(text)
   if (match?.[1] === undefined) throw new Error('package.json names no version')

@@ -1,29 +1,29 @@
 /**
- * Synchronous access to ClickHouse, for threads that read the store synchronously. The calling thread is blocked until
- * another thread has the answer.
+ * Synchronous access to ClickHouse, for threads that read the store synchronously. Another thread sends the statement,
+ * and the calling thread is blocked until the answer has arrived.
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { refusal } from '../base/refusals.ts'
 import { QUERY_MS_MAX } from './limits.ts'
 
 const DOOR_THREAD = new URL('./query-thread.js', import.meta.url)
-/** The other thread stops waiting earlier. */
+/** The longest time that the calling thread is blocked. The query thread stops waiting for ClickHouse earlier. */
 const GIVE_UP_MS = 2 * QUERY_MS_MAX + 5000
 
-/** The data that the other thread receives. */
+/** The data that the query thread receives when it starts. */
 export interface QueryThreadData {
   readonly address: string
   readonly port: MessagePort
   readonly flag: Int32Array
 }
 
-/** The answer of the other thread. If there are no bytes, `trouble` is the reason. */
+/** The answer of the query thread. If `bytes` is null, `trouble` is the reason. */
 export interface QueryThreadAnswer {
   readonly bytes: ArrayBuffer | null
   readonly trouble: string
 }
 
-/** Sends statements and waits for their answers. */
+/** Sends statements to ClickHouse and blocks the calling thread until they are answered. */
 export class BlockingClient {
   readonly #address: string
   readonly #flag = new Int32Array(new SharedArrayBuffer(4))
@@ -33,14 +33,14 @@ export class BlockingClient {
     this.#address = address
   }
 
-  /** Returns the whole answer to a statement. Throws `ServiceError` with 503 if there is none. */
+  /** Returns the whole answer to a statement. Throws `ServiceError` with 503 if ClickHouse does not answer. */
   ask(sql: string): Buffer {
     const { thread, port } = this.#opened()
     Atomics.store(this.#flag, 0, 0)
     port.postMessage(sql)
     if (Atomics.wait(this.#flag, 0, 0, GIVE_UP_MS) === 'timed-out') {
       this.#open = null
-      // The thread can be terminated, because it has no store open.
+      // The query thread can be terminated at any moment, because it has no store open.
       void thread.terminate()
       throw refusal('warehouse_away')
     }

@@ -1,7 +1,7 @@
 /**
  * The access to ClickHouse through its HTTP interface. It uses Node's own client, which keeps connections open and,
- * unlike fetch, sends rows without copying them. Everything that is sent may be sent again: inserts replace equal rows,
- * and deletions name their rows.
+ * unlike fetch, sends rows without copying them. Every request can be repeated without harm: an insert replaces equal
+ * rows, and a deletion names its rows.
  */
 import { once } from 'node:events'
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
@@ -9,10 +9,10 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { WarehouseAddress } from '../config/warehouse-address.ts'
 import { ANSWER_BYTES_MAX, INSERT_MS_MAX, QUERY_MS_MAX } from './limits.ts'
 
-/** The failure of a request to ClickHouse. Its message never contains the password. */
+/** The error of a request to ClickHouse that failed. Its message never contains the password. */
 export class WarehouseError extends Error {
   override readonly name = 'WarehouseError'
-  /** True if ClickHouse answered with a refusal. A retry alone does not help then. */
+  /** True if ClickHouse answered with a refusal. Sending the same request again does not help then. */
   readonly isRefusal: boolean
 
   constructor(message: string, isRefusal: boolean, cause?: unknown) {
@@ -30,31 +30,32 @@ export class ClickHouse {
   readonly #agent: HttpAgent | HttpsAgent
   readonly #stopping: AbortSignal | null
 
-  /** `stopping` aborts all running requests. */
+  /** If `stopping` is aborted, all running requests are aborted. */
   constructor(address: WarehouseAddress, stopping: AbortSignal | null = null) {
     this.#address = address
     this.#agent = new (isSecure(address) ? HttpsAgent : HttpAgent)({ keepAlive: true })
     this.#stopping = stopping
   }
 
-  /** The URL without user and password. */
+  /** The URL of the database, without user and password. */
   get place(): string {
     return `${this.#address.origin}/${this.#address.database}`
   }
 
   /**
    * Returns the whole answer to a statement, in its own memory. With `isAnywhere`, the statement runs outside of the
-   * database, which may not exist. Throws `WarehouseError`.
+   * database, so that it also works if the database does not exist. Throws `WarehouseError`.
    */
   ask(sql: string, { msMax = QUERY_MS_MAX, isAnywhere = false } = {}): Promise<Buffer> {
-    // The answer starts only when it is complete. Otherwise a failure in the middle would look like the end of the
-    // answer.
+    // ClickHouse sends the answer only when it is complete. Otherwise a failure in the middle would look like the end
+    // of the answer.
     const query = { wait_end_of_query: '1', ...this.#databaseOf(isAnywhere) }
     return this.#send(query, sql, msMax)
   }
 
   /**
-   * Inserts rows with the statement `insert`. Throws `WarehouseError`; it is then unknown whether the rows were stored.
+   * Inserts rows with the statement `insert`. Throws `WarehouseError`. After an error it is unknown whether the rows
+   * were stored.
    */
   async insert(insert: string, rows: Uint8Array): Promise<void> {
     await this.#send({ query: insert, ...this.#databaseOf(false) }, rows, INSERT_MS_MAX)
@@ -73,7 +74,8 @@ export class ClickHouse {
       return await this.#sendOnce(query, body, msMax)
     } catch (cause) {
       if (cause instanceof WarehouseError) throw cause
-      // The other side may have closed an idle connection at this moment.
+      // ClickHouse may have closed an idle connection at the moment when it was used again. The request is therefore
+      // sent once more.
       if (isTimeout(cause)) throw this.#silent(cause, msMax)
       return await this.#sendOnce(query, body, msMax).catch((again: unknown) => {
         throw again instanceof WarehouseError ? again : this.#silent(again, msMax)
@@ -99,7 +101,8 @@ export class ClickHouse {
       },
       signal: stopping === null ? timeout : AbortSignal.any([timeout, stopping]),
     })
-    // Errors after the start of an answer are also reported while its body is read.
+    // An error after the start of an answer is also reported by the code that reads its body. This listener only keeps
+    // the error from ending the process.
     request.on('error', () => {})
     request.end(body)
     try {
@@ -130,7 +133,7 @@ async function bytesOf(response: IncomingMessage): Promise<Buffer> {
   const parts: Uint8Array[] = []
   let bytes = 0
   for await (const part of response) {
-    // An answer without an encoding yields Buffers.
+    // A response without an encoding yields Buffers.
     const chunk = part as Buffer
     bytes += chunk.length
     if (bytes > ANSWER_BYTES_MAX) {

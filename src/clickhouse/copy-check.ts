@@ -1,7 +1,7 @@
 /**
- * Finds segments whose columns may be removed from the store. The answer of ClickHouse is converted to columns again,
- * which are compared with the stored ones byte by byte. If the copy is not complete, the segment is sent again and
- * compared later.
+ * Finds segments whose columns may be removed from the store, because ClickHouse has a complete copy. To find out, it
+ * converts the answer of ClickHouse to columns again and compares them with the stored columns byte by byte. If the
+ * copy is not complete, the segment is sent again and compared later.
  */
 import type { ColumnTexts, CopiedSegment } from '../ports/warehouse.ts'
 import type { SegmentTexts, StoredSegments } from '../store/events/read/segment-texts.ts'
@@ -16,13 +16,13 @@ const DAY_MS = 86_400_000
 export interface CopyCheckOptions {
   readonly clickhouse: ClickHouse
   readonly store: StoredSegments
-  /** The number of days after their arrival for which the store keeps events complete. */
+  /** For how many days after their arrival the store keeps events complete. Older events are compared. */
   readonly keepDays: number
   /** Sends the events of a segment again. */
   readonly resend: (segment: SegmentTexts) => Promise<void>
 }
 
-/** Compares segments, one after the other. */
+/** Compares segments with their copies, one after the other. */
 export class CopyCheck {
   readonly #options: CopyCheckOptions
   readonly #laterMs = new Map<string, number>()
@@ -33,7 +33,8 @@ export class CopyCheck {
 
   /**
    * Returns the next segment whose copy is complete, or null if there is none now. `confirmed` contains, for each
-   * project, the sequence number up to which its events were sent. Throws `WarehouseError` and `DamagedRecordError`.
+   * project, the sequence number up to which ClickHouse has confirmed the events. Throws `WarehouseError` and
+   * `DamagedRecordError`.
    */
   async next(nowMs: number, confirmed: ReadonlyMap<number, number>): Promise<CopiedSegment | null> {
     const { store, keepDays } = this.#options
@@ -49,7 +50,7 @@ export class CopyCheck {
         if (!segment.mayGiveAway) continue
         const { copied } = segment
         const columns = await this.#columnsOf(projectId, first, rows)
-        // The store may have changed meanwhile, so the header is compared again.
+        // The segment may have changed while ClickHouse was asked, so its header is compared again.
         const same = store.segmentOf(projectId, first)
         if (Buffer.compare(same.copied.header, copied.header) !== 0) continue
         if (same.isWhole(columns)) return copied

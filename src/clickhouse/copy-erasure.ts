@@ -1,6 +1,7 @@
 /**
- * Erases events in ClickHouse that a job has erased in the store, by the same criteria. It checks repeatedly until no
- * such event is left: a deletion that was lost is requested again, and the receipt waits for the end.
+ * Erases the events in ClickHouse that an erasure job has erased in the store, by the same criteria. It checks
+ * repeatedly until no such event is left. If a deletion was lost, it is requested again. The receipt of the erasure
+ * waits for the end.
  */
 import type { ErasedJob } from '../ports/warehouse.ts'
 import type { ErasureRule } from '../rules/events/erasure.ts'
@@ -19,16 +20,19 @@ import { ERASURE_IDS_MAX, INSERT_MS_MAX } from './limits.ts'
 
 const MONTH_BYTES = 20
 
-/** The dependencies of an erasure. */
+/** The dependencies of an erasure in ClickHouse. */
 export interface CopyErasureOptions {
   readonly clickhouse: ClickHouse
   readonly database: string
   readonly store: Pick<StoredSegments, 'erasure'>
-  /** True if no other machine writes to the table. A month of which nothing is kept can then be dropped. */
+  /**
+   * True if no other machine writes to the table. If all events of a month are to be erased, the month can then be
+   * dropped.
+   */
   readonly isAlone: boolean
 }
 
-/** Carries out erasures in the copy. */
+/** Carries out erasures in ClickHouse. */
 export class CopyErasure {
   readonly #options: CopyErasureOptions
 
@@ -37,15 +41,15 @@ export class CopyErasure {
   }
 
   /**
-   * Counts the remaining events of a job that the store has carried out, and requests their deletion. Returns true if
-   * nothing is left. Throws `WarehouseError`.
+   * Counts the events in ClickHouse that a job has erased in the store, and requests their deletion. Returns true if
+   * none is left. Throws `WarehouseError`.
    */
   async step({ projectId, number }: ErasedJob): Promise<boolean> {
     const { clickhouse, database, store } = this.#options
     const target = store.erasure(projectId, number)
     for (const condition of target === null ? [] : conditionsOf(projectId, target)) {
       if ((await this.#count(countQuery(condition))) === 0) continue
-      // Deletions run one after the other, because each one rewrites whole parts.
+      // Only one deletion runs at a time, because each one rewrites whole parts of the table.
       if ((await this.#count(unfinishedQuery(database))) > 0) return false
       if (await this.#dropMonths(condition)) {
         await clickhouse.ask(deletion(condition), { msMax: INSERT_MS_MAX })
@@ -55,7 +59,10 @@ export class CopyErasure {
     return true
   }
 
-  /** Drops the months of which nothing is kept. Returns true if other months contain rows to delete. */
+  /**
+   * Drops the months whose events match `condition` without exception. Returns true if other months contain rows to
+   * delete.
+   */
   async #dropMonths(condition: string): Promise<boolean> {
     const { clickhouse, isAlone } = this.#options
     if (!isAlone) return true
@@ -75,8 +82,8 @@ export class CopyErasure {
 }
 
 /**
- * Returns conditions for the rows of an erasure, with the meaning of `isMeant` in rules/events/erasure-match.ts.
- * Together they cover all rows.
+ * Returns conditions for the rows that an erasure erases, with the meaning of `isMeant` in
+ * rules/events/erasure-match.ts. Each condition covers some of the rows, and together they cover all of them.
  */
 export function conditionsOf(projectId: number, target: ErasureTarget): readonly string[] {
   const { ids, rules, oldestThrough, through } = target

@@ -1,17 +1,18 @@
 /**
- * The table in ClickHouse: the columns that events are copied to, and the statements for them. They only use SQL that
- * both ClickHouse 18.16 and current servers accept. A row is an event, identified by (project, sequence). Two rows of
- * the same event become one as soon as ClickHouse has merged their parts; a reader that sees both uses one of them.
- * Times are milliseconds since 1970. A property is a name in `keys` and its JSON text at the same index of `texts`.
+ * The table in ClickHouse: the columns of the copied events, and the statements that use the table. The statements only
+ * use SQL that both ClickHouse 18.16 and current servers accept. A row is an event, identified by (project, sequence).
+ * Two rows of the same event become one as soon as ClickHouse has merged their parts. A reader that sees both uses one
+ * of them. Times are milliseconds since 1970. A property is a name in `keys` and its JSON text at the same index of
+ * `texts`.
  */
 import type { ClickHouse } from './clickhouse.ts'
 import { INSERT_MS_MAX, PARTITION_MONTHS_MAX } from './limits.ts'
 
 const TABLE = 'tenrec_events'
-/** The month of events that are older than the oldest month partition. */
+/** The value of `month` for events that are older than the oldest month that has its own partition. */
 const OLD_MONTH = 190_001
 
-/** The columns, in the order of their bytes (row-encoder.ts). */
+/** The columns, in the order in which row-encoder.ts writes their bytes. */
 const COLUMNS = [
   'project UInt32',
   'sequence UInt64',
@@ -38,7 +39,7 @@ export async function createSchema(clickhouse: ClickHouse, database: string): Pr
   )
 }
 
-/** The statement before the rows of an insert. */
+/** The beginning of an insert statement. The rows follow it. */
 export const INSERT_ROWS = `INSERT INTO ${TABLE} (${COLUMNS.map((column) => column.split(' ')[0] ?? '').join(', ')}) FORMAT RowBinary`
 
 /** Returns the query for the largest sequence number of a project. Its answer is a u64. */
@@ -47,16 +48,16 @@ export function lastSequenceQuery(projectId: number): string {
 }
 
 /**
- * Returns the query for the events of a project after a sequence number, in any order. Its answer has a sequence number
- * (u64) and a uuid (16 bytes) for each.
+ * Returns the query for the events of a project after a sequence number, in any order. For each event, its answer has a
+ * sequence number (u64) and a UUID (16 bytes).
  */
 export function uuidsQuery(projectId: number, after: number): string {
   return `SELECT sequence, uuid FROM ${TABLE} WHERE project = ${projectId} AND sequence > ${after} FORMAT RowBinary`
 }
 
 /**
- * Returns the partition of an event: the month of its time, if it is near the month of its arrival. Clients choose the
- * time freely, and could otherwise create more partitions than ClickHouse can handle.
+ * Returns the partition of an event: the month of its timestamp, if it is near the month in which it arrived. Clients
+ * choose the timestamp freely, and could otherwise create more partitions than ClickHouse can handle.
  */
 export function monthOf(timeMs: number, arrivedMs: number): number {
   const arrival = monthNumber(arrivedMs)
@@ -78,19 +79,22 @@ export function countQuery(condition: string): string {
 }
 
 /**
- * Returns the query for the partitions with rows that match a condition. Its answer has a month (u32), the number of
- * all rows (u64) and the number of matching rows (u64) for each.
+ * Returns the query for the partitions that contain rows that match a condition. For each of them, its answer has the
+ * month (u32), the number of all rows (u64) and the number of matching rows (u64).
  */
 export function monthsQuery(condition: string): string {
   return `SELECT month, count(), countIf(${condition}) AS meant FROM ${TABLE} GROUP BY month HAVING meant > 0 FORMAT RowBinary`
 }
 
-/** Returns the statement that deletes the rows that match a condition. ClickHouse carries it out some time later. */
+/**
+ * Returns the statement that deletes the rows that match a condition. ClickHouse answers at once and deletes the rows
+ * later.
+ */
 export function deletion(condition: string): string {
   return `ALTER TABLE ${TABLE} DELETE WHERE ${condition}`
 }
 
-/** Returns the statement that deletes a month. ClickHouse carries it out at once. */
+/** Returns the statement that deletes a month. ClickHouse deletes the rows before it answers. */
 export function dropOfMonth(month: number): string {
   return `ALTER TABLE ${TABLE} DROP PARTITION ${month}`
 }
@@ -101,8 +105,8 @@ export function unfinishedQuery(database: string): string {
 }
 
 /**
- * Returns the query for a property of some events, or for the elements if `key` is null. Its answer has a sequence
- * number (u64) and a text for each event, in order. Equal rows may occur twice.
+ * Returns the query for the values of a property in some events, or for the elements of the events if `key` is null.
+ * For each event, in order, its answer has a sequence number (u64) and a text. Equal rows may occur twice.
  */
 export function columnQuery(
   projectId: number,
@@ -119,8 +123,8 @@ export function columnQuery(
 }
 
 /**
- * Returns the query for all columns of some events that a segment may give away. Its answer has a sequence number
- * (u64), keys, texts and elements for each event, in order. Equal rows may occur twice.
+ * Returns the query for all columns that a segment may give away, for some events. For each event, in order, its answer
+ * has a sequence number (u64), keys, texts and elements. Equal rows may occur twice.
  */
 export function rowsQuery(projectId: number, from: number, to: number): string {
   return `SELECT sequence, keys, texts, elements_chain FROM ${TABLE} WHERE project = ${projectId} AND sequence >= ${from} AND sequence <= ${to} ORDER BY sequence FORMAT RowBinary`

@@ -1,4 +1,4 @@
-/** The thread that fills the warehouse. It sends events, pauses, and reports its progress to the daemon. */
+/** The thread that copies events to ClickHouse. It sends events, pauses, and reports its progress to the daemon. */
 import { setPriority } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
@@ -11,9 +11,9 @@ import { CopyErasure } from './copy-erasure.ts'
 import { EventSink, type SinkState } from './event-sink.ts'
 import { BATCH_WAIT_MS_MAX, RETRY_MS_MAX } from './limits.ts'
 
-/** A lower priority than all threads that answer requests. */
+/** The niceness of the thread. Threads that answer requests have a higher priority. */
 const NICENESS = 15
-/** The interval of checks whether an erasure is carried out. */
+/** How often the thread checks whether ClickHouse has carried out an erasure. */
 const ERASURE_LOOK_MS = 200
 const RETRY_MS_MIN = RETRY_MS_MAX / 10
 
@@ -23,11 +23,11 @@ export interface SinkThreadData {
   readonly address: string
   /** True if no other machine writes to the table. */
   readonly isAlone: boolean
-  /** The number of days for which the store keeps events complete. Null: forever. */
+  /** For how many days the store keeps events complete. Null: forever. */
   readonly keepDays: number | null
 }
 
-/** A message to the thread: to end, or to erase the copies of a job's events. */
+/** A message to the thread: an order to end, or the job whose events are to be erased in ClickHouse. */
 export type SinkOrder = 'stop' | ErasedJob
 
 /** A report of the thread. */
@@ -35,7 +35,7 @@ export interface SinkNews {
   readonly state: SinkState
   /** The reason why nothing is sent, or null. */
   readonly trouble: string | null
-  /** The job whose events were erased in the copy, or null. */
+  /** The job whose events are now erased in ClickHouse, or null. */
   readonly erased: ErasedJob | null
   /** A segment whose columns may be removed from the store, or null. */
   readonly copied: CopiedSegment | null
@@ -65,7 +65,7 @@ function run({ dataDir, address: text, isAlone, keepDays }: SinkThreadData): voi
     await wait(ms, undefined, { signal: wake.signal }).catch(() => undefined)
     if (!stopping.signal.aborted) wake = new AbortController()
   }
-  /** Returns the first job if its events are erased in the copy. */
+  /** Erases the events of the first job in ClickHouse. Returns the job when all of them are erased, otherwise null. */
   const eraseNext = async (): Promise<ErasedJob | null> => {
     const [job] = jobs
     if (job === undefined || sink.state().strangers.includes(job.projectId)) return null
@@ -83,7 +83,7 @@ function run({ dataDir, address: text, isAlone, keepDays }: SinkThreadData): voi
       try {
         isMore = await sink.step()
         erased = await eraseNext()
-        // Segments are not compared while events are being deleted in the copy.
+        // Segments are not compared while events are being deleted in ClickHouse, because their copies change.
         if (!isMore && jobs.length === 0) {
           copied = (await check?.next(Date.now(), sink.settled(Date.now()))) ?? null
         }
@@ -104,9 +104,9 @@ function run({ dataDir, address: text, isAlone, keepDays }: SinkThreadData): voi
     await store.close()
     port.close()
   }
-  // An unforeseen error ends the thread, and the daemon starts another one.
+  // An unforeseen error ends the thread. The daemon then starts another one.
   void loop()
 }
 
-// event-copy.ts passes the data to the thread.
+// event-copy.ts passes `workerData` when it starts the thread.
 run(workerData as SinkThreadData)

@@ -11,7 +11,7 @@ import { addWarehouseMetrics, type WarehouseFigures } from './warehouse-metrics.
 
 const SINK_THREAD = new URL('./copy-thread.js', import.meta.url)
 
-/** The dependencies of the copy. */
+/** The dependencies of the copy in ClickHouse. */
 export interface EventCopyOptions extends SinkThreadData {
   readonly clock: Clock
   readonly log: Logger
@@ -20,7 +20,7 @@ export interface EventCopyOptions extends SinkThreadData {
   readonly onNews: () => void
 }
 
-/** An erasure that waits until its events are erased in the copy. */
+/** An erasure that waits until its events are erased in ClickHouse. */
 interface Erasing {
   readonly job: ErasedJob
   readonly done: Promise<void>
@@ -28,8 +28,8 @@ interface Erasing {
 }
 
 /**
- * Opens the copy that the settings of a daemon ask for, or returns null. `onNews` is called when `takeNews` has
- * something to return.
+ * Opens the copy that the settings of a daemon ask for. Returns null if they ask for none. `onNews` is called when
+ * `takeNews` has something to return.
  */
 export function openCopy(
   parts: { readonly settings: Settings; readonly clock: Clock; readonly log: Logger },
@@ -55,7 +55,7 @@ export class EventCopy {
   readonly #copied: CopiedSegment[] = []
   readonly #erased: ErasedJob[] = []
   #segments = 0
-  /** The erasures that are not carried out in the copy yet. */
+  /** The erasures that are not carried out in ClickHouse yet. */
   readonly #erasures = new Map<string, Erasing>()
 
   constructor(options: EventCopyOptions) {
@@ -63,7 +63,7 @@ export class EventCopy {
     addWarehouseMetrics(options.page, () => this.#figures)
   }
 
-  /** Starts to copy, whether ClickHouse answers or not. */
+  /** Starts to copy. It does not matter whether ClickHouse can be reached yet. */
   start(): void {
     const { dataDir, address, isAlone, keepDays, log } = this.#options
     const workerData: SinkThreadData = { dataDir, address, isAlone, keepDays }
@@ -84,7 +84,10 @@ export class EventCopy {
     })
   }
 
-  /** Resolves when ClickHouse contains no event of a job that the store has erased. */
+  /**
+   * Erases the events of a job in ClickHouse, after the store has erased them. Resolves when ClickHouse contains none
+   * of them any more.
+   */
   readonly erase = (job: ErasedJob): Promise<void> => {
     const name = `${job.projectId} ${job.number}`
     let erasing = this.#erasures.get(name)
@@ -100,7 +103,7 @@ export class EventCopy {
     return erasing.done
   }
 
-  /** The troubles of the copy, as sentences. */
+  /** The current problems of the copy, as sentences. */
   get troubles(): readonly string[] {
     const strangers = this.#news?.state.strangers ?? []
     return [
@@ -114,7 +117,10 @@ export class EventCopy {
     ]
   }
 
-  /** Returns the segments that may give columns away, and the jobs without events in the copy, since the last call. */
+  /**
+   * Returns what was reported since the last call: the segments that may give columns away, and the jobs whose events
+   * ClickHouse no longer contains.
+   */
   takeNews(): {
     readonly copied: readonly CopiedSegment[]
     readonly erasedCopies: readonly ErasedJob[]
@@ -122,7 +128,7 @@ export class EventCopy {
     return { copied: this.#copied.splice(0), erasedCopies: this.#erased.splice(0) }
   }
 
-  /** Lets the thread close its store. Running requests to ClickHouse are aborted. */
+  /** Ends the thread, so that it closes its store. Running requests to ClickHouse are aborted. */
   async close(): Promise<void> {
     this.#isClosing = true
     clearTimeout(this.#restart)

@@ -1,8 +1,8 @@
 /**
- * Sends stored events to ClickHouse, for each project in the order of their sequence numbers, each once in effect.
- * ClickHouse itself tells where to continue: after its largest sequence number. An interrupted insert may have left
- * some month partitions without its rows. Therefore as many of the last sequence numbers as one insert may span are
- * sent again; equal rows become one.
+ * Sends stored events to ClickHouse, for each project in the order of their sequence numbers. An event may be sent
+ * twice, but is stored once. ClickHouse itself tells where to continue: after its largest sequence number. An
+ * interrupted insert may have stored its rows in some month partitions and not in others. Therefore, as many of the
+ * last sequence numbers as one insert may span are sent again. ClickHouse merges equal rows into one.
  */
 
 import type { SegmentTexts, StoredSegments } from '../store/events/read/segment-texts.ts'
@@ -11,11 +11,11 @@ import { createSchema, INSERT_ROWS, lastSequenceQuery, uuidsQuery } from './copy
 import { BATCH_BYTES_MAX, BATCH_ROWS_MAX, COPY_SETTLED_MS } from './limits.ts'
 import { RowEncoder } from './row-encoder.ts'
 
-/** The number of rows by which a copy is recognised as that of this store, and the bytes of each. */
+/** The number of rows that are compared to find out whether a copy was made from this store, and the bytes of each. */
 const WITNESS_ROWS = 64
 const WITNESS_BYTES = 24
 
-/** The dependencies of the sink. */
+/** The dependencies of an `EventSink`. */
 export interface EventSinkOptions {
   readonly clickhouse: ClickHouse
   readonly database: string
@@ -24,19 +24,21 @@ export interface EventSinkOptions {
 
 /** The progress of the copy. */
 export interface SinkState {
-  /** The number of events that ClickHouse has not confirmed. */
+  /** How many events ClickHouse has not confirmed yet. */
   readonly waitingEvents: number
-  /** The arrival time of the oldest of them, in milliseconds. Null: there is none. */
+  /**
+   * The arrival time of the oldest event that is not confirmed, in milliseconds since 1970. Null if all are confirmed.
+   */
   readonly waitingSinceMs: number | null
-  /** The rows, bytes and inserts that ClickHouse has confirmed since the start. */
+  /** The rows, bytes and inserts that ClickHouse has confirmed since the thread started. */
   readonly rows: number
   readonly bytes: number
   readonly inserts: number
-  /** The projects whose events in ClickHouse are not those of this store. Nothing is sent for them. */
+  /** The projects of which ClickHouse has events that were not copied from this store. Nothing is sent for them. */
   readonly strangers: readonly number[]
 }
 
-/** Copies events. There is one for each store. */
+/** Copies events to ClickHouse. There is one instance for each store. */
 export class EventSink {
   readonly #options: EventSinkOptions
   readonly #encoder = new RowEncoder()
@@ -54,8 +56,8 @@ export class EventSink {
   }
 
   /**
-   * Sends at most one insert. Returns true if more can be sent at once. Throws `WarehouseError`, after which it is
-   * unknown whether the rows were stored, and `DamagedRecordError`.
+   * Sends at most one insert. Returns true if more can be sent at once. Throws `DamagedRecordError`, and
+   * `WarehouseError`, after which it is unknown whether the rows were stored.
    */
   async step(): Promise<boolean> {
     const { clickhouse, store, database } = this.#options
@@ -76,8 +78,8 @@ export class EventSink {
   }
 
   /**
-   * Returns, for each project, the sequence number up to which ClickHouse confirmed its events so long ago that they
-   * are on the disk of its machine, which flushes them when its kernel does. Empty before that.
+   * Returns, for each project, the sequence number up to which ClickHouse confirmed the events at least COPY_SETTLED_MS
+   * ago. After this time, the kernel of its machine has flushed them to the disk. The result is empty until then.
    */
   settled(nowMs: number): ReadonlyMap<number, number> {
     if (nowMs >= this.#noted.atMs + COPY_SETTLED_MS) {
@@ -116,19 +118,20 @@ export class EventSink {
 
   /** Adds the rows of a project to the next insert. Returns the sequence number up to which they were added. */
   #gather(projectId: number, confirmed: number, last: number): number {
-    // After an interrupted insert, as many sequence numbers are sent again as an insert may span.
+    // The rows must not span more sequence numbers than this, because exactly so many are sent again after an
+    // interrupted insert.
     const end = Math.min(last, confirmed + BATCH_ROWS_MAX)
     let through = confirmed
     let bytes = 0
-    // A segment that would not fit is left for the next insert, because preparing a part of it costs as much as the
-    // whole.
+    // A segment that would not fit is left for the next insert, because preparing a part of a segment costs as much as
+    // preparing all of it.
     const isRoom = (): boolean =>
       !this.#encoder.isFull && this.#encoder.bytes + bytes < BATCH_BYTES_MAX
     while (through < end && isRoom()) {
       const before = this.#encoder.bytes
       const segment = this.#options.store.segmentOf(projectId, through + 1)
       const { isAway, firstSequence, rows } = segment.view.summary
-      // The events of a segment that was given away are in ClickHouse and were compared.
+      // A segment that was given away is not sent. Its events are in ClickHouse and were compared.
       if (isAway) through = Math.min(end, firstSequence + rows - 1)
       else through = this.#encoder.add(segment, through, end)
       bytes = Math.max(bytes, this.#encoder.bytes - before)
@@ -144,7 +147,7 @@ export class EventSink {
     this.#inserts++
   }
 
-  /** Determines where to continue with a project. */
+  /** Determines the sequence number from which on events of a project are sent. */
   async #open(projectId: number, last: number): Promise<void> {
     if (this.#strangers.has(projectId)) return
     const answer = await this.#options.clickhouse.ask(lastSequenceQuery(projectId))
@@ -154,8 +157,8 @@ export class EventSink {
   }
 
   /**
-   * Returns true if the newest rows there are those of this store. Another store, or a later state of this one, may
-   * have written them.
+   * Returns true if the newest rows in ClickHouse are events of this store. They may come from another store, or from
+   * this store before it was restored from a backup.
    */
   async #isOurs(projectId: number, there: number): Promise<boolean> {
     const after = Math.max(0, there - WITNESS_ROWS)

@@ -1,6 +1,6 @@
 /**
- * Fetches columns from ClickHouse that segments have moved there. If segments are read in order, columns are read ahead,
- * four times as far with each read.
+ * Fetches columns from ClickHouse that segments have given away. If segments are read in order, it reads ahead: each
+ * read fetches four times as many rows as the one before.
  */
 import type { ColumnSource, ColumnTexts, SegmentPlace } from '../ports/warehouse.ts'
 import { findColumnsIn } from '../store/events/read/segment-texts.ts'
@@ -24,12 +24,12 @@ export interface WaitingAsker {
   ask(sql: string): Buffer
 }
 
-/** Lets this thread read columns that were given away. ClickHouse is asked when the first one is needed. */
+/** Lets this thread read columns that segments have given away. ClickHouse is asked when the first column is needed. */
 export function openColumns(address: string): void {
   findColumnsIn(new FetchedColumns(new BlockingClient(address)))
 }
 
-/** Finds columns for one thread. */
+/** Finds columns that segments have given away, for one thread. */
 export class FetchedColumns implements ColumnSource {
   readonly #door: WaitingAsker
   readonly #ranges = new Map<string, FetchedRange>()
@@ -78,7 +78,7 @@ export class FetchedColumns implements ColumnSource {
   }
 }
 
-/** Reads rows of a sequence number and a text, in order. A row that occurs twice is read once. */
+/** Reads an answer whose rows have a sequence number and a text, in order. A row that occurs twice is read once. */
 function readColumn(answer: Buffer) {
   const sequences: number[] = []
   const texts: string[] = []
@@ -104,7 +104,7 @@ function textsInRange(
   return { rows, texts: texts.slice(start, end) }
 }
 
-/** Returns the index of the first sequence number that is not smaller. */
+/** Returns the index of the first element that is not smaller than `sequence`. */
 function placeOf(sequences: Float64Array, sequence: number): number {
   let [low, high] = [0, sequences.length]
   while (low < high) {

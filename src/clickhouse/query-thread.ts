@@ -21,5 +21,5 @@ function serve({ address, port, flag }: QueryThreadData): void {
   })
 }
 
-// blocking-client.ts passes the data to the thread.
+// blocking-client.ts passes `workerData` when it starts the thread.
 serve(workerData as QueryThreadData)

@@ -1,6 +1,6 @@
 /**
- * Encodes events of segments as rows for ClickHouse in the format RowBinary: numbers are little-endian, and texts and
- * arrays follow their lengths. The columns are in the order of copy-schema.ts.
+ * Encodes the events of segments as rows for ClickHouse in the format RowBinary: numbers are little-endian, and a text
+ * or an array comes after its length. The columns have the order of copy-schema.ts.
  */
 import { JsonBytes } from '../base/json-bytes.ts'
 import { getOrAdd } from '../base/maps.ts'
@@ -11,29 +11,29 @@ import { BATCH_BYTES_MAX, BATCH_ROWS_MAX } from './limits.ts'
 const EMPTY = 0
 const DAY_MS = 86_400_000
 
-/** The rows of an insert. */
+/** The encoded rows of one insert. */
 export class RowEncoder {
   readonly #target = new JsonBytes()
-  /** The texts of the current segment. The memory is reused for the next one. */
+  /** The texts of the current segment. The next segment reuses the memory. */
   #arena = new JsonBytes()
   readonly #uuid = new Uint8Array(16)
   #day = Number.NaN
   #arrivalDay = Number.NaN
   #month = 0
-  /** The number of rows so far. */
+  /** How many rows were added since `reset`. */
   rows = 0
 
-  /** The bytes of these rows. */
+  /** How many bytes the added rows have. */
   get bytes(): number {
     return this.#target.length
   }
 
-  /** True if an insert holds no more rows. */
+  /** True if the insert has as many rows or bytes as an insert may have. */
   get isFull(): boolean {
     return this.rows >= BATCH_ROWS_MAX || this.bytes >= BATCH_BYTES_MAX
   }
 
-  /** The bytes of the rows so far, valid until `reset`. */
+  /** Returns the bytes of the added rows. They are valid until `reset`. */
   view(): Buffer {
     return this.#target.bytes.subarray(0, this.#target.length)
   }
@@ -45,15 +45,15 @@ export class RowEncoder {
   }
 
   /**
-   * Adds the events of a segment after the sequence number `after` up to `through`, until the insert is full. Returns
-   * the sequence number of the last event that was read. Erased events are skipped. Throws `DamagedRecordError`. Cost:
-   * about 4 us for an event with 25 properties.
+   * Adds the events of a segment with sequence numbers above `after`, up to `through`, until the insert is full.
+   * Returns the sequence number of the last event that was read. Erased events are skipped. Throws
+   * `DamagedRecordError`. Cost: about 4 us for an event with 25 properties.
    */
   add(segment: SegmentTexts, after: number, through: number): number {
     const { view } = segment
     const { firstSequence, rows, projectId } = view.summary
     const { distinctIds, timestamps, arrivals, names } = view
-    // The memory of a rare large segment is not kept.
+    // After a large segment, which is rare, its memory is released.
     if (this.#arena.bytes.length > BATCH_BYTES_MAX) this.#arena = new JsonBytes()
     const arena = this.#arena
     arena.length = 0
@@ -90,7 +90,7 @@ export class RowEncoder {
     return firstSequence + end - 1
   }
 
-  /** The same as the function `monthOf`, but faster for rows that have the same days as the previous row. */
+  /** Returns the result of the function `monthOf`. It is faster if the row has the same days as the previous row. */
   #monthOf(timeMs: number, arrivedMs: number): number {
     const day = Math.floor(timeMs / DAY_MS)
     const arrivalDay = Math.floor(arrivedMs / DAY_MS)
@@ -118,14 +118,14 @@ export class RowEncoder {
     this.#target.writeByte(rest)
   }
 
-  /** Writes a 64-bit integer. */
+  /** Writes an integer as 64 bits, with the lowest byte first. */
   #writeLong(value: number): void {
     const high = Math.floor(value / 2 ** 32)
     this.#target.writeUint32(value - high * 2 ** 32)
     this.#target.writeUint32(high)
   }
 
-  /** Writes the uuid as two 64-bit numbers, each with its lowest byte first. */
+  /** Writes the UUID as two 64-bit numbers, each with its lowest byte first. */
   #writeUuid(): void {
     const to = this.#target.reserve(16)
     for (let index = 0; index < 8; index++) {

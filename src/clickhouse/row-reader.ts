@@ -1,6 +1,6 @@
 /** Reads answers of ClickHouse in the format RowBinary. */
 
-/** Reads the values of an answer one after the other. */
+/** Reads the values of an answer, one after the other. */
 export class RowReader {
   readonly #bytes: Buffer
   #at = 0
@@ -13,7 +13,7 @@ export class RowReader {
     return this.#at >= this.#bytes.length
   }
 
-  /** Reads a 64-bit number below 2^53. */
+  /** Reads a 64-bit integer below 2^53. */
   long(): number {
     this.#at += 8
     return Number(this.#bytes.readBigUInt64LE(this.#at - 8))

@@ -1,4 +1,4 @@
-/** The metrics of a daemon with a warehouse at `/metrics`. */
+/** The metrics that `/metrics` shows if a daemon copies events to ClickHouse. */
 import type { MetricPage } from '../base/metrics.ts'
 
 /** The current figures of the copy. */

@@ -3,7 +3,7 @@ import { parseWarehouse } from '../config/warehouse-address.ts'
 import { ClickHouse, WarehouseError } from './clickhouse.ts'
 import { LOOK_MS_MAX } from './limits.ts'
 
-/** Returns the reason why ClickHouse does not answer this user, or null if it does. */
+/** Returns the reason why ClickHouse does not answer the user in the address, or null if it does. */
 export async function warehouseTrouble(address: string): Promise<string | null> {
   const parsed = parseWarehouse(address)
   if (parsed === null) return 'the address is none'

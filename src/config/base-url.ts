@@ -1,7 +1,7 @@
-/** The address under which programs on this machine reach a daemon. */
+/** The URL under which programs on this machine reach a daemon. */
 import type { Settings } from './settings.ts'
 
-/** Addresses that a daemon can listen on but that nobody can connect to, with the address to use instead. */
+/** Hosts that a daemon can listen on but that nobody can connect to. For each, the host to connect to instead. */
 const ALL_ADDRESSES: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
 /** Returns the URL of a port on a host. The host may be an IPv6 address. */

@@ -1,17 +1,17 @@
-/** The configuration file: TOML with one key a setting, at the top level. The only door to smol-toml. */
+/** The configuration file: TOML with one top-level key for each setting. Only this file imports smol-toml. */
 import { readFileSync } from 'node:fs'
 import { parse, TomlError } from 'smol-toml'
 import { UsageError } from '../base/errors.ts'
 import { SETTING_NAMES, SETTINGS } from './settings-table.ts'
 import { didYouMean } from './suggestion.ts'
 
-/** A value and where it stands: `/etc/tenrec/tenrec.toml line 3`. */
+/** A value, and its place in the file for messages, such as `/etc/tenrec/tenrec.toml line 3`. */
 export interface ConfigEntry {
   readonly value: unknown
   readonly place: string
 }
 
-/** What a configuration file says. */
+/** The content of a configuration file. */
 export class ConfigFile {
   readonly #entries: ReadonlyMap<string, ConfigEntry>
 
@@ -19,7 +19,7 @@ export class ConfigFile {
     this.#entries = entries
   }
 
-  /** Reads a file. Throws `UsageError` when it cannot be read, is no TOML or has an unknown key. */
+  /** Reads a file. Throws `UsageError` if the file cannot be read, is not valid TOML or has an unknown key. */
   static read(path: string): ConfigFile {
     const source = readSource(path)
     const known = SETTING_NAMES.map((name) => SETTINGS[name].fileKey)
@@ -64,7 +64,7 @@ function parseSource(path: string, source: string): Record<string, unknown> {
   }
 }
 
-/** Where a top-level key is set; the parser does not tell. */
+/** Returns the line and column at which a top-level key is set. The parser does not report them. */
 function placeOf(source: string, key: string): string {
   const lines = source.split('\n')
   for (const [index, line] of lines.entries()) {

@@ -11,69 +11,81 @@ import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 
 const MIB = 1024 ** 2
 
-/** The input of the plan. */
+/** The facts that the plan is computed from. */
 export interface MemoryFacts {
-  /** The budget. */
+  /** The whole budget, in bytes. */
   readonly memoryBytesMax: number
   readonly coreCount: number
 }
 
-/** The parts of the budget, in bytes. */
+/** How the budget is divided. All sizes are in bytes unless their name says otherwise. */
 export interface MemoryPlan {
-  /** The whole budget, as in `memory_max`. */
+  /** The whole budget, as in the setting `memory_max`. */
   readonly budgetBytes: number
-  /** The default numbers of threads, if no setting gives them. */
+  /** The numbers of threads that are used if no setting gives them. */
   readonly workerThreads: number
   readonly analyticsThreads: number
-  /** The default limit for request bodies and answers that are being transferred. */
+  /**
+   * The default limit for request bodies and answers that are being transferred, and the limit for answers that wait
+   * until their client reads them.
+   */
   readonly inFlightBytes: number
   readonly waitingAnswersBytes: number
-  /** The default limit for decoded columns of all analytics threads together. */
+  /** The default limit for the decoded columns that all analytics threads cache together. */
   readonly queryCacheBytes: number
-  /** The cached parts of queries in each analytics thread. */
+  /** The parts of query results that each analytics thread caches. */
   readonly rememberedBytes: number
-  /** Finished answers that the main thread caches. */
+  /** The finished answers that the main thread caches. */
   readonly keptAnswersBytes: number
-  /** Segments that each reading thread keeps open. */
+  /** The segments that each reading thread keeps open. */
   readonly segmentViewsBytes: number
-  /** Names of events and properties that each reading thread caches. */
+  /** The names of events and properties that each reading thread caches. */
   readonly namesBytes: number
-  /** Distinct ID numbers that the processing thread caches. */
+  /** The distinct ID numbers that the processing thread caches. */
   readonly distinctIdsBytes: number
-  /** Persons and groups that the processing thread caches. */
+  /** The persons and groups that the processing thread caches. */
   readonly personsBytes: number
-  /** The newest entries of the uuid index that the processing thread holds before they are written to disk. */
+  /**
+   * How many of the newest entries of the UUID index the processing thread holds in memory before it writes them to
+   * disk.
+   */
   readonly uuidTableEntries: number
-  /** Bytes of events that the processing thread gathers for one commit. */
+  /** How many bytes of events the processing thread gathers for one commit. */
   readonly commitBytes: number
-  /** The working memory of one query: rows, persons and answers before they are text. */
+  /** The working memory of one query: rows, persons, and answers that are not text yet. */
   readonly questionBytes: number
-  /** Decisions that the main thread caches, with their requests and answers. */
+  /** The decisions that the main thread caches, with their requests and answers. */
   readonly decisionsBytes: number
-  /** The old-generation heap of a thread by kind, in MiB. A thread that needs more ends and is replaced. */
+  /**
+   * The old-generation heap of each kind of thread, in MiB. If a thread needs more, it ends and another one replaces
+   * it.
+   */
   readonly heapMib: Readonly<
     Record<'writer' | 'processor' | 'checkers' | 'readers' | 'long_readers' | 'analytics', number>
   >
   /** The young-generation heap of the processing thread, in MiB. */
   readonly processingYoungMib: number
-  /** The old-generation size at which V8 collects garbage in an analytics thread, in MiB. */
+  /** The size of the old generation at which V8 collects garbage in an analytics thread, in MiB. */
   readonly analyticsOldMib: number
-  /** The milliseconds after which idle threads for checks, long reads and analytics are ended. */
+  /** How long threads for checks, long reads and analytics may be idle before they are ended, in milliseconds. */
   readonly idleThreadMs: number
 }
 
-/** With this budget, everything has its useful size on a machine with two cores. */
+/** The budget with which everything has its useful size on a machine with two cores. */
 const USUAL_BYTES = 640 * MIB
-/** The memory for each further core: a reading thread, an analytics thread, and half a thread for long reads. */
+/**
+ * The memory that the budget needs for each further core: for a reading thread, an analytics thread, and half a thread
+ * for long reads.
+ */
 const CORE_BYTES = 64 * MIB
 const USUAL_CORES = 2
 const MOST_CORES = 256
 const MOST_ANALYTICS_THREADS = 16
-/** The share of a small machine's memory that is used. The rest is for the page cache and other programs. */
+/** The share of a small machine's memory that `auto` uses. The rest is for the page cache and other programs. */
 const MACHINE_SHARE = 0.75
-/** The memory of the process and its threads without any work, and of caches that are not counted elsewhere. */
+/** The memory of the process and its threads when they are idle, and of caches that are not counted elsewhere. */
 const REST_BYTES = 224 * MIB
-/** The smallest budget that a daemon works with. */
+/** The smallest budget with which a daemon works. */
 export const MEMORY_BYTES_MIN = 128 * MIB
 
 /** Returns the budget that `auto` stands for on a machine with this much memory. */
@@ -83,13 +95,13 @@ export function automaticBudget(machineBytes: number, coreCount: number): number
   return Math.max(MEMORY_BYTES_MIN, Math.floor(Math.min(usual, machineBytes * MACHINE_SHARE)))
 }
 
-/** Returns the plan for a budget. */
+/** Returns how a budget is divided on a machine. */
 export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFacts): MemoryPlan {
   const share = Math.min(1, budgetBytes / USUAL_BYTES)
   const part = (usualBytes: number, leastBytes: number): number =>
     Math.max(leastBytes, Math.floor(usualBytes * share))
   const mib = (usual: number, least: number): number => Math.max(least, Math.round(usual * share))
-  /** The number of cores that the budget can serve. */
+  /** For how many cores the budget has enough memory. */
   const affordable =
     budgetBytes < USUAL_BYTES
       ? 1
@@ -111,7 +123,7 @@ export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFac
     namesBytes: share === 1 ? 64 * MIB : part(32 * MIB, 8 * MIB),
     distinctIdsBytes: part(32 * MIB, 4 * MIB),
     personsBytes: Math.max(4 * MIB, Math.floor(64 * MIB * share * share)),
-    // The memory of the table doubles when it is more than half full.
+    // The table doubles its memory when it is more than half full. The smaller number is below such a step.
     uuidTableEntries: share === 1 ? 512 * 1024 : 200_000,
     commitBytes: part(64 * MIB, 8 * MIB),
     questionBytes:

@@ -1,7 +1,7 @@
 /**
- * The one table of settings. It feeds the parser of flags, environment and file, the help text, the
- * command `config`, and docs/CONFIGURATION.md (a test compares the two). A new setting is a row in
- * `TABLE` and a row in the document.
+ * The table of all settings. The parser of flags, environment variables and the configuration file reads it, and so do
+ * the help text, the command `config`, and a test that compares it with docs/CONFIGURATION.md. A new setting is a row
+ * in `TABLE` and a row in that document.
  */
 import { addressRange } from '../base/addresses.ts'
 import { PARTITION_MAX } from '../base/limits.ts'
@@ -22,54 +22,60 @@ import {
 } from './value-kinds.ts'
 import { parseWarehouse } from './warehouse-address.ts'
 
-/** When a request is answered: after the flush to the disk, or after the commit in memory. */
+/**
+ * When a request with events is answered: after the flush to the disk, after the commit in memory, or after a majority
+ * of the brokers have stored the events.
+ */
 const DURABILITIES = ['fsync', 'commit', 'replicated'] as const
-/** The libraries that speak HTTP. */
+/** The HTTP libraries. `auto` stands for the best one that works on the machine. */
 const HTTP_SERVERS = ['auto', 'uws', 'node'] as const
-/** What happens when an unknown person logs in with OpenID Connect. */
+/** What happens when a person who is not a user yet logs in with OpenID Connect. */
 const NEW_USER_POLICIES = ['refuse', 'viewer'] as const
 /** One of `NEW_USER_POLICIES`. */
 type NewUserPolicy = (typeof NEW_USER_POLICIES)[number]
-/** What the setting `http_server` may say. */
+/** A value of the setting `http_server`. */
 export type HttpServerChoice = (typeof HTTP_SERVERS)[number]
-/** The library that serves. */
+/** The HTTP library that serves requests. */
 export type HttpServerName = Exclude<HttpServerChoice, 'auto'>
 
-/** What defaults depend on. */
+/** The facts about a machine on which the defaults of settings depend. */
 export interface Machine {
   readonly coreCount: number
   readonly isTerminal: boolean
-  /** Bytes that it and its control groups allow; absent: plenty. */
+  /** The bytes of memory that the machine and its control groups allow. If absent, the machine counts as large. */
   readonly memoryBytes?: number
-  /** The budget of working memory, once the setting `memory_max` is known; absent: what `auto` stands for. */
+  /**
+   * The budget of working memory, when the setting `memory_max` has been read. If absent, the budget that `auto` stands
+   * for.
+   */
   readonly budgetBytes?: number
 }
 
-/** What a row of the table says of a setting whose values are `Value`. */
+/** A row of the table. `Value` is the type of the setting's values. */
 interface SettingRow<Value> {
-  /** Key in the configuration file. */
+  /** The key of the setting in the configuration file. */
   readonly fileKey: string
   readonly kind: ValueKind<Value>
   readonly default: (machine: Machine) => Value
-  /** The default in words, where it depends on the machine or is nothing. */
+  /** The default in words. Needed if the default depends on the machine or is null. */
   readonly defaultText?: string
-  /** One sentence for help and documents. */
+  /** One sentence about the setting, for the help text and the documents. */
   readonly sentence: string
-  /** Never printed; may also come from a file in `$CREDENTIALS_DIRECTORY`. */
+  /** True if the value is never printed. A secret may also come from a file in `$CREDENTIALS_DIRECTORY`. */
   readonly isSecret?: boolean
-  /** Of a secret: it need not hold one, so that it has a flag all the same. */
+  /** True for a setting that may contain a secret but usually does not, so that it can also be set with a flag. */
   readonly isFlagAllowed?: boolean
 }
 
-/** One setting, whose values are `Value`. */
+/** One setting. `Value` is the type of its values. */
 export interface SettingDefinition<Value> extends SettingRow<Value> {
-  /** Without the two hyphens; null for secrets, which other users could read in the process list. */
+  /** The flag, without the two hyphens. Null for secrets, because other users could read a flag in the process list. */
   readonly flag: string | null
   readonly variable: string
   readonly isSecret: boolean
 }
 
-/** What a project key or a personal key may look like. */
+/** The project keys and personal keys that can be set. */
 export const KEY_PATTERN = /^[\x21-\x7e]{1,64}$/
 /** `KEY_PATTERN` in words. */
 export const KEY_ALLOWED = '1 to 64 printable ASCII characters without spaces'
@@ -80,7 +86,7 @@ const GIB = 1024 ** 3
 const TIB = 1024 ** 4
 const RATE_MAX = 100_000_000
 
-/** What the budget of working memory gives to settings that nobody has set. */
+/** Returns the memory plan, which contains the defaults of some settings. */
 function planOf(machine: Machine): MemoryPlan {
   const { coreCount, budgetBytes = budgetOf(machine) } = machine
   return memoryPlan({ memoryBytesMax: budgetBytes, coreCount })
@@ -93,7 +99,10 @@ function budgetOf({ memoryBytes = Number.MAX_SAFE_INTEGER, coreCount }: Machine)
 const PATH = text('a path', (value) => value !== '' && !value.includes('\0'))
 const KEY = optional(text(KEY_ALLOWED, (value) => KEY_PATTERN.test(value)))
 
-/** Secrets of logins pass between the provider and Tenrec, so only TLS or this machine itself may be in between. */
+/**
+ * Returns true for an issuer whose connection is safe. The secrets of a login travel between the provider and Tenrec,
+ * so the connection must use TLS or stay on this machine.
+ */
 function isIssuer(value: string): boolean {
   if (!isBaseUrl(value)) return false
   const { protocol, hostname } = new URL(value)
@@ -104,17 +113,20 @@ function isConsolePath(path: string): boolean {
   return path.length <= 100 && /^\/(?!api(?:\/|$))(?:[\w~-]+(?:\/[\w~-]+)*\/?)?$/.test(path)
 }
 
-/** A row with what follows from its key: `body_limit`, `--body-limit`, `TENREC_BODY_LIMIT`. */
+/**
+ * Returns a row with the names that follow from its key: for `body_limit`, the flag `--body-limit` and the variable
+ * `TENREC_BODY_LIMIT`.
+ */
 function setting<const Value>(row: SettingRow<Value>): SettingDefinition<Value> {
   const { fileKey, isSecret = false, isFlagAllowed = !isSecret } = row
   const flag = isFlagAllowed ? fileKey.replaceAll('_', '-') : null
   return { ...row, flag, variable: `TENREC_${fileKey.toUpperCase()}`, isSecret }
 }
 
-/** Ports are numbers of 16 bits. */
+/** The largest port number. Ports have 16 bits. */
 export const LAST_PORT = 65_535
 
-/** The rows, in the order of help and documents. */
+/** The rows, in the order of the help text and the documents. */
 const TABLE = {
   dataDir: setting({
     fileKey: 'data_dir',
@@ -194,7 +206,7 @@ const TABLE = {
     sentence:
       'The same for events whose name begins with `$ai_`, which carry the prompts and answers of language models. If `event_properties_limit` is larger or 0, it applies to them, too.',
   }),
-  /** Null: as much as `reserveBytesOf` in engine/front/disk-reserve.ts says of the disk. */
+  /** If null, the reserve depends on the size of the disk (`reserveBytesOf` in engine/front/disk-reserve.ts). */
   diskReserveBytes: setting({
     fileKey: 'disk_reserve',
     kind: optional(bytes(MIB, 16 * TIB)),
@@ -308,7 +320,7 @@ const TABLE = {
     defaultText: '`json`, or `pretty` on a terminal',
     sentence: 'Format of the log on standard output.',
   }),
-  /** Without a slash at the end; null: taken from each request's Host header. */
+  /** A URL without a slash at the end. If null, the URL is taken from the Host header of each request. */
   publicUrl: setting({
     fileKey: 'public_url',
     kind: optional({
@@ -338,7 +350,7 @@ const TABLE = {
     sentence:
       'Serves the console, the web interface of Tenrec. If it is off, its paths and session routes answer 404.',
   }),
-  /** Begins and ends with a slash. */
+  /** A path that begins and ends with a slash. */
   consolePath: setting({
     fileKey: 'console_path',
     kind: {
@@ -349,7 +361,7 @@ const TABLE = {
     default: () => '/',
     sentence: 'Path under which the console is served.',
   }),
-  /** Null: users cannot log in with OpenID Connect. */
+  /** The URL of the provider. If null, users cannot log in with OpenID Connect. */
   oidcIssuer: setting({
     fileKey: 'oidc_issuer',
     kind: optional(
@@ -501,7 +513,7 @@ const TABLE = {
   }),
 }
 
-/** The values of all settings. Meaning, unit, range and default of each: `SETTINGS`. */
+/** The values of all settings. `SETTINGS` contains the meaning, unit, range and default of each. */
 export type SettingValues = {
   readonly [Name in keyof typeof TABLE]: ReturnType<(typeof TABLE)[Name]['default']>
 }
@@ -509,7 +521,7 @@ export type SettingValues = {
 /** A name in `SettingValues`. */
 export type SettingName = keyof SettingValues
 
-/** Every setting, in the order of help and documents. */
+/** All settings, in the order of the help text and the documents. */
 export const SETTINGS: { readonly [Name in SettingName]: SettingDefinition<SettingValues[Name]> } =
   TABLE
 
@@ -520,12 +532,12 @@ function isSettingName(name: string): name is SettingName {
   return Object.hasOwn(SETTINGS, name)
 }
 
-/** Flag and variable that name the configuration file; they are no setting themselves. */
+/** The flag that names the configuration file. It is not a setting itself. */
 export const CONFIG_FLAG = 'config'
-/** See `CONFIG_FLAG`. */
+/** The environment variable that names the configuration file. It is not a setting itself. */
 export const CONFIG_VARIABLE = 'TENREC_CONFIG'
 
-/** The default in words, for help and documents. */
+/** Returns the default of a setting in words, for the help text and the documents. */
 export function describeDefault<Name extends SettingName>(name: Name): string {
   const definition: SettingDefinition<SettingValues[Name]> = SETTINGS[name]
   if (definition.defaultText !== undefined) return definition.defaultText
@@ -533,7 +545,7 @@ export function describeDefault<Name extends SettingName>(name: Name): string {
   return `\`${definition.kind.format(value)}\``
 }
 
-/** A value in the form in which it can be set; a secret is masked. */
+/** Returns a value in the form in which it can be set. A secret is masked. */
 export function formatSetting<Name extends SettingName>(
   name: Name,
   value: SettingValues[Name],

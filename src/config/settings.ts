@@ -1,7 +1,7 @@
 /**
- * Resolves the settings: command-line flag before environment before configuration file before
- * default. Anything unknown or not allowed is a `UsageError` that names the setting, the value, where
- * it came from and what is allowed.
+ * Determines the value of each setting. A command-line flag has precedence over the environment, the environment over
+ * the configuration file, and the file over the default. For an unknown or invalid setting, it throws a `UsageError`
+ * that names the setting, the value, where the value came from, and the allowed values.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,34 +20,34 @@ import {
 import { didYouMean } from './suggestion.ts'
 import { formatBytes } from './value-kinds.ts'
 
-/** Where a value came from. */
+/** Where the value of a setting came from. */
 export interface Origin {
   readonly kind: 'flag' | 'environment' | 'credential' | 'file' | 'default'
-  /** For people: `--port`, `TENREC_PORT`, `tenrec.toml line 3`, `default`. */
+  /** The origin in words for messages: `--port`, `TENREC_PORT`, `tenrec.toml line 3`, `default`. */
   readonly text: string
 }
 
-/** All settings, resolved and checked; frozen. */
+/** The checked values of all settings, and where each came from. The object is frozen. */
 export interface Settings extends SettingValues {
   readonly origins: Readonly<Record<SettingName, Origin>>
 }
 
-/** What settings are resolved from. */
+/** The sources from which settings are read. */
 export interface SettingsInput {
-  /** Flag without hyphens -> text, as given. */
+  /** For each flag without its hyphens, the text that was given. */
   readonly flags: ReadonlyMap<string, string>
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** From `--config`; without it `TENREC_CONFIG` may name the file. */
+  /** The configuration file that `--config` names. Without it, the variable `TENREC_CONFIG` may name the file. */
   readonly configPath?: string | undefined
   readonly machine: Machine
 }
 
-/** Variables with our prefix that are no settings. */
+/** Variables that begin with `TENREC_` but are not settings. */
 const OTHER_VARIABLES: readonly string[] = [
   CONFIG_VARIABLE,
-  // Browser of the tests, see docs/CONTRIBUTING.md.
+  // The browser that tests use. See docs/CONTRIBUTING.md.
   'TENREC_CHROMIUM',
-  // Where the single executable keeps its files; see src/executable/program-cache.ts.
+  // The folder in which the single executable keeps its files. See src/executable/program-cache.ts.
   'TENREC_CACHE_DIR',
 ]
 const VARIABLE_PREFIX = 'TENREC_'
@@ -59,13 +59,16 @@ interface Found {
   readonly origin: Origin
 }
 
-/** Resolves all settings. Reads the configuration file and credentials. Throws `UsageError`. */
+/**
+ * Determines the values of all settings. Reads the configuration file and the files with credentials. Throws
+ * `UsageError`.
+ */
 export function loadSettings(input: SettingsInput): Settings {
   refuseUnknownVariables(input.environment)
   const configPath = input.configPath ?? (input.environment[CONFIG_VARIABLE] || undefined)
   const file = configPath === undefined ? null : ConfigFile.read(configPath)
   const found = SETTING_NAMES.map((name) => [name, find(name, input, file)] as const)
-  // Defaults of others follow from it.
+  // The budget is read first, because the defaults of other settings depend on it.
   const budget = SETTING_NAMES.indexOf('memoryBytesMax')
   const budgetBytes =
     resolve('memoryBytesMax', found[budget]?.[1] ?? null, input.machine) ||
@@ -76,7 +79,7 @@ export function loadSettings(input: SettingsInput): Settings {
       [name, name === 'memoryBytesMax' ? budgetBytes : resolve(name, value, machine)] as const,
   )
   const origins = found.map(([name, value]) => [name, value?.origin ?? BY_DEFAULT] as const)
-  // Every name of the table is present, with a value of its kind.
+  // `fields` contains every name of the table, with a value of the right kind.
   const fields: unknown = {
     ...Object.fromEntries(values),
     origins: Object.freeze(Object.fromEntries(origins)),
@@ -93,7 +96,7 @@ function find(name: SettingName, input: SettingsInput, file: ConfigFile | null):
     if (raw !== undefined) return { raw, origin: { kind: 'flag', text: `--${flag}` } }
   }
   const raw = input.environment[variable]
-  // An empty line in an environment file means: not set.
+  // An empty value, as in `TENREC_PORT=` in an environment file, means that the setting is not set.
   if (raw !== undefined && raw !== '')
     return { raw, origin: { kind: 'environment', text: variable } }
   const credential = isSecret ? readCredential(fileKey, input.environment) : null
@@ -103,7 +106,10 @@ function find(name: SettingName, input: SettingsInput, file: ConfigFile | null):
   return { raw: entry.value, origin: { kind: 'file', text: entry.place } }
 }
 
-/** A secret that the service manager hands over as a file named like the key, with hyphens. */
+/**
+ * Returns a secret that the service manager passes as a file, or null. The name of the file is the key of the setting,
+ * with hyphens.
+ */
 function readCredential(fileKey: string, environment: SettingsInput['environment']): Found | null {
   const folder = environment[CREDENTIALS_VARIABLE]
   if (folder === undefined || folder === '') return null
@@ -151,8 +157,9 @@ function refuseUnknownVariables(environment: SettingsInput['environment']): void
 }
 
 /**
- * Settings of the daemons of a process, one for each partition that it stores. The first serves clients; the others
- * have a folder of its data directory, and answer at the loopback address, for whoever watches them.
+ * Returns the settings of the daemons of a process, one for each partition that the process stores. The first daemon
+ * serves clients. Each other daemon has a folder inside the data directory, and listens on a loopback port so that it
+ * can be monitored.
  */
 export function daemonSettings(settings: Settings): readonly [Settings, ...Settings[]] {
   const [first, ...others] = settings.partitions
@@ -160,7 +167,7 @@ export function daemonSettings(settings: Settings): readonly [Settings, ...Setti
   const of = (partition: number): Settings => ({
     ...settings,
     partitions: [partition],
-    // They are threads of one process.
+    // All daemons run in one process, so they share its memory budget.
     memoryBytesMax: Math.floor(settings.memoryBytesMax / settings.partitions.length),
     warehouse: partition === 0 ? settings.warehouse : null,
   })
@@ -212,7 +219,10 @@ function refuseContradictions(settings: Settings): void {
   )
 }
 
-/** A provider needs a client ID, and must not make users of strangers unless the operator says so. */
+/**
+ * Throws `UsageError` if OpenID Connect is configured without a client ID, or if everybody with an account at the
+ * provider would become a user although the operator has not allowed it.
+ */
 function refuseOpenProvider(settings: Settings): void {
   const { oidcIssuer, oidcClientId, oidcNewUsers, oidcEmailDomains, origins } = settings
   if (oidcIssuer === null) return
@@ -230,7 +240,10 @@ function refuseOpenProvider(settings: Settings): void {
   )
 }
 
-/** The console asks for its files and for the API at the root of its address; it cannot be served below a path. */
+/**
+ * Throws `UsageError` if the public URL has a path and the console is on. The console loads its files and calls the API
+ * from the root of its host, so it cannot be served below a path.
+ */
 function refusePublicPath({ publicUrl, isConsoleOn, origins }: Settings): void {
   if (publicUrl === null || !isConsoleOn || new URL(publicUrl).pathname === '/') return
   throw new UsageError(

@@ -1,8 +1,11 @@
-/** The "did you mean" of messages: the known word that is closest to what was typed. */
+/** The "Did you mean ...?" of messages: finds the known word that is closest to a typed word. */
 
 const DISTANCE_MAX = 3
 
-/** The closest of `words`, or undefined when none is close. Cost: words x length squared. */
+/**
+ * Returns the one of `words` that is closest to `typed`, or undefined if none is close. Cost: for each word, its length
+ * times the length of `typed`.
+ */
 export function closestWord(typed: string, words: Iterable<string>): string | undefined {
   let closest: string | undefined
   let least = Math.min(DISTANCE_MAX, Math.ceil(typed.length / 3)) + 1
@@ -15,13 +18,13 @@ export function closestWord(typed: string, words: Iterable<string>): string | un
   return closest
 }
 
-/** Ends a sentence: `. Did you mean X?`, or only a full stop when no word is close. */
+/** Returns the end of a sentence: `. Did you mean X?`, or only a full stop if no word is close. */
 export function didYouMean(typed: string, words: Iterable<string>): string {
   const word = closestWord(typed, words)
   return word === undefined ? '.' : `. Did you mean ${word}?`
 }
 
-/** Insertions, deletions and replacements that turn one word into the other. */
+/** Returns how many insertions, deletions and replacements of characters turn one word into the other. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (let line = 1; line <= from.length; line++) {

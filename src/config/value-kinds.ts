@@ -7,11 +7,14 @@
 export interface ValueKind<Value> {
   /** The name of the kind for tables: `bytes`, `integer`, ... */
   readonly name: string
-  /** The allowed values as a message states them: `a whole number from 0 to 65535`. */
+  /** The allowed values in words for messages, such as `a whole number from 0 to 65535`. */
   readonly allowed: string
-  /** Returns the value of a text (flag, environment) or of a TOML value, or undefined if it is not allowed. */
+  /**
+   * Returns the value that a text (from a flag or the environment) or a TOML value stands for. Returns undefined if it
+   * is not allowed.
+   */
   parse(raw: unknown): Value | undefined
-  /** Returns the shortest text that `parse` reads back. */
+  /** Returns the shortest text that `parse` converts back to the value. */
   format(value: Value): string
 }
 
@@ -78,7 +81,7 @@ export function optional<T>(kind: ValueKind<T>): ValueKind<T | null> {
   return { ...kind, format: (value) => (value === null ? '' : kind.format(value)) }
 }
 
-/** The number that stands for `auto`: the machine decides. */
+/** The number that stands for `auto`. The daemon then chooses a value for the machine. */
 const AUTOMATIC = 0
 
 /** Returns a kind that also allows the word `auto`, which is stored as `AUTOMATIC`. */
@@ -105,7 +108,10 @@ export function integer(least: number, most: number): ValueKind<number> {
   }
 }
 
-/** Returns the kind of lists of partitions of a cluster, in the order given. `none` is an empty list. */
+/**
+ * Returns the kind of lists of partition numbers, in the order in which they are written. The word `none` is an empty
+ * list.
+ */
 export function partitions(most: number): ValueKind<readonly number[]> {
   const number = integer(0, most)
   const rangeOf = (part: string): readonly number[] => {
@@ -130,7 +136,7 @@ export function partitions(most: number): ValueKind<readonly number[]> {
   }
 }
 
-/** Returns the kind of numbers of bytes. With `isZeroAllowed`, 0 is allowed too and switches the limit off. */
+/** Returns the kind of sizes in bytes. With `isZeroAllowed`, 0 is allowed too and switches the limit off. */
 export function bytes(
   least: number,
   most: number,
@@ -200,7 +206,7 @@ export function splitList(raw: string): readonly string[] {
   return raw.trim() === '' ? [] : raw.split(',').map((item) => item.trim())
 }
 
-/** Returns true for the http or https address of a server, without credentials, query or fragment. */
+/** Returns true for the http or https URL of a server, without credentials, query or fragment. */
 export function isBaseUrl(value: string): boolean {
   if (!/^https?:\/\/[^\s?#@]+$/i.test(value)) return false
   return URL.canParse(value)

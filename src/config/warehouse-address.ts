@@ -1,12 +1,14 @@
-/** The address of a warehouse as an operator writes it: `http://user:password@host:8123/database`. */
+/**
+ * The setting `warehouse`: the URL of ClickHouse as an operator writes it, `http://user:password@host:8123/database`.
+ */
 
-/** The address of ClickHouse, with its database and credentials. */
+/** The parts of the URL of ClickHouse, with its database and credentials. */
 export interface WarehouseAddress {
-  /** The origin, without user, password and database. */
+  /** The scheme, host and port of the URL. */
   readonly origin: string
-  /** The database. The default is `default`. */
+  /** The name of the database. If the URL contains none, it is `default`. */
   readonly database: string
-  /** The value of the header `Authorization`. Null: ClickHouse's default user. */
+  /** The value of the header `Authorization`. Null if requests use ClickHouse's default user. */
   readonly authorization: string | null
 }
 
@@ -14,7 +16,7 @@ const DATABASE = /^[A-Za-z_]\w{0,63}$/
 /** A percent sign without two hexadecimal digits after it. */
 const BAD_ESCAPE = /%(?![0-9A-Fa-f]{2})/
 
-/** Returns the parts of an address, or null if it is not valid. */
+/** Returns the parts of a URL of ClickHouse, or null if the URL is not valid. */
 export function parseWarehouse(text: string): WarehouseAddress | null {
   if (!URL.canParse(text) || BAD_ESCAPE.test(text)) return null
   const { protocol, username, password, host, origin, pathname, search, hash } = new URL(text)
@@ -29,15 +31,18 @@ export function parseWarehouse(text: string): WarehouseAddress | null {
 }
 
 /**
- * Returns the host and database of an address, such as `host:8123/database`, which contain no secret. Returns null if
- * the address is not valid.
+ * Returns the host and the database in a URL of ClickHouse, such as `host:8123/database`. They contain no secret.
+ * Returns null if the URL is not valid.
  */
 export function warehouseName(text: string): string | null {
   const parsed = parseWarehouse(text)
   return parsed === null ? null : `${new URL(parsed.origin).host}/${parsed.database}`
 }
 
-/** Returns the bytes of a text in which percent signs encode bytes. The bytes need not be UTF-8. */
+/**
+ * Returns the bytes of a text in which a percent sign and two hexadecimal digits stand for a byte. The bytes need not
+ * be UTF-8.
+ */
 function unescaped(text: string): Buffer {
   const bytes = text.replace(/%([0-9A-Fa-f]{2})/g, (_, digits: string) =>
     String.fromCharCode(Number.parseInt(digits, 16)),

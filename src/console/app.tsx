@@ -15,7 +15,7 @@ import { Ask } from './parts/form.tsx'
 import { Icon } from './parts/icons.tsx'
 import { Login } from './parts/login.tsx'
 import { Empty, Failure, Loading } from './parts/notice.tsx'
-// Every page uses it, so it loads with the frame instead of as another file.
+// Every page uses this module, so it is loaded with the frame and not as another file.
 import './kit.ts'
 import { Palette } from './parts/palette.tsx'
 import { stepRows } from './parts/table.tsx'
@@ -133,7 +133,7 @@ function Rail({ search }: { search: () => void }) {
   )
 }
 
-/** Chooses another project. A page that every project has stays open. */
+/** The field that chooses another project. If the current page exists for every project, it stays open. */
 function ProjectChoice({ current }: { current: PageRecord | undefined }) {
   const isClosed = closedProject.value !== null
   if (projects.value.length < 2 && !isClosed) return null
@@ -152,7 +152,7 @@ function ProjectChoice({ current }: { current: PageRecord | undefined }) {
 
 const WEB = { path: '/p/:project/web' }
 
-/** The logged-in user, with the choices that concern only this user. */
+/** The menu of the logged-in user, with the choices that concern only this user. */
 function UserMenu() {
   const { first_name: firstName = '', email = '' } = session.value?.user ?? {}
   const name = firstName === '' ? email : firstName
@@ -182,7 +182,7 @@ function UserMenu() {
   )
 }
 
-/** Sets, changes or removes the password of the logged-in user. */
+/** The button and dialog with which users set, change or remove their own password. */
 function PasswordButton() {
   const { has_password: hasPassword = false, started_with: startedWith } = session.value ?? {}
   const email = session.value?.user.email ?? ''
@@ -222,7 +222,10 @@ function PasswordButton() {
 
 const THEME_NAMES: Readonly<Record<Theme, string>> = { auto: 'Same as system', light: 'Light', dark: 'Dark' }
 
-/** Shown for a project that does not exist, or that this session has no access to. Nothing of it is read. */
+/**
+ * Shown in place of a page if the project does not exist, or if this session has no access to it. Nothing of the
+ * project is read.
+ */
 function ClosedProject({ id }: { id: string }) {
   const page = findPage(path.value)
   const same = page !== null && isOfProject(page) ? page : WEB
@@ -243,7 +246,7 @@ function ClosedProject({ id }: { id: string }) {
   )
 }
 
-/** Returns true if this page of the rail is shown, or a page that was opened from it. */
+/** Returns true if the current page is this page of the navigation rail, or was opened from it. */
 function isUnder(page: PageRecord, current: PageRecord | undefined): boolean {
   return current !== undefined && (current === page || current.path.startsWith(`${page.path}/`))
 }
@@ -269,7 +272,7 @@ function CurrentPage() {
   if (page === null) return <Empty title="There is no such page.">Choose a page in the navigation bar.</Empty>
   if (absent === page) return <Failure error={NO_PAGE} retry={() => void reloadPage()} />
   if (shown === null || shown.page !== page) return null
-  // The key makes another flag a new page, with its own form fields.
+  // With this key, opening another flag creates a new page with form fields of its own.
   return <shown.View key={path.value} />
 }
 
@@ -279,7 +282,8 @@ const NO_PAGE = new ApiError(0, {
 })
 
 /**
- * Reloads everything. A browser does not request a script again after it failed to load, unless the page is reloaded.
+ * Reloads the whole console. After a script has failed to load, a browser requests it again only if the page is
+ * reloaded.
  */
 async function reloadPage(): Promise<void> {
   await reachDaemon().then(
@@ -288,10 +292,12 @@ async function reloadPage(): Promise<void> {
   )
 }
 
-/** Opens the start page: the setup page until the first event has arrived, and the page about visitors after that. */
+/**
+ * Opens the start page. Until the first event has arrived, that is the setup page, and later the page about visitors.
+ */
 function Home() {
   useEffect(() => {
-    // The reader may have chosen a page in the meantime; that page stays open.
+    // If the reader has chosen a page in the meantime, that page stays open.
     const open = (page: string) => {
       if (path.value === '/') go(page, { replace: true })
     }
@@ -316,7 +322,7 @@ function Help({ close }: { close: () => void }) {
   )
 }
 
-/** The time within which a letter must follow `g`. */
+/** The time in milliseconds within which a letter must follow `g` in a keyboard shortcut. */
 const LETTER_MS = 1500
 
 function useKeyboard(open: (what: 'palette' | 'help') => void): void {

@@ -1,2 +1,2 @@
-/** The functions that elements in JSX become. The build adds them to each file. */
+/** The functions that JSX elements are compiled to. The build adds this import to each file. */
 export { Fragment, h } from 'preact'

@@ -1,6 +1,6 @@
 /**
- * Re-exports everything that pages use of base/ and parts/. Pages import only this file, so that the bundler puts all
- * of it into one chunk, which is loaded with the first page.
+ * Re-exports everything from base/ and parts/ that pages use. Pages import only this file. The bundler then puts all of
+ * it into one chunk, which is loaded with the first page.
  */
 export { go, guardPage, href, path, query, setQuery, withQuery } from './base/address.ts'
 export {

@@ -1,4 +1,4 @@
-/** All pages of the console: their paths, their names, and the files that show them. */
+/** All pages of the console: their paths, their names, and the files that contain them. */
 import type { ComponentType } from 'preact'
 import { may } from './base/session.ts'
 
@@ -13,19 +13,22 @@ type Group = (typeof GROUPS)[number]
 /** A page of the console. */
 export interface PageRecord {
   /**
-   * The path below the project, `/p/1`, or an absolute path for pages that belong to no project. `:id` stands for one
-   * segment.
+   * The path of the page. It begins with `/p/:project` if the page belongs to a project. `:id` stands for one segment.
    */
   readonly path: string
   /** The title of the page, which is also its name in the navigation rail. */
   readonly name: string
-  /** The group of the page in the rail. The page Setup has none: it stands first until the setup is done. */
+  /**
+   * The group of the page in the navigation rail. It is null for the page Setup, which comes first in the rail until
+   * the setup is done.
+   */
   readonly group: Group | null
   /**
-   * The key that opens the page after `g`. Null for pages that are opened from another page and are not in the rail.
+   * The key that opens the page when it is pressed after `g`. Null for a page that is not in the navigation rail,
+   * because it is opened from another page.
    */
   readonly letter: string | null
-  /** The scope without which the page would be empty. */
+  /** The scope that a session needs to see anything on the page. Null if it needs none. */
   readonly scope: string | null
   readonly load: Load
 }
@@ -35,7 +38,7 @@ const PROJECT = '/p/:project'
 /** The path of the page Setup. */
 export const SETUP_PATH = `${PROJECT}/setup`
 
-/** Returns the function that makes the records of the pages of a group. */
+/** Returns the function that creates the records of the pages in a group. */
 function pagesOf(group: Group | null) {
   return (
     path: string,
@@ -52,7 +55,10 @@ const flags = pagesOf('Flags')
 const people = pagesOf('People')
 const system = pagesOf('System')
 
-/** Returns the function that makes the loaders of the pages in a file. Several pages in one file compress better. */
+/**
+ * Returns the function that creates the loaders of the pages in one file. Several pages share a file, because they
+ * compress better together.
+ */
 function pagesIn<Name extends string>(
   loadFile: () => Promise<Readonly<Record<Name, ComponentType>>>,
 ) {
@@ -62,13 +68,13 @@ function pagesIn<Name extends string>(
 }
 
 const arrivalFile = pagesIn(() => import('./areas/arrival.ts'))
-// Alone in its file, because it is the first page of most readers.
+// The page Web has a file of its own, because it is the first page for most readers.
 const webFile = pagesIn(() => import('./pages/web.tsx'))
 const questionFile = pagesIn(() => import('./areas/questions.ts'))
 const flagFile = pagesIn(() => import('./areas/flags.ts'))
 const administrationFile = pagesIn(() => import('./areas/administration.ts'))
 
-/** The pages in the order of the rail. `~` stands for the project. */
+/** All pages, in the order of the navigation rail. In a path, `~` stands for the project. */
 export const PAGES: readonly PageRecord[] = [
   first('~/setup', 'Setup', 's', 'project:read', arrivalFile('Setup')),
   analytics('~/web', 'Web', 'w', 'query:read', webFile('default')),
@@ -91,28 +97,34 @@ export const PAGES: readonly PageRecord[] = [
   system('~/settings', 'Settings', 't', 'project:read', administrationFile('Settings')),
 ]
 
-/** The letters of the pages that stand in the bar of narrow screens. All others are behind its button "More". */
+/**
+ * The letters of the pages that are preferred for the bar on narrow screens. All other pages are behind its button
+ * "More".
+ */
 const AT_HAND = 'wefp'
 const AT_HAND_MAX = 4
 
-/** Returns the pages of the bar on narrow screens: the four most used ones that this session has the scope for. */
+/**
+ * Returns the pages that the bar on narrow screens shows. There are at most four, and the session must have their
+ * scopes.
+ */
 export function pagesAtHand(): ReadonlySet<PageRecord> {
   const open = PAGES.filter((page) => page.group !== null && isOpenTo(page))
   const isMain = ({ letter }: PageRecord) => Number(AT_HAND.includes(letter ?? ' '))
   return new Set(open.toSorted((a, b) => isMain(b) - isMain(a)).slice(0, AT_HAND_MAX))
 }
 
-/** Returns true for a page of the rail that this session has the scope for. */
+/** Returns true if a page is in the navigation rail and the session has its scope. */
 export function isOpenTo({ letter, scope }: PageRecord): boolean {
   return letter !== null && (scope === null || may(scope))
 }
 
-/** Returns true for a page of the rail that every project has. */
+/** Returns true if a page is in the navigation rail and belongs to a project. */
 export function isOfProject({ path, letter }: PageRecord): boolean {
   return letter !== null && path.startsWith(PROJECT)
 }
 
-/** Returns the page of a path, or null. */
+/** Returns the page for a path, or null if there is none. */
 export function findPage(path: string): PageRecord | null {
   const given = path.replace(/\/$/, '').split('/')
   const fits = ({ path: pattern }: PageRecord) => {
@@ -124,7 +136,7 @@ export function findPage(path: string): PageRecord | null {
   return PAGES.find(fits) ?? null
 }
 
-/** Returns the path of a page for a project. */
+/** Returns the path of a page in a project. */
 export function pageHref(page: Pick<PageRecord, 'path'>, projectId: number): string {
   return page.path.replace(':project', String(projectId))
 }

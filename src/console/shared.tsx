@@ -1,6 +1,6 @@
 /**
- * A shared dashboard or insight, for readers without a key. The page shows the answers of its tiles and nothing else: it
- * reads one file, which the daemon makes for the token in the URL, and has no session.
+ * The page that shows a shared dashboard or insight to readers without a key. It shows only the answers of its tiles.
+ * It has no session. All its data is one file, which the daemon makes for the token in the URL.
  */
 import { type ComponentChildren, render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
@@ -22,7 +22,7 @@ import {
 import { Answer } from './parts/answers.tsx'
 import { inOrder, queryOfTile, TileCard, type TileInsight, type TileRecord, titleOf } from './parts/tile.tsx'
 
-/** The content of a token, as the daemon answers it. */
+/** What the daemon returns for the token in the URL. */
 interface SharedContent {
   readonly dashboard?: {
     readonly name: string | null
@@ -37,9 +37,9 @@ interface SharedContent {
   readonly rangeChangesAllowed?: boolean
 }
 
-/** The path of the page without a slash at its end. */
+/** The path of the page, without a slash at its end. */
 const PLACE = location.pathname.replace(/\/$/, '')
-/** The name under which this tab keeps the proof that its reader knew the password. */
+/** The name under which this browser tab stores the proof that its reader knew the password. */
 const PROOF = `tenrec-share ${PLACE}`
 const UNAUTHORIZED = 401
 
@@ -49,19 +49,22 @@ export function showShared(): void {
   render(<SharedPage />, document.body)
 }
 
-/** Lets the parts of the console format times in a time zone. A reader of a shared page has no rights at all. */
+/**
+ * Creates a session without rights, because the components of the console need one. Its project has the time zone in
+ * which times are shown.
+ */
 function enterAsReader(timezone: string): void {
   const project = { id: 0, name: '', timezone, api_token: '' }
   session.value = { user: {}, scopes: [], projects: [project], expires_at: '' } as unknown as Session
 }
 
-/** Returns the proof of this tab, or keeps another one. */
+/** Returns the proof that this tab has stored. With `next`, stores this proof first. */
 function proofOfTab(next?: string): string {
   try {
     if (next) sessionStorage.setItem(PROOF, next)
     return sessionStorage.getItem(PROOF) ?? ''
   } catch {
-    // A frame of another site may have no storage. Its reader gives the password again after a reload.
+    // A page that another site embeds may have no storage. Its reader must enter the password again after a reload.
     return next ?? ''
   }
 }
@@ -76,7 +79,7 @@ async function askProof(password: string): Promise<string> {
   return (body as { readonly shareToken: string }).shareToken
 }
 
-/** Returns the JSON of an answer. No cookie is sent. Throws an `ApiError`. */
+/** Returns the JSON of an answer. The request is sent without cookies. Throws an `ApiError`. */
 async function answerOf(url: string, options: RequestInit): Promise<unknown> {
   const response = await fetch(url, { ...options, credentials: 'omit' })
   const body: unknown = await response.json()
@@ -84,7 +87,7 @@ async function answerOf(url: string, options: RequestInit): Promise<unknown> {
   return body
 }
 
-/** Reads the content of the token in the URL. */
+/** Reads the object that the token in the URL opens. */
 async function readShared(range: string, proof: string, signal: AbortSignal): Promise<SharedContent> {
   const query = range === '' ? '' : `?range=${encodeURIComponent(range)}`
   const headers = proof === '' ? {} : { Authorization: `Bearer ${proof}` }
@@ -131,7 +134,7 @@ function SharedPage() {
   )
 }
 
-/** Asks for the password of the link. */
+/** Asks the reader for the password of the link. */
 function Locked({ enter }: { enter: (proof: string) => void }) {
   return (
     <main class="shared locked">
@@ -195,7 +198,8 @@ function SharedAnswer({ insight, filters }: { insight: TileInsight; filters: Das
   if (error) return <Failure error={refusalOf(400, { code: 'query', detail: error.message })} />
   const query = queryOfTile(insight, filters)
   if (query === null || result === null || result === undefined) return <Empty title="There is no data." />
-  // Numbers lead to people only for readers with a key.
+  // Only readers with a key can open the lists of people whom the numbers count, so the query does not ask for their
+  // URLs.
   const { persons_urls: _, ...asked } = query
   return <Answer query={asked as Query} results={result} />
 }

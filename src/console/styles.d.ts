@@ -1,2 +1,2 @@
-/** Declares style sheets as modules, because they are imported for the bundler. */
+/** Declares style sheets as modules, because TypeScript files import them for the bundler. */
 declare module '*.css'

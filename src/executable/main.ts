@@ -1,6 +1,7 @@
 /**
- * The entry of the single executable: makes sure that the files of the program lie in the cache, and runs the program
- * from there. It is bundled as a CommonJS file, the only kind that Node runs from inside an executable.
+ * The entry of the single executable: unpacks the files of the program to the cache unless they are there, and runs the
+ * program from the cache. This file is bundled as a CommonJS file, the only kind that Node runs from inside an
+ * executable.
  */
 import { existsSync, realpathSync } from 'node:fs'
 import { createRequire, Module } from 'node:module'
@@ -10,16 +11,16 @@ import { getAsset, getRawAsset } from 'node:sea'
 import { OperatorError } from '../base/errors.ts'
 import { cacheFolders, type PackedProgram, unpackProgram } from './program-cache.ts'
 
-/** Asset with the version and the list of files, see `.ci/build-file.mjs`. */
+/** The asset with the version and the list of files. `.ci/build-file.mjs` writes it. */
 const LIST = 'files.json'
-/** Loads `dist/main.js`, which only a file outside of the executable can do. */
+/** The file that loads `dist/main.js`. Only a file outside of the executable can load it. */
 const START = 'start.cjs'
 const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
-/** Folder beside the program for what V8 compiled of it. */
+/** The folder beside the program in which V8 caches compiled code. */
 const COMPILED = 'compiled'
 /**
- * How glibc keeps memory, the same as in `npm start` and the unit of systemd: without these a daemon takes twice as
- * much. glibc reads them when a process begins.
+ * The settings of glibc's memory allocator, the same as in `npm start` and the systemd unit. Without them, a daemon
+ * takes twice as much memory. glibc reads them when a process starts.
  */
 const ALLOCATOR: Readonly<Record<string, string>> = {
   MALLOC_ARENA_MAX: '2',
@@ -27,12 +28,12 @@ const ALLOCATOR: Readonly<Record<string, string>> = {
   MALLOC_TRIM_THRESHOLD_: '4194304',
 }
 
-/** What Node 22 has and the declarations of Node 20 lack. */
+/** A function of Node 22 that the type declarations of Node 20 do not contain. */
 interface CompileCache {
   enableCompileCache?(folder: string): unknown
 }
 
-/** The same of `process`. */
+/** A function of `process` in newer versions of Node that the type declarations of Node 20 do not contain. */
 interface Replaceable {
   /** Runs a program in place of this process. Returns only if that fails. */
   execve?(file: string, args: readonly string[], environment: NodeJS.ProcessEnv): never
@@ -43,7 +44,7 @@ try {
   const program = packedProgram()
   const { folder } = unpackProgram(program, programFolders(), userId())
   checkLibraries(program, folder)
-  // The store is locked by the program `flock`. A machine that has none takes this one.
+  // The store is locked with the program `flock`. If the machine does not have it, the one in this folder is used.
   process.env['PATH'] = `${process.env['PATH'] ?? USUAL_PATH}:${join(folder, 'bin')}`
   keepCompiled(join(folder, COMPILED))
   createRequire(join(folder, START))(`./${START}`)
@@ -53,7 +54,7 @@ try {
   process.exitCode = error.exitCode
 }
 
-/** Starts this process again with the settings of the allocator. Does nothing when the environment has all of them. */
+/** Starts this process again with the settings of the allocator. Does nothing if all of them are set already. */
 function startWithAllocator(): void {
   const missing = Object.keys(ALLOCATOR).some((name) => process.env[name] === undefined)
   if (!missing) return
@@ -62,7 +63,10 @@ function startWithAllocator(): void {
   execve?.call(process, process.execPath, args, { ...ALLOCATOR, ...process.env })
 }
 
-/** Loads the binary of the store, so that a C library that is too old is refused in a sentence and not with a stack trace. */
+/**
+ * Loads the native library of the store. If the C library is too old for it, the user sees a sentence and not a stack
+ * trace.
+ */
 function checkLibraries({ files }: PackedProgram, folder: string): void {
   const name = `.abi${process.versions.modules}.glibc.node`
   const found = files.find(({ path }) => path.includes('@lmdb/') && path.endsWith(name))
@@ -80,8 +84,8 @@ function checkLibraries({ files }: PackedProgram, folder: string): void {
 }
 
 /**
- * Lets Node keep the compiled code of the program, which saves a seventh of a later start. Node compares what it finds
- * there with checksums and compiles again what does not fit. Threads read the name of the folder from the environment.
+ * Lets Node cache the compiled code of the program, which makes later starts a seventh faster. Node compares cached
+ * code with checksums, and compiles again if they differ. Threads read the name of the folder from the environment.
  */
 function keepCompiled(folder: string): void {
   const { NODE_COMPILE_CACHE: asked, NODE_DISABLE_COMPILE_CACHE: isRefused } = process.env
@@ -96,7 +100,10 @@ function packedProgram(): PackedProgram {
   return { version, files, read: (path) => new Uint8Array(getRawAsset(path) as ArrayBuffer) }
 }
 
-/** The folder that systemd gives a service whose user exists only while it runs is a link, which systemd made. */
+/**
+ * Returns the folders that may hold the cache. If systemd creates the user of a service only while it runs,
+ * CACHE_DIRECTORY is a symbolic link that systemd has made, so the link is resolved.
+ */
 function programFolders(): readonly string[] {
   const { CACHE_DIRECTORY: ofService } = process.env
   const environment = { ...process.env }

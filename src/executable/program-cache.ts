@@ -1,10 +1,10 @@
 /**
- * The cache in which the files of the single executable lie: one folder for each program, named after the hash of its
- * list of files. Every start compares each file with its hash and writes again what is missing or damaged, so
- * a cache that somebody cleaned in part, or a disk that was full, mends itself.
+ * The cache with the files of the single executable. It has one folder for each program, named after the hash of its
+ * list of files. Every start compares each file with its hash, and writes the missing and damaged ones again. The cache
+ * therefore repairs itself after a partial cleanup or a full disk.
  *
- * The folder must belong to this user, and no other user may be able to write to it: a user who can change these files
- * decides what the daemon runs.
+ * The folder must belong to this user, and no other user may be able to write to it. Otherwise another user could
+ * decide which code the daemon runs.
  */
 import { hash } from 'node:crypto'
 import {
@@ -22,42 +22,43 @@ import {
 import { dirname, join } from 'node:path'
 import { OperatorError } from '../base/errors.ts'
 
-/** One file of the program. */
+/** A file of the program. */
 export interface PackedFile {
-  /** Relative to the folder of the program, with `/`. */
+  /** The path within the folder of the program, with `/`. */
   readonly path: string
-  /** SHA-256 of its content, in hexadecimal. */
+  /** The SHA-256 of the content, in hexadecimal. */
   readonly sha256: string
 }
 
-/** The files of a program, and where their contents come from. */
+/** The files of a program, and the function that reads their contents. */
 export interface PackedProgram {
   readonly version: string
   readonly files: readonly PackedFile[]
   read(path: string): Uint8Array
 }
 
-/** What decides where the cache is. */
+/** The facts that determine where the cache is. */
 export interface CachePlaces {
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Home directory, or '' if there is none. */
+  /** The home directory of the user, or '' if there is none. */
   readonly home: string
   /** The folder for temporary files. */
   readonly temporary: string
   readonly userId: number
 }
 
-/** What became of the files at a start. */
+/** The result of unpacking a program. */
 export interface Unpacked {
-  /** Where they are. */
+  /** The folder that contains the files. */
   readonly folder: string
-  /** How many were written because they were missing or damaged. */
+  /** How many files were written because they were missing or damaged. */
   readonly writtenCount: number
 }
 
 /**
- * Returns the folders that may hold the cache, best first: `TENREC_CACHE_DIR` alone where it is set, otherwise the
- * cache of the service (systemd), that of the user, and the folder for temporary files.
+ * Returns the folders that may hold the cache, best first. If `TENREC_CACHE_DIR` is set, it is the only one. Otherwise
+ * they are the cache folder that systemd gives the service, the cache folder of the user, and the folder for temporary
+ * files.
  */
 export function cacheFolders({
   environment,
@@ -81,8 +82,8 @@ export function cacheFolders({
 }
 
 /**
- * Makes sure that the files of the program lie in the first of the folders that can be used. Throws `OperatorError`
- * with the reason of each folder when none can.
+ * Makes sure that the files of the program are in the first folder of the list that can be used. Throws `OperatorError`
+ * with the reason for each folder if none can be used.
  */
 export function unpackProgram(
   program: PackedProgram,
@@ -108,7 +109,10 @@ export function unpackProgram(
   )
 }
 
-/** Makes the folder, readable by this user only. Throws when it is somebody else's, or others can write to it. */
+/**
+ * Creates the folder, which only this user can read. Throws if the folder belongs to another user, or if others can
+ * write to it.
+ */
 function claim(folder: string, userId: number): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const status = lstatSync(folder)
@@ -123,7 +127,7 @@ function nameOf({ version, files }: PackedProgram): string {
   return `${version}-${hash('sha256', lines.join(''), 'hex').slice(0, 16)}`
 }
 
-/** Writes the files that are not there as they should be, and returns their number. */
+/** Writes the files that are missing or damaged, and returns how many there were. */
 function writeMissing(program: PackedProgram, target: string): number {
   let writtenCount = 0
   for (const packed of program.files) {
@@ -146,7 +150,7 @@ function isIntact(target: string, { path, sha256 }: PackedFile): boolean {
   }
 }
 
-/** Throws on a file system that is mounted with `noexec`, from which no binary can be loaded. */
+/** Throws if the file system is mounted with `noexec`, because no binary can be loaded from it. */
 function checkExecutable({ files }: PackedProgram, target: string): void {
   const binary = files.find(({ path }) => isBinary(path))
   if (binary === undefined) return
@@ -161,7 +165,10 @@ function isBinary(path: string): boolean {
   return path.endsWith('.node') || path.startsWith('bin/')
 }
 
-/** Another process may read or write the same file at this moment: it sees the whole file or the one before. */
+/**
+ * Writes a file as a whole. If another process reads or writes the same file at this moment, it sees either the
+ * complete old or the complete new content.
+ */
 function writeWhole(file: string, content: Uint8Array, mode: number): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   const draft = `${file}.${process.pid}`
@@ -174,17 +181,20 @@ function writeWhole(file: string, content: Uint8Array, mode: number): void {
   }
 }
 
-/** Removes the files of other programs that no process has loaded. They stay where that cannot be told. */
+/**
+ * Removes the files of other programs that no process has loaded. If it is unknown which files are loaded, nothing is
+ * removed.
+ */
 function removeUnused(folder: string, target: string): void {
   for (const name of readdirSync(folder)) {
     const other = join(folder, name)
-    // The names that this file gives: nothing else in the folder is touched.
+    // Only folders whose names this file could have chosen are removed.
     if (other === target || !/^\d+\.\d+\.\d+\S*-[0-9a-f]{16}$/.test(name)) continue
     if (isLoaded(other) === false) rmSync(other, { recursive: true, force: true })
   }
 }
 
-/** Whether a process of this machine has a binary of the folder loaded; null: it cannot be told. */
+/** Returns true if a process of this machine has loaded a binary from the folder. Returns null if that is unknown. */
 function isLoaded(folder: string): boolean | null {
   try {
     return readdirSync('/proc')
@@ -195,7 +205,10 @@ function isLoaded(folder: string): boolean | null {
   }
 }
 
-/** What is mapped by a process; '' for one of another user, whose cache is elsewhere. */
+/**
+ * Returns the list of the files that a process has mapped. Returns '' for a process of another user, whose cache is
+ * elsewhere.
+ */
 function mapsOf(pid: string): string {
   try {
     return readFileSync(`/proc/${pid}/maps`, 'utf8')

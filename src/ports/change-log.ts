@@ -1,11 +1,11 @@
 /**
  * The catalogue (organization, projects, keys, roles, flags, audit) as a sequence of write sets, so that several
- * machines can hold the same copy. A write set is everything that one transaction of the store wrote: each key with its
- * value. Copies that apply the same write sets in the same order hold the same bytes. The code that orders write sets
- * knows neither tables nor keys: to that code, a write set is bytes.
+ * machines can have the same copy. A write set is everything that one transaction of the store wrote: each key with its
+ * value. Copies that apply the same write sets in the same order contain the same bytes. The code that orders write
+ * sets knows nothing about tables and keys. For that code, a write set is bytes.
  */
 
-/** One write of a key. */
+/** One change of a key in a table. */
 export interface Write {
   readonly table: string
   readonly key: Uint8Array
@@ -16,26 +16,29 @@ export interface Write {
 /** Everything that one transaction wrote, in order. */
 export type WriteSet = readonly Write[]
 
-/** The state of a copy, as a position in the sequence of write sets. */
+/** The position of a copy in the sequence of write sets: which of them it has applied. */
 export interface ChangePlace {
   /**
-   * The incarnation of the sequence; '' before the first write set. If the brokers lose the whole sequence, a new
-   * incarnation begins.
+   * The name of the sequence, or '' before the first write set. If the brokers lose the whole sequence, a new one with
+   * a new name begins.
    */
   readonly incarnation: string
-  /** The sequence number in this incarnation. It starts at 1 and grows, with gaps. */
+  /**
+   * The sequence number of the last applied write set in this incarnation. Sequence numbers start at 1 and grow, with
+   * gaps.
+   */
   readonly sequence: number
-  /** The number of write sets that led to this copy, over all incarnations. */
+  /** How many write sets have led to this copy, in all incarnations together. */
   readonly number: number
 }
 
 /** The writes that a transaction has decided on but not yet made. */
 export interface Proposal {
-  /** The state of the copy that the decision is based on. */
+  /** The position of the copy that the transaction has read to decide. */
   readonly place: ChangePlace
-  /** The write set for all copies. */
+  /** The write set that all copies apply. */
   readonly changes: Uint8Array
-  /** Further writes, for this machine only. */
+  /** Further writes that only this machine applies. */
   readonly local: Uint8Array
 }
 
@@ -43,11 +46,11 @@ export interface Proposal {
 export interface PlacedChanges {
   readonly place: ChangePlace
   readonly changes: Uint8Array
-  /** The further writes for the machine that proposed the set. Null on all other machines. */
+  /** The further writes that only the machine that proposed the set applies. Null on all other machines. */
   readonly local: Uint8Array | null
 }
 
-/** The whole content of a copy, in write sets of bounded size. */
+/** The whole content of a copy, as write sets of limited size. */
 export interface WholeCopy {
   readonly place: ChangePlace
   readonly parts: readonly Uint8Array[]
@@ -55,9 +58,9 @@ export interface WholeCopy {
 
 /** One copy of the catalogue. */
 export interface CatalogueCopy {
-  /** Applies a write set durably. Skips a set that was applied before. Throws if an earlier set is missing. */
+  /** Applies a write set durably. A set that was applied before is skipped. Throws if an earlier set is missing. */
   apply(set: PlacedChanges): void | Promise<void>
-  /** Replaces the content of this copy durably by the content of `whole`. */
+  /** Replaces the content of this copy durably by `whole`. */
   replace(whole: WholeCopy): void | Promise<void>
   /** Returns the content of this copy at one moment. */
   whole(): WholeCopy | Promise<WholeCopy>
@@ -66,9 +69,10 @@ export interface CatalogueCopy {
 /** Orders the write sets that the copies propose. */
 export interface ChangeLog {
   /**
-   * Gives a proposal its position, and resolves with the result of the decision once this copy has applied it. If
-   * another machine changed the catalogue first, `again` decides anew on the current content. Rejects with any error of
-   * `again`, or with the `ServiceError` `control_not_replicated`; after that error the change may still be made.
+   * Gives a proposal its position in the sequence, and resolves with the result of the transaction once this copy has
+   * applied the proposal. If another machine changed the catalogue first, `again` decides again on the current content.
+   * Rejects with any error of `again`, or with the `ServiceError` `control_not_replicated`. After that error, the
+   * change may still be made later.
    */
   commit<T>(first: Decided<T>, again: () => Promise<Decided<T>>): Promise<T>
 }

@@ -11,44 +11,51 @@ export interface LogExtent {
 }
 
 /**
- * The position up to which a shared log was read to fill this log. It is stored together with the results of these
- * blocks.
+ * The position up to which a shared log was read to fill this log. It is stored in the same transaction as the results
+ * of the blocks that were read.
  */
 export interface LogOrigin {
   readonly incarnation: string
   readonly sequence: number
   /**
-   * For each edge that has sent blocks since the last origin: the place of its newest block (cluster/block-message.ts).
+   * For each edge that has sent blocks since the previous origin, the place of its newest block. A place combines the
+   * run of the edge's outbox and the number of the block in it (cluster/block-message.ts).
    */
   readonly places: Readonly<Record<string, number>>
-  /** The partition whose log this is; it never changes. Absent if it is 0, or was stated before. */
+  /**
+   * The partition whose log this is. It never changes. It is absent if it is 0 or if an earlier origin contained it.
+   */
   readonly partition?: number
 }
 
 /** The writing end of the log. */
 export interface LogAppender {
   /**
-   * Appends all blocks or none, and removes blocks up to `trimThrough`, at once or later. The blocks are durable when
-   * the call is done. Returns the number of the last block in the log. If it throws, the outcome is unknown, and the
-   * appender must not be used again. Each block is sealed in place (`seal` in log-block.ts).
+   * Appends all blocks or none, and removes blocks up to the number `trimThrough`, immediately or later. The blocks are
+   * durable when the call is done. Returns the number of the last block in the log. If it throws, it is unknown whether
+   * the blocks were appended, and the appender must not be used again. Each block is sealed in its own memory (`seal`
+   * in log-block.ts).
    */
   append(blocks: readonly Buffer[], trimThrough: number): number | Promise<number>
-  /** Releases the disk space that a burst of events needed, once the burst is over. Call it from time to time. */
+  /**
+   * Releases the disk space that a burst of events has needed, once the burst is over. Must be called from time to
+   * time.
+   */
   shrink(): void
   close(): Promise<void>
 }
 
 /** The reading end of the log, for processing. */
 export interface LogReader {
-  /** Makes blocks that were appended meanwhile visible to `extent` and `block`. */
+  /** Makes the blocks that were appended since the last call visible to `extent` and `block`. */
   refresh(): void
-  /** Returns the range of stored blocks, or null if there are none. */
+  /** Returns the numbers of the first and the last stored block, or null if there are none. */
   extent(): LogExtent | null
   /** Returns a block, valid until the next call, or undefined if the block was removed or never written. */
   block(sequence: number): Buffer | undefined
   /**
-   * Returns the origin to store together with the position `sequence`. The code that commits calls it once for each
-   * commit.
+   * Returns the origin of the blocks up to the number `sequence`, which is stored together with their results. The code
+   * that commits calls it once for each commit.
    */
   origin?(sequence: number): LogOrigin
   close(): Promise<void>

@@ -1,8 +1,9 @@
 /**
  * The outbox: hands the events that processing has stored to subscribers (streams, webhooks, sinks). There is one
  * outbox, in the thread that processes. A subscriber fetches deliveries one by one, in the order of the commits.
- * Deliveries that it has not fetched wait for it, up to a limit. Beyond the limit the outbox drops them and reports
- * which events were missed; the subscriber then reads these events from the warehouse by their sequence numbers.
+ * Deliveries that it has not fetched wait for it, up to a limit. Beyond the limit, the outbox drops deliveries and
+ * reports which events were in them. The subscriber then reads these events from the warehouse by their sequence
+ * numbers.
  */
 import type { NormalisedEvent, PersonMode } from '../rules/capture/types.ts'
 
@@ -33,14 +34,14 @@ export interface OutboxBatch {
   readonly definitions: readonly number[]
 }
 
-/** Reports that the subscriber was too slow and some batches were dropped. The batches after the gap are complete. */
+/** Tells a subscriber that was too slow that some batches were dropped. The batches after the gap are complete. */
 export interface OutboxGap {
   readonly kind: 'gap'
-  /** The number of the last log block that the gap covers. */
+  /** The number of the last log block whose events are in the gap. */
   readonly position: number
   /**
-   * The events that were dropped: those with sequence numbers above `after`, up to and including `through`. The
-   * subscriber must also reload persons and definitions, because their changes were dropped too.
+   * For each project, the events that were dropped: those with sequence numbers above `after`, up to and including
+   * `through`. The subscriber must also reload persons and definitions, because their changes were dropped too.
    */
   readonly missed: readonly {
     readonly projectId: number
@@ -57,27 +58,29 @@ export type EventTest = (
 
 /** A subscription to the outbox. */
 export interface Subscription {
-  /** Returns the next delivery that is waiting, or null if none is. */
+  /** Returns the next delivery that waits for the subscriber, or null if there is none. */
   take(): OutboxBatch | OutboxGap | null
-  /** Waits for the next delivery. Resolves with null when the subscription has ended. Only one call at a time. */
+  /**
+   * Waits for the next delivery. Resolves with null when the subscription has ended. Only one call may wait at a time.
+   */
   next(): Promise<OutboxBatch | OutboxGap | null>
   /** Ends the subscription and drops the deliveries that wait for it. */
   close(): void
 }
 
-/** The place where subscribers register. */
+/** The interface with which subscribers register. */
 export interface Outbox {
   /**
-   * Subscribes from the next commit on. It must not be called while events are gathered. At most `rowsMax` events wait
-   * for the subscriber. With `wants`, the events that it refuses are left out, unless another subscriber wants them:
-   * the subscriber therefore tests each event again.
+   * Subscribes to the commits from the next one on. It must not be called while events are gathered. At most `rowsMax`
+   * events wait for the subscriber. If `wants` refuses an event, the event is left out of the batches, unless another
+   * subscriber wants it. The subscriber must therefore test each event that it receives.
    */
   subscribe(rowsMax: number, wants?: EventTest): Subscription
 }
 
-/** The end of the outbox that processing writes to. */
+/** The interface with which the processing thread fills the outbox. */
 export interface OutboxWriter {
-  /** False if there is no subscriber, so that nothing needs to be added. */
+  /** False if there is no subscriber, so that no event needs to be added. */
   readonly isWanted: boolean
   /** Tests whether any subscriber wants this event. Every subscriber is asked, once. */
   readonly wants: EventTest
@@ -85,6 +88,6 @@ export interface OutboxWriter {
   add(row: OutboxRow): void
   /** Drops the events that were added since the last commit, because they were not stored. */
   discard(): void
-  /** Delivers the added events after a commit, together with the other changes of the commit. */
+  /** After a commit, delivers the events that were added, together with the other changes of the commit. */
   publish(commit: Omit<OutboxBatch, 'kind' | 'rows'>): void
 }

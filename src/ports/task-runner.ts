@@ -1,10 +1,10 @@
 /**
- * The task runner carries out calls of threads: in the thread pool of this process, or in another process that has the
- * project's store. A call is plain data described by the typed table (engine/threads/call-table.ts): a name and values
- * that can be copied.
+ * The task runner carries out calls in another thread: in the thread pool of this process, or in another process that
+ * has the store of the project. A call is plain data, a name and values that can be copied. The table of calls
+ * (engine/threads/call-table.ts) gives their types.
  */
 
-/** For each name of a call: the types of its values and of its result. */
+/** For each name of a call, the types of its values and of its result. */
 export type CallTypes = Readonly<
   Record<string, { readonly values: readonly unknown[]; readonly result: unknown }>
 >
@@ -18,21 +18,21 @@ export interface CallOptions {
    * more.
    */
   readonly onLeave?: (cancel: () => void) => void
-  /** The number of rows that a long call asks for. Among waiting calls, smaller ones run first. */
+  /** How many rows a long call asks for. When several calls wait, those with fewer rows run first. */
   readonly weight?: number
-  /** For a long call: the number of the only thread that may carry it out, from 0. */
+  /** For a long call, the number (from 0) of the thread that must carry it out. */
   readonly thread?: number
-  /** Receives the number of the thread when a long call starts. */
+  /** Called when a long call starts, with the number of the thread that carries it out. */
   readonly onTurn?: (thread: number) => void
-  /** Buffers in the values whose ownership is transferred to the thread. */
+  /** Buffers among the values. Their ownership is transferred to the thread, so the caller can no longer use them. */
   readonly transferList?: readonly ArrayBuffer[]
 }
 
 /** Carries out calls. */
 export interface TaskRunner<Calls extends CallTypes> {
   /**
-   * Runs a call and resolves with its result. Rejects with a `ServiceError` if the call is refused: its text is for the
-   * client, and it is a 503 with `retryAfterSeconds` if too many calls wait, or if the thread that ran the call has
+   * Runs a call and resolves with its result. Rejects with a `ServiceError`, whose text is for the client, if the call
+   * is refused. It is a 503 with `retryAfterSeconds` if too many calls wait, or if the thread that ran the call has
    * ended. Rejects with any other error if something unforeseen happened. Bytes in a result do not share memory with
    * anything else.
    */

@@ -12,23 +12,23 @@ import type { EventCells, NormalisedEvent, PersonMode } from '../rules/capture/t
 import type { ErasureTarget } from '../rules/events/erasure-job.ts'
 import type { EventListQuery, EventRows, EventView } from '../rules/events/event-queries.ts'
 
-/** The fields that identify an event and its duplicates. */
+/** An event with its UUID, by which duplicates are found. */
 export interface EventIdentity {
   readonly projectId: number
   readonly event: NormalisedEvent
   /**
-   * The properties of an event that was read without building an object of them. If they are present, `properties` of
-   * the event are not the ones to store. Only a warehouse with `takesCells` accepts them.
+   * The properties of an event that was read without building an object of them. If cells are present, they are stored,
+   * and not the `properties` of `event`. Only a warehouse with `takesCells` accepts them.
    */
   readonly cells?: EventCells | null
-  /** The 16 bytes of the uuid start at `uuidOffset`. The warehouse copies them. */
+  /** The memory that contains the UUID: the 16 bytes from `uuidOffset` on. The warehouse copies them. */
   readonly uuidBytes: Uint8Array
   readonly uuidOffset: number
-  /** False if the server made the uuid. Such an event cannot be a duplicate. */
+  /** False if the server chose the UUID. Such an event cannot be a duplicate. */
   readonly hasClientUuid: boolean
 }
 
-/** The result of admitting an event that is no duplicate. It is valid until the next event is admitted. */
+/** The result of `admit` for an event that is not a duplicate. It is valid until the next event is admitted. */
 export interface Admission {
   readonly distinctId: number
 }
@@ -37,22 +37,22 @@ export interface Admission {
 export interface CopiedSegment {
   readonly projectId: number
   readonly firstSequence: number
-  /** The header at the time of the comparison. Every later change of the segment changes its header too. */
+  /** The header of the segment when it was compared. Every later change of the segment also changes its header. */
   readonly header: Uint8Array
 }
 
-/** The values of a column: property values as JSON, elements as their text. */
+/** The values of a column: the values of a property as JSON, or the texts of elements. */
 export interface ColumnTexts {
-  /** The numbers of the rows that have a value, ascending. */
+  /** The indexes of the rows that have a value, ascending. */
   readonly rows: Uint16Array
   readonly texts: readonly string[]
 }
 
-/** Reads columns that the local store has given away to the warehouse. */
+/** Reads columns that the local store has removed because a warehouse has a copy of them. */
 export interface ColumnSource {
   /**
-   * Returns a property of a segment, or the elements if `key` is null. `isAnew` bypasses the cache. Blocks the calling
-   * thread. Throws `ServiceError` if there is no answer.
+   * Returns the column of a property for a segment, or the column of elements if `key` is null. `isAnew` bypasses the
+   * cache. Blocks the calling thread. Throws `ServiceError` if the warehouse does not answer.
    */
   column(segment: SegmentPlace, key: string | null, isAnew: boolean): ColumnTexts
 }
@@ -64,44 +64,44 @@ export interface SegmentPlace {
   readonly rows: number
 }
 
-/** The numbers of rows, segments and bytes that a commit wrote. */
+/** How many rows, segments and bytes a commit wrote. */
 export interface CommitStats {
   readonly rows: number
   readonly segments: number
   readonly bytes: number
 }
 
-/** A job that erases events, identified by its project and number. */
+/** A job that erases events, identified by its project and its number within the project. */
 export interface ErasedJob {
   readonly projectId: number
   readonly number: number
 }
 
-/** An erasure job with the events to erase. */
+/** An erasure job, with a description of the events to erase. */
 export interface ErasureJob extends ErasedJob {
   readonly job: ErasureTarget
 }
 
 /**
- * The writing end; there is one, in the thread that processes. Events are gathered one by one and stored together:
- * first `prepare`, then `store` within the transaction that stores the new position in the log, then `settle`. Events
- * that were gathered but not stored are lost if the process ends, and are gathered again later with the same sequence
- * numbers. A warehouse that is not part of the transaction therefore makes events durable in `prepare`, and overwrites
- * events whose sequence numbers are used again.
+ * The interface through which events are written. There is one writer, in the thread that processes. Events are
+ * gathered one by one and stored together: first `prepare`, then `store` within the transaction that stores the new
+ * position in the log, then `settle`. Events that were gathered but not stored are lost if the process ends. They are
+ * gathered again later, with the same sequence numbers. A warehouse that is not part of the transaction therefore makes
+ * events durable in `prepare`, and overwrites events whose sequence numbers are used again.
  */
 export interface WarehouseWriter {
   /** True if `append` accepts properties as cells. */
   readonly takesCells?: boolean
   /**
-   * Returns null if the event is a duplicate: an event with the same project, uuid, name and distinct ID number is
-   * stored or gathered already. Adds nothing yet. `isNew` tells that the distinct ID number was not used before.
+   * Returns null if the event is a duplicate: if an event with the same project, UUID, name and distinct ID number is
+   * already stored or gathered. Adds nothing yet. `isNew` means that the distinct ID number was not used before.
    * Source: docs/compatibility/events.md, "Duplicates".
    */
   admit(event: EventIdentity, distinctId: number, isNew: boolean): Admission | null
   /**
-   * Gathers the event that was admitted last under the next sequence number of its project. `bytes` is the size of its
-   * JSON. If it throws, nothing was added. The fields are separate parameters, because copying them into a new object
-   * for each event costs microseconds.
+   * Gathers the event that was admitted last, under the next sequence number of its project. `bytes` is the size of the
+   * event's JSON. If it throws, nothing was added. The fields are separate parameters, because copying them into a new
+   * object for each event costs microseconds.
    */
   append(
     event: EventIdentity,
@@ -112,21 +112,21 @@ export interface WarehouseWriter {
     bytes: number,
   ): void
   /**
-   * Treats the events of a job as erased from now on, so that the same events may be sent again. When they are removed
-   * from storage depends on the idle time of the thread. Calling it again has no further effect.
+   * Treats the events of a job as erased from now on, so that clients may send the same events again. `maintain` later
+   * removes them from the disk, when the thread has time for it. Repeating the call has no further effect.
    */
   order(job: ErasureJob): void
   /**
    * Returns the jobs that were carried out but are not yet recorded as done. Each job is returned once in the lifetime
-   * of this object. If there are copies elsewhere, jobs that are recorded as done are returned too, until
+   * of this object. If a warehouse has copies of the events, jobs that are recorded as done are returned too, until
    * `forgetCopies` is called for them.
    */
   takeCarriedOut(): readonly ErasedJob[]
-  /** Reports that no copy elsewhere holds events of these jobs any more. */
+  /** Reports that no warehouse has copies of the events of these jobs any more. */
   forgetCopies?(jobs: readonly ErasedJob[]): void
   /** Returns the sequence number of the newest event of a project, gathered or stored, or 0 if there is none. */
   lastSequence(projectId: number): number
-  /** True if storing the gathered events now would leave no small segment. */
+  /** True if the gathered events fill their segments, so that storing them now would leave no small segment. */
   readonly isFull: boolean
   /** The estimated memory of the events gathered since the last commit, in bytes. */
   readonly gatheredBytes: number
@@ -134,30 +134,34 @@ export interface WarehouseWriter {
   prepare(): void
   /** Stores the gathered events. Must be called between `prepare` and `settle`. */
   store(): CommitStats
-  /** Called after the transaction is durable. `jobs` are to be erased from now on. */
+  /** Must be called when the transaction is durable. The events of `jobs` are to be erased from now on. */
   settle(jobs: readonly ErasureJob[]): void
-  /** Removes columns that have copies elsewhere from segments that have not changed since they were copied. */
+  /**
+   * Removes columns of which a warehouse has copies. A segment that has changed since it was compared keeps its
+   * columns.
+   */
   giveAway?(segments: readonly CopiedSegment[]): void
   /**
-   * Erases events and merges segments for about `budgetMs`. Returns true if more work remains. Must not be called while
-   * events are gathered. `isErasingOnly` skips merging, because there is no room to rewrite stored segments.
+   * Erases events and merges segments for about `budgetMs` milliseconds. Returns true if more work remains. Must not be
+   * called while events are gathered. With `isErasingOnly`, segments are not merged, because there is no room on the
+   * disk to rewrite them.
    */
   maintain(budgetMs: number, isErasingOnly?: boolean): boolean
-  /** The sizes of its caches. */
+  /** The sizes of the caches of this writer. */
   readonly caches?: CachesOfThread
-  /** Frees memory that can be filled again. Must not be called while events are gathered. */
+  /** Releases memory that is only a cache. Must not be called while events are gathered. */
   release?(): void
 }
 
 /** The limits of one query. */
 export interface ScanLimits {
-  /** The time by `performance.now()` after which the query fails with 504 `query_timeout`. */
+  /** The time of `performance.now()` after which the query fails with 504 `query_timeout`. */
   readonly deadlineMs: number
   /** Returns true if nobody waits for the answer any more. */
   readonly isCancelled: () => boolean
   /**
-   * Called as often as the deadline is checked, with the time of `performance.now()`. Throws if the query takes too
-   * much memory.
+   * Called as often as the deadline is checked, with the current time of `performance.now()`. Throws if the query takes
+   * too much memory.
    */
   readonly checkMemory?: (nowMs: number) => void
   /** The number of rows that one scan may find. A scan that finds more fails with 400 `query_too_large`. */
@@ -165,20 +169,21 @@ export interface ScanLimits {
 }
 
 /**
- * The reading end. There may be any number of readers. Each one reads the state of the last commit that it has seen.
+ * The interface through which events are read. There may be any number of readers. Each reader reads the state of the
+ * latest commit that it has seen.
  */
 export interface Warehouse {
-  /** Returns a scanner of the current state for one query. It is valid until the next call. */
+  /** Returns a scanner for one query, which reads the current state. It is valid until the next call. */
   scanner(limits: ScanLimits): EventScanner
   /**
    * Returns a page of events as text, newest timestamp first. The page also ends when `writer` is full. `check` is
-   * called before each expensive step, and throws to cancel the read.
+   * called before each expensive step, and throws if the read is to be cancelled.
    */
   eventRows(
     query: EventListQuery,
     writer: RowsWriter,
     check: (groupBytes?: number) => void,
   ): EventRows
-  /** Returns the newest event with this uuid, in any common form, or null. */
+  /** Returns the newest event with this UUID, or null. The UUID may have any of the common forms. */
   getEvent(projectId: number, uuid: string): EventView | null
 }

@@ -1,6 +1,6 @@
 /**
  * The faults of an open store that callers react to: a damaged record, a thread that ends within a write transaction, a
- * shortage of the machine, a failed commit, and a failed maintenance step.
+ * machine that runs out of disk space, open files or memory, a failed commit, and a failed maintenance step.
  */
 
 /**

@@ -450,7 +450,7 @@ t.test(
     t.match(result.err, /ndjson:5: left out: it is not in UTF-8/)
     t.match(result.err, /3 events sent, 3 left out/)
     t.match((await run('import', file, '--resume', ...target)).err, / 0 events sent\n/)
-    const [stored] = await readEvents({ url: daemon.url, personalKey: PERSONAL_KEY })
+    const [stored] = await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, 3)
     t.equal(stored?.timestamp, '2024-05-06T10:00:00.000Z')
     t.notOk(
       Object.hasOwn(stored?.properties ?? {}, '$ip'),

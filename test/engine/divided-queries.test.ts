@@ -304,8 +304,8 @@ class FilledMemory {
   /** The memory of a query is that of the thread minus this number, so a smaller number makes the query seem larger. */
   get cachedBytes(): number {
     const look = this.#looks++
-    // The first check is at the beginning of a query, and two checks come before each time that the memory is full.
-    return look > 0 && look <= 2 * this.#times ? -4e9 : 0
+    // The first check is at the beginning of a query, and three checks come before each time that the memory is full.
+    return look > 0 && look <= 3 * this.#times ? -4e9 : 0
   }
 }
 

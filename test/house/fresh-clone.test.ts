@@ -87,6 +87,7 @@ t.test(
       'src/rules/capture/scanner',
       'src/rules/filters/text-search',
       'src/rules/flags/sha1',
+      'src/store/events/format/lz4',
     ]) {
       cpSync(kernel, join(folder, kernel), { recursive: true })
     }

@@ -41,6 +41,10 @@ function setUp(server: HttpServer): void {
     sendAccepted(exchange)
     sendAccepted(exchange)
   })
+  server.raw('/until-gone', async (exchange) => {
+    while (exchange.isOpen) await pause(1)
+    sendAccepted(exchange)
+  })
   server.raw('/raw-throws', () => {
     throw new TypeError('broken')
   })
@@ -227,7 +231,7 @@ t.test('a second answer and an answer after an abort are ignored', async (t) => 
   const received = await talk(port, request('GET', '/slow'), { waitMs: 150 })
   t.same(received.statuses, [200], 'one answer')
   const socket = connect(port, '127.0.0.1')
-  socket.write(request('GET', '/slow'))
+  socket.write(request('GET', '/until-gone'))
   t.ok(await until(() => server.requestsInProgress === 1))
   socket.resetAndDestroy()
   t.ok(await until(() => server.requestsInProgress === 0))

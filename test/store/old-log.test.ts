@@ -20,6 +20,7 @@ import { LogBlockWriter, ParsedEvents } from '../../src/rules/capture/log-block.
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import {
   DataDir,
+  FORMAT_VERSION,
   readFormat,
   readProcessedPosition,
   requireStore,
@@ -89,7 +90,7 @@ async function oldStore(
 /** Checks that all six events are stored once, in order, and that the numbers continue. */
 async function checkTaken(t: Test, path: string): Promise<void> {
   const dir = await DataDir.open(path)
-  t.equal(readFormat(path), 5)
+  t.equal(readFormat(path), FORMAT_VERSION)
   t.notOk(existsSync(join(path, 'log', 'data.mdb')))
   await processAll(path)
   const events = new EventReader({ dataDir: path, isReadOnly: true })
@@ -132,7 +133,7 @@ t.test('`tenrec migrate` does the same, and reports its steps', async (t) => {
   t.equal(refused.exitCode, 78, 'commands do not change a store')
   t.match(
     refused.err,
-    /has the format 2, but this version of Tenrec supports format 5\. Run `tenrec migrate --dry-run`/,
+    /has the format 2, but this version of Tenrec supports format 6\. Run `tenrec migrate --dry-run`/,
   )
   t.match(
     (await runCommand('migrate', '--dry-run', '--data-dir', path)).out,
@@ -172,7 +173,7 @@ t.test(
       await processAll(state)
       dir.release()
       if (readProcessedPosition(state) !== 6) t.fail(`${state}: a block is lost`)
-      if (readFormat(state) !== 5) t.fail(`${state} has another format`)
+      if (readFormat(state) !== FORMAT_VERSION) t.fail(`${state} has another format`)
       rmSync(state, { recursive: true })
     }
     await checkTaken(t, path)

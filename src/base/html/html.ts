@@ -1,4 +1,4 @@
-/** Building blocks of our own HTML pages. A page has one inline style and loads nothing. */
+/** Helpers for the HTML pages that the daemon writes itself. Such a page has one inline style and loads nothing. */
 import { createHash } from 'node:crypto'
 
 /** Escapes text for an element or for an attribute in double quotes. */
@@ -11,8 +11,8 @@ export function escaped(words: string): string {
 }
 
 /**
- * Returns the value of Content-Security-Policy for a page that may use the text of its style element and nothing else.
- * `frames` says which pages may embed it in a frame.
+ * Returns a value of Content-Security-Policy that allows a page the text of its style element and nothing else.
+ * `frames` says which other pages may embed the page in a frame.
  */
 export function pagePolicy(style: string, frames: "'none'" | '*'): string {
   const hash = createHash('sha256').update(style).digest('base64')

@@ -1,4 +1,4 @@
-/** Runs the garbage collector in the calling thread. V8 delays it in a thread that is idle. */
+/** Runs the garbage collector in the calling thread. Without it, V8 delays the collection in a thread that is idle. */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
@@ -7,7 +7,8 @@ let collect: (() => void) | undefined
 /** Collects the garbage of this thread and releases free memory. Cost: about 20 ms, more for a large heap. */
 export function collectGarbage(): void {
   if (collect === undefined) {
-    // The function `gc` exists only in contexts that are created after the flag is set.
+    // V8 defines the function `gc` only in contexts that are created after the flag is set, so a new context is
+    // created.
     setFlagsFromString('--expose-gc')
     collect = runInNewContext('gc') as () => void
   }

@@ -1,13 +1,13 @@
 /**
  * Determines how much memory this process may use: the memory of the machine, or less if a control group limits it.
- * Both versions of control groups are read. Every group from that of the process up to the mounted one is read, because
- * each may have a limit.
+ * Control groups of version 1 and version 2 are supported. Each group between the process and the mount point is read,
+ * because each may have a limit.
  */
 import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { posix } from 'node:path'
 
-/** The sources of the limits. Tests replace them. */
+/** The inputs from which the limits are read. Tests replace them. */
 export interface MemorySources {
   /** The memory of the machine, in bytes. */
   readonly totalBytes: number
@@ -37,7 +37,7 @@ const UNLIMITED_BYTES = 2 ** 62
 interface Hierarchy {
   /** The folder at which the hierarchy is mounted. */
   readonly mountPoint: string
-  /** The group that is mounted there. */
+  /** The control group that is mounted at the mount point. */
   readonly root: string
 }
 
@@ -69,8 +69,8 @@ export function groupLimit(pid: number | 'self', sources: MemorySources = SYSTEM
 }
 
 /**
- * Finds the mounted hierarchy. Fields of a line: number, parent, device, root, mount point, options, ..., `-`, type,
- * source, options.
+ * Finds the mounted hierarchy of control groups in the lines of `mountinfo`. The fields of a line are: number, parent,
+ * device, root, mount point, options, ..., `-`, type, source, options.
  */
 function hierarchyOf(mounts: readonly string[], isVersion2: boolean): Hierarchy | null {
   for (const line of mounts) {
@@ -86,10 +86,10 @@ function hierarchyOf(mounts: readonly string[], isVersion2: boolean): Hierarchy 
   return null
 }
 
-/** Returns the folder of a group and the folders of all groups above it, as far as they are mounted. */
+/** Returns the folder of a control group and the folders of all groups above it, up to the mount point. */
 function foldersOf({ mountPoint, root }: Hierarchy, path: string): readonly string[] {
   const isBelowRoot = root === '/' || path === root || path.startsWith(`${root}/`)
-  // In a container, the path may be that of the host, of which only the root is mounted.
+  // In a container, the path may be a path of the host. Only the root of the container is mounted then.
   const below =
     isBelowRoot && !path.includes('..') ? path.slice(root === '/' ? 0 : root.length) : ''
   const names = below.split('/').filter((name) => name !== '')
@@ -101,11 +101,11 @@ function foldersOf({ mountPoint, root }: Hierarchy, path: string): readonly stri
 function limitOf(text: string | null): number | null {
   const trimmed = text?.trim() ?? ''
   const bytes = /^\d+$/.test(trimmed) ? Number(trimmed) : 0
-  // Version 1 writes the largest number of pages if there is no limit.
+  // If there is no limit, version 1 contains the largest possible number of bytes.
   return bytes > 0 && bytes < UNLIMITED_BYTES ? bytes : null
 }
 
-/** Replaces the octal escapes of blanks and backslashes. */
+/** Replaces the octal escapes with which `mountinfo` writes blanks and backslashes. */
 function unescaped(text: string): string {
   return text.replace(/\\([0-7]{3})/g, (_, digits: string) =>
     String.fromCharCode(Number.parseInt(digits, 8)),

@@ -1,12 +1,12 @@
 /**
- * The memory figures of each thread, in shared memory, so that the main thread reads the figures of a busy thread
+ * The memory figures of each thread, in shared memory. The main thread can therefore read the figures of a busy thread
  * without asking it. A group of threads has one board with a slot for each thread.
  */
 import { getHeapStatistics } from 'node:v8'
 import { threadId } from 'node:worker_threads'
 import { memoryUsage } from './process-memory.ts'
 
-/** The caches, by their names in metrics. */
+/** The names of the caches in metrics. */
 const CACHES = [
   'columns',
   'column_values',
@@ -28,12 +28,12 @@ export interface CacheBytes {
   readonly bytesMax: number
 }
 
-/** The caches of a thread. Caches that the thread has not opened are absent. */
+/** The sizes of the caches of one thread. A cache that the thread has not opened is absent. */
 export type CachesOfThread = Readonly<Partial<Record<CacheName, CacheBytes>>>
 
 /** The memory of one thread. */
 export interface ThreadMemory {
-  /** The number of the thread in its group, from 1. */
+  /** The number of the thread within its group, from 1. */
   readonly number: number
   readonly heapUsedBytes: number
   readonly heapBytes: number
@@ -51,16 +51,16 @@ export interface MemoryBoard {
   /** For each slot: the id of the thread that owns it, or 0. */
   readonly owners: Int32Array
   readonly figures: Float64Array
-  /** A counter that grows when memory is short. Threads that see a new value release what they can. */
+  /** A counter that is increased when memory is short. A thread that sees a new value releases what it can. */
   readonly shortages: Int32Array
 }
 
-/** Creates the counter of memory shortages, one for all boards of a daemon. */
+/** Creates the counter of memory shortages. All boards of a daemon share one counter. */
 export function shortageCount(): Int32Array {
   return new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
 }
 
-/** Creates a board with this number of slots. */
+/** Creates a board with `places` slots. */
 export function memoryBoard(places: number, shortages: Int32Array): MemoryBoard {
   const shared = (bytes: number) => new SharedArrayBuffer(bytes)
   return {
@@ -71,8 +71,8 @@ export function memoryBoard(places: number, shortages: Int32Array): MemoryBoard 
 }
 
 /**
- * Returns the latest figures of the threads of a board. `living` are the ids of existing threads; slots of others are
- * freed.
+ * Returns the latest figures of the threads of a board. `living` contains the IDs of all existing threads. The slots of
+ * other threads are freed.
  */
 export function readBoard(
   { owners, figures }: MemoryBoard,
@@ -119,7 +119,7 @@ export function ownMemory(): Omit<ThreadMemory, 'number' | 'caches'> {
   }
 }
 
-/** Writes the figures of one thread to a board. */
+/** Writes the figures of the calling thread to its slot of a board. */
 export class MemoryReport {
   readonly #board: MemoryBoard
   #place = -1
@@ -128,7 +128,7 @@ export class MemoryReport {
     this.#board = board
   }
 
-  /** Writes the current figures. Does nothing if no slot is free. */
+  /** Writes the current figures. Does nothing if the board has no free slot. */
   tell(caches: CachesOfThread): void {
     const { figures } = this.#board
     if (!this.#hasPlace()) return

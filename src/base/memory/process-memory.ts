@@ -1,6 +1,6 @@
 /**
- * The resident memory of this process by purpose. Pages of mapped files, which is how the store is read, belong to the
- * page cache of the system. The system takes them back when it needs them, so they are counted separately.
+ * The resident memory of this process by purpose. The store is read through mapped files. The pages of mapped files
+ * belong to the page cache of the system, which takes them back when it needs them, so they are counted separately.
  */
 import { readFileSync } from 'node:fs'
 
@@ -13,12 +13,13 @@ export interface ProcessMemory {
   readonly fileBytes: number
 }
 
-/** The last figures that this thread has read. */
+/** The figures that this thread has read last. */
 let known: ProcessMemory = { residentBytes: 0, anonymousBytes: 0, fileBytes: 0 }
 
 /**
- * Returns the current memory of the process. If the system does not report the purposes, everything counts as
- * anonymous. If the figures cannot be read, for example because no file can be opened, returns the last ones.
+ * Returns the current memory of the process. If the system does not report the purposes, all memory counts as
+ * anonymous. If the figures cannot be read, for example because the process has no file descriptor left, returns the
+ * figures of the last call.
  */
 export function processMemory(): ProcessMemory {
   known = readStatus() ?? readResident() ?? known
@@ -57,14 +58,14 @@ let knownUsage: NodeJS.MemoryUsage = {
 }
 
 /**
- * Returns `process.memoryUsage()`. If that throws, because it needs a file descriptor and none is left, returns the
- * last result in this thread.
+ * Returns `process.memoryUsage()`. That function needs a file descriptor and throws if the process has none left. In
+ * that case, returns the last result in this thread.
  */
 export function memoryUsage(): NodeJS.MemoryUsage {
   try {
     knownUsage = process.memoryUsage()
   } catch {
-    // The last figures are used; they are slightly out of date.
+    // The result of an earlier call is used. It is slightly out of date.
   }
   return knownUsage
 }

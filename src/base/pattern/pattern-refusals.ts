@@ -1,6 +1,6 @@
 /**
- * The reasons why the RE2 engine refuses a pattern, in our own words. Each text says what to change, and follows "has a
- * pattern that".
+ * Converts the errors of the RE2 engine about a pattern into our own words. Each text says what to change, and is
+ * worded to follow "has a pattern that".
  */
 import { PATTERN_QUOTED_UNITS_MAX } from '../limits.ts'
 
@@ -8,7 +8,10 @@ const LOOK_AROUND = /^\(\?<?[=!]/
 const BACK_REFERENCE = /^\\[1-9k]/
 const NAMED_REFERENCE = /\(\?P[=>]/
 
-/** For each error description of the engine: the reason and the remedy. `place` is the quoted part that is at fault. */
+/**
+ * For each error description of the engine, the reason and the remedy. `place` is the part of the pattern that is at
+ * fault, in quotes.
+ */
 const REASONS = new Map<string, (place: string) => string>([
   ['missing closing )', () => 'lacks a closing parenthesis'],
   ['unexpected )', () => 'has an extra closing parenthesis. Write \\) for the character itself'],
@@ -42,7 +45,7 @@ export function refusalReason(description: string, part: string | null, source: 
   if (LOOK_AROUND.test(place)) {
     return 'looks ahead or behind, which has no time limit. Use another filter instead'
   }
-  // The engine stops before the character that distinguishes a reference from a name.
+  // The engine stops before the character that distinguishes a back reference from a named group.
   const isNamed = place === '(?P' && NAMED_REFERENCE.test(source)
   if (isNamed || BACK_REFERENCE.test(place)) {
     return 'refers back to one of its groups, which has no time limit'

@@ -1,6 +1,6 @@
 /**
  * Replaces the matches of clients' patterns with the RE2 engine in linear time. It uses the part of the engine that
- * knows where a match begins and ends; `Pattern` does not know it.
+ * knows where a match begins and ends. `Pattern` only knows whether there is a match.
  */
 import { RE2JS, RE2JSException } from 're2js'
 import {
@@ -58,7 +58,7 @@ export class PatternReplacement {
   }
 }
 
-/** Splits a replacement into texts and numbers of groups. */
+/** Splits a replacement into texts, and the numbers of the groups that are inserted between them. */
 function partsOf(replacement: string): readonly (string | number)[] {
   return replacement
     .split(/(\\[0-9\\])/)

@@ -17,19 +17,25 @@ import {
 import { asciiShape, dialectNeeds, withUnicodeClasses } from './pattern-dialect.ts'
 import { refusalReason } from './pattern-refusals.ts'
 
-/** The units that a search costs in addition to its text. */
+/** The units that each search costs in addition to the characters of its text. */
 const SEARCH_UNITS = 20
-/** The units that a new state costs for each instruction. A step without states costs one. */
+/**
+ * The units that a new state of the engine costs for each instruction of the program. A step of the engine without
+ * states costs one unit for each instruction.
+ */
 const STATE_UNITS = 4
 
-/** The meaning of `\d`, `\w`, `\s` and `\b`: ASCII characters as in RE2, or characters of all scripts. */
+/** Which characters `\d`, `\w`, `\s` and `\b` mean: ASCII characters as in RE2, or characters of all scripts. */
 export type PatternDialect = 'ascii' | 'unicode'
 
-/** The cost that one request may spend on patterns. A unit is one step of the engine or one character: tens of ns. */
+/**
+ * The cost that one request may spend on patterns, in units. A unit is one step of the engine or one character, and
+ * takes tens of nanoseconds.
+ */
 export class PatternBudget {
   #unitsLeft: number
 
-  /** The default is meant for one request on the main thread. */
+  /** The default number of units is meant for one request on the main thread. */
   constructor(unitsMax = PATTERN_REQUEST_UNITS_MAX) {
     this.#unitsLeft = unitsMax
   }
@@ -39,7 +45,7 @@ export class PatternBudget {
     return units <= this.#unitsLeft
   }
 
-  /** Subtracts units. */
+  /** Subtracts units from the budget. */
   spend(units: number): void {
     this.#unitsLeft -= units
   }
@@ -48,7 +54,7 @@ export class PatternBudget {
 /** A compiled pattern. It keeps the states that it built for earlier texts, but no text. */
 export class Pattern {
   readonly #engine: RE2Set
-  /** The pattern, if texts beyond ASCII must go through `asciiShape`; otherwise null. */
+  /** The source of the pattern if texts must go through `asciiShape` before a search. Otherwise null. */
   readonly #shapedFor: string | null
 
   constructor(engine: RE2Set, shapedFor: string | null) {
@@ -58,7 +64,7 @@ export class Pattern {
 
   /**
    * Tests whether the pattern matches anywhere in the text. Returns null if the budget does not cover the worst case.
-   * Cost: linear in the text, at most times the size of the program.
+   * Cost: linear in the text. In the worst case, each character costs a step for each instruction of the program.
    */
   isFoundIn(text: string, budget: PatternBudget): boolean | null {
     let searched =
@@ -70,7 +76,8 @@ export class Pattern {
     const statesBefore = dfa.stateCount
     const isFound = this.#engine.match(searched).length > 0
     const newStates = dfa.stateCount - statesBefore
-    // An engine whose memory was full has dropped its start states, so the number of states that it built is unknown.
+    // When its memory is full, the engine drops all states, including the start states. The number of states that it
+    // built is then unknown.
     const isCounted = dfa.startStates.size > 0 && newStates >= 0
     const stateUnits = STATE_UNITS * newStates * this.#engine.prog.numInst()
     budget.spend(isCounted ? searched.length + SEARCH_UNITS + stateUnits : worstUnits)
@@ -78,8 +85,8 @@ export class Pattern {
   }
 
   /**
-   * The worst case: the engine fills its memory once, then builds a new state for every tenth character, or walks
-   * without states.
+   * Returns the units that a search can cost at most. In the worst case, the engine fills its memory once. Then it
+   * builds a new state for every tenth character, or continues without states.
    */
   #worstUnits(length: number): number {
     const states = Math.min(length + 2, PATTERN_ENGINE_STATES_MAX + length / 10)
@@ -90,7 +97,7 @@ export class Pattern {
 const ESCAPES_AND_CLASSES = /\\[\s\S]|\[(?:\\[\s\S]|[^\]\\])*\]/g
 const COUNTED_REPEAT = /\{(\d{1,6})(?:,(\d{0,6}))?\}/g
 
-/** Compiled patterns. A string is the reason why a pattern was refused. */
+/** The compiled patterns by their source. A string is the reason why a pattern was refused. */
 const cache = new Map<string, Pattern | string>()
 const TOO_LARGE = `is too large: it compiles to more than ${PATTERN_PROGRAM_MAX} steps`
 
@@ -104,8 +111,8 @@ export function compilePattern(source: string, dialect: PatternDialect): Pattern
 }
 
 /**
- * Returns the reason why a pattern cannot be used, worded to follow "has a pattern that", or null if it can. Cost: that
- * of `compilePattern`.
+ * Returns the reason why a pattern cannot be used, worded to follow "has a pattern that". Returns null if it can be
+ * used. Cost: that of `compilePattern`.
  */
 export function patternRefusal(source: string, dialect: PatternDialect): string | null {
   const compiled = compiledOrReason(source, dialect)
@@ -150,8 +157,8 @@ function compileUncached(source: string | null, shapedFor: string | null): Patte
 }
 
 /**
- * Returns how many copies all counted repeats (`x{3}`, `x{2,5}`) of a pattern produce together. A pattern with more
- * copies than the program may have instructions is refused before the expensive compilation.
+ * Returns how many copies of their operands all counted repeats (`x{3}`, `x{2,5}`) of a pattern produce together. If
+ * there are more copies than a program may have instructions, the pattern is refused before the expensive compilation.
  */
 function repeatsOf(source: string): number {
   let sum = 0

@@ -1,6 +1,6 @@
 /**
- * The pages of persons, groups and cohorts, of access, and of the project. Most of them are small lists and forms. They
- * load as one file, because similar code compresses better together.
+ * The pages of persons, groups and cohorts, of access, and of the project. Most of them are small lists and forms. The
+ * build puts them into one file, because similar code compresses better together.
  */
 export { default as Access } from '../pages/access.tsx'
 export { default as Audit } from '../pages/audit.tsx'

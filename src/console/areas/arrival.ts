@@ -1,3 +1,3 @@
-/** The pages about arriving data. They load as one file. */
+/** The pages about arriving data. The build puts them into one file. */
 export { default as Live } from '../pages/live.tsx'
 export { default as Setup } from '../pages/setup.tsx'

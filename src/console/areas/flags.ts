@@ -1,4 +1,4 @@
-/** The pages of flags and experiments, which link to each other. They load as one file. */
+/** The pages of flags and experiments, which link to each other. The build puts them into one file. */
 export { default as Experiment } from '../pages/experiment.tsx'
 export { default as Experiments } from '../pages/experiments.tsx'
 export { default as Flag } from '../pages/flag.tsx'

@@ -1,18 +1,19 @@
 /**
- * The URL of the console. It holds the whole state of a page (range, filters, selection), so that a link reproduces the
- * page, and the back and forward buttons work. Pages read the signals and call `go` or `setQuery`.
+ * The URL of the console. It contains the whole state of a page (range, filters, selection). A link therefore
+ * reproduces the page, and the back and forward buttons work. Pages read the signals of this file, and call `go` or
+ * `setQuery`.
  */
 import { computed, signal } from '@preact/signals'
 
-/** The path under which the console is served, with a slash at its end. It is `/` unless the settings change it. */
+/** The path under which the console is served, with a slash at its end. It is `/` unless a setting changes it. */
 const BASE_PATH = new URL('..', import.meta.url).pathname
 
 const current = signal(readAddress())
 
-/** The path of the page, relative to the console's root: `/p/1/web`. */
+/** The path of the current page, relative to the path of the console: `/p/1/web`. */
 export const path = computed(() => current.value.path)
 
-/** The query parameters of the page. */
+/** The query parameters of the current page. */
 export const query = computed(() => new URLSearchParams(current.value.search))
 
 function readAddress() {
@@ -20,23 +21,23 @@ function readAddress() {
   return { path: `/${pathname.slice(BASE_PATH.length)}`, search }
 }
 
-/** Asks the reader about leaving the page, and calls `leave` if the reader agrees. */
+/** Asks the reader whether to leave the page, and calls `leave` if the answer is yes. */
 type LeaveGuard = (leave: () => void) => void
 
-/** Set while the page has input that would be lost. */
+/** The function that is asked before another page opens. Null unless the page has input that would be lost. */
 let guard: LeaveGuard | null = null
 
-/** Sets the function that is asked before another page opens. Null lets the reader leave. */
+/** Sets the function that is asked before another page opens. With null, the reader can leave without being asked. */
 export function guardPage(ask: LeaveGuard | null): void {
   guard = ask
 }
 
-/** Returns the path of an address of the console, without its query. */
+/** Returns the path in a path with a query, as `go` takes it. */
 function pathIn(to: string): string {
   return `/${to.replace(/^\//, '').replace(/\?.*$/s, '')}`
 }
 
-/** Asks the guard before another page opens. Returns true if the reader is asked, and the page therefore stays. */
+/** Asks the guard before another page opens. Returns true if the reader is asked, so that the page stays for now. */
 function isHeld(to: string, leave: () => void): boolean {
   const ask = guard
   if (ask === null || pathIn(to) === current.value.path) return false
@@ -53,8 +54,8 @@ export function href(to: string): string {
 }
 
 /**
- * Opens a page of the console. `to` is its path and query, relative to the console's root. With `replace` the back
- * button skips the current page.
+ * Opens a page of the console. `to` is its path and query, relative to the path of the console. With `replace`, the
+ * back button skips the page that is open now.
  */
 export function go(to: string, { replace = false } = {}): void {
   if (isHeld(to, () => go(to, { replace }))) return
@@ -67,12 +68,12 @@ export function go(to: string, { replace = false } = {}): void {
 /** The parameters to change. Null removes a parameter, and a list sets it several times. */
 export type QueryChanges = Readonly<Record<string, string | readonly string[] | null>>
 
-/** Changes parameters of the page and keeps the others. */
+/** Changes some parameters of the current page and keeps the others. */
 export function setQuery(changes: QueryChanges, options?: { replace?: boolean }): void {
   go(withQuery(changes), options)
 }
 
-/** Returns the path of the page with changed parameters, for a link. */
+/** Returns the path and query of the current page with some parameters changed, for a link. */
 export function withQuery(changes: QueryChanges): string {
   const next = new URLSearchParams(query.value)
   for (const [name, value] of Object.entries(changes)) {
@@ -84,14 +85,14 @@ export function withQuery(changes: QueryChanges): string {
 }
 
 /**
- * Follows the back and forward buttons, and turns clicks on links of the console into navigation without a reload. Call
- * it once.
+ * Follows the back and forward buttons, and opens the pages of clicked links without a reload. Must be called once, at
+ * the start.
  */
 export function followAddress(): void {
   addEventListener('popstate', () => {
     const { path: to, search } = readAddress()
     const before = href(current.value.path + current.value.search)
-    // The browser has already moved. The page that stays gets a history entry of its own.
+    // The browser has already changed the URL. The page that stays open gets a history entry of its own.
     if (isHeld(to, () => go(to + search))) history.pushState(null, '', before)
     else current.value = { path: to, search }
   })
@@ -102,7 +103,7 @@ export function followAddress(): void {
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
     const url = new URL(link.href)
     if (url.origin !== location.origin || !url.pathname.startsWith(BASE_PATH)) return
-    // The daemon itself serves these paths: descriptions, shared pages and exports.
+    // The daemon itself serves these paths: the API and its description, shared pages, and files.
     if (/^\/(api|shared|embedded|metrics|static|docs)\//.test(url.pathname)) return
     event.preventDefault()
     go(url.pathname.slice(BASE_PATH.length) + url.search)

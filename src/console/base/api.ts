@@ -1,7 +1,7 @@
 /**
- * Calls the daemon's API. Paths, parameters and answers are typed from the API description, so a call to a route that
- * does not exist fails to compile. The browser adds the session cookie, and a header proves that the request comes from
- * this console.
+ * Calls the API of the daemon. The types of paths, parameters and answers come from the API description, so that a call
+ * of a route that does not exist fails to compile. The browser adds the session cookie. A header proves that the
+ * request comes from the console.
  */
 import { signal } from '@preact/signals'
 import type { components, paths } from './api-types.d.ts'
@@ -9,11 +9,14 @@ import type { components, paths } from './api-types.d.ts'
 /** The schemas that have a name in the API description. */
 export type Shapes = components['schemas']
 
-/** The header that proves that a request comes from the console. No page of another origin can send it. */
+/** The header that proves that a request comes from the console. A page of another origin cannot send it. */
 const CONSOLE_HEADER = 'X-Tenrec-Console'
-/** The time without input after which requests of the page count as unattended. Those do not keep the session alive. */
+/**
+ * If the reader has made no input for this many milliseconds, the requests of the page count as unattended. Unattended
+ * requests do not keep the session alive.
+ */
 const ATTENDED_MS = 300_000
-/** The time of the last input by the reader. */
+/** The time of the last input of the reader, in milliseconds since the page was loaded. */
 let touchedAtMs = performance.now()
 const touch = () => {
   touchedAtMs = performance.now()
@@ -42,25 +45,28 @@ export class ApiError extends Error {
 /** False while the daemon cannot be reached. */
 export const isOnline = signal(true)
 
-/** Returns the project of the page. */
+/** Returns the number of the project whose routes are called. */
 let projectId: () => number | string = () => '@current'
 
-/** Sets the function that returns the project for calls of project routes. It may throw an `ApiError`. */
+/**
+ * Sets the function that returns the number of the project whose routes are called. The function may throw an
+ * `ApiError`.
+ */
 export function askAbout(tell: () => number): void {
   projectId = tell
 }
 
-/** Called with the reason when the daemon no longer accepts the session. */
+/** The function that is called with the reason when the daemon no longer accepts the session. */
 let endSession: (reason: string) => void = () => {}
 
-/** Sets the function that is called with the reason, a sentence, when the session has ended. */
+/** Sets the function that is called when the session has ended. It gets the reason as a sentence. */
 export function onSessionEnd(act: (reason: string) => void): void {
   endSession = act
 }
 
 /**
- * Sends a request of the console. Throws an `ApiError` if the daemon cannot be reached. Requests go only to
- * `location.origin`.
+ * Sends a request. Throws an `ApiError` if the daemon cannot be reached. All requests go to `location.origin`, so that
+ * the cookie is sent to no other server.
  */
 export async function fetchSafely(request: Request): Promise<Response> {
   const isAttended = performance.now() - touchedAtMs < ATTENDED_MS
@@ -87,14 +93,14 @@ export async function reachDaemon(): Promise<void> {
   await fetchSafely(new Request(`${location.origin}/robots.txt`))
 }
 
-/** Retries until the daemon is back. Data that could not be loaded is then requested again. */
+/** Retries until the daemon can be reached again. Pages then request the data that they could not load. */
 function lookForDaemon(): void {
   setTimeout(() => void reachDaemon().catch(lookForDaemon), LOOK_MS)
 }
 
 /**
- * The routes under the names that pages use. Routes of the current project begin with `project/`, those of the
- * organization begin with `organization/`, and all others have their path below `/api/`.
+ * The routes by the names that pages use. The name of a route of the current project begins with `project/`, that of a
+ * route of the organization with `organization/`. All other names are paths below `/api/`.
  */
 type Routes = { [Path in keyof paths as Short<Path>]: paths[Path] }
 type Short<Path> = Path extends `/api/projects/{project_id}/${infer Rest}`
@@ -126,7 +132,7 @@ type Body<Op> = Op extends {
 }
   ? Taken
   : unknown
-/** The JSON answer of a route. Tables are never requested. */
+/** The JSON in the answer of a route. The console does not request CSV tables. */
 type Answer<Op> = Op extends { readonly responses: infer All }
   ? {
       [Status in keyof All & (200 | 201 | 202)]: All[Status] extends {
@@ -137,14 +143,14 @@ type Answer<Op> = Op extends { readonly responses: infer All }
     }[keyof All & (200 | 201 | 202)]
   : never
 
-/** The names of the routes that can be read. */
+/** The names of the routes that accept GET. */
 export type GetRoute = RouteOf<'get'>
-/** The parameters of such a route. */
+/** The parameters of a route that accepts GET. */
 export type ValuesOf<Name extends GetRoute> = Values<Operation<'get', Name>>
-/** The answer of such a route. */
+/** The answer of a route that accepts GET. */
 export type Answered<Name extends GetRoute> = Answer<Operation<'get', Name>>
 
-/** Reads a route. Throws an `ApiError`. */
+/** Requests a route with GET and returns its answer. Throws an `ApiError`. */
 export async function get<Name extends GetRoute>(
   route: Name,
   values: ValuesOf<Name> = {} as never,
@@ -153,7 +159,7 @@ export async function get<Name extends GetRoute>(
   return jsonOf(await send('get', route, { values, signal }))
 }
 
-/** Returns the function that calls routes with a method that changes something. It throws an `ApiError`. */
+/** Returns the function that calls routes with one method other than GET. That function throws an `ApiError`. */
 function changing<M extends Method>(method: M) {
   return async <Name extends RouteOf<M>>(
     route: Name,
@@ -164,7 +170,7 @@ function changing<M extends Method>(method: M) {
     jsonOf(await send(method, String(route), { values, body, signal }))
 }
 
-/** Sends a POST: a change, or a query that is too long for a URL. */
+/** Sends a POST, for a change or for a query that is too long for a URL. */
 export const post = changing('post')
 /** Sends a PUT, which replaces an object. */
 export const put = changing('put')
@@ -179,7 +185,10 @@ interface Sent {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Calls a route and returns its response unread. Throws an `ApiError` if the daemon returns an error. */
+/**
+ * Calls a route and returns the response without reading its body. Throws an `ApiError` if the daemon answers with an
+ * error.
+ */
 export async function send(
   method: Method,
   route: string,
@@ -214,11 +223,11 @@ export async function send(
 
 async function jsonOf<Data>(response: Response): Promise<Data> {
   const text = await response.text()
-  // The type comes from the API description. A response without a body gives undefined.
+  // The type comes from the API description. If the response has no body, the value is undefined.
   return (text === '' ? undefined : JSON.parse(text)) as Data
 }
 
-/** Returns the error that the body of a response contains. */
+/** Returns the error that the body of a response describes. */
 export function refusalOf(status: number, body: unknown): ApiError {
   const { code, detail, attr } = (body ?? {}) as { code?: string; detail?: string; attr?: string }
   const error = new ApiError(status, {

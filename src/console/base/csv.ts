@@ -1,20 +1,24 @@
 /** Writes rows as CSV (RFC 4180). */
 
-/** The most rows of a file. Larger lists are exported with the command line or the API. */
+/** The most rows of a file. For larger lists, readers must use the command line or the API. */
 export const CSV_ROWS_MAX = 10_000
-/** The most cells of a file, as in the daemon's own tables. Rows of events can each bring columns of their own. */
+/**
+ * The most cells of a file, the same as in the CSV tables of the daemon. A limit is needed because each row of a list
+ * of events can add columns.
+ */
 const CSV_CELLS_MAX = 5_000_000
 
 /**
- * Matches the start of a formula. Like the daemon's own tables, it covers full-width signs, and characters that a
- * spreadsheet ignores before a sign.
+ * Matches the start of a formula. As in the CSV tables of the daemon, this includes full-width signs, and characters
+ * that a spreadsheet ignores before a sign.
  */
 const FORMULA_START = /^(?:[\t\r\n]|[\p{C}\p{Z}\p{DI}\u2800]*[=+\-@＝＋－＠﹦﹢﹣﹫−])/u
 const NUMBER = /^ *[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
 
 /**
- * Returns rows as CSV, with a column for every name that occurs in any row. As in the daemon's own tables, a nested
- * value has a column of its own, which is named by its path: `properties.plan`. Lists stay JSON.
+ * Returns rows as CSV, with a column for each name that occurs in at least one row. As in the CSV tables of the daemon,
+ * a nested value gets a column of its own, which is named by its path, such as `properties.plan`. A list stays one cell
+ * with JSON.
  */
 export function csvOf(rows: readonly object[]): string {
   const flat = rows.map((row) => new Map(cellsOf(row, '')))
@@ -33,7 +37,9 @@ function cellsOf(value: object, path: string): (readonly [name: string, value: u
   })
 }
 
-/** Returns a CSV cell. A value that a spreadsheet would run as a formula gets a quote before it. */
+/**
+ * Returns a value as a CSV cell. If a spreadsheet would run the value as a formula, the cell begins with an apostrophe.
+ */
 function csvCell(value: unknown): string {
   const words = typeof value === 'string' ? value : JSON.stringify(value ?? '').replace(/^""$/, '')
   const safe = FORMULA_START.test(words) && !NUMBER.test(words) ? `'${words}` : words

@@ -1,15 +1,19 @@
 /**
- * Ranges of calendar days as the URL holds them. Days are texts such as `2026-01-31`, and both ends of a range belong
- * to it. Nothing here reads a clock: the caller passes the current day in the time zone of the project.
+ * Ranges of calendar days in the form in which the URL contains them. A day is a text such as `2026-01-31`. Both its
+ * first and its last day belong to a range. Nothing here reads a clock: the caller passes the current day in the time
+ * zone of the project.
  */
 
-/** A range of days. Both ends are inclusive. */
+/** A range of days. It includes both `from` and `to`. */
 export interface DayRange {
   readonly from: string
   readonly to: string
 }
 
-/** The ends of a range as queries accept them. Relative ends keep their meaning when a query is saved. */
+/**
+ * The start and the end of a range in the form that queries accept. A relative date such as `-7d` keeps its meaning
+ * when the query is saved.
+ */
 export interface Dates {
   readonly date_from: string
   readonly date_to?: string
@@ -21,16 +25,16 @@ export interface RangeOption {
   /** The value in the URL. */
   readonly value: string
   readonly label: string
-  /** The key that chooses the range on the page "Web". */
+  /** The key that chooses the range on the page "Web". Absent if there is none. */
   readonly letter?: string
   readonly dates: Dates
-  /** Returns the days of the range, or null if it does not consist of whole days or its start is unknown. */
+  /** Returns the days of the range. Returns null if it does not consist of whole days, or if its start is unknown. */
   readonly days: (today: string) => DayRange | null
-  /** The months by which the range moves to the previous or next period. With 0 it moves by its own length. */
+  /** By how many months the range moves to the previous or the next period. With 0, it moves by its own length. */
   readonly months: number
 }
 
-/** The length of an interval of a chart. */
+/** The length of the intervals into which a chart divides its range. */
 export type Interval = 'hour' | 'day' | 'week' | 'month'
 
 const DAY_MS = 86_400_000
@@ -129,7 +133,10 @@ export const RANGES: readonly RangeOption[] = [
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/
 
-/** Returns the days of a range that is written as `from..to`, or null. Swapped ends are put in order. */
+/**
+ * Returns the days of a range that is written as `from..to`, or null for another text. If the days are in the wrong
+ * order, they are swapped.
+ */
 export function customDays(value: string): DayRange | null {
   const [from = '', to = '', ...more] = value.split('..')
   const isRange = [from, to].every((day) => DAY.test(day) && !Number.isNaN(Date.parse(day)))
@@ -138,8 +145,8 @@ export function customDays(value: string): DayRange | null {
 }
 
 /**
- * Returns the range of a value in the URL. The URL may also name any number of days (`90d`) or hours (`48h`), or two
- * days. An unknown value is the range `7d`.
+ * Returns the range for a value in the URL. Besides the ranges of the menu, the URL may contain any number of days
+ * (`90d`) or hours (`48h`), or two days. An unknown value stands for the range `7d`.
  */
 export function rangeOf(value: string): RangeOption {
   const option = RANGES.find((one) => one.value === value)
@@ -149,7 +156,8 @@ export function rangeOf(value: string): RangeOption {
     return {
       value,
       label: 'Custom range',
-      // With a time the last day is whole at every interval; a date alone would end an hourly range at midnight.
+      // With the last moment of its last day, a range includes the whole day at every interval. With only the date, an
+      // hourly range would end at the midnight at which its last day begins.
       dates: { date_from: days.from, date_to: `${days.to}T23:59:59.999` },
       days: () => days,
       months: wholeMonths(days),
@@ -163,7 +171,7 @@ export function rangeOf(value: string): RangeOption {
   return { value, label: `Last ${count} hours`, dates, days: () => null, months: 0 }
 }
 
-/** Returns the number of calendar months that a range consists of, or 0. */
+/** Returns how many calendar months a range consists of. Returns 0 if it does not consist of whole months. */
 function wholeMonths({ from, to }: DayRange): number {
   const next = addDays(to, 1)
   if (!from.endsWith('-01') || !next.endsWith('-01')) return 0
@@ -174,7 +182,7 @@ function wholeMonths({ from, to }: DayRange): number {
   return end - start
 }
 
-/** Returns the interval that gives the chart of a range a few dozen points. */
+/** Returns the interval with which the chart of a range has a few dozen points. */
 export function intervalOf(range: RangeOption, today: string): Interval {
   if (range.value === 'all') return 'week'
   if (range.value === '12m') return 'month'
@@ -185,14 +193,14 @@ export function intervalOf(range: RangeOption, today: string): Interval {
   return count <= WEEK_DAYS_MAX ? 'week' : 'month'
 }
 
-/** Returns true if a range contains the current moment, so that its numbers still grow. */
+/** Returns true if a range contains the current moment, so that its numbers may still grow. */
 export function isOngoingRange(range: RangeOption, today: string): boolean {
   return (range.days(today)?.to ?? today) >= today
 }
 
 /**
- * Returns the value of the period previous (`direction` -1) or next (1) to a range, or null if there is none. A period
- * that has begun ends today.
+ * Returns the value in the URL for the period before a range (`direction` -1) or after it (1). Returns null if there is
+ * no such period. A period that is not over ends today.
  */
 export function movedRange(value: string, today: string, direction: -1 | 1): string | null {
   const range = rangeOf(value)
@@ -217,15 +225,20 @@ function movedDays(days: DayRange, months: number, direction: number): DayRange 
   return { from, to: addDays(monthStart(from, months), -1) }
 }
 
-/** What a range is compared with: nothing, the previous period, or the same days of the year before. */
+/**
+ * With what a range is compared: with nothing, with the previous period, or with the same days of the previous year.
+ */
 export type Comparison = 'none' | 'previous' | 'year'
 
-/** Returns the comparison of a value in the URL. */
+/** Returns the comparison that a value in the URL stands for. */
 export function comparisonOf(value: string | null): Comparison {
   return value === 'year' ? 'year' : value === '1' ? 'previous' : 'none'
 }
 
-/** Returns the `compareFilter` of a range, or null. A month to date is compared with the same days of the last month. */
+/**
+ * Returns the `compareFilter` for a range, or null for no comparison. The current month up to today is compared with
+ * the same days of the previous month.
+ */
 export function compareFilterOf(range: RangeOption, comparison: Comparison) {
   if (comparison === 'none' || range.value === 'all') return null
   const months = comparison === 'year' ? 12 : range.months
@@ -252,8 +265,8 @@ function partsOf(day: string): readonly [day: number, month: string, year: strin
 }
 
 /**
- * Returns the name of a bucket of a chart: `Fri 6 Nov`, `6 Nov, 14:00`, `1–7 Nov 2026` or `Nov 2026`. `bucket` is its
- * start as queries name it.
+ * Returns a name for an interval of a chart: `Fri 6 Nov`, `6 Nov, 14:00`, `1–7 Nov 2026` or `Nov 2026`. `bucket` is the
+ * start of the interval in the form of the query's answer.
  */
 export function bucketText(bucket: string, interval: string): string {
   const day = bucket.slice(0, 10)

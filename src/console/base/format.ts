@@ -1,4 +1,4 @@
-/** Formats numbers and times for readers. Times are in the time zone of the project. */
+/** Formats numbers and moments for readers. Moments are shown in the time zone of the project. */
 import { project } from './session.ts'
 
 const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
@@ -40,7 +40,10 @@ export function bytes(value: number | null | undefined): string {
   return `${amount >= 100 || power === 0 ? Math.round(amount) : amount.toFixed(1)} ${BYTE_UNITS[power]}`
 }
 
-/** Formats a time in the zone of the project: 22 Nov 2026, 14:05:09. `what` limits it to the day or the clock. */
+/**
+ * Formats a moment in the time zone of the project: 22 Nov 2026, 14:05:09. With `what`, only the day or only the time
+ * of day is shown.
+ */
 export function time(moment: string | number | null | undefined, what?: 'day' | 'clock'): string {
   if (moment == null || moment === '') return '–'
   const date = new Date(moment)
@@ -53,12 +56,12 @@ export function time(moment: string | number | null | undefined, what?: 'day' | 
   )
 }
 
-/** Returns a time by the clocks of the project, as `2026-01-31 14:05:09`, for comparisons and file names. */
+/** Returns a moment in the time zone of the project, as `2026-01-31 14:05:09`, for comparisons and file names. */
 export function wallTime(moment: string | number): string {
   return new Date(moment).toLocaleString('sv', { timeZone: project.value.timezone })
 }
 
-/** Formats the time since a moment, such as 5m ago. After a week it is the day instead. */
+/** Formats how long ago a moment was, such as 5m ago. After a week, it shows the day instead. */
 export function ago(moment: string | null | undefined, nowMs = Date.now()): string {
   if (moment == null) return 'never'
   const passed = (nowMs - Date.parse(moment)) / 1000
@@ -73,7 +76,10 @@ export function plain(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** Returns the value of a field: parsed JSON if the text is JSON, otherwise the text. */
+/**
+ * Returns the value that the text of a form field stands for: parsed JSON if the text is JSON, otherwise the text
+ * itself.
+ */
 export function parsed(words: string): unknown {
   try {
     return JSON.parse(words)

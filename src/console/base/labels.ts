@@ -1,7 +1,6 @@
 /**
- * Names for the events, properties and values that PostHog's SDKs and Tenrec define, in the words of readers. Everything
- * that this file does not list keeps its own name. Names of properties: docs/compatibility/persons.md, "Automatic person
- * properties".
+ * Readable names for the events, properties and values that PostHog's SDKs and Tenrec define. Names that this file does
+ * not list are shown unchanged. Names of properties: docs/compatibility/persons.md, "Automatic person properties".
  */
 
 const EVENTS: Readonly<Record<string, string>> = {
@@ -132,14 +131,17 @@ const PROPERTIES: Readonly<Record<string, string>> = {
 
 const INITIAL = '$initial_'
 
-/** Returns the name of an event for readers: `Pageview` for `$pageview`. Events of the user keep their names. */
+/**
+ * Returns the readable name of an event: `Pageview` for `$pageview`. Events with names that the user chose keep these
+ * names.
+ */
 export function eventLabel(name: string): string {
   return Object.hasOwn(EVENTS, name) ? (EVENTS[name] ?? name) : name
 }
 
 /**
- * Returns the name of a property for readers: `Country` for `$geoip_country_code`, and `First browser` for
- * `$initial_browser`. Properties of the user keep their names.
+ * Returns the readable name of a property: `Country` for `$geoip_country_code`, and `First browser` for
+ * `$initial_browser`. Properties with names that the user chose keep these names.
  */
 export function propertyLabel(key: string): string {
   if (Object.hasOwn(PROPERTIES, key)) return PROPERTIES[key] ?? key
@@ -152,7 +154,7 @@ export function propertyLabel(key: string): string {
   return `First ${isName ? label : label.charAt(0).toLowerCase() + label.slice(1)}`
 }
 
-/** Returns true for properties that SDKs and the daemon set for technical reasons. Users rarely look at them. */
+/** Returns true for properties that SDKs and the daemon set for technical reasons. Readers rarely look for them. */
 export function isTechnical(key: string): boolean {
   return key.startsWith('$') || key.startsWith('utm_') || /^initial_|^\w+clid$/.test(key)
 }
@@ -167,8 +169,8 @@ const languages = new Intl.DisplayNames('en', {
 })
 
 /**
- * Returns the text of a property value for readers: `🇩🇪 Germany` for the country `DE`, and `English (United States)`
- * for the language `en-US`. Returns null for values that are shown as they are.
+ * Returns a readable text for the value of a property: `🇩🇪 Germany` for the country `DE`, and `English (United States)`
+ * for the language `en-US`. Returns null if the value itself is shown.
  */
 export function valueLabel(key: string, value: unknown): string | null {
   if (typeof value !== 'string') return null
@@ -186,7 +188,7 @@ export function countryName(code: string): string | null {
 
 const REGIONAL_A = 0x1f1e6
 
-/** Returns the flag of a country, which browsers draw from its two letters. */
+/** Returns the flag of a country as the two characters that browsers draw as a flag. */
 export function countryFlag(code: string): string {
   const letters = [...code].map((letter) => REGIONAL_A + letter.charCodeAt(0) - 'A'.charCodeAt(0))
   return String.fromCodePoint(...letters)
@@ -196,7 +198,7 @@ function displayName(names: Intl.DisplayNames, code: string): string | null {
   try {
     return names.of(code) ?? null
   } catch {
-    // The value does not have the form of a code.
+    // The value does not have the form of a country or language code.
     return null
   }
 }

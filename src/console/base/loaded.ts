@@ -1,37 +1,45 @@
-/** Loads the data of a page when it is shown, and again when its parameters change. */
+/** Loads the data of a page when the page is shown, and again when the parameters of the request change. */
 import { signal } from '@preact/signals'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { type Answered, type ApiError, type GetRoute, get, isOnline, type ValuesOf } from './api.ts'
 import { project } from './session.ts'
 
-/** The state of a request. Old data stays until new data arrives, so that nothing flickers. */
+/**
+ * The state of a request. The data of the previous request stays until the new data has arrived, so that the page does
+ * not flicker.
+ */
 export interface Loaded<Data> {
   readonly data: Data | undefined
   readonly error: ApiError | null
   readonly isLoading: boolean
-  /** True if the data answers an earlier request with other parameters. It must look different from an answer. */
+  /**
+   * True if `data` is the answer to a previous request with other parameters. It must not look like the answer to the
+   * current one.
+   */
   readonly isStale: boolean
   /** Requests the data again. */
   readonly reload: () => void
 }
 
-/** The most recent answers by key, for pages that the reader returns to. */
+/** The most recent answers by the key of their request. They are shown at once when the reader returns to a page. */
 const kept = new Map<string, unknown>()
 const KEPT_MAX = 50
-/** Shorter intervals, which only a URL could ask for, repeat nothing. */
+/** If the interval in a URL is shorter than this, the request is not repeated at all. */
 const EVERY_MS_LEAST = 500
 
-/** The number of changes that this page has made. */
+/** How many changes this page has made. When the number grows, `useGet` requests its data again. */
 const changes = signal(0)
 
-/** Marks that something was changed, so that `useGet` requests its data again. Forms call it themselves. */
+/**
+ * Records that something was changed, so that `useGet` requests its data again. Forms call this function themselves.
+ */
 export function changed(): void {
   changes.value++
 }
 
 /**
- * Loads data for a component. `key` must contain everything that the request depends on. A new key aborts the pending
- * request. `everyMs` repeats the request while the page is visible.
+ * Loads data for a component. `key` must contain everything on which the request depends. When it changes, the pending
+ * request is aborted. With `everyMs`, the request is repeated while the page is visible.
  */
 export function useLoaded<Data>(
   key: string,
@@ -44,7 +52,8 @@ export function useLoaded<Data>(
   loader.current = load
   useEffect(() => {
     const abort = new AbortController()
-    // An answer that is already known is better than the answer to another question.
+    // If there is a cached answer to the new request, it is shown. Otherwise the answer to the previous request stays
+    // for now.
     setState((before) =>
       kept.has(key) ? initial(key) : { ...before, error: null, isLoading: true },
     )
@@ -68,14 +77,15 @@ export function useLoaded<Data>(
     }, everyMs)
     return () => clearInterval(timer)
   }, [everyMs, reload])
-  // A request that failed because the daemon could not be reached is repeated when the daemon is back.
+  // If a request has failed because the daemon could not be reached, it is repeated when the daemon can be reached
+  // again.
   const isBack = isOnline.value && state.error?.status === 0
   useEffect(() => {
     if (isBack) reload()
   }, [isBack, reload])
   const { key: answered, ...rest } = state
   const isStale = state.data !== undefined && answered !== key
-  // In the first picture after a change the request has not begun yet.
+  // When the key has changed, the component is first drawn before the new request begins.
   return {
     ...rest,
     isLoading: state.isLoading || (answered !== key && state.error === null),
@@ -85,8 +95,8 @@ export function useLoaded<Data>(
 }
 
 /**
- * Returns the answer of a route. It is requested again when an argument changes or `changed` is called. Otherwise it
- * works like `useLoaded`.
+ * Returns the answer of a route. It is requested again when an argument changes or when `changed` is called. Otherwise
+ * this works like `useLoaded`.
  */
 export function useGet<Name extends GetRoute>(
   route: Name,
@@ -97,7 +107,7 @@ export function useGet<Name extends GetRoute>(
   return useLoaded(key, (signal) => get(route, values, signal), { everyMs, turn: changes.value })
 }
 
-/** The state of a component. `key` is the request that `data` answers. */
+/** The state of the component. `key` belongs to the request that `data` answers. */
 interface State<Data> extends Omit<Loaded<Data>, 'reload' | 'isStale'> {
   readonly key: string
 }

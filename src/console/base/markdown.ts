@@ -1,10 +1,10 @@
 /**
- * Reads Markdown into a tree of blocks and spans. It knows the common part of CommonMark: headings, paragraphs, lists,
- * quotes, code, rules, emphasis and links. HTML and images in a text stay text. The parts of the tree are plain data, so
- * no text of a user ever becomes markup.
+ * Reads Markdown into a tree of blocks and spans. It supports the common part of CommonMark: headings, paragraphs,
+ * lists, quotes, code, rules, emphasis and links. HTML and images are left as text. The tree consists of plain data, so
+ * that no text of a user can become markup.
  */
 
-/** A part of a line. */
+/** A span: a part of a line with one format. */
 export type Span =
   | string
   | { readonly kind: 'strong' | 'em' | 'del'; readonly spans: readonly Span[] }
@@ -12,7 +12,7 @@ export type Span =
   | { readonly kind: 'link'; readonly href: string; readonly spans: readonly Span[] }
   | { readonly kind: 'break' }
 
-/** A block of lines. */
+/** A block: consecutive lines with one format. */
 export type Block =
   | { readonly kind: 'heading'; readonly level: number; readonly spans: readonly Span[] }
   | { readonly kind: 'paragraph'; readonly spans: readonly Span[] }
@@ -26,7 +26,7 @@ export type Block =
   | { readonly kind: 'code'; readonly text: string }
   | { readonly kind: 'rule' }
 
-/** Deeper nesting stays text. It limits the depth of the recursion. */
+/** Blocks and spans that are nested deeper stay text. This limits the depth of the recursion. */
 const DEPTH_MAX = 8
 const FENCE = /^ {0,3}(```|~~~)/
 const HEADING = /^ {0,3}(#{1,6})\s+(\S.*)$/s
@@ -34,7 +34,10 @@ const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/
 const QUOTE = /^ {0,3}> ?/
 const ITEM = /^( {0,3})(?:[-*+]|(\d{1,9})[.)])\s+(?=\S)/
 
-/** Removes the marks at the end of a heading. One expression for both would take long for many blanks. */
+/**
+ * Removes the number signs and blanks at the end of a heading. With a single regular expression for both, a title with
+ * many blanks could take very long.
+ */
 function withoutMarks(title: string): string {
   return title
     .trimEnd()
@@ -47,7 +50,7 @@ export function markdownBlocks(text: string, depth = 0): readonly Block[] {
   const lines = text.split(/\r?\n/)
   const blocks: Block[] = []
   let at = 0
-  /** Takes the lines from the current one for as long as they fit. */
+  /** Takes lines, from the current one on, as long as `fits` returns true for them. */
   const take = (fits: (line: string, index: number) => boolean): string[] => {
     const from = at
     while (at < lines.length && fits(lines[at] ?? '', at - from)) at++
@@ -100,7 +103,7 @@ function startsBlock(line: string, depth: number): boolean {
   return isNested || FENCE.test(line) || HEADING.test(line) || RULE.test(line)
 }
 
-/** Returns the list of some lines. Indented lines belong to the item above them. */
+/** Returns the list that some lines form. Indented lines belong to the item before them. */
 function listFrom(lines: readonly string[], depth: number): Block {
   const items: string[][] = []
   for (const line of lines) {
@@ -118,11 +121,13 @@ function listFrom(lines: readonly string[], depth: number): Block {
   }
 }
 
-/** Matches the next part of a line that is more than text. Its groups name the kind of the part. */
+/**
+ * Matches the next part of a line that is more than plain text. The names of its groups tell the format of the part.
+ */
 const SPAN =
   /\\(?<escaped>[\\`*_{}[\]()#+\-.!~>|])|(?<ticks>`+)(?<code>[^`]|[^`][\s\S]*?[^`])\k<ticks>(?!`)|\*\*(?<strong>(?=\S)[\s\S]*?\S)\*\*|(?<![\p{L}\p{N}_])__(?<strong2>(?=\S)[\s\S]*?\S)__(?![\p{L}\p{N}_])|~~(?<del>(?=\S)[\s\S]*?\S)~~|\*(?<em>(?=[^\s*])[^*]*?[^\s*])\*|(?<![\p{L}\p{N}_])_(?<em2>(?=[^\s_])[^_]*?[^\s_])_(?![\p{L}\p{N}_])|\[(?<text>[^[\]]+)\]\((?<href>[^\s()]+)\)|(?<url>https?:\/\/[^\s<>()]*[^\s<>().,:;!?'"])|(?<end> {2,}\n|\\\n)/u
 
-/** Returns the spans of a text without blocks. */
+/** Returns the spans of a text that contains no blocks. */
 function markdownSpans(text: string, depth = 0): readonly Span[] {
   const spans: Span[] = []
   let rest = text
@@ -155,7 +160,10 @@ function spanOf({ 0: whole, groups = {} }: RegExpExecArray, depth: number): Span
   }
 }
 
-/** Returns an absolute URL if it is one of the web, and null for any other, such as `javascript:`. */
+/**
+ * Returns the absolute URL of a link if it begins with http or https. Returns null for all others, such as
+ * `javascript:`.
+ */
 function webUrl(href: string | undefined): string | null {
   if (href === undefined || !/^https?:\/\//i.test(href) || !URL.canParse(href)) return null
   return new URL(href).href

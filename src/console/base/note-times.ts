@@ -1,16 +1,18 @@
-/** The place of annotations on a time axis. All texts of times are by the clocks of the project. */
+/**
+ * Finds the period of a chart to which an annotation belongs. All times here are texts in the time zone of the project.
+ */
 const DAY_MS = 86_400_000
-/** The number of characters of a time that identify its period. */
+/** For each interval, how many characters at the start of a time identify the period that contains it. */
 const CHARACTERS: Readonly<Record<string, number>> = { minute: 16, hour: 13, day: 10, month: 7 }
 
 /**
- * Returns the position of the period that contains a time such as `2026-01-31 14:05:09`, or -1. `starts` are the starts
- * of the periods, in ascending order, and `step` is their length.
+ * Returns the index of the period that contains a time such as `2026-01-31 14:05:09`, or -1 if none does. `starts` are
+ * the starts of the periods in ascending order. `step` is the interval, which is the length of a period.
  */
 export function periodAt(starts: readonly string[], step: string, wall: string): number {
   const at = starts.findLastIndex((start) => start.replace('T', ' ') <= wall)
   if (at < starts.length - 1) return at
-  // The last period has no next one that ends it.
+  // No period follows the last one, so its end is computed from the interval.
   const start = starts[at]?.replace('T', ' ') ?? ''
   const isWithin =
     step === 'week'

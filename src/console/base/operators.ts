@@ -1,4 +1,4 @@
-/** The operators of property filters in the words of readers. This file is pure, so tests import it. */
+/** The operators of property filters, in words for readers. This file is pure, so that tests can import it. */
 
 /** The operators that a reader can choose, worded as part of a sentence. */
 export const OPERATORS: readonly (readonly [operator: string, words: string])[] = [
@@ -18,7 +18,7 @@ export const OPERATORS: readonly (readonly [operator: string, words: string])[] 
   ['is_date_after', 'is after'],
 ]
 
-/** Returns a condition as part of a sentence: `plan is pro or team`, `email is set`. */
+/** Returns a condition as a part of a sentence: `plan is pro or team`, `email is set`. */
 export function conditionWords(name: string, operator: string, values: string): string {
   const words = OPERATORS.find(([one]) => one === operator)?.[1] ?? operator.replaceAll('_', ' ')
   return operator.endsWith('_set') ? `${name} ${words}` : `${name} ${words} ${values}`

@@ -1,7 +1,10 @@
-/** Analytic queries about events and persons. Parameters of each kind: docs/compatibility/queries.md, "Kinds". */
+/**
+ * Sends analytic queries about events and persons. Parameters of each kind of query: docs/compatibility/queries.md,
+ * "Kinds".
+ */
 import { get, post } from './api.ts'
 
-/** A query as the route accepts it. */
+/** A query in the form that the API accepts. */
 export type Query = { readonly kind: string } & Readonly<Record<string, unknown>>
 
 /** Returns the results of a query. Throws an `ApiError`. */
@@ -9,12 +12,18 @@ export async function askQuery<Results>(query: Query, signal?: AbortSignal): Pro
   return (await askQueryWhole(query, signal)).results as Results
 }
 
-/** Returns the whole answer of a query: its results, and also its columns and whether more rows follow. */
+/**
+ * Returns the whole answer to a query. Besides the results, it contains the columns, and says whether there are more
+ * rows.
+ */
 export async function askQueryWhole(query: Query, signal?: AbortSignal) {
   return post('project/query/', {}, { query }, signal)
 }
 
-/** Returns true if the project has seen an event, or an event with this name. */
+/**
+ * Returns true if the project has received an event. With `name`, returns true if it has received an event with this
+ * name.
+ */
 export async function hasEvent(name = '', signal?: AbortSignal): Promise<boolean> {
   const { results } = await get(
     'project/event_definitions/',
@@ -24,7 +33,7 @@ export async function hasEvent(name = '', signal?: AbortSignal): Promise<boolean
   return results.some((one) => name === '' || one.name === name)
 }
 
-/** One line of a chart, as `TrendsQuery` and similar queries return it. */
+/** A line of a chart in the form in which `TrendsQuery` and similar queries return it. */
 export interface Series {
   readonly label: string
   readonly data: readonly number[]
@@ -37,12 +46,12 @@ export interface Series {
   readonly persons_urls?: readonly ({ readonly url: string } | null)[]
 }
 
-/** A filter on a property, as queries accept it. */
+/** A filter on a property in the form that queries accept. */
 export interface PropertyFilter {
   readonly key: string
   readonly value?: unknown
   readonly operator: string
   readonly type: 'event' | 'person' | 'group' | 'cohort' | 'session'
-  /** The number of the group type, for properties of groups. */
+  /** The index of the group type. Only for properties of groups. */
   readonly group_type_index?: number
 }

@@ -1,6 +1,6 @@
 /**
- * Converts between a query and the parameters of the URL that describe it on the page "Explore". The two functions are
- * inverse to each other. A query that the parameters cannot express is kept whole in the parameter `q`.
+ * Converts between a query and the URL parameters that describe it on the page "Explore". The two functions are inverse
+ * to each other. If the parameters cannot express a query, the parameter `q` contains the whole query.
  */
 
 import {
@@ -15,22 +15,25 @@ import {
 
 type Json = Readonly<Record<string, unknown>>
 
-/** A query as the daemon accepts it. */
+/** A query in the form that the daemon accepts. */
 export type Question = { readonly kind: string } & Json
 
-/** A series, step or event of a query. A null `event` means every event. */
+/**
+ * An event of a query: a series, a step of a funnel, or an event of a retention. If `event` is null, it stands for all
+ * events.
+ */
 export interface SeriesChoice {
   readonly event: string | null
-  /** The number of an action, which takes the place of the event. */
+  /** The number of an action that is counted instead of an event. */
   readonly action?: number
-  /** The name that the author gave to the series. */
+  /** The name that the author of the query gave to the series. */
   readonly name?: string
   readonly math?: string
   readonly property?: string
   readonly filters?: readonly SavedFilter[]
 }
 
-/** A filter of a series. Members that this page does not know are kept. */
+/** A filter of a series. Members that the page "Explore" does not know are kept. */
 interface SavedFilter {
   readonly key: string
   readonly operator: string
@@ -38,13 +41,13 @@ interface SavedFilter {
   readonly value?: unknown
 }
 
-/** An event that ends a funnel between two of its steps, which are counted from 0. */
+/** An event that takes persons out of a funnel if it happens between two steps. Steps are counted from 0. */
 export interface ExclusionChoice extends SeriesChoice {
   readonly from: number
   readonly to: number
 }
 
-/** The kinds of queries by their value in the URL. */
+/** For each value of the URL parameter `way`, the kind of the query. */
 export const KINDS = {
   trends: 'TrendsQuery',
   funnel: 'FunnelsQuery',
@@ -54,13 +57,13 @@ export const KINDS = {
   stickiness: 'StickinessQuery',
 } as const
 
-/** One kind of query. */
+/** A value of the URL parameter `way`. */
 export type Way = keyof typeof KINDS
 
-/** The values of the page for a parameter that the URL leaves out. */
+/** For each URL parameter that may be absent, the value that the page "Explore" uses then. */
 export const DEFAULTS = {
   range: '7d',
-  /** The range of a query without a range: seven days and today. */
+  /** The range that the daemon uses for a query without a range: the last seven days and today. */
   daemonRange: '8d',
   window: '14',
   unit: 'day',
@@ -73,8 +76,8 @@ export const DEFAULTS = {
 } as const
 
 /**
- * Events that an SDK sends for its own purposes. They say nothing about the way of a person, so "all events" of paths
- * leaves them out.
+ * Events that an SDK sends for its own purposes. They say nothing about what a person did, so paths leave them out if
+ * they are made of all events.
  */
 const TECHNICAL_EVENTS: readonly string[] = [
   '$feature_flag_called',
@@ -89,30 +92,30 @@ const TECHNICAL_EVENTS: readonly string[] = [
   '$opt_in',
 ]
 
-/** The kinds of nodes that only describe how the answer of their inner query is shown. */
+/** The kinds of nodes around a query that only say how its answer is shown. */
 const FRAMES: readonly unknown[] = ['InsightVizNode', 'DataTableNode', 'DataVisualizationNode']
 
-/** Returns the kind of query of a URL. */
+/** Returns the kind of query that a URL describes. */
 export function wayOf(address: URLSearchParams): Way {
   const given = address.get('way') ?? ''
   return Object.hasOwn(KINDS, given) ? (given as Way) : 'trends'
 }
 
-/** Returns the query inside the nodes that only describe how its answer is shown, or null if there is none. */
+/** Returns the query inside nodes that only say how its answer is shown, or null if there is none. */
 export function innerQuery(saved: unknown): Question | null {
   let query: unknown = saved
   while (isObject(query) && FRAMES.includes(query['kind'])) query = query['source']
   return isObject(query) && typeof query['kind'] === 'string' ? (query as Question) : null
 }
 
-/** Returns true if the URL holds a query that its other parameters cannot express. */
+/** Returns true if the URL contains a whole query, because its parameters cannot express it. */
 export function isKeptWhole(address: URLSearchParams): boolean {
   return address.has('q')
 }
 
 /**
- * Returns the query that the parameters of a URL describe. Invalid parameters are ignored. `today` is the current day of
- * the project. The interval depends on it if the URL names none.
+ * Returns the query that the parameters of a URL describe. Invalid parameters are ignored. `today` is the current day
+ * of the project, on which the interval depends if the URL contains none.
  */
 export function toQuery(address: URLSearchParams, today: string): Question {
   const whole = address.get('q')
@@ -130,10 +133,13 @@ export function toQuery(address: URLSearchParams, today: string): Question {
   }
 }
 
-/** Returns the parameters that describe a query. `toQuery` of them is the query, apart from members with default values. */
+/**
+ * Returns the URL parameters that describe a query. `toQuery` converts them back to the query, except for members that
+ * have default values.
+ */
 export function toAddress(query: Question): URLSearchParams {
   const address = closestAddress(query)
-  // Every parameter that depends on the day is written, so any day will do.
+  // The closest address contains all parameters that depend on the current day, so `today` does not matter here.
   if (isSame(toQuery(address, ''), query)) return address
   return new URLSearchParams({
     way: address.get('way') ?? 'trends',
@@ -141,7 +147,7 @@ export function toAddress(query: Question): URLSearchParams {
   })
 }
 
-/** Returns the parameters that describe a query most closely. Options that parameters cannot express are left out. */
+/** Returns the URL parameters that describe a query best. Options that the parameters cannot express are left out. */
 export function closestAddress(query: Question): URLSearchParams {
   const way = (Object.keys(KINDS) as Way[]).find((one) => KINDS[one] === query.kind) ?? 'trends'
   const address = new URLSearchParams({ way })
@@ -159,18 +165,20 @@ export function closestAddress(query: Question): URLSearchParams {
   return address
 }
 
-/** Returns true if two queries mean the same, although one may spell out default values. */
+/** Returns true if two queries have the same meaning. One may contain default values that the other leaves out. */
 export function isSame(one: Question, other: Question): boolean {
   return JSON.stringify(plainest(one)) === JSON.stringify(plainest(other))
 }
 
-/** Returns true for queries whose answer has a point for each interval. */
+/** Returns true for a query whose answer has a point for each interval. */
 export function hasInterval(way: Way, address: URLSearchParams): boolean {
   if (way === 'funnel') return address.get('show') === 'trends'
   return way === 'trends' || way === 'lifecycle' || way === 'stickiness'
 }
 
-/** Returns the interval of the points of a chart. Without a choice it gives a few dozen points. */
+/**
+ * Returns the interval between two points of the chart. If the URL contains none, the chart gets a few dozen points.
+ */
 export function intervalOf(address: URLSearchParams, today: string): string {
   return address.get('interval') ?? usualInterval(rangeOf(rangeIn(address)), today)
 }
@@ -179,7 +187,10 @@ function rangeIn(address: URLSearchParams): string {
   return address.get('range') ?? DEFAULTS.range
 }
 
-/** Returns the series of a URL. There is always at least one, and a funnel has at least two. */
+/**
+ * Returns the series in a URL. If there are too few, series of pageviews are added: a funnel has at least two series,
+ * and any other query at least one.
+ */
 export function seriesOfAddress(address: URLSearchParams): readonly SeriesChoice[] {
   const given = listIn<SeriesChoice>(address, 'series')
   const least = wayOf(address) === 'funnel' ? 2 : 1
@@ -189,18 +200,21 @@ export function seriesOfAddress(address: URLSearchParams): readonly SeriesChoice
   return [...given, ...missing]
 }
 
-/** Returns the exclusions of a funnel in a URL. */
+/** Returns the exclusions of a funnel that a URL contains. */
 export function exclusionsOf(address: URLSearchParams): readonly ExclusionChoice[] {
   return listIn<ExclusionChoice>(address, 'exclude')
 }
 
-/** A property by whose values numbers are split. `cohort` has the numbers of cohorts, separated by commas. */
+/**
+ * A property by whose values the numbers are broken down. If `type` is `cohort`, `key` contains the numbers of cohorts,
+ * separated by commas.
+ */
 interface BreakdownChoice {
   readonly type: string
   readonly key: string
 }
 
-/** Returns the breakdown properties of a URL: `by=person:plan`. */
+/** Returns the breakdown properties that a URL contains, such as `by=person:plan`. */
 export function breakdownsOf(address: URLSearchParams): readonly BreakdownChoice[] {
   return address.getAll('by').flatMap((words) => {
     const [, type = '', key = ''] = /^(\w+):(.+)$/s.exec(words) ?? []
@@ -389,7 +403,10 @@ function nodeOf({ event, action, name, math, property, filters = [] }: SeriesCho
   }
 }
 
-/** Returns the node of a query that always counts persons. Another kind may have left a way of counting in the URL. */
+/**
+ * Returns the node of a series in a query that always counts persons. If the reader has changed the kind of query, the
+ * URL may still contain another way of counting, which is left out.
+ */
 function personsNode({ math: _, property: __, ...choice }: SeriesChoice): Json {
   return nodeOf(choice)
 }
@@ -475,7 +492,7 @@ function writeBreakdown(
   if (all.length > 0) set('top', limit, Number(DEFAULTS.top))
 }
 
-/** Reads the comparison: with the previous period, or with the year before. */
+/** Returns the members of a query that compare it with the previous period or the previous year. */
 function comparisonIn(address: URLSearchParams): Json {
   const filter = compareFilterOf(rangeOf(rangeIn(address)), comparisonOf(address.get('compare')))
   return filter === null ? {} : { compareFilter: filter }
@@ -490,7 +507,7 @@ function writeComparison(query: Question, set: Parameters<Writer>[1]): void {
   set('compare', ['1', 'year'].find(isWanted))
 }
 
-/** Returns the value of the URL for a date range, or null if it has none. */
+/** Returns the value in the URL that stands for a date range, or null if no value does. */
 function writeRange(range: unknown): string | null {
   if (!isObject(range)) return null
   const wanted = JSON.stringify(plainRange(range, ''))
@@ -508,12 +525,13 @@ function writeRange(range: unknown): string | null {
   return values.find(isWanted) ?? null
 }
 
-/** The days of the units of a range that always have the same length. */
+/** For the units of a date range that are always equally long, the number of days. */
 const UNIT_DAYS: Readonly<Record<string, number>> = { w: 7, q: 91 }
 
 /**
- * Returns a date range in one of several forms that mean the same: weeks as days, and a last day as its end. Only a
- * range of hours ends when its last day begins.
+ * Returns a date range in a normal form, so that ranges with the same meaning become equal: weeks become days, and the
+ * last day becomes its last moment. In a range of hours, a last day without a time ends the range at its midnight, so
+ * it stays.
  */
 function plainRange({ date_from: from, date_to: to, ...more }: Json, interval: unknown): Json {
   const [, count, unit = ''] = /^-(\d+)([wq])$/.exec(String(from)) ?? []
@@ -523,14 +541,14 @@ function plainRange({ date_from: from, date_to: to, ...more }: Json, interval: u
   return sorted({ ...more, date_from: first, date_to: last }) as Json
 }
 
-/** Returns the filters of a URL, which are JSON in the parameters `filter`. */
+/** Returns the filters that a URL contains as JSON in its parameters `filter`. */
 function filtersOf(address: URLSearchParams): readonly Json[] {
   return listIn<Json>(address, 'filter').filter(({ key }) => typeof key === 'string')
 }
 
 /**
- * Returns filters that must all hold as a list. A group with alternatives stays a group, which the URL cannot hold, so
- * its query is kept whole.
+ * Returns filters that must all match as a list. A group with alternatives stays a group. The URL parameters cannot
+ * express it, so the whole query goes into the URL.
  */
 function flatFilters(properties: unknown): readonly SavedFilter[] {
   if (Array.isArray(properties)) return properties.flatMap(flatFilters)
@@ -579,7 +597,7 @@ function parsed(words: string): unknown {
   }
 }
 
-/** Returns a text as base64url of its UTF-8. */
+/** Returns the UTF-8 bytes of a text as base64url. */
 function encoded(words: string): string {
   const bytes = new TextEncoder().encode(words)
   const characters = Array.from(bytes, (byte) => String.fromCharCode(byte)).join('')
@@ -595,7 +613,10 @@ function decoded(words: string): string {
   }
 }
 
-/** The default values of the daemon, by the member that they are in. Source: docs/compatibility/queries.md, "Kinds". */
+/**
+ * The default values of the daemon, for each member of a query that contains options. Source:
+ * docs/compatibility/queries.md, "Kinds".
+ */
 const USUAL: Readonly<Record<string, Json>> = {
   trendsFilter: { display: 'ActionsLineGraph', smoothingIntervals: 1, formula: '' },
   compareFilter: { compare: false },
@@ -625,7 +646,7 @@ const KINDS_WITH_INTERVAL: readonly string[] = [
   KINDS.stickiness,
 ]
 
-/** Returns a query without members that have their default value, and with all members in alphabetical order. */
+/** Returns a query without the members that have default values. The other members are in alphabetical order. */
 function plainest({ persons_urls: _, ...query }: Question): unknown {
   const result: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(query)) {
@@ -640,7 +661,8 @@ function plainest({ persons_urls: _, ...query }: Question): unknown {
   if (query['filterTestAccounts'] === false) delete result['filterTestAccounts']
   const range = result['dateRange']
   if (isObject(range)) result['dateRange'] = plainRange(range, query['interval'])
-  // Without a range a query is about seven days and today. Retention without a range goes back by its periods.
+  // Without a range, a query covers the last seven days and today. Only a retention then covers as many periods as it
+  // shows.
   if (query.kind !== KINDS.retention && isEmpty(sorted(range)))
     result['dateRange'] = { date_from: '-7d' }
   return sorted(result)
@@ -674,7 +696,10 @@ function plainNode(node: Json): Json {
   return plain
 }
 
-/** Returns a value with its members in alphabetical order, without empty ones. An `id` of null means every event. */
+/**
+ * Returns a value without its empty members, and with the others in alphabetical order. Null stays as the value of
+ * `id`, because it stands for all events there.
+ */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted)
   if (!isObject(value)) return value
@@ -691,7 +716,7 @@ function isEmpty(value: unknown): boolean {
   return typeof value === 'object' && Object.keys(value).length === 0
 }
 
-/** The filters of a dashboard, which apply to every query on it. */
+/** The filters of a dashboard. They apply to every query on it. */
 export interface DashboardFilters {
   readonly date_from?: string | null
   readonly date_to?: string | null
@@ -699,8 +724,9 @@ export interface DashboardFilters {
 }
 
 /**
- * Returns a query as a dashboard asks it. The range of the dashboard takes the place of its own range, and the filters
- * are added to its own. Source: docs/compatibility/saved.md, "Results and filters of a dashboard".
+ * Returns a query as it is run on a dashboard. The range of the dashboard replaces the range of the query, and the
+ * filters of the dashboard are added to its own filters. Source: docs/compatibility/saved.md, "Results and filters of a
+ * dashboard".
  */
 export function onDashboard(query: Question, filters: DashboardFilters): Question {
   const { date_from: from, date_to: to, properties } = filters
@@ -718,19 +744,19 @@ function withFilters(own: unknown, more: readonly SavedFilter[]): unknown {
   return { type: 'AND', values: [own, { type: 'AND', values: more }] }
 }
 
-/** Returns the range of a query in words, or null if it has none or an unusual one. */
+/** Returns the date range of a query in words. Returns null if it has none, or one for which there are no words. */
 export function rangeWords(query: Question): string | null {
   const value = writeRange(query['dateRange'])
   const isUsual =
     isEmpty(sorted(query['dateRange'])) && Object.values<string>(KINDS).includes(query.kind)
-  // Retention without a range goes back by its periods.
+  // A retention without a range covers as many periods as it shows, so there are no words for it.
   if (value === null)
     return isUsual && query.kind !== KINDS.retention ? rangeOf(DEFAULTS.daemonRange).label : null
   const days = customDays(value)
   return days === null ? rangeOf(value).label : daysText(days)
 }
 
-/** Returns the date range of a value of the URL, as dashboards store it. */
+/** Returns the date range that a value in the URL stands for, in the form in which dashboards store it. */
 export function datesOf(value: string): Pick<DashboardFilters, 'date_from' | 'date_to'> {
   const { date_from, date_to } = rangeOf(value).dates
   return { date_from, date_to: date_to ?? null }

@@ -1,15 +1,15 @@
-/** The logged-in user with their rights, and the project of the page. */
+/** The logged-in user, the rights of this user, and the project of the current page. */
 import { computed, effect, signal } from '@preact/signals'
 import { go, path } from './address.ts'
 import { ApiError, askAbout, get, onSessionEnd, post, put, remove, type Shapes } from './api.ts'
 
-/** The session as the daemon returns it. */
+/** The session in the form in which the daemon returns it. */
 export type Session = Shapes['ConsoleSession']
 
 /** The session. Undefined until the daemon has answered, and null if no user is logged in. */
 export const session = signal<Session | null | undefined>(undefined)
 
-/** A project of the session. */
+/** A project that the session may use. */
 export type Project = Session['projects'][number]
 
 /** The projects that the session may use. */
@@ -24,42 +24,46 @@ const NO_PROJECT: Project = {
   scopes: null,
 }
 
-/** The segment of the URL that names a project, or null on a page without a project. */
+/** The project in the URL, as it is written there. Null on a page that belongs to no project. */
 const named = computed(() => /^\/p\/([^/]+)/.exec(path.value)?.[1] ?? null)
 const opened = computed(() => projects.value.find(({ id }) => String(id) === named.value))
-/** The project that was open last. Pages without a project, such as the page Health, keep it. */
+/**
+ * The number of the project that was open last. Pages that belong to no project, such as the page Health, stay with it.
+ */
 const lastOpened = signal<number | null>(null)
 effect(() => {
   if (opened.value !== undefined) lastOpened.value = opened.value.id
 })
 
 /**
- * The project in the URL. On a page without a project it is the project that was open last, or the first project. If
- * this session has no access to the project in the URL, it is also one of these; see `closedProject`.
+ * The project of the current page. If the page belongs to no project, it is the project that was open last, or else the
+ * first one. The same applies if the session has no access to the project in the URL. In that case, `closedProject` is
+ * set.
  */
 export const project = computed<Project>(() => {
   const last = projects.value.find(({ id }) => id === lastOpened.value)
   return opened.value ?? last ?? projects.value[0] ?? NO_PROJECT
 })
 
-/** The project in the URL, as it is written there, if this session has no access to it. Null otherwise. */
+/** The project in the URL, as it is written there, if the session has no access to it. Otherwise null. */
 export const closedProject = computed<string | null>(() =>
   opened.value === undefined ? named.value : null,
 )
 
 askAbout(() => {
-  // No data of another project is shown or changed below the URL of this one.
+  // Without access to the project in the URL, nothing is requested. Otherwise the page would show or change data of
+  // another project.
   if (closedProject.value === null) return project.value.id
   const detail = `You have no access to project ${closedProject.value}.`
   throw new ApiError(403, { code: 'permission_denied', detail })
 })
 
-/** The scopes that are not about a project. */
+/** The scopes that apply to the organization or the user, and not to a project. */
 const APART = /^(?:organization|personal_api_key|user):/
 
 /**
- * Returns true if the session has a scope such as `feature_flag:write`, in the project of the page if the scope is about
- * a project. The scope `write` includes `read`.
+ * Returns true if the session has a scope such as `feature_flag:write`. If the scope applies to a project, this is
+ * about the project of the current page. A scope that ends in `:write` includes `:read`.
  */
 export function may(scope: string): boolean {
   const own = APART.test(scope) ? null : project.value.scopes
@@ -72,21 +76,27 @@ export function may(scope: string): boolean {
 }
 
 /**
- * A mark in this browser that is set while a user is logged in. Without it the daemon is not asked for a session. It
- * grants no rights.
+ * The key of an entry in the browser's local storage that exists while a user is logged in. Without the entry, the
+ * daemon is not asked for a session. It grants no rights.
  */
 const HINT = 'tenrec-session'
 
-/** Why the last session has ended, for the login page. Null if the user logged out, or has not logged in yet. */
+/**
+ * The reason why the last session has ended, for the login page. Null if the user has logged out or has not logged in
+ * yet.
+ */
 export const sessionEnd = signal<string | null>(null)
 
-/** Why a login at the identity provider failed. Null if none has failed. */
+/** The error with which a login at the identity provider has failed. Null if none has failed. */
 export const loginError = signal<ApiError | null>(null)
 
-/** The page to which the identity provider sends the browser back. */
+/** The page of the console to which the identity provider sends the browser back. */
 const PROVIDER_PAGE = '/login/oidc'
 
-/** Opens the login page of the identity provider, which sends the browser back here. Throws an `ApiError`. */
+/**
+ * Opens the login page of the identity provider, which later sends the browser back to the console. Throws an
+ * `ApiError`.
+ */
 export async function openProvider(): Promise<void> {
   const page = path.value + location.search
   const body = page.length < PAGE_CHARACTERS && page !== PROVIDER_PAGE ? { return_to: page } : {}
@@ -96,10 +106,10 @@ export async function openProvider(): Promise<void> {
 
 const PAGE_CHARACTERS = 4000
 
-/** Finishes a login with the address to which the identity provider has sent the browser. */
+/** Finishes a login with the URL to which the identity provider has sent the browser. */
 async function finishLogin(): Promise<void> {
   const callback = location.search.slice(1)
-  // The code in the address can be used once. It does not stay in the history.
+  // The code in the URL works only once, so the URL must not stay in the history of the browser.
   go('/', { replace: true })
   try {
     const { session: found, return_to: page } = await post('console/oidc/finish/', {}, { callback })
@@ -112,7 +122,7 @@ async function finishLogin(): Promise<void> {
   }
 }
 
-/** Reads the session, and shows the login page whenever the session ends. */
+/** Reads the session. From then on, the login page is shown whenever the session ends. */
 export async function openSession(): Promise<void> {
   onSessionEnd(leave)
   if (path.value === PROVIDER_PAGE) return finishLogin()
@@ -120,7 +130,7 @@ export async function openSession(): Promise<void> {
   await readSession().catch(({ message }: Error) => leave(message))
 }
 
-/** Reads the session again, because projects and scopes may have changed. */
+/** Reads the session again. Must be called when its projects or scopes may have changed. */
 export async function readSession(): Promise<void> {
   enter(await get('console/session/'))
 }
@@ -133,8 +143,9 @@ export async function logIn(
 }
 
 /**
- * Sets another password, or removes it with null. `current` may be empty if there is none. The sessions that began with
- * the earlier password end, so a session that began with it logs in again.
+ * Sets another password, or removes the password if `password` is null. `current` may be empty if the user has none.
+ * All sessions that were started with the previous password end. If this session was started with it, the user is
+ * logged in again with the new one.
  */
 export async function setPassword(password: string | null, current: string): Promise<void> {
   const proof = current === '' ? {} : { current_password: current }
@@ -149,7 +160,7 @@ export async function setPassword(password: string | null, current: string): Pro
 /** Ends the session in the daemon and in this browser. */
 export async function logOut(): Promise<void> {
   await remove('console/session/', {})
-  // The next user of this tab must not see unsaved changes of this one.
+  // The next user of this browser tab must not see unsaved changes of this user.
   for (const name of Object.keys(sessionStorage)) sessionStorage.removeItem(name)
   leave(null)
 }
@@ -162,7 +173,7 @@ function enter(found: Session): void {
 }
 
 function leave(reason: string | null): void {
-  // A wrong key on the login page ends no session.
+  // On the login page, a wrong key does not end a session, because there is none.
   if (session.value !== null) sessionEnd.value = reason
   localStorage.removeItem(HINT)
   session.value = null

@@ -1,13 +1,16 @@
-/** The progress of the setup, as the daemon reports it, and the line that sites load. */
+/** Which steps of the setup are done, as the daemon reports it, and the script line that sites load. */
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, get } from './api.ts'
 import { hasEvent } from './queries.ts'
 import { closedProject, may, project } from './session.ts'
 
-/** The state of a step; null if the session may not read it. */
+/** Whether a step is done. Null if the session is not allowed to read that. */
 export type Tick = boolean | null
 
-/** The slower steps: persons, flags, backups, and the proxy between this browser and the daemon. */
+/**
+ * The steps besides the first event: persons, flags, backups, and the proxy between this browser and the daemon. The
+ * page Setup checks them less often than the first event.
+ */
 export interface Progress {
   readonly identified: Tick
   readonly decided: Tick
@@ -15,9 +18,12 @@ export interface Progress {
   readonly proxy: Tick
 }
 
-/** What this browser knows about projects: a JSON object that maps their numbers to true if their setup is done. */
+/**
+ * The key of an entry in the browser's local storage. It contains a JSON object that says, for each project number,
+ * whether the setup is done.
+ */
 const KEY = 'tenrec-setup'
-/** The first page is loaded before the progress is asked for. */
+/** The progress is requested after this many milliseconds, so that the page that opens first is loaded before. */
 const ASK_AFTER_MS = 3000
 
 function knownProjects(): Readonly<Record<string, unknown>> {
@@ -30,9 +36,9 @@ function knownProjects(): Readonly<Record<string, unknown>> {
 }
 
 /**
- * Returns true if all steps of the setup are done, as far as this session may know. The daemon is asked once for each
- * project while it is not, and never again once it is. Until the answer is there, the last one counts, so that the
- * navigation bar does not change under the pointer.
+ * Returns true if all steps of the setup that the session may read are done. As long as the setup of a project is not
+ * done, the daemon is asked once when the project opens. When it is done, the daemon is not asked again. Until the
+ * answer arrives, the last known answer is returned, so that the navigation bar does not change under the pointer.
  */
 export function useSetupDone(): boolean {
   const { id } = project.value
@@ -76,8 +82,8 @@ export async function askProgress(signal: AbortSignal): Promise<Progress> {
 }
 
 /**
- * Returns the state of a step. It is null if the session lacks the scope, or if the daemon refuses the request. If the
- * daemon cannot be reached, the error is passed on.
+ * Returns whether a step is done. Returns null if the session does not have the scope, or if the daemon refuses the
+ * request. Throws if the daemon cannot be reached.
  */
 async function tickOf(scope: string, read: () => Promise<boolean>): Promise<Tick> {
   if (!may(scope)) return null
@@ -101,8 +107,8 @@ async function hasBackup(signal: AbortSignal): Promise<boolean> {
 }
 
 /**
- * Returns true if the daemon sees the address of this browser, and not that of a proxy on its own machine. Rate limits,
- * GeoIP and the audit log need the real address.
+ * Returns true if the daemon sees the IP address of this browser. Returns false if it sees a proxy on its own machine
+ * instead. Rate limits, GeoIP and the audit log need the real address.
  */
 async function isAddressSeen(signal: AbortSignal): Promise<boolean> {
   if (isOfThisMachine(location.hostname)) return true
@@ -110,7 +116,7 @@ async function isAddressSeen(signal: AbortSignal): Promise<boolean> {
   return !results.some((one) => one.is_current && isOfThisMachine(one.address))
 }
 
-/** Returns the script line for the head of a page. */
+/** Returns the script line for the head of a web page. */
 export function loaderLine(origin: string, key: string): string {
   return `<script src="${origin}/static/loader.js" data-project-token="${key}" data-api-host="${origin}"></script>`
 }

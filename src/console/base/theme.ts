@@ -1,4 +1,4 @@
-/** The colour theme: light, dark, or that of the system. */
+/** The colour theme of the console: light, dark, or like the system. */
 import { signal } from '@preact/signals'
 
 /** The themes that the reader can choose. */
@@ -9,7 +9,10 @@ export type Theme = (typeof THEMES)[number]
 
 const KEY = 'tenrec-theme'
 
-/** Returns the stored name, or null. An embedded page may be forbidden to read the storage. */
+/**
+ * Returns the name of the theme in the browser's local storage, or null. An embedded page may not be allowed to read
+ * the storage.
+ */
 function storedName(): string | null {
   try {
     return localStorage.getItem(KEY)
@@ -21,14 +24,16 @@ function storedName(): string | null {
 /** The chosen theme, which is stored in this browser. */
 export const theme = signal<Theme>(THEMES.find((one) => one === storedName()) ?? 'auto')
 
-/** Sets and stores the theme. */
+/** Sets the theme and stores it in this browser. */
 export function chooseTheme(chosen: Theme): void {
   theme.value = chosen
   localStorage.setItem(KEY, chosen)
   applyTheme()
 }
 
-/** Applies the theme to the page. Call it before anything is shown. */
+/**
+ * Applies the theme to the page. Must be called before anything is shown, so that the colours do not change visibly.
+ */
 export function applyTheme(): void {
   document.documentElement.dataset['theme'] = theme.value
 }

@@ -1,4 +1,4 @@
-/** The audit log of the organization, which lists every change and its author. */
+/** The audit log of the organization. It lists every change with its author. */
 import { FileButton, href, List, Page, pageQuery, projects, query, Search, type Shapes } from '../kit.ts'
 import { sentenceOfChange } from './audit/sentence.ts'
 
@@ -35,7 +35,7 @@ export default function AuditPage() {
   )
 }
 
-/** Shows what was changed, with a link to it if it has a page. The tooltip is the request. */
+/** Shows what was changed, with a link to the changed object if it has a page. The tooltip shows the request. */
 function Change({ entry }: { entry: Entry }) {
   const { method, route, status } = entry
   const words = sentenceOfChange(entry)
@@ -49,7 +49,9 @@ function Change({ entry }: { entry: Entry }) {
   )
 }
 
-/** Returns the page of the changed object, or null. A deleted object has none. */
+/**
+ * Returns the path of the page of the changed object. Returns null if it has none, for example because it was deleted.
+ */
 function pageOfObject({ method, route, object_id: id, project_id: project, status, source }: Entry): string | null {
   if (id === null || project === null) return null
   if (source === 'schedule') return `/p/${project}/flags/${id}?tab=schedule`

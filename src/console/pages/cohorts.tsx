@@ -38,12 +38,15 @@ import { type OtherCohorts, RuleEditor } from './cohort/rule-editor.tsx'
 
 type Cohort = Shapes['Cohort']
 
-/** The largest number of cohorts that the fields offer, and of flags that are searched. */
+/**
+ * The largest number of cohorts that fields offer, and the largest number of flags that are searched for uses of a
+ * cohort.
+ */
 const OFFERED_MAX = 1000
-/** The interval at which a cohort that is being counted is read again. */
+/** While a cohort is being counted, its data is read again after this many milliseconds. */
 const COUNTING_MS = 1000
 
-/** The page "Cohorts". The parameter `id` in the URL opens a cohort. */
+/** The page "Cohorts". If the URL has the parameter `id`, the cohort with this number is open. */
 export default function CohortsPage() {
   const id = query.value.get('id')
   const cohorts = useCohorts()
@@ -73,7 +76,7 @@ export default function CohortsPage() {
   )
 }
 
-/** Returns all cohorts with their names. The list is empty while it loads. */
+/** Returns the numbers and names of all cohorts. The list is empty while it loads. */
 function useCohorts(): OtherCohorts {
   const { data } = useGet('project/cohorts/', { limit: OFFERED_MAX })
   return (data?.results ?? []).map(({ id, name }) => [id, name] as const)
@@ -88,7 +91,7 @@ function namesOf(cohorts: OtherCohorts): RuleNames {
   }
 }
 
-/** Reads the data of the page again from time to time, as long as a cohort is being counted. */
+/** While a cohort is being counted, reads the data of the page again and again. */
 function useCounting({ is_calculating: isCounting }: Cohort): void {
   useEffect(() => {
     if (!isCounting) return
@@ -99,12 +102,12 @@ function useCounting({ is_calculating: isCounting }: Cohort): void {
   }, [isCounting])
 }
 
-/** Cohorts are counted one after the other, because each count reads all persons. */
+/** The last count that was started. The next one waits for it, because each count reads all persons. */
 let lastCount: Promise<unknown> = Promise.resolve()
 
 /**
- * Shows the number of members. Lists have it for cohorts whose members are stored; the others are counted when they are
- * shown.
+ * Shows how many members a cohort has. The list of cohorts contains this number only for cohorts whose members are
+ * stored. All others are counted when they are shown.
  */
 function Size({ cohort }: { cohort: Cohort }) {
   const { id, count, filters, is_calculating: isCounting } = cohort
@@ -189,7 +192,7 @@ function NewCohortForm({ cohorts, close }: { cohorts: OtherCohorts; close: () =>
   )
 }
 
-/** Says why a form is not sent. */
+/** Tells the reader why a form cannot be sent, and returns false. */
 function refuse(problem: string): false {
   say(problem)
   return false
@@ -217,7 +220,7 @@ function CohortDrawer({ id, cohorts }: { id: number; cohorts: OtherCohorts }) {
   )
 }
 
-/** The size of a cohort, when it was counted, and what can be done with it. */
+/** Shows the size of a cohort, when it was counted, and what the reader can do with it. */
 function CohortFacts({ cohort }: { cohort: Cohort }) {
   const { id, count, is_calculating: isCounting, last_error_message: fault } = cohort
   useCounting(cohort)
@@ -255,7 +258,7 @@ function CohortFacts({ cohort }: { cohort: Cohort }) {
   )
 }
 
-/** Lists the flags and the cohorts that refer to a cohort. */
+/** Lists the flags and the cohorts that use a cohort. */
 function UsedBy({ id }: { id: number }) {
   const { data } = useLoaded(`used by ${project.value.id} ${id}`, async (signal) => {
     const asked = { limit: OFFERED_MAX }
@@ -290,7 +293,7 @@ function UsedBy({ id }: { id: number }) {
   )
 }
 
-/** Returns whether filters of any shape refer to a cohort. */
+/** Returns true if a value contains a filter that refers to a cohort. */
 function refersTo(value: unknown, id: number): boolean {
   if (Array.isArray(value)) return value.some((one) => refersTo(one, id))
   if (typeof value !== 'object' || value === null) return false

@@ -1,6 +1,6 @@
 /**
- * A dashboard: its tiles with saved queries and texts, a range and filters for all of them, and a link for people
- * without a key.
+ * The page of a dashboard: its tiles with saved queries and texts, a date range and filters for all tiles, and a link
+ * for people without a key.
  */
 import { useState } from 'preact/hooks'
 import { type DashboardFilters, datesOf, rangeWords } from '../base/query-address.ts'
@@ -66,7 +66,8 @@ interface Dashboard {
 
 /** The page "Dashboard". */
 export default function DashboardPage() {
-  // Each tile runs its own query below, so that the page does not wait for the slowest one.
+  // The dashboard is requested without results. Each tile runs its own query, so that the page does not wait for the
+  // slowest one.
   return (
     <Got route="project/dashboards/{id}/" values={{ ...own(), results: 'false' }}>
       {(data) => {
@@ -122,10 +123,13 @@ function Controls({ dashboard: { name, description, tiles } }: { dashboard: Dash
   )
 }
 
-/** The values of the range of a dashboard that leave each insight its own range, or are not in the list. */
+/**
+ * Two values of the field for the date range: one with which each insight keeps its own range, and one for a range that
+ * is not in the list.
+ */
 const [OWN, OTHER] = ['', 'other']
 
-/** The range and the filters of all tiles. They are saved with the dashboard. */
+/** The date range and the filters of all tiles. They are saved with the dashboard. */
 function FilterBar({ filters }: { filters: DashboardFilters }) {
   const { date_from: from, properties } = filters
   const list = (properties ?? []) as readonly PropertyFilter[]
@@ -170,7 +174,7 @@ function Tiles({ dashboard: { tiles, filters } }: { dashboard: Dashboard }) {
       </Empty>
     )
   }
-  /** Saves the places of all tiles in this order. */
+  /** Saves the order and the sizes of all tiles. */
   function arrange(order: readonly TileRecord[], sizes: readonly number[]) {
     const places = placesOf(order, sizes)
     const changed = order.map(({ id, layouts }, at) => ({ id, layouts: { ...layouts, sm: places[at] } }))
@@ -206,7 +210,7 @@ function Tiles({ dashboard: { tiles, filters } }: { dashboard: Dashboard }) {
 
 interface TileControlsProps {
   readonly tile: TileRecord
-  /** Moves the tile by one place. Null at the end of the dashboard. */
+  /** Moves the tile one position forward. Null for the first tile. `later` moves it one position back. */
   readonly earlier: (() => unknown) | null
   readonly later: (() => unknown) | null
   readonly resize: (width: number) => unknown
@@ -268,7 +272,7 @@ const TEXT_FIELDS = (value: string) =>
     },
   }) as const
 
-/** Adds a tile: an insight from the list, a new insight, or a text. */
+/** The dialog that adds a tile: an existing insight, a new insight, or a text. */
 function AddTile({ tiles }: { tiles: readonly TileRecord[] }) {
   const [isOpen, setOpen] = useState(false)
   const close = () => setOpen(false)
@@ -335,7 +339,7 @@ function InsightAnswer({ insight, filters }: { insight: TileInsight; filters: Da
 
 function Asked({ asked }: { asked: Parameters<typeof askQuery>[0] }) {
   const given = query.value.get('refresh')
-  // The URL is input. Only the offered intervals are used.
+  // Anybody can write a URL, so only the intervals that the menu offers are accepted.
   const everyMs = REFRESHES.some(([minutes]) => minutes === given) ? Number(given) * 60_000 : 0
   const ask = async (signal: AbortSignal) => {
     const results = await askQuery<unknown>(asked, signal)

@@ -1,4 +1,4 @@
-/** Lists all dashboards and all insights of the project, including insights that are on no dashboard. */
+/** Lists all dashboards and all insights of the project, including insights that no dashboard shows. */
 import { Ask, Empty, go, inProjectPath, List, may, Page, post, query, Search } from '../kit.ts'
 
 /** The page "Dashboards". */

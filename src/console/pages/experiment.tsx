@@ -1,4 +1,7 @@
-/** An experiment: who is ahead, by how much, how sure that is, what to do, and what is wrong. */
+/**
+ * The page of an experiment: which variant is ahead, by how much, how sure that is, what to do next, and what is wrong
+ * with the experiment.
+ */
 import {
   Ask,
   ago,
@@ -85,7 +88,7 @@ function useResults(experiment: Experiment) {
     async (signal) => {
       if (!isStarted) return []
       const answers = guards.map((metric) => askQueryWhole({ ...query, metric }, signal))
-      // The answer for a single metric has the members of its result.
+      // The answer to a query about a single metric has the same members as the result of a metric.
       return (await Promise.all(answers)) as unknown as readonly MetricResult[]
     },
     options,
@@ -158,7 +161,7 @@ function About({ experiment }: { experiment: Experiment }) {
   )
 }
 
-/** Says what is left to do before the launch. */
+/** Shows what must be done before the experiment can be launched. */
 function Draft({ experiment: { feature_flag_key: key } }: { experiment: Experiment }) {
   return (
     <div class="notice empty">
@@ -216,7 +219,7 @@ interface Row {
   readonly result: VariantResult | null
 }
 
-/** The variants of a metric with the pictures of their intervals. */
+/** A table of the variants of a metric. The interval of each variant is drawn as a picture. */
 function Variants({ result, label }: { result: MetricResult; label: string }) {
   const { metric, baseline, variant_results: variants } = result
   const scale = scaleOf(variants)
@@ -249,7 +252,7 @@ function Variants({ result, label }: { result: MetricResult; label: string }) {
   )
 }
 
-/** The persons of each variant over time. */
+/** A chart of how many persons have seen each variant, over time. */
 function Exposures({ answer, experiment }: { answer: Answer; experiment: Experiment }) {
   const { timeseries = [], exposed_persons: persons = {} } = answer
   const shown = timeseries.filter(({ variant }) => variant in persons)
@@ -278,7 +281,7 @@ function Exposures({ answer, experiment }: { answer: Answer; experiment: Experim
   )
 }
 
-/** What was planned: the variants, their shares, and the size. */
+/** Shows the plan of the experiment: its variants, their shares, and how many persons are needed. */
 function Plan({ experiment }: { experiment: Experiment }) {
   const { feature_flag_variants: variants = [], minimum_detectable_effect: effect } = experiment.parameters
   const isChangeable = may('experiment:write') && stateOf(experiment) !== 'Ended'
@@ -324,7 +327,10 @@ interface MetricsProps {
   readonly guards: readonly MetricResult[]
 }
 
-/** All metrics by list: what they compare, and the results of those that have no card of their own. */
+/**
+ * All metrics of the experiment, in their lists: what each of them compares, and the results of those that are not
+ * shown in a card of their own.
+ */
 function Metrics({ experiment, results, guards }: MetricsProps) {
   const ofUuid = (found: readonly MetricResult[], metric: Metric) =>
     found.find((one) => one.metric['uuid'] === metric['uuid'])

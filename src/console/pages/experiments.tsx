@@ -1,4 +1,4 @@
-/** The list of experiments, with their states and what became of them. */
+/** The list of experiments, with their states and their conclusions. */
 import {
   Choice,
   Dialog,
@@ -112,7 +112,7 @@ function conclusionOf({ conclusion }: Experiment): string {
   return CONCLUSIONS.find(([one]) => one === conclusion)?.[1] ?? '–'
 }
 
-/** The button that creates an experiment, and its dialog, which has an address of its own. */
+/** The button and the dialog that create an experiment. A parameter of the URL opens the dialog. */
 function NewExperiment() {
   const close = () => setQuery({ new: null }, { replace: true })
   return (

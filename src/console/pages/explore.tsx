@@ -1,6 +1,6 @@
 /**
- * The page "Explore", with a query builder on the left and the answer on the right. Both are stored in the URL. An
- * insight that is opened here stays the same insight: it has its title, and can be saved, renamed and deleted.
+ * The page "Explore", with the query builder on the left and the answer on the right. The URL contains both. If a saved
+ * insight is opened here, the page also has its title, and buttons that save, rename and delete it.
  */
 import { useEffect } from 'preact/hooks'
 import { innerQuery, isSame, toAddress } from '../base/query-address.ts'
@@ -38,9 +38,9 @@ import { Notes } from './notes/notes.tsx'
 
 type Insight = Shapes['InsightItem']
 
-/** Longer URLs may be refused when the page is loaded again. */
+/** A URL with more characters is avoided, because servers may refuse it when the page is loaded again. */
 const ADDRESS_CHARACTERS_MAX = 3000
-/** The parameters that do not describe the query. */
+/** The URL parameters that do not describe the query. */
 const PLACE = ['insight', 'dashboard']
 
 /** The page "Explore". */
@@ -49,7 +49,7 @@ export default function ExplorePage() {
   return shortId === null ? <Explorer insight={null} /> : <SavedInsight key={shortId} shortId={shortId} />
 }
 
-/** Reads an insight. If the URL has no query, the query of the insight goes there. */
+/** Reads the opened insight. If the URL contains no query, the query of the insight is written there. */
 function SavedInsight({ shortId }: { shortId: string }) {
   const loaded = useGet('project/insights/', { short_id: shortId, limit: 1 } as never)
   const [insight] = loaded.data?.results ?? []
@@ -72,7 +72,7 @@ function SavedInsight({ shortId }: { shortId: string }) {
   )
 }
 
-/** Writes a query to the URL of the page, in place of the one that is there. */
+/** Replaces the query in the URL of the page by another one. */
 function openQuery(saved: NonNullable<ReturnType<typeof innerQuery>>): void {
   let address = toAddress(saved)
   if (address.toString().length > ADDRESS_CHARACTERS_MAX) {
@@ -116,7 +116,7 @@ function nameOf({ name, derived_name: derived }: Insight): string {
   return name || derived || 'Insight without a name'
 }
 
-/** Leads back to the dashboard that the insight was opened from. */
+/** The link back to the dashboard from which the insight was opened. */
 function Breadcrumb() {
   const id = query.value.get('dashboard')
   const { data } = useGet('project/dashboards/')
@@ -170,7 +170,10 @@ function SaveControls({ insight }: { insight: Insight | null }) {
   )
 }
 
-/** Returns the query of the page in the frame of an insight, which may say how other programs show it. */
+/**
+ * Returns the query of the page inside the node of the opened insight. The node may contain members that say how other
+ * programs show the insight, so they are kept.
+ */
 function framed(insight: Insight | null) {
   const frame = insight?.query
   const isFrame = frame?.['kind'] === 'InsightVizNode'

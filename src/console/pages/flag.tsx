@@ -1,4 +1,4 @@
-/** A feature flag: a page to look at, its fields, a test with one user, its usage and its history. */
+/** The page of a feature flag: an overview, its fields, a test with one user, its usage and its history. */
 import { useState } from 'preact/hooks'
 import {
   Ask,
@@ -115,7 +115,7 @@ function About({ flag }: { flag: Flag }) {
   )
 }
 
-/** `discard` drops the unsaved changes of the flag. */
+/** The menu with actions for the flag. `discard` drops its unsaved changes. */
 function Actions({ flag, discard }: { flag: Flag; discard: () => void }) {
   const { key, name, active, tags, filters } = flag
   const text = () => JSON.stringify({ key, name, active, tags, filters }, null, 2)
@@ -210,7 +210,7 @@ function Edit({ flag: current, world, editing }: EditProps) {
         action={null}
         submit={async () => {
           setReviewed(canSave)
-          // Nothing is saved before the review.
+          // The form is not sent. The review opens instead and saves the changes.
           return false
         }}
       >
@@ -251,7 +251,7 @@ interface LeaveProps extends Pick<Editing, 'stay' | 'discard'> {
   readonly leave: () => void
 }
 
-/** Asks before a page with unsaved changes is left. */
+/** The dialog that asks the reader before a page with unsaved changes is left. */
 function Leave({ flag, leave, stay, discard }: LeaveProps) {
   return (
     <Dialog title="Leave without saving?" close={stay}>

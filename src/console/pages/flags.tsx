@@ -1,4 +1,4 @@
-/** The list of feature flags, with who gets them and how often code asks for them. */
+/** The list of feature flags. It shows who gets each flag and how often programs ask for it. */
 import {
   ago,
   Bar,
@@ -100,7 +100,7 @@ export default function FlagsPage() {
   )
 }
 
-/** The texts of empty lists. */
+/** Shown in place of the list if it is empty, with the reason. */
 function NoFlag({ state, isNarrowed }: { state: string; isNarrowed: boolean }) {
   if (isNarrowed) return <Empty title="No flag matches the search and the filters." />
   if (state === 'STALE')
@@ -118,7 +118,7 @@ function NoFlag({ state, isNarrowed }: { state: string; isNarrowed: boolean }) {
   )
 }
 
-/** The chosen tag and owner, as chips that remove themselves. */
+/** Shows the chosen tag and the chosen owner. A click on one of them removes it from the filters. */
 function Chosen({ tag, author, flags }: { tag: string; author: string; flags: readonly Flag[] }) {
   const owner = flags.find((flag) => String(flag.created_by?.id) === author)?.created_by?.email ?? author
   const chips = [
@@ -171,7 +171,7 @@ function OnOff({ flag }: { flag: Flag }) {
   return <Check isSwitch isQuiet isDisabled={isDisabled} label={label} value={flag.active} change={change} />
 }
 
-/** Shows the largest percentage that a flag gives to everyone, and the number of rules for some of them. */
+/** Shows the largest percentage of everyone who gets the flag, and how many rules give it to some persons only. */
 function Reach({ flag: { filters } }: { flag: Flag }) {
   const rules = filters.groups ?? []
   const isForAll = ({ properties }: (typeof rules)[number]) => (properties ?? []).length === 0
@@ -194,7 +194,7 @@ function Reach({ flag: { filters } }: { flag: Flag }) {
 
 const SPARK = { width: 70, height: 20 }
 
-/** The number of decisions of the last days, with a line of the days. */
+/** Shows how often a flag was decided in the last days, with a small line chart of the days. */
 function Decisions({ use }: { use: FlagUse | undefined }) {
   if (use === undefined || use.count === 0) return <span class="quiet">none</span>
   const highest = Math.max(1, ...use.days)
@@ -226,7 +226,7 @@ function Owner({ flag: { created_by: owner } }: { flag: Flag }) {
   )
 }
 
-/** The button that creates a flag, and its dialog, which has an address of its own. */
+/** The button and the dialog that create a flag. A parameter of the URL opens the dialog. */
 function NewFlag() {
   const close = () => setQuery({ new: null }, { replace: true })
   return (

@@ -1,4 +1,4 @@
-/** A group, such as a company: its numbers, its people, its events and its properties. */
+/** The page of a group, such as a company: its numbers, its people, its events and its properties. */
 import { useState } from 'preact/hooks'
 import {
   askQuery,
@@ -87,7 +87,7 @@ interface FilterProps {
   readonly filter: object
 }
 
-/** The numbers of the last days. */
+/** Shows the numbers of the group in the last days. */
 function Numbers({ filter }: FilterProps) {
   const key = JSON.stringify(filter)
   const loaded = useLoaded(`group numbers ${project.value.id} ${key}`, (signal) =>
@@ -114,7 +114,7 @@ function Numbers({ filter }: FilterProps) {
   )
 }
 
-/** The people with the most events in the last days. */
+/** Shows the people of the group who had the most events in the last days. */
 function People({ filter }: FilterProps) {
   const key = JSON.stringify(filter)
   const loaded = useLoaded(`group people ${project.value.id} ${key}`, (signal) =>

@@ -1,4 +1,4 @@
-/** Groups, such as companies and teams, to which events belong besides persons. */
+/** The list of groups, such as companies and teams. An event can belong to groups in addition to its person. */
 import {
   Button,
   Card,

@@ -1,4 +1,4 @@
-/** The state of the daemon: its rates, its backlog, and its disk with the day on which it will be full. */
+/** The state of the daemon: its rates, its backlog, its disk, and the day on which the disk will be full. */
 import {
   Ask,
   ago,
@@ -26,7 +26,7 @@ type Status = Shapes['Status']
 
 const EVERY_MS = 10_000
 
-/** The page "Health". It refreshes every ten seconds. */
+/** The page "Health". Its data is requested again every ten seconds. */
 export default function HealthPage() {
   return (
     <Page title="Health">

@@ -41,7 +41,9 @@ const TABS = [
   ['lost', 'Rejected events'],
 ] as const
 
-/** A stream of events with a drawer for each, and a second tab for rejected events. */
+/**
+ * The page "Live". One tab shows the stream of events, with a drawer for each event, and the other tab rejected events.
+ */
 export default function LivePage() {
   const opened = address.value.get('open')
   return (
@@ -102,7 +104,7 @@ function Who({ event: { person_id: id, person_mode: mode, distinct_id: distinctI
   return mode === 'full' ? <a href={pageOf(`/persons/${id}`)}>{words}</a> : words
 }
 
-/** Returns the path or screen of an event, without the parts that all events of a site share. */
+/** Returns the path or the screen of an event. The host is left out, because all events of a site have the same one. */
 function whereOf({ properties }: LiveEvent): string {
   const { $pathname: path, $screen_name: screen, $lib: library } = properties
   return String(path ?? screen ?? library ?? '')
@@ -135,7 +137,7 @@ function Rows({ rows, isFiltered }: { rows: readonly LiveEvent[]; isFiltered: bo
 
 const RATE_WIDTH = 120
 const RATE_HEIGHT = 24
-/** The displayed rate is the mean of this many seconds. */
+/** The rate that is shown is the mean of this many seconds. */
 const MEAN_SECONDS = 10
 
 function Rate({ live: { state, rates } }: { live: Live }) {
@@ -144,7 +146,7 @@ function Rate({ live: { state, rates } }: { live: Live }) {
     const x = (at / (rates.length - 1)) * RATE_WIDTH
     return `${x.toFixed(1)},${(RATE_HEIGHT - 1 - (rate / most) * (RATE_HEIGHT - 2)).toFixed(1)}`
   })
-  // The current second is not complete yet.
+  // The current second is not over, so it is left out.
   const latest = rates.slice(-1 - MEAN_SECONDS, -1)
   const mean = latest.reduce((sum, rate) => sum + rate, 0) / MEAN_SECONDS
   const label = `Events per second in the last minute, at most ${exact(Math.max(...rates))}`

@@ -1,4 +1,4 @@
-/** A person: who it is, its events, properties, flags and cohorts, and actions such as merging and deleting. */
+/** The page of a person: name, events, properties, flags and cohorts, and actions such as merging and deleting. */
 import {
   type ApiError,
   Ask,
@@ -93,7 +93,7 @@ function titleOf({ name, properties }: Person): string {
   return typeof own === 'string' && own !== '' ? own : name
 }
 
-/** The facts that a reader looks for first. Facts that are not known are left out. */
+/** Shows the facts that readers look for first. Facts that are unknown are left out. */
 function About({ person }: { person: Person }) {
   const { properties, created_at: createdAt, uuid } = person
   const text = (...keys: readonly string[]) => keys.map((key) => plain(properties[key] ?? '')).find((one) => one !== '')
@@ -135,12 +135,12 @@ function placeOf({ properties }: Person): string {
   return [city, country === null ? code : `${countryFlag(code)} ${country}`].filter((one) => one !== '').join(', ')
 }
 
-/** A time before all events. */
+/** A date before all events. */
 const LONG_AGO = '1970-01-02'
 
 /**
- * Returns the times of the first and the last event of a person. Events from before a person was identified belong to it
- * as well, so the first one may be older than the person.
+ * Returns the moments of the first and the last event of a person. The events that a person sent before being
+ * identified belong to the person, too. The first event may therefore be older than the person.
  */
 function useSpan(personId: string): { first?: string | undefined; last?: string | undefined } | undefined {
   const { data } = useLoaded(`span ${project.value.id} ${personId}`, async (signal) => {
@@ -174,7 +174,10 @@ function Ids({ person: { distinct_ids: all, distinct_ids_count: count = all.leng
   )
 }
 
-/** Shows the properties that the product sets first, and those of the SDK behind a heading. */
+/**
+ * Shows the properties that the user's own program has set. The properties of SDKs are below, in a section that is
+ * closed at first.
+ */
 function Properties({ person: { uuid: id, properties } }: { person: Person }) {
   const entries = Object.entries(properties)
   const own = Object.fromEntries(entries.filter(([key]) => !isTechnical(key)))
@@ -242,14 +245,17 @@ function Actions({ person }: { person: Person }) {
   )
 }
 
-/** Returns the UUID of the only person with an e-mail address or distinct ID. Any other text is returned as it is. */
+/**
+ * Returns the UUID of the person with this email address or distinct ID, if there is exactly one. Returns any other
+ * text unchanged.
+ */
 async function findUuid(words: string): Promise<string> {
   const { results } = await get('project/persons/', { search: words, limit: 2 })
   const [found] = results
   return found !== undefined && results.length === 1 ? found.uuid : words
 }
 
-/** Shows how many events a deletion would erase, without erasing them. */
+/** Shows how many events a deletion of the person would erase. Nothing is erased. */
 function EventsToErase({ personId }: { personId: string }) {
   const loaded = useLoaded(`erase ${personId}`, (signal) =>
     post('project/erasures/', {}, { person_id: personId, dry_run: true }, signal),

@@ -1,4 +1,7 @@
-/** Finds persons by a part of an e-mail address or a name, by a distinct ID, and by their properties. */
+/**
+ * The list of persons. Readers can search it by a part of an email address or a name, by a distinct ID, and by
+ * properties.
+ */
 import {
   AddFilter,
   ago,
@@ -28,7 +31,7 @@ import { SNIPPETS } from './setup/snippets.ts'
 
 type Person = Shapes['Person']
 
-/** The columns that are shown unless the URL names others. Names of properties are columns, too. */
+/** The columns that are shown if the URL names none. The names of properties can also be columns. */
 const COLUMNS = ['email', 'company', '$geoip_country_code', 'first_seen'] as const
 const FIXED_LABELS: Readonly<Record<string, string>> = {
   distinct_id: 'Distinct ID',
@@ -36,7 +39,7 @@ const FIXED_LABELS: Readonly<Record<string, string>> = {
   last_seen: 'Last seen',
   company: 'Company',
 }
-/** The properties that the menu of columns offers, most frequent first. */
+/** The menu of columns offers at most this many properties, the most frequent ones. */
 const OFFERED_MAX = 30
 
 /** The page "Persons". */
@@ -77,7 +80,9 @@ function Nobody({ isFiltered }: { isFiltered: boolean }) {
   )
 }
 
-/** Shows the name of a person with their initials. The name of a person without one is the e-mail or a distinct ID. */
+/**
+ * Shows the name of a person with its initials. If a person has no name, the email address or a distinct ID is shown.
+ */
 function Name({ person: { name, properties } }: { person: Person }) {
   const own = properties['name']
   const words = typeof own === 'string' && own !== '' ? own : name
@@ -99,14 +104,17 @@ function initialsOf(name: string): string {
     .join('')
 }
 
-/** Returns the columns that the URL names, or the usual ones. */
+/** Returns the columns that the URL names, or else the default columns. */
 function chosenColumns(): readonly string[] {
   const given = query.value.get('columns')
   if (given === null) return COLUMNS
   return given.split(',').filter((name) => name !== '')
 }
 
-/** Returns the heading of a column. The name comes from the URL, so only own members count. */
+/**
+ * Returns the heading of a column. The name comes from the URL, so it may be the name of a member that every object
+ * has, such as `constructor`.
+ */
 function labelOf(name: string): string {
   return (Object.hasOwn(FIXED_LABELS, name) ? FIXED_LABELS[name] : undefined) ?? propertyLabel(name)
 }
@@ -119,16 +127,22 @@ function columnOf(name: string): Column<Person> {
   return [label, ({ properties }) => shownValue(name, properties), name === 'email' ? 'cut' : 'minor cut']
 }
 
-/** Returns the text of a property. The country is also known from the first event of the person. */
+/**
+ * Returns the text of a property. If the person does not have it, the property from the first event of the person is
+ * used.
+ */
 function shownValue(key: string, properties: Person['properties']): string {
   const value = properties[key] ?? properties[`$initial_${key.replace(/^\$/, '')}`]
   return valueLabel(key, value) ?? plain(value ?? '')
 }
 
-/** The times are read one after the other, because the daemon has no list of them. */
+/**
+ * The last request for the newest event of a person. The next one waits for it, because the daemon cannot return the
+ * newest events of several persons at once.
+ */
 let lastRead: Promise<unknown> = Promise.resolve()
 
-/** Shows the time of the newest event of a person. */
+/** Shows when the newest event of a person happened. */
 function LastSeen({ uuid }: { uuid: string }) {
   const { data } = useLoaded(`last seen ${project.value.id} ${uuid}`, async (signal) => {
     if (!may('event:read')) return null
@@ -140,7 +154,7 @@ function LastSeen({ uuid }: { uuid: string }) {
   return <time>{data == null ? '–' : ago(data)}</time>
 }
 
-/** A menu with a checkbox for each column. The choice is stored in the URL. */
+/** A menu with a checkbox for each column. The URL contains the choice. */
 function ColumnMenu({ chosen }: { chosen: readonly string[] }) {
   const known = usePropertyNames('person').filter((name) => name !== 'name')
   const fixed = ['email', 'company', '$geoip_country_code', 'distinct_id', 'first_seen', 'last_seen']

@@ -1,4 +1,4 @@
-/** The settings of the project, its goals, the retention of its events, and erasures. */
+/** The settings of the project, its goals, how long its events are kept, and erasures. */
 import { useState } from 'preact/hooks'
 import {
   Ask,
@@ -24,7 +24,7 @@ import { Goals } from './settings/goals.tsx'
 
 type Project = Shapes['Project']
 
-/** The interval in which today's usage is refreshed, in milliseconds. */
+/** Today's usage is requested again after this many milliseconds. */
 const TODAY_MS = 10_000
 
 const ZONES = Intl.supportedValuesOf('timeZone')
@@ -102,14 +102,17 @@ function fieldsOf(project: Project, canWrite: boolean) {
   }
 }
 
-/** Returns the time zone that a text names: itself, or the only zone of this city. The daemon refuses other texts. */
+/**
+ * Returns the time zone that a text stands for: the zone itself, or the only zone with the name of a city. Any other
+ * text is returned unchanged, and the daemon refuses it.
+ */
 function zoneOf(words: string): string {
   const wanted = words.trim().toLowerCase().replaceAll(' ', '_')
   const zones = ZONES.filter((zone) => zone.toLowerCase() === wanted || zone.toLowerCase().endsWith(`/${wanted}`))
   return zones.length === 1 ? (zones[0] ?? words) : words
 }
 
-/** Returns the limit of a field. An empty field means no limit. */
+/** Returns the limit in a field. An empty field means that there is no limit. */
 function limitOf(words: string): number | null {
   return words === '' ? null : Number(words)
 }
@@ -128,7 +131,8 @@ function ProjectForm({ project }: { project: Project }) {
         timezone,
         ...rest
       }) => {
-        // A text that is not JSON is sent unchanged, so that the error of the daemon explains it.
+        // If the text is not JSON, it is sent unchanged. The daemon then answers with an error that explains what is
+        // wrong.
         const limits = { daily_events_limit: limitOf(events), daily_bytes_limit: limitOf(size) }
         await patch(
           'project/',
@@ -152,7 +156,7 @@ function ProjectForm({ project }: { project: Project }) {
   )
 }
 
-/** Shows the events and bytes that were accepted since midnight UTC, with the daily limits. */
+/** Shows how many events and bytes were accepted since midnight UTC, and the daily limits. */
 function Today({ today, daily_events_limit: events, daily_bytes_limit: size }: Project) {
   const accepted =
     events === null ? counted(today.events, 'event') : `${exact(today.events)} of ${counted(events, 'event')}`
@@ -166,9 +170,9 @@ function Today({ today, daily_events_limit: events, daily_bytes_limit: size }: P
 }
 
 interface RetentionPlan {
-  /** The days for which events are kept; null keeps them forever. */
+  /** For how many days events are kept. Null means forever. */
   readonly days: number | null
-  /** The number of events that would be removed now. */
+  /** How many events would be deleted now. */
   readonly events: number
 }
 
@@ -217,14 +221,14 @@ function wordsOf(days: number | null | undefined): string {
   return days == null ? 'forever' : `for ${counted(days, 'day')}`
 }
 
-/** Says what keeping events for a number of days deletes. */
+/** Returns sentences about which events are deleted if events are kept for a number of days. */
 function consequenceOf({ days, events }: RetentionPlan): string {
   if (days === null) return 'No event is deleted.'
   const now = events === 0 ? 'No event is deleted now.' : `${counted(events, 'event')} will be deleted permanently.`
   return `${now} From then on, every event is deleted when it is older than ${counted(days, 'day')}.`
 }
 
-/** The button that applies a plan, and the title of its dialog. */
+/** Returns the label of the button that applies a plan, and the title of the dialog before it. */
 function questionOf({ days, events }: RetentionPlan) {
   const keeping = days === null ? 'Keep events forever' : `keep ${counted(days, 'day')}`
   if (events > 0) return { label: `Delete and ${keeping}`, title: `Delete ${counted(events, 'event')}?` }
@@ -250,7 +254,7 @@ function Erasures() {
   )
 }
 
-/** Returns the set criteria of an erasure in one line. */
+/** Returns the criteria of an erasure in one line. Criteria that are not set are left out. */
 function describe(criteria: Readonly<Record<string, unknown>>): string {
   return Object.entries(criteria)
     .filter(([, value]) => value !== null && !(Array.isArray(value) && value.length === 0))

@@ -1,4 +1,4 @@
-/** The page "Setup": the remaining steps of the setup, and code for each. */
+/** The page "Setup": the steps of the setup that remain, with code for each step. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import {
@@ -21,13 +21,13 @@ import { FirstGoals } from './setup/first-goals.tsx'
 import { SNIPPETS } from './setup/snippets.ts'
 
 /**
- * The interval in which the first event is looked for. The other steps take minutes or days, so they are checked less
- * often.
+ * The first event is checked for at this interval, in milliseconds. The other steps take the reader minutes or days, so
+ * they are checked for at the longer interval below.
  */
 const EVENT_EVERY_MS = 500
 const REST_EVERY_MS = 10_000
 
-/** A checklist of the setup with a tick for each completed step, and code to copy. */
+/** The page "Setup": a list of the steps with a tick for each completed one, and code to copy. */
 export default function SetupPage() {
   return (
     <Page title="Setup">
@@ -82,7 +82,7 @@ function Checklist() {
   )
 }
 
-/** The last step. It is optional, so the setup is also done without it. */
+/** The last step. It is optional: the setup is considered as done without it. */
 function GoalItem() {
   const goals = useGoals()
   const offer = goals && <FirstGoals goals={goals} />
@@ -100,7 +100,7 @@ interface ItemProps {
   readonly children: ComponentChildren
 }
 
-/** Shows a step of the setup. Its instructions are replaced by `then` once it is done. */
+/** Shows a step of the setup. When the step is done, its instructions are replaced by `then`. */
 function Item({ tick, words, then, children }: ItemProps) {
   const [sign, state] = tick === true ? ['✓', 'Done'] : tick === false ? ['○', 'To do'] : ['?', 'Unknown']
   return (

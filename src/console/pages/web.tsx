@@ -43,31 +43,35 @@ import { CARDS } from './web/reports.ts'
 import { FigureTiles, type OverviewItem } from './web/tiles.tsx'
 import { WebChart } from './web/web-chart.tsx'
 
-/** Leaves out events of bots. The daemon marks them if bot detection is on. */
+/** The filter that leaves out events of bots. The daemon marks such events if bot detection is on. */
 const NO_BOTS = { key: '$is_bot', operator: 'is_not_set', type: 'event' } as const
 const ONLINE_EVERY_MS = 30_000
 const ONLINE_MS = 300_000
 const REPORTS = CARDS.flatMap(({ reports, more }) => [...reports, ...(more?.reports ?? [])])
 
-/** Shows visitors, views and sessions of a range, a chart of them, and four cards of tables. */
+/**
+ * The page "Web". It shows visitors, views and sessions in a date range, a chart of them, and four cards with tables.
+ */
 export default function WebPage() {
   const hidesBots = address.value.get('bots') === 'hide'
   const properties = [...filtersOfAddress(), ...(hidesBots ? [NO_BOTS] : [])]
   const goalId = chosenGoal()
   const goal: Goal | null = goalId === null ? null : { conversionGoal: { actionId: goalId } }
   const asked: Asked = { dateRange: dateRangeSoFar.value, properties }
-  // The tiles always have a change. Without a chosen comparison it is the one since the previous period.
+  // The tiles always show a change. If the reader has not chosen a comparison, it is the change since the previous
+  // period.
   const compared = compareFilterOf(rangeOf(rangeValue.value), isCompared.value ? comparison.value : 'previous')
   const before = comparison.value === 'year' ? 'Year ago' : 'Previous period'
   const query = { kind: 'WebOverviewQuery', ...asked, ...(compared && { compareFilter: compared }) }
   const ask = (more: Goal | null, signal: AbortSignal) =>
     askQuery<readonly OverviewItem[]>({ ...query, ...more }, signal)
-  // The visitors of a goal also include those who reach it without a view, so they come after the others.
+  // Persons can reach a goal without a pageview, and the query with a goal counts them as visitors. The visitors of the
+  // page therefore come from the query without a goal, which is the first of the two.
   const overview = useLoaded(`web ${project.value.id} ${JSON.stringify([query, goal])}`, async (signal) =>
     (await Promise.all([ask(null, signal), ...(goal ? [ask(goal, signal)] : [])])).flat(),
   )
   const { data: items, isStale } = overview
-  // The tiles have their place before their numbers arrive.
+  // The tiles are drawn before their numbers arrive, so that the page does not move later.
   const isFirst = items === undefined && overview.isLoading
   const visitors = isStale ? null : (items?.[0]?.value ?? null)
   const shared = { asked: { ...asked, ...goal }, compareFilter: compareFilter.value, visitors }
@@ -107,7 +111,9 @@ export default function WebPage() {
   )
 }
 
-/** Explains an empty range: either there were visits at other times, or none was ever recorded. */
+/**
+ * Explains why a date range contains no visits: either there were visits at other times, or no visit was ever recorded.
+ */
 function NoVisits() {
   const { data } = useLoaded(`seen ${project.value.id}`, (signal) => hasEvent('$pageview', signal))
   if (data === undefined) return null
@@ -129,7 +135,10 @@ function NoVisits() {
   )
 }
 
-/** The keys of the page: letters choose a range, the arrows move it, X compares, and Escape clears the filters. */
+/**
+ * The keyboard shortcuts of the page. Letters choose a date range, the arrow keys move it, X switches the comparison,
+ * and Escape removes the filters.
+ */
 function useKeys(): void {
   useEffect(() => {
     function press(event: KeyboardEvent) {
@@ -153,13 +162,16 @@ function useKeys(): void {
   }, [])
 }
 
-/** Shows the number of persons with an event in the last five minutes, independent of the range and the filters. */
+/**
+ * Shows how many persons had an event in the last five minutes. The date range and the filters of the page do not
+ * matter.
+ */
 function Online() {
   const ask = async (signal: AbortSignal) => {
     const query = {
       kind: 'TrendsQuery',
       series: [{ kind: 'EventsNode', event: null, math: 'dau' }],
-      // For a single number, `-5M` would mean the whole day.
+      // In a query for a single number, `-5M` would stand for the whole day, so the exact moment is sent.
       dateRange: { date_from: new Date(Date.now() - ONLINE_MS).toISOString(), explicitDate: true },
       trendsFilter: { display: 'BoldNumber' },
     }

@@ -1,4 +1,7 @@
-/** Shows the answers of queries. Each kind has its own view, and every number leads to the people behind it. */
+/**
+ * Shows the answers to queries. Each kind of query has a view of its own. A click on a number opens the list of the
+ * people whom it counts.
+ */
 import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import { bucketText } from '../base/days.ts'
@@ -15,11 +18,11 @@ import { type Edge, Paths } from './paths.tsx'
 import { type Column, Table } from './table.tsx'
 import { isValues, Values } from './values.tsx'
 
-/** Shows the answer of a query. */
+/** Shows the answer to a query. */
 export function Answer({ query, results }: { query: Query; results: unknown }) {
   const [behind, setBehind] = useState<Behind | null>(null)
   const View = VIEWS[query.kind]
-  // Opening or closing a dialog must not draw a thousand rows again.
+  // The view is memoized. Otherwise opening or closing a dialog would draw up to a thousand rows again.
   const view = useMemo(
     () =>
       View && (
@@ -53,7 +56,10 @@ const VIEWS: Readonly<Record<string, (props: ViewProps<never>) => ComponentChild
   PathsQuery: (props) => <PathsView {...props} />,
 }
 
-/** Shows series over time. Lifecycles are stacked bars. A query for single numbers gets a list of numbers. */
+/**
+ * Shows series over time as a chart. Lifecycles are shown as stacked bars. If a query asks for single numbers, a list
+ * of numbers is shown instead.
+ */
 function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
   const isOverTime = query.kind !== 'StickinessQuery'
   const step = String(query['interval'] ?? 'day')
@@ -62,7 +68,7 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
   const current = results.filter(({ compare_label: period }) => period !== 'previous')
   const lines = results.map((series) => {
     const isBefore = series.compare_label === 'previous'
-    // A series has the same colour in both periods.
+    // A series has the same colour in the current and the previous period.
     const place = isBefore ? current.findIndex(({ label }) => label === series.label) : current.indexOf(series)
     return { label: nameOf(series), data: series.data, isBefore, place: Math.max(0, place) }
   })
@@ -73,7 +79,8 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
     const title = `${lines[line]?.label}, ${times[index]}: ${exact(Math.abs(data[index] ?? 0))}`
     open?.({ title, url: urls?.[index] })
   }
-  // The periods of a single stickiness series are separate counts. A line would suggest values between them.
+  // The points of a stickiness series count different persons, so a line between the points would have no meaning. A
+  // single series is shown as bars.
   const isOfCounts = query.kind === 'StickinessQuery' && lines.length === 1
   const kind = query.kind === 'LifecycleQuery' || isOfCounts || isBars(query) ? 'bars' : 'lines'
   const isOpen = isOverTime && isOngoing(first?.days?.at(-1), step)
@@ -100,19 +107,24 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
   )
 }
 
-/** Returns the names of the periods of a series. Weeks keep the name that says which of their days are in the range. */
+/**
+ * Returns labels for the periods of a series. Weeks have the labels of the answer, because these say which days of the
+ * week are in the date range.
+ */
 function labelsOf(series: Series | undefined, step: string): readonly string[] {
   const { days = [], labels = [] } = series ?? {}
   return step === 'week' ? labels : days.map((day) => bucketText(String(day), step))
 }
 
-/** Returns true for trends that are drawn as bars. */
+/** Returns true if a query for trends asks for bars. */
 function isBars(query: Query): boolean {
   const { display = '' } = (query['trendsFilter'] ?? {}) as { readonly display?: string }
   return display === 'ActionsBar' || display === 'ActionsUnstackedBar'
 }
 
-/** Returns the name of a series: its breakdown value, and whether it is the previous period. */
+/**
+ * Returns the name of a series. It includes its breakdown value, and says if the series belongs to the previous period.
+ */
 function nameOf({ label, compare_label: period }: Series): string {
   const words = label
     .replace('$$_posthog_breakdown_null_$$', '(none)')
@@ -126,7 +138,7 @@ interface Cohort {
   readonly values: readonly { readonly count: number; readonly label: string; readonly persons_url?: PersonsUrl }[]
 }
 
-/** The strongest background colour, in percent. Text stays readable on it, also in the dark theme. */
+/** The strongest background colour of a cell, in percent. Text stays readable on it, even in the dark theme. */
 const HEAT_PERCENT_MAX = 45
 
 function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
@@ -134,9 +146,10 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
   const step = period.toLowerCase()
   const labels = results[0]?.values.map(({ label }) => label) ?? []
   const lastDate = results.at(-1)?.date
-  // The current period has just begun. Its shares would look as if people had left.
+  // The current period has just begun. It is not counted as complete, because its shares would look as if people had
+  // stopped coming.
   const isRunning = lastDate !== undefined && isOngoing(wallTime(lastDate), step)
-  // Later cohorts have fewer complete periods.
+  // The later a cohort begins, the fewer complete periods it has.
   const isOver = (row: Cohort, place: number) =>
     place === 0 || place < results.length - results.indexOf(row) - (isRunning ? 1 : 0)
   const nameOfRow = (row: Cohort) => (
@@ -171,7 +184,7 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
   )
 }
 
-/** Returns the start of a row by the clocks of the project. */
+/** Returns the start of a row in the time zone of the project. */
 function startOf({ date }: Cohort, step: string): string {
   return step === 'hour' ? wallTime(date).slice(0, 16) : time(date, 'day')
 }
@@ -206,8 +219,8 @@ function PathsView({ query, results, open }: ViewProps<readonly Edge[]>) {
 type ItemRow = Readonly<Record<string, unknown>>
 
 /**
- * The answer of a query that has no view of its own: a table with a row for each item, and a column for each member
- * that is not a list or an object.
+ * Shows the answer to a query that has no view of its own. The table has a row for each item of the answer. It has a
+ * column for each member that is neither a list nor an object.
  */
 function Items({ results, query }: { results: unknown; query: Query }) {
   const rows = itemRows(results, query)

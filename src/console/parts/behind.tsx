@@ -1,4 +1,4 @@
-/** Shows the people behind a number, and saves them as a cohort. */
+/** Shows the people whom a number counts ("the people behind it"), and saves them as a cohort. */
 import { go } from '../base/address.ts'
 import { fetchSafely, post, refusalOf } from '../base/api.ts'
 import { exact, plain } from '../base/format.ts'
@@ -12,27 +12,29 @@ import { Empty, Shown } from './notice.tsx'
 import { Table } from './table.tsx'
 import { say } from './toasts.tsx'
 
-/** The URL that a number carries, or null if no list matches the number exactly. */
+/**
+ * The URL of the list of people that an answer contains for a number. Null if no list would match the number exactly.
+ */
 export type PersonsUrl = { readonly url: string } | null | undefined
 
-/** A number that leads to its people. */
+/** A number, with the list of the people whom it counts. */
 export interface Behind {
   readonly title: string
   readonly url: PersonsUrl
 }
 
-/** Opens the list of the people behind a number. Undefined where the reader may not see people. */
+/** Opens the list of the people whom a number counts. Undefined if the reader may not see people. */
 export type OpenPersons = ((behind: Behind) => void) | undefined
 
 interface CountProps {
   readonly words: string
-  /** The text for screen readers, if the words alone say too little. */
+  /** The text for screen readers, if `words` are not clear enough. */
   readonly label?: string
   readonly behind: Behind
   readonly open: OpenPersons
 }
 
-/** A number that leads to the people behind it, if the reader may see them. */
+/** Shows a number. If the reader may see people, a click on it opens the list of the people whom it counts. */
 export function Count({ words, label, behind, open }: CountProps) {
   if (open === undefined) return <>{words}</>
   return (
@@ -52,8 +54,8 @@ interface Actor {
 }
 
 /**
- * A page of people. Most queries have lists in `results`. Retention has single people in `result`, each with the
- * periods in which they appear.
+ * A page of the list. For most queries, `results` contains lists of people. For a retention, `result` contains single
+ * people, each with the periods in which they appear.
  */
 interface Answer {
   readonly results?: readonly { readonly people: readonly Actor[] }[]
@@ -62,11 +64,11 @@ interface Answer {
   readonly total?: number
 }
 
-/** The most persons of a cohort that is saved here. Larger cohorts need a rule. */
+/** A cohort that is saved here can have at most this many persons. A larger cohort must be defined by a rule. */
 const COHORT_PERSONS_MAX = 10_000
 const ROWS_SHOWN = 100
 
-/** The dialog with the people behind a number. */
+/** The dialog with the list of the people whom a number counts. */
 export function PersonsBehind({ behind: { title, url }, close }: { behind: Behind; close: () => void }) {
   return (
     <Dialog title={title} close={close} side>
@@ -138,13 +140,16 @@ function SaveCohort({ title, url }: { title: string; url: string }) {
   )
 }
 
-/** Reads up to `limit` people, page by page. Visitors without a person come last and have no row. */
+/**
+ * Reads up to `limit` people, page by page. Visitors who have no person come last in the count and are not in the list.
+ */
 async function readPersons(url: string, limit: number, signal?: AbortSignal) {
   const persons: Actor[] = []
   let total = 0
   let next: string | null = url
   while (next !== null && persons.length < limit) {
-    // URLs of further pages contain the host of the request. Only their path and query are used.
+    // The URLs of further pages contain a host. Only their path and query are used, so that requests go only to the
+    // origin of the console.
     const { pathname, search } = new URL(next, location.origin)
     const request = new Request(location.origin + pathname + search, { signal: signal ?? null })
     const response = await fetchSafely(request)

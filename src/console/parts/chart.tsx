@@ -1,6 +1,7 @@
 /**
- * A chart over time. The same numbers are also available as a table and as a sentence. Arrow keys move the cursor, and
- * the values under it are announced. Enter opens the people behind a value. plot.tsx draws the chart.
+ * A chart over time. The same numbers are also available as a table and in a sentence. The arrow keys move a cursor,
+ * and screen readers announce the values under it. Enter opens the list of the people whom a value counts. plot.tsx
+ * draws the chart.
  */
 import type { ComponentChildren } from 'preact'
 import { useId, useState } from 'preact/hooks'
@@ -13,7 +14,7 @@ import { colourOf, dashOf, type Line, Plot, type PlotKind, type ValueFormat } fr
 import { COLOURS } from './series-look.ts'
 import { type Column, Table } from './table.tsx'
 
-/** The most lines in the card beside the cursor. */
+/** The card beside the cursor shows at most this many lines. */
 const TIP_LINES_MAX = 10
 
 interface ChartProps {
@@ -21,29 +22,29 @@ interface ChartProps {
   readonly labels: readonly string[]
   readonly lines: readonly Line[]
   readonly kind?: PlotKind
-  /** True if the last period is not over, so that its values are preliminary. */
+  /** True if the last period is not over yet, so that its values may still change. */
   readonly isOpen?: boolean
-  /** True to fill the area below the first line. */
+  /** True if the area below the first line is filled. */
   readonly isFilled?: boolean
-  /** Formats the values. The default is whole numbers. */
+  /** Formats a value. By default, values are whole numbers. */
   readonly format?: ValueFormat
-  /** The names of the periods in a file. The default is the labels. */
+  /** The names of the periods in an exported file. The default is `labels`. */
   readonly days?: readonly string[] | undefined
-  /** The length of the periods in `days`, for the annotations of the page. */
+  /** The interval, which is the length of the periods in `days`. Needed to show annotations. */
   readonly step?: string | undefined
-  /** The labels of the periods of the comparison. */
+  /** The labels of the periods with which the chart is compared. */
   readonly labelsBefore?: readonly string[] | undefined
-  /** Says what a click does. */
+  /** A text that says what a click does. */
   readonly hint?: string | undefined
-  /** The query of the chart, for copying it as a command. */
+  /** The query of the chart, so that the reader can copy it as a command. */
   readonly query?: Query
-  /** Called with the index of a line and the index of a label. */
+  /** Called after a click, with the index of the line and the index of the label. */
   readonly open?: ((line: number, index: number) => void) | undefined
-  /** Called with the first and last label of a drag. */
+  /** Called after dragging over the chart, with the indexes of the first and the last label. */
   readonly select?: ((from: number, to: number) => void) | undefined
 }
 
-/** Draws a chart of lines or stacked bars. */
+/** A chart with lines or with stacked bars. */
 export function Chart(props: ChartProps) {
   const { label, labels, lines, kind = 'lines', isOpen = false, isFilled = false, format = exact } = props
   const { days = labels, step, query, open, select } = props
@@ -51,7 +52,7 @@ export function Chart(props: ChartProps) {
   const [isTable, setTable] = useState(false)
   const [cursor, setAt] = useState<number | null>(null)
   const id = useId()
-  // The chart may have become shorter since the cursor was set.
+  // The cursor may be beyond the end, because the chart may have become shorter since it was set.
   const at = cursor !== null && cursor < labels.length ? cursor : null
   function move(event: KeyboardEvent) {
     const last = labels.length - 1
@@ -118,7 +119,7 @@ export function Chart(props: ChartProps) {
   )
 }
 
-/** The mark of a line in a legend: its colour and, for lines, its dashes. */
+/** The mark of a line in a legend. It has the colour of the line, and also its dashes if the chart shows lines. */
 function Swatch({ line, place, kind }: { line: Line; place: number; kind: PlotKind }) {
   const style = colourOf(line, place)
   if (kind === 'bars') return <span class="swatch" style={style} aria-hidden="true" />
@@ -135,7 +136,7 @@ interface TipProps {
   readonly notes: readonly Note[] | undefined
 }
 
-/** The card beside the cursor: the period, and the values of the lines with the largest ones first. */
+/** The card beside the cursor. It shows the period and the values of the lines, the largest values first. */
 function Tip(props: ChartProps & TipProps): ComponentChildren {
   const { labels, labelsBefore, lines, kind = 'lines', format = exact, hint, at, isPreliminary, notes = [] } = props
   const all = lines.map((line, place) => ({ line, place, value: line.data[at] ?? 0 }))
@@ -166,14 +167,17 @@ function Tip(props: ChartProps & TipProps): ComponentChildren {
   )
 }
 
-/** Returns the change between two values in words, or null if there is none to name. */
+/** Returns the change between two values in words. Returns null if one of them is missing or the earlier one is 0. */
 function changeOf(value: number | null | undefined, before: number | null | undefined): string | null {
   if (value == null || !before) return null
   const share = Math.round((100 * (value - before)) / before)
   return share === 0 ? 'No change' : `${share > 0 ? '▲' : '▼'} ${Math.abs(share)} %`
 }
 
-/** Returns the numbers as rows for a file. A repeated line name gets its position appended. */
+/**
+ * Returns the numbers of a chart as rows for a file. If several lines have the same name, their position is appended to
+ * it.
+ */
 function rowsOf(days: readonly string[], lines: readonly Line[]): readonly object[] {
   const isFirst = (label: string, place: number) => lines.findIndex((one) => one.label === label) === place
   const names = lines.map(({ label }, place) => (isFirst(label, place) ? label : `${label} ${place + 1}`))
@@ -183,7 +187,7 @@ function rowsOf(days: readonly string[], lines: readonly Line[]): readonly objec
   })
 }
 
-/** Shows the numbers of a chart as a table with a row for each label. */
+/** The numbers of a chart as a table. It has a row for each label. */
 function ChartTable(props: Pick<ChartProps, 'label' | 'labels' | 'lines' | 'open'> & { format: ValueFormat }) {
   const { label, labels, lines, format, open } = props
   const columnOf = (line: Line, place: number): Column<number> => [
@@ -208,7 +212,7 @@ function ChartTable(props: Pick<ChartProps, 'label' | 'labels' | 'lines' | 'open
   )
 }
 
-/** Describes the chart in a sentence: the first, last and highest value of each line. */
+/** Returns a sentence that describes the chart: the first, the last and the highest value of each line. */
 function sentenceOf(label: string, labels: readonly string[], lines: readonly Line[], format: ValueFormat): string {
   const parts = lines.slice(0, COLOURS).map(({ label: name, data }) => {
     const highest = data.reduce<number>((best, value, index) => ((value ?? 0) > (data[best] ?? 0) ? index : best), 0)

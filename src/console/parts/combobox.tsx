@@ -1,11 +1,11 @@
 /**
  * A text field with suggestions, which are grouped and can be searched. It reports a value when the reader chooses a
- * suggestion, presses Enter or leaves the field, and never while the reader types.
- * Source of the keyboard and the roles: the combobox pattern of the ARIA Authoring Practices Guide.
+ * suggestion, presses Enter or leaves the field, but not while the reader types. Source of the keyboard shortcuts and
+ * the ARIA roles: the combobox pattern of the ARIA Authoring Practices Guide.
  */
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 
-/** A suggested value, the name that readers see, a short note beside it, and the heading above it. */
+/** A suggestion: its value, the name that the reader sees, a short note beside the name, and the heading above it. */
 export interface Suggestion {
   readonly value: string
   readonly words?: string
@@ -13,39 +13,40 @@ export interface Suggestion {
   readonly group?: string
 }
 
-/** Suggestions, as objects or as their values alone. */
+/** Suggestions, as objects or only as values. */
 export type Suggestions = readonly (string | Suggestion)[]
 
 interface ComboboxProps {
   readonly id: string
   readonly value: string
   readonly options: Suggestions
-  /** Called with the new value. */
+  /** Called with the value that the reader has chosen or entered. */
   readonly change: (value: string) => void
-  /** Called with each text that the reader types, so that further suggestions can be requested. */
+  /** Called with the current text whenever the reader types, so that the caller can request further suggestions. */
   readonly typed?: ((words: string) => void) | undefined
-  /** True if Enter chooses the best suggestion. Otherwise it takes the text as it is typed. */
+  /** If true, Enter chooses the best suggestion. If false, Enter takes the text that the reader has typed. */
   readonly picks?: boolean | undefined
-  /** The name under which this browser remembers the last chosen values, which are suggested first. */
+  /** The name under which this browser stores the values that were chosen last. They are suggested first. */
   readonly recent?: string | undefined
   readonly placeholder?: string | undefined
   readonly isRequired?: boolean | undefined
-  /** The name for screen readers if the field has no visible label. */
+  /** The name of the field for screen readers, if it has no visible label. */
   readonly label?: string | undefined
 }
 
-/** The most suggestions that are shown at once. Typing finds the others. */
+/** At most this many suggestions are shown at a time. The reader finds the others by typing. */
 const SHOWN_MAX = 100
 const RECENT_MAX = 5
 const RECENT_GROUP = 'Recent'
 const LIST_HEIGHT = 320
 const GAP = 4
 
-/** The text field with its list. */
+/** The text field with its list of suggestions. */
 export function Combobox(props: ComboboxProps) {
   const { id, value, options, change, typed, picks = false, recent, placeholder, isRequired = false, label } = props
   const [draft, setShownDraft] = useState<string | null>(null)
-  // A field that is removed after a choice still loses the focus. The reference tells it that nothing is left to take.
+  // When the field is removed after a choice, it still gets a blur event. The reference is null by then, so that the
+  // text is not taken a second time.
   const typedText = useRef<string | null>(null)
   const [isOpen, setOpen] = useState(false)
   const [at, setAt] = useState(-1)
@@ -71,7 +72,10 @@ export function Combobox(props: ComboboxProps) {
     if (next !== value) change(next)
     if (next !== '' && recent !== undefined) remember(recent, next)
   }
-  /** Takes the text of the field. The reader may have typed the name of a suggestion. */
+  /**
+   * Takes the text that the reader has typed as the value. If it is the name of a suggestion, takes the value of this
+   * suggestion.
+   */
   function commitText() {
     const words = typedText.current?.trim()
     if (words === undefined) return close()
@@ -95,7 +99,7 @@ export function Combobox(props: ComboboxProps) {
       else commit(chosen.value)
     } else if (key === 'Escape' && isOpen) close()
     else return
-    // Neither the form nor the dialog around the field may act on the key.
+    // The key must not reach the form or the dialog around the field, which would react to it, too.
     event.preventDefault()
     event.stopPropagation()
   }
@@ -140,7 +144,9 @@ interface ListProps {
   readonly choose: (chosen: Suggestion) => void
 }
 
-/** The list, above everything else on the page, so that no card or dialog cuts it off. */
+/**
+ * The list of suggestions. It is drawn above everything else on the page, so that no card or dialog hides a part of it.
+ */
 function List({ id, shown, at, beside, choose }: ListProps) {
   const list = useRef<HTMLDivElement>(null)
   useLayoutEffect(() => {
@@ -213,7 +219,10 @@ function indexOf(shown: readonly Suggestion[], value: string): number {
   return shown.findIndex((one) => one.value === value)
 }
 
-/** Returns the suggestions that contain every typed word, best first, then those that contain its letters in order. */
+/**
+ * Returns the suggestions that contain every typed word, the best ones first. After them come the suggestions that
+ * contain the typed letters in their order.
+ */
 function found(all: readonly Suggestion[], typed: string): readonly Suggestion[] {
   const wanted = typed.trim().toLowerCase()
   const rankOf = ({ value, words = '' }: Suggestion) =>
@@ -240,7 +249,7 @@ function rank(text: string, wanted: string): number {
   return 3
 }
 
-/** Puts the values that were chosen last in this browser in front of all others. */
+/** Returns the suggestions, with the values that were chosen last in this browser before all others. */
 function withRecent(all: readonly Suggestion[], name: string | undefined): readonly Suggestion[] {
   const last = name === undefined ? [] : remembered(name)
   const known = last.flatMap((value) => all.find((one) => one.value === value) ?? [])

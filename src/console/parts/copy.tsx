@@ -1,4 +1,4 @@
-/** Buttons that copy text to the clipboard or save it as a file. */
+/** Buttons that copy a text to the clipboard or save it as a file. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { CSV_ROWS_MAX, csvOf } from '../base/csv.ts'
@@ -11,7 +11,7 @@ import { say } from './toasts.tsx'
 
 const SAID_MS = 1500
 
-/** A button that copies a text and confirms it. */
+/** A button that copies a text and then shows that it was copied. */
 export function CopyButton({ text, label = 'Copy' }: { text: string | (() => string); label?: string }) {
   const [isCopied, setCopied] = useState(false)
   async function copy() {
@@ -23,7 +23,8 @@ export function CopyButton({ text, label = 'Copy' }: { text: string | (() => str
 }
 
 /**
- * Writes to the clipboard. The clipboard API exists only on https and loopback, so a hidden field is used elsewhere.
+ * Writes a text to the clipboard. Browsers offer their clipboard API only on https and on this machine. Elsewhere, the
+ * text is copied from a hidden field.
  */
 async function writeClipboard(words: string): Promise<void> {
   if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(words)
@@ -35,12 +36,12 @@ async function writeClipboard(words: string): Promise<void> {
   field.remove()
 }
 
-/** Quotes a text for a shell. */
+/** Returns a text in quotes for a shell. */
 export function quoted(words: string): string {
   return `'${words.replaceAll("'", `'\\''`)}'`
 }
 
-/** Returns a query as a shell command. The reader inserts their own key. */
+/** Returns a shell command that sends a query. The reader must insert a key. */
 function curlOf(query: Query): string {
   const url = `${location.origin}/api/projects/${project.value.id}/query/`
   return [
@@ -83,7 +84,10 @@ export function FileButton({ name, type, text, label }: FileProps) {
   )
 }
 
-/** The rows of a list, and how many it has. There are fewer rows than `count` if the list is too long for a file. */
+/**
+ * The rows of a list, and how many rows the list has. If the list is too long for a file, `rows` contains fewer than
+ * `count`.
+ */
 export interface AllRows {
   readonly rows: readonly object[]
   readonly count: number
@@ -92,14 +96,14 @@ export interface AllRows {
 interface TakeAlongProps {
   readonly name: string
   readonly rows: () => readonly object[]
-  /** Reads the rows of all pages, `CSV_ROWS_MAX` at most. Without it, the file has `rows`. */
+  /** Reads the rows of all pages, at most `CSV_ROWS_MAX`. If absent, the file contains the result of `rows`. */
   readonly all?: (() => Promise<AllRows>) | undefined
   readonly query?: Query | undefined
-  /** The content before the menu. */
+  /** What is shown before the menu. */
   readonly children?: ComponentChildren
 }
 
-/** A menu that exports the same numbers as CSV, and copies the query as a shell command. */
+/** A menu that saves numbers as a CSV file, and copies their query as a shell command. */
 export function ExportMenu({ name, rows, all, query, children }: TakeAlongProps) {
   const file = `${name.toLowerCase().replace(/\W+/g, '-')}.csv`
   async function table() {

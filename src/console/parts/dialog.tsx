@@ -1,4 +1,4 @@
-/** Dialogs. When one closes, the focus returns to the element that opened it. */
+/** Dialogs. When a dialog closes, the focus returns to the element that opened it. */
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Button } from './fields.tsx'
@@ -6,14 +6,14 @@ import { Button } from './fields.tsx'
 interface DialogProps {
   readonly title: string
   readonly close: () => void
-  /** True to show it as a drawer at the right. */
+  /** True if the dialog is shown as a drawer on the right. */
   readonly side?: boolean
   readonly children?: ComponentChildren
 }
 
 /**
- * The elements that get the focus when a dialog opens, by preference. A button that deletes something is not among
- * them, so that a second press of Enter deletes nothing.
+ * The elements of a dialog that may get the focus when it opens, the preferred ones first. A button that deletes
+ * something is not among them, so that pressing Enter twice does not delete anything.
  */
 const FIRST_FOCUS = [
   '[autofocus]',
@@ -21,17 +21,18 @@ const FIRST_FOCUS = [
   '.dialog-body button.primary:not(:disabled)',
 ]
 
-/** Focuses the first field of a dialog, its main button, or the dialog itself. */
+/** Moves the focus to the first field of a dialog, to its main button, or to the dialog itself. */
 function focusWithin(dialog: HTMLDialogElement): void {
   const found = FIRST_FOCUS.map((selector) => dialog.querySelector<HTMLElement>(selector))
   const first = found.find((one) => one !== null) ?? dialog
   first.focus()
 }
 
-/** A dialog over the page. Its first field has the focus, and Escape closes it. */
+/** A dialog above the page. The focus is on its first field. Escape closes it. */
 export function Dialog({ title, close, side, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
-  // Before the next key: letters that are typed at once must not go to the page below.
+  // This is done before the browser handles the next key. Otherwise letters that are typed at once would go to the page
+  // below.
   useLayoutEffect(() => {
     const opener = document.activeElement
     if (dialog.current !== null) {

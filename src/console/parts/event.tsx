@@ -1,4 +1,4 @@
-/** Shows an event with all its properties in a drawer. */
+/** A drawer that shows an event with all its properties. */
 import type { ComponentChildren } from 'preact'
 import type { Shapes } from '../base/api.ts'
 import { plain, time } from '../base/format.ts'
@@ -18,7 +18,7 @@ interface DrawerProps {
   readonly children?: ComponentChildren
 }
 
-/** The drawer of an event. `children` stand between its common fields and its properties. */
+/** The drawer of an event. `children` are shown between its common fields and its properties. */
 export function EventDrawer({ event, close, children }: DrawerProps) {
   const person = (
     <a href={pageOf(`/persons/${event.person_id}`)} onClick={close}>
@@ -47,7 +47,7 @@ export function EventDrawer({ event, close, children }: DrawerProps) {
   )
 }
 
-/** Returns a shell command that sends the same event again, as a new one. */
+/** Returns a shell command that sends the same content as a new event. */
 function captureOf({ event, distinct_id: id, properties }: Event): string {
   const body = { api_key: project.value.api_token, event, distinct_id: id, properties }
   return `curl ${quoted(`${location.origin}/capture/`)} -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body))}`

@@ -8,7 +8,7 @@ export function Button({ press, ...props }: ComponentProps<'button'> & { press: 
   return <button type="button" class="small" onClick={() => void press()} {...props} />
 }
 
-/** The properties of every field. `isQuiet` shows its label to screen readers only. */
+/** The properties of every field. With `isQuiet`, the label is only available to screen readers. */
 interface FieldProps {
   readonly label: string
   readonly hint?: ComponentChildren
@@ -28,19 +28,22 @@ function Labelled({ id, label, hint, isNarrow, isQuiet, children }: FieldProps &
   )
 }
 
-/** The properties of a text field. `options` are suggestions, and type `area` has several lines. */
+/** The properties of a text field. `options` are suggestions. With the type `area`, the field has several lines. */
 export interface TextLook extends FieldProps {
-  /** The kind of value that the browser may fill in or store. By default it does neither. */
+  /** Which kind of value the browser may fill in and store. By default, it does neither. */
   readonly complete?: 'username' | 'current-password' | 'new-password'
   readonly type?: 'text' | 'number' | 'email' | 'password' | 'date' | 'datetime-local' | 'search' | 'area'
   readonly options?: Suggestions | undefined
-  /** Called with each text that the reader types into a field with suggestions, so that more can be requested. */
+  /**
+   * Called with the current text whenever the reader types into a field with suggestions, so that the caller can
+   * request further suggestions.
+   */
   readonly typed?: ((words: string) => void) | undefined
-  /** True if Enter chooses the best suggestion. Otherwise it takes the text as it is typed. */
+  /** If true, Enter chooses the best suggestion. If false, Enter takes the text that the reader has typed. */
   readonly picks?: boolean | undefined
-  /** The name under which this browser remembers the last chosen suggestions. */
+  /** The name under which this browser stores the suggestions that were chosen last. */
   readonly recent?: string | undefined
-  /** True to report the value when the reader presses Enter or leaves the field, and not with each letter. */
+  /** If true, the value is reported when the reader presses Enter or leaves the field, and not after each letter. */
   readonly isLazy?: boolean | undefined
   readonly isRequired?: boolean
   readonly placeholder?: string
@@ -52,12 +55,17 @@ interface Changing<Value> {
   readonly change: (value: Value) => void
 }
 
-/** Tells the password manager of the browser whose password a form is about. It is not visible. */
+/**
+ * A field that is not visible. It tells the password manager of the browser to which user the password of a form
+ * belongs.
+ */
 export function UserName({ email }: { email: string }) {
   return <input type="text" autocomplete="username" value={email} readonly hidden />
 }
 
-/** A text field. With suggestions it reports a value only when the reader has chosen or finished it. */
+/**
+ * A text field. If it has suggestions, it reports a value only when the reader has chosen one or has finished typing.
+ */
 export function TextField({
   complete,
   type,
@@ -108,7 +116,7 @@ export function TextField({
           id={id}
           placeholder={placeholder}
           value={draft ?? value}
-          // The types allow `step` only for some kinds of input. Browsers ignore it for the others.
+          // The type declarations allow `step` only for some types of input. Browsers ignore it for the others.
           type={(type ?? 'text') as 'text'}
           required={isRequired ?? false}
           autocomplete={complete ?? 'off'}
@@ -121,7 +129,7 @@ export function TextField({
   )
 }
 
-/** The values of a choice, with their labels. */
+/** The values that a choice offers, with their labels. */
 export type Options<Value extends string = string> = readonly (readonly [value: Value, words: string])[]
 
 /** The properties of a choice between a few values. */
@@ -160,11 +168,14 @@ export interface CheckLook {
 
 interface CheckProps extends CheckLook {
   readonly value: boolean
-  /** Applies the choice. An asynchronous function resolves to false if it failed. */
+  /** Applies the choice. If it is asynchronous and fails, it resolves with false. */
   readonly change: (value: boolean) => unknown
 }
 
-/** A checkbox or switch. It shows the new choice before `value` changes, and takes it back if `change` fails. */
+/**
+ * A checkbox or switch. It shows the new choice at once, before `value` changes. If `change` fails, it shows the old
+ * choice again.
+ */
 export function Check({ label, isSwitch, isDisabled, isQuiet, value, change }: CheckProps) {
   const [chosen, setChosen] = useState<boolean | null>(null)
   useEffect(() => setChosen(null), [value])

@@ -1,6 +1,6 @@
 /**
- * Property filters, built with pickers and shown as chips from the URL. Names and values that were seen are suggested,
- * but any text is allowed.
+ * Property filters. The reader builds them with pickers, and they are shown as chips. The names and values of stored
+ * events are suggested, but any text is allowed.
  */
 import { useState } from 'preact/hooks'
 import { query, setQuery } from '../base/address.ts'
@@ -13,7 +13,7 @@ import { project } from '../base/session.ts'
 import type { Suggestion } from './combobox.tsx'
 import { Button, Choice, TextField } from './fields.tsx'
 
-/** Returns the filters of the URL, which are JSON in the parameters `filter`. Invalid ones are left out. */
+/** Returns the filters that the URL contains as JSON in its parameters `filter`. Invalid filters are left out. */
 export function filtersOfAddress(): readonly PropertyFilter[] {
   return query.value.getAll('filter').flatMap((words) => {
     try {
@@ -30,7 +30,10 @@ function setFilters(filters: readonly PropertyFilter[]): void {
   setQuery({ filter: filters.map((filter) => JSON.stringify(filter)) })
 }
 
-/** Adds a filter to the URL unless it is already there. A click on a table row calls it. */
+/**
+ * Adds a filter to the URL, unless the URL already contains it. It is called when the reader clicks on a row of a
+ * table.
+ */
 export function addFilter(filter: PropertyFilter): void {
   const filters = filtersOfAddress()
   const isThere = filters.some((one) => JSON.stringify(one) === JSON.stringify(filter))
@@ -44,12 +47,12 @@ export function sentenceOfFilter({ key, operator = 'exact', value }: PropertyFil
 }
 
 interface FilterChipsProps {
-  /** The filters. Without them, those of the URL are shown and changed. */
+  /** The filters to show. If absent, the filters in the URL are shown and changed. */
   readonly filters?: readonly PropertyFilter[]
   readonly change?: (filters: readonly PropertyFilter[]) => void
 }
 
-/** Shows filters as chips, with a button that removes each. */
+/** Shows filters as chips. Each chip has a button that removes its filter. */
 export function FilterChips({ filters = filtersOfAddress(), change = setFilters }: FilterChipsProps) {
   if (filters.length === 0) return null
   return (
@@ -69,12 +72,12 @@ export function FilterChips({ filters = filtersOfAddress(), change = setFilters 
   )
 }
 
-/** The owner of a property. */
+/** Which kind of object a property belongs to. */
 type Owner = PropertyFilter['type']
 
 /**
- * Returns the names of known properties of an owner, most frequent first. The list is empty while it loads.
- * `groupTypeIndex` says which type of group, and `eventNames` puts the properties of these events first.
+ * Returns the known names of properties of an owner, the most frequent first. The list is empty while it loads. For
+ * groups, `groupTypeIndex` is the index of the group type. The properties of the events `eventNames` come first.
  */
 export function usePropertyNames(
   type: Owner,
@@ -91,7 +94,7 @@ export function usePropertyNames(
   return data?.results.map(({ name }) => name) ?? []
 }
 
-/** The most names that are suggested. A search finds the others. */
+/** At most this many names are suggested. The reader finds the others by searching. */
 const NAMES_MAX = 1000
 
 /** Returns the names of known events. */
@@ -100,10 +103,13 @@ export function useEventNames(): readonly string[] {
   return data?.results.map(({ name }) => name) ?? []
 }
 
-/** The headings of suggested events, in their order. */
+/** The headings above suggested events, in their order. */
 const EVENT_GROUPS = ['Your events', 'Recorded by the SDK'] as const
 
-/** Returns known events as suggestions with their counts, the most frequent first. Events of the SDK come last. */
+/**
+ * Returns the known events as suggestions with their counts, the most frequent first. The events that SDKs record come
+ * after all others.
+ */
 export function useEventSuggestions(): readonly Suggestion[] {
   const { data } = useGet('project/event_definitions/', { limit: NAMES_MAX } as never)
   const known = (data?.results ?? []).toSorted((a, b) => (b.count ?? 0) - (a.count ?? 0))
@@ -115,7 +121,7 @@ export function useEventSuggestions(): readonly Suggestion[] {
   return EVENT_GROUPS.flatMap((group) => all.filter((one) => one.group === group))
 }
 
-/** Returns known values of a property that contain `begun`, the text typed so far. */
+/** Returns known values of a property that contain `begun`, the text that the reader has typed so far. */
 export function usePropertyValues(type: Owner, key: string, begun: string): readonly string[] {
   const { data } = useLoaded(`values ${project.value.id} ${type} ${key} ${begun}`, async (signal) => {
     if (key === '' || type === 'group' || type === 'cohort') return []
@@ -132,7 +138,7 @@ const VALUE_ROUTES = {
   session: 'project/sessions/values/',
 } as const
 
-/** The owners whose properties are offered. */
+/** The kinds of owners whose properties can be chosen. */
 type Types = readonly Owner[]
 
 const OWNER_WORDS: Readonly<Record<Owner, string>> = {
@@ -149,7 +155,7 @@ interface FilterProps {
   readonly types: Types
 }
 
-/** The fields of one filter: property, operator and value. */
+/** The three fields of a filter: property, operator and value. */
 export function FilterFields({ filter, change, types }: FilterProps) {
   const { type, key, operator = 'exact', group_type_index: groupTypeIndex = 0 } = filter
   const value = Array.isArray(filter.value) ? filter.value.join(', ') : plain(filter.value ?? '')
@@ -187,26 +193,29 @@ export function FilterFields({ filter, change, types }: FilterProps) {
   )
 }
 
-/** Returns the value of a filter from its text. Equality accepts several texts, separated by commas. */
+/**
+ * Returns the value of a filter for the text in its field. For the operators of equality, the text may contain several
+ * values, separated by commas.
+ */
 function filterValue(operator: string, words: string): unknown {
   const isList = (operator === 'exact' || operator === 'is_not') && words.includes(', ')
   return isList ? words.split(', ') : words
 }
 
-/** Returns the initial filter of a new condition. */
+/** Returns the filter with which the fields of a new filter begin. */
 function firstFilter([type = 'event']: Types): PropertyFilter {
   return { key: '', operator: 'exact', value: '', type }
 }
 
 interface AddFilterProps {
   readonly types?: Types
-  /** The name of what is filtered, for screen readers. */
+  /** What is filtered, as a name for screen readers. */
   readonly label?: string
-  /** Takes the finished filter. Without it, the filter is added to the URL. */
+  /** Receives the finished filter. If absent, the filter is added to the URL. */
   readonly add?: (filter: PropertyFilter) => void
 }
 
-/** A button that opens the fields of a filter. The filter counts when the reader presses "Add". */
+/** A button that opens the fields of a new filter. The filter is added when the reader presses "Add". */
 export function AddFilter({ types = ['event', 'person'], label, add = addFilter }: AddFilterProps) {
   const [filter, setFilter] = useState<PropertyFilter | null>(null)
   if (filter === null) {
@@ -240,11 +249,11 @@ interface FilterListProps {
   readonly types: Types
   readonly none?: string
   readonly title?: string
-  /** The name of one of the filters, on its buttons. */
+  /** The noun for one filter, for the buttons. */
   readonly one?: string
 }
 
-/** Shows conditions that must all match, one below the other, with a button that adds one. */
+/** Shows filters that must all match, one below the other, and a button that adds a filter. */
 export function FilterList({
   filters,
   change,

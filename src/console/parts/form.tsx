@@ -1,4 +1,4 @@
-/** Forms that are built from a record of their fields, and dialogs that ask before an action. */
+/** Forms that are built from a description of their fields, and dialogs that ask the reader before an action. */
 import { type ComponentChildren, isValidElement } from 'preact'
 import { useState } from 'preact/hooks'
 import { query, setQuery } from '../base/address.ts'
@@ -10,7 +10,10 @@ import { Button, Check, type CheckLook, Choice, type ChoiceLook, TextField, type
 import { FilterList } from './filters.tsx'
 import { Command, Failure } from './notice.tsx'
 
-/** A field of a form. It is a text field unless `kind` is set. `value` is its initial value. */
+/**
+ * The description of a field. It is a text field unless `kind` is set. `value` is its initial value. `isShown` hides it
+ * for some values of the other fields.
+ */
 export type Field = { readonly isShown?: (values: never) => boolean } & (
   | (TextLook & { readonly kind?: 'text'; readonly value?: string })
   | (ChoiceLook & { readonly kind: 'choice'; readonly value?: string })
@@ -18,10 +21,10 @@ export type Field = { readonly isShown?: (values: never) => boolean } & (
   | { readonly kind: 'filters'; readonly value?: readonly PropertyFilter[] }
 )
 
-/** The fields of a form in their order, by name. */
+/** The fields of a form by their names, in their order. */
 export type FieldRecord = Readonly<Record<string, Field>>
 
-/** The values of the fields. */
+/** The values of the fields by their names. */
 export type FieldValues<Record> = {
   readonly [Name in keyof Record]: Record[Name] extends { readonly kind: 'check' }
     ? boolean
@@ -36,7 +39,7 @@ interface FieldsProps<Record extends FieldRecord> {
   readonly set: (changes: Partial<FieldValues<Record>>) => void
 }
 
-/** Shows the fields of a record, one below the other. */
+/** Shows the fields of a form, one below the other. */
 export function Fields<Record extends FieldRecord>({ fields, values, set }: FieldsProps<Record>) {
   return Object.entries(fields).map(([name, { isShown, ...field }]) => {
     if (isShown?.(values as never) === false) return null
@@ -57,7 +60,7 @@ function firstValues<Record extends FieldRecord>(fields: Record): FieldValues<Re
 }
 
 interface FormProps<Record extends FieldRecord> {
-  /** The label of the button. Null hides it for readers who may not change anything. */
+  /** The label of the button that sends the form. Null for readers who may not change anything: they see no button. */
   readonly action: string | null
   readonly isDangerous?: boolean | undefined
   readonly fields?: Record | undefined
@@ -66,8 +69,9 @@ interface FormProps<Record extends FieldRecord> {
 }
 
 /**
- * A form. If `submit` fails, the reason is shown below and the input stays. A double click submits only once. After a
- * success the page requests its data again, unless `submit` resolves to false, which means that nothing was done.
+ * A form. If `submit` fails, the reason is shown below the fields, and the input stays. A double click sends the form
+ * only once. After a success, the page requests its data again. If `submit` resolves with false, nothing was done, and
+ * nothing is requested.
  */
 export function Form<const Record extends FieldRecord = Readonly<globalThis.Record<never, Field>>>({
   action,
@@ -109,7 +113,7 @@ export function Form<const Record extends FieldRecord = Readonly<globalThis.Reco
   )
 }
 
-/** The properties of a button that asks before an action. */
+/** The properties of a button that asks the reader before an action. */
 export interface AskProps<Record extends FieldRecord> extends Omit<FormProps<Record>, 'action'> {
   readonly label: string
   readonly title: string
@@ -117,8 +121,9 @@ export interface AskProps<Record extends FieldRecord> extends Omit<FormProps<Rec
 }
 
 /**
- * A button that asks before an action, in a dialog that explains it or has fields for it. If `submit` resolves to
- * false, the dialog stays open. If it resolves to an element, the dialog shows the element.
+ * A button that opens a dialog, which asks the reader before an action. The dialog may explain the action or have
+ * fields for it. If `submit` resolves with false, the dialog stays open. If it resolves with an element, the dialog
+ * then shows this element.
  */
 export function Ask<const Record extends FieldRecord = Readonly<globalThis.Record<never, Field>>>({
   label,
@@ -155,7 +160,7 @@ export function Ask<const Record extends FieldRecord = Readonly<globalThis.Recor
   )
 }
 
-/** Shows a text that is available only once, with a button to copy it. `children` say that it is shown once. */
+/** Shows a text that can be seen only once, with a button that copies it. `children` must tell the reader so. */
 export function Once({ text, children }: { text: string; children: ComponentChildren }) {
   return (
     <>
@@ -165,14 +170,14 @@ export function Once({ text, children }: { text: string; children: ComponentChil
   )
 }
 
-/** Splits the text of a field at commas and line breaks. */
+/** Returns the items in the text of a field, which are separated by commas or line breaks. */
 export function listOf(words: string): string[] {
   return words.split(/[\n,]/).flatMap((one) => one.trim() || [])
 }
 
 /**
- * Shows fields whose values are stored in the URL, by their names. A text counts when the reader presses Enter or leaves
- * the field, so that no half of it is in the URL.
+ * Fields whose values are parameters of the URL, under the names of the fields. A text goes into the URL when the
+ * reader presses Enter or leaves the field, so that the URL never contains a half-typed text.
  */
 export function AddressFields({ fields }: { fields: FieldRecord }) {
   const first: Readonly<Record<string, unknown>> = firstValues(fields)

@@ -1,4 +1,7 @@
-/** Shows funnels: their steps, also by the values of a breakdown, how long people took, and conversion over time. */
+/**
+ * Shows the answers to funnel queries: the steps (also for each value of a breakdown), the time that people needed, and
+ * the conversion over time.
+ */
 import { exact, percent, seconds } from '../base/format.ts'
 import { counted } from '../base/labels.ts'
 import type { Query, Series } from '../base/queries.ts'
@@ -19,7 +22,10 @@ interface Step {
   readonly persons_urls?: readonly PersonsUrl[]
 }
 
-/** How many people took how long. Each bin begins at a number of seconds. */
+/**
+ * The time that people needed for a funnel. Each bin contains the number of seconds at which it begins, and how many
+ * people it counts.
+ */
 interface Times {
   readonly bins: readonly (readonly [seconds: number, count: number])[]
   readonly average_conversion_time: number | null
@@ -31,7 +37,7 @@ interface FunnelProps {
   readonly open: OpenPersons
 }
 
-/** Shows the answer of a funnel in any of its forms. */
+/** Shows the answer to a funnel query, which has one of three forms. */
 export function Funnel({ query, results, open }: FunnelProps) {
   if ('bins' in results) return <TimeToConvert times={results} query={query} />
   const [first] = results
@@ -41,7 +47,7 @@ export function Funnel({ query, results, open }: FunnelProps) {
   return <Steps query={query} funnels={[results as readonly Step[]]} open={open} />
 }
 
-/** A step of the funnel of one value, in relation to the steps before it. */
+/** A step of a funnel, compared with the first step and with the previous step. */
 interface Row {
   readonly step: Step
   readonly ofFirst: number
@@ -51,7 +57,7 @@ interface Row {
 
 interface StepsProps {
   readonly query: Query
-  /** One funnel, or one for each value of a breakdown. */
+  /** The steps of one funnel, or of one funnel for each value of a breakdown. */
   readonly funnels: readonly (readonly Step[])[]
   readonly open: OpenPersons
 }
@@ -84,7 +90,7 @@ interface StepRowProps {
   readonly row: Row
   readonly place: number
   readonly index: number
-  /** The value of the breakdown, or null without one. */
+  /** The value of the breakdown, or null if there is no breakdown. */
   readonly value: string | null
   readonly open: OpenPersons
 }
@@ -160,15 +166,16 @@ function nameOf({ custom_name: custom, name }: Step): string {
   return custom ?? name ?? 'All events'
 }
 
-/** Returns the value of a breakdown in words. A cohort has its name in `breakdown`. */
+/** Returns the value of a breakdown in words. For a cohort, its name is in `breakdown`. */
 function breakdownWords({ breakdown, breakdown_value: value }: Partial<Step> = {}): string {
   const found = Array.isArray(value) ? value : [breakdown ?? value]
   return found.map((one) => (one === 'Other' ? '(others)' : one ? String(one) : '(none)')).join(' / ')
 }
 
 /**
- * Returns the URL of the people who did the step before, and not this one. `place` is the position of this step, from 0.
- * A negative `funnel_step` means exactly that many steps. Source: docs/compatibility/analytics.md, "Funnels".
+ * Returns the URL of the list of people who reached the previous step and did not reach this one. `place` is the index
+ * of this step, from 0. A negative `funnel_step` asks for people who did exactly that many steps. Source:
+ * docs/compatibility/analytics.md, "Funnels".
  */
 function dropOffUrl(url: PersonsUrl, place: number): PersonsUrl {
   if (url == null) return url

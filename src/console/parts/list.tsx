@@ -1,4 +1,4 @@
-/** Lists the rows of a route in a card, with controls that create and remove rows. */
+/** Shows the rows that a route lists in a card, with controls that create and remove rows. */
 import type { ComponentChildren } from 'preact'
 import { type Answered, type GetRoute, get, type ValuesOf } from '../base/api.ts'
 import { CSV_ROWS_MAX } from '../base/csv.ts'
@@ -11,12 +11,12 @@ import { Pager } from './pager.tsx'
 import { type Column, Table, type TableProps } from './table.tsx'
 import { Card } from './tiles.tsx'
 
-/** The type of a row that a route lists. */
+/** The type of the rows that a route lists. */
 type RowOf<Name extends GetRoute> = Answered<Name> extends { readonly results: readonly (infer Row)[] } ? Row : never
 
 /**
- * Describes the removal of a row: the button, the question, its consequence, and the request. A null title hides the
- * button for that row.
+ * Describes how a row is removed: the label of the button, the question, the text that explains the consequence, and
+ * the request. If `title` returns null, the row has no button.
  */
 interface Removal<Row> {
   readonly label: string
@@ -29,24 +29,24 @@ interface ListProps<Name extends GetRoute, Fields extends FieldRecord>
   extends Omit<TableProps<RowOf<Name>>, 'rows' | 'label' | 'all'> {
   readonly route: Name
   readonly values?: ValuesOf<Name>
-  /** The title of the card, and the label of the table unless `label` is set. */
+  /** The title of the card. It is also the label of the table, unless `label` is set. */
   readonly title: string
   readonly label?: string
   readonly aside?: ComponentChildren
-  /** The scope that is required to create or remove rows. */
+  /** The scope that a session needs to create or remove rows. */
   readonly scope?: string
   readonly make?: Omit<AskProps<Fields>, 'children'>
   readonly drop?: Removal<RowOf<Name>>
-  /** The content above the rows. */
+  /** Returns what is shown above the rows. */
   readonly above?: (rows: readonly RowOf<Name>[]) => ComponentChildren
-  /** Returns whether a row is shown. */
+  /** Returns true if a row is shown. */
   readonly choose?: (row: RowOf<Name>) => boolean
 }
 
-/** The rows of a request for a file. A page may end earlier. */
+/** How many rows each request for an exported file asks for. The daemon may return fewer. */
 const FILE_PAGE_ROWS = 1000
 
-/** Reads the rows of all pages of a route that accepts `limit` and `offset`, up to the limit of a file. */
+/** Reads the rows of all pages of a route with `limit` and `offset`, up to the largest number of rows in a file. */
 async function readAll<Name extends GetRoute>(route: Name, values: ValuesOf<Name>): Promise<AllRows> {
   const rows: RowOf<Name>[] = []
   for (;;) {
@@ -59,7 +59,7 @@ async function readAll<Name extends GetRoute>(route: Name, values: ValuesOf<Name
   }
 }
 
-/** Shows the rows of a route in a card, with links to the other pages of the list. */
+/** Shows the rows that a route lists in a card, with links to the other pages of the list. */
 export function List<Name extends GetRoute, const Fields extends FieldRecord = FieldRecord>(
   props: ListProps<Name, Fields>,
 ) {

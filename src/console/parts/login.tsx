@@ -1,4 +1,7 @@
-/** The login page. It accepts a password, an account at an identity provider, a personal key, a login link that the daemon printed, or an invitation. */
+/**
+ * The login page. A user can log in with a password, an account at an identity provider, a personal key, a login link
+ * that `tenrec login-link` has printed, or an invitation.
+ */
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, get, post } from '../base/api.ts'
 import { logIn, loginError, openProvider, sessionEnd } from '../base/session.ts'
@@ -7,13 +10,14 @@ import { Form, Once } from './form.tsx'
 import { Command, Failure } from './notice.tsx'
 
 /**
- * Asks for e-mail address and password, or for a personal key. A link with `#login=CODE` logs in directly, and a link
- * with `#invite=CODE` creates a user.
+ * Asks for email address and password, or for a personal key. If the URL contains `#login=CODE`, the user is logged in
+ * without a question. If it contains `#invite=CODE`, a user is created.
  */
 export function Login() {
   const [link, setLink] = useState(takeLink)
   useEffect(() => {
-    // A link that is opened in the tab of the login page changes only the fragment, and the browser loads nothing.
+    // If a login link is opened in a tab that already shows the login page, only the fragment of the URL changes and
+    // the browser loads nothing. The page must therefore react to this change.
     const follow = () => setLink((before) => takeLink() ?? before)
     addEventListener('hashchange', follow)
     return () => removeEventListener('hashchange', follow)
@@ -74,7 +78,7 @@ function LoginForms({ code }: { code: string | undefined }) {
   )
 }
 
-/** The button that leads to the identity provider, if the server has one. */
+/** The button that opens the login page of the identity provider. It is shown only if one is configured. */
 function ProviderLogin() {
   const [label, setLabel] = useState<string | null>(null)
   useEffect(() => {
@@ -87,8 +91,8 @@ function ProviderLogin() {
 }
 
 /**
- * Accepts an invitation with a password and logs the new user in. An invitation with limited rights gives a key instead
- * of a password, which is shown once.
+ * Accepts an invitation: the new user chooses a password and is logged in. If the invitation has limited rights, the
+ * new user gets a personal key instead, which is shown once.
  */
 function Invitation({ code }: { code: string }) {
   const [key, setKey] = useState<string | null>(null)
@@ -139,7 +143,10 @@ interface Link {
   readonly code: string
 }
 
-/** Returns the code of a link, and removes it from the URL and the history before it is used. */
+/**
+ * Returns the code in the fragment of the URL. The fragment is removed from the URL and from the history of the browser
+ * before the code is used.
+ */
 function takeLink(): Link | null {
   const [, kind, code] = /^#(login|invite)=([\w-]+)$/.exec(location.hash) ?? []
   if (kind === undefined || code === undefined) return null

@@ -1,15 +1,15 @@
-/** Shows Markdown as elements. Every text in it stays a text node. */
+/** Shows Markdown as elements of the page. All texts in it become text nodes, so that they cannot contain markup. */
 import type { ComponentChildren } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { type Block, markdownBlocks, type Span } from '../base/markdown.ts'
 
-/** The text of a tile, in Markdown. Its headings come below the heading of the page. */
+/** Shows a text in Markdown. Its headings have a lower level than the heading of the page. */
 export function Markdown({ text }: { text: string }) {
   const blocks = useMemo(() => markdownBlocks(text), [text])
   return <div class="markdown">{blocks.map(blockOf)}</div>
 }
 
-/** The highest level of a heading within a tile. */
+/** The level of the largest heading within a text. */
 const LEVEL_MIN = 2
 const LEVEL_MAX = 6
 
@@ -44,7 +44,10 @@ function blockOf(block: Block, key: number): ComponentChildren {
   }
 }
 
-/** Shows the first paragraph of an item beside its mark, and not as a block of its own. */
+/**
+ * Shows an item of a list. If it begins with a paragraph, the text of the paragraph is shown beside the mark of the
+ * item, and not as a block of its own.
+ */
 function itemOf([first, ...rest]: readonly Block[]): ComponentChildren {
   if (first === undefined) return null
   return [first.kind === 'paragraph' ? first.spans.map(spanOf) : blockOf(first, -1), rest.map(blockOf)]

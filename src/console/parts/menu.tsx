@@ -1,16 +1,17 @@
-/** A menu of further actions behind a button. Escape, or a click elsewhere, closes it. */
+/** A button that opens a menu of further actions. Escape, or a click elsewhere, closes the menu. */
 import type { ComponentChildren } from 'preact'
 import { useId, useRef } from 'preact/hooks'
 
 const DISTANCE_PX = 4
 const EDGE_PX = 8
 
-/** Shows a button with three dots that opens a menu. `label` names it for screen readers. */
+/** A button with three dots that opens a menu. `label` is its name for screen readers. */
 export function Menu({ label, children }: { label: string; children: ComponentChildren }) {
   const id = useId()
   const button = useRef<HTMLButtonElement>(null)
   const panel = useRef<HTMLDivElement>(null)
-  // A popover is in the top layer, so its place is relative to the page and not to the button.
+  // The browser draws a popover above everything else, so it must be positioned relative to the window and not to the
+  // button.
   function place() {
     const at = button.current?.getBoundingClientRect()
     if (panel.current === null || at === undefined) return

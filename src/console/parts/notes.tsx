@@ -1,4 +1,7 @@
-/** The annotations of a page, for its charts. `pages/notes/notes.tsx` reads them and has the dialog that changes them. */
+/**
+ * The annotations of a page, as its charts use them. `pages/notes/notes.tsx` reads them and opens the dialog that
+ * changes them.
+ */
 import { signal } from '@preact/signals'
 import type { Shapes } from '../base/api.ts'
 import { wallTime } from '../base/format.ts'
@@ -7,30 +10,30 @@ import { periodAt } from '../base/note-times.ts'
 /** An annotation. */
 export type Note = Shapes['Annotation']
 
-/** The annotations of a period, or of a whole chart, in the dialog. */
+/** The annotations that the dialog shows: those of a period, or those of a whole chart. */
 export interface OpenNotes {
   readonly title: string
-  /** The start of the period of a new annotation. */
+  /** The start of the period that a new annotation belongs to. */
   readonly start: string
-  /** Returns those of all annotations that belong here. */
+  /** Returns the annotations that the dialog shows, from all annotations of the page. */
   readonly choose: (all: readonly Note[]) => readonly Note[]
 }
 
-/** The annotations of a page. Null on pages without them. */
+/** The annotations of the current page. Null if the page has none. */
 export const notesOfPage = signal<{
   readonly all: readonly Note[]
   readonly open: (notes: OpenNotes) => void
 } | null>(null)
 
-/** The annotations of a chart. */
+/** The annotations of one chart. */
 interface NotesOfChart {
-  /** The annotations by the position of their period. */
+  /** For the index of a period, the annotations in this period. */
   readonly at: ReadonlyMap<number, readonly Note[]>
-  /** Opens the dialog for a period, or for the whole chart. */
+  /** Opens the dialog for the period with this index, or for the whole chart if it is null. */
   readonly open: (index: number | null) => void
 }
 
-/** Returns the annotations of a chart over time, or null on pages without annotations. */
+/** Returns the annotations of a chart over time. Returns null on a page that has no annotations. */
 export function notesOfChart(
   starts: readonly string[],
   labels: readonly string[],

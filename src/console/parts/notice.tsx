@@ -1,4 +1,4 @@
-/** Notices instead of data: loading, errors, and hints for empty lists. */
+/** Notices that are shown in place of data: a loading bar, errors, and hints for empty lists. */
 import type { ComponentChildren } from 'preact'
 import type { Answered, ApiError, GetRoute, ValuesOf } from '../base/api.ts'
 import { changed, type Loaded, useGet } from '../base/loaded.ts'
@@ -10,7 +10,7 @@ export function Loading() {
   return <div class="loading" role="status" aria-label="Loading" />
 }
 
-/** Shows an error as a sentence. Its code, for those who search for it, is behind "Details". */
+/** Shows an error as a sentence. Its code is shown when the reader opens "Details". */
 export function Failure({ error, retry }: { error: ApiError; retry?: () => void }) {
   return (
     <div class="notice bad" role="alert">
@@ -30,7 +30,7 @@ export function Failure({ error, retry }: { error: ApiError; retry?: () => void 
   )
 }
 
-/** Explains why there is no data yet, with the command that changes it. */
+/** Tells the reader why there is no data yet, and shows the command that changes this. */
 export function Empty(props: { title: string; command?: string; children?: ComponentChildren }) {
   const { title, command, children } = props
   return (
@@ -58,8 +58,8 @@ interface ShownProps<Data> {
 }
 
 /**
- * Shows the state of a request: a loading bar at first, the error if there is one, and the children with the data. Data
- * of an earlier request stays in its place and is dimmed.
+ * Shows the state of a request. While it has no answer yet, a loading bar is shown. If it has failed, the error is
+ * shown. Otherwise the children are shown with the data. Data of a previous request stays visible, but dimmed.
  */
 export function Shown<Data>({ of: { data, error, isLoading, isStale, reload }, children }: ShownProps<Data>) {
   return (
@@ -78,14 +78,14 @@ interface GotProps<Name extends GetRoute> {
   readonly children: (data: Answered<Name>) => ComponentChildren
 }
 
-/** Reads a route and shows its answer. */
+/** Requests a route and shows its answer. */
 export function Got<Name extends GetRoute>({ route, values, everyMs = 0, children }: GotProps<Name>) {
   return <Shown of={useGet(route, values, { everyMs })}>{children}</Shown>
 }
 
 /**
- * Waits for an action without a form, and shows its outcome in a message. The page then requests its data again.
- * Resolves to false if the action failed.
+ * Waits for an action that was started without a form, and shows in a message whether it succeeded. The page then
+ * requests its data again. Resolves with false if the action failed.
  */
 export async function act(work: Promise<unknown>, done: string, undo?: Undo): Promise<boolean> {
   const failure = await work.then(

@@ -1,16 +1,16 @@
-/** Paging through lists. The offset is stored in the URL. */
+/** The pages of a list. The URL contains the offset of the current page. */
 import { href, query, withQuery } from '../base/address.ts'
 import { exact } from '../base/format.ts'
 
-/** The number of rows on a page of a list. */
+/** How many rows a page of a list has. */
 const PAGE_ROWS = 50
 
-/** Returns the list parameters for the page in the URL. */
+/** Returns the parameters `limit` and `offset` for the page that the URL names. */
 export function pageQuery(): { limit: number; offset: number } {
   return { limit: PAGE_ROWS, offset: Number(query.value.get('offset')) || 0 }
 }
 
-/** Shows the position of the page in the list, with links to the pages before and after it. */
+/** Shows which rows of the list the page contains, with links to the previous and the next page. */
 export function Pager({ count }: { count: number }) {
   const { offset } = pageQuery()
   const to = (next: number) => href(withQuery({ offset: next <= 0 ? null : String(next) }))

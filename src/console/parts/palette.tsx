@@ -1,4 +1,4 @@
-/** The command palette (Ctrl+K), which finds pages, flags, dashboards, persons and actions. */
+/** The command palette (Ctrl+K). It finds pages, flags, dashboards, persons and actions. */
 import { useEffect, useState } from 'preact/hooks'
 import { go } from '../base/address.ts'
 import { get } from '../base/api.ts'
@@ -10,22 +10,22 @@ import { isOpenTo, PAGES, pageHref } from '../routes.ts'
 import { Dialog } from './dialog.tsx'
 
 interface Hit {
-  /** A text that no other hit has. */
+  /** A text that identifies the hit among all others. */
   readonly id: string
   readonly what: string
   readonly words: string
   readonly open: () => void
-  /** The keyboard shortcut that opens the page from anywhere. */
+  /** The keyboard shortcut that opens the page without the palette. */
   readonly keys?: string
 }
 
 const HITS_MAX = 14
-/** The number of hits of each kind that are requested. */
+/** At most this many hits of each kind are requested. */
 const KIND_MAX = 6
-/** Shorter texts find only pages and actions. */
+/** A text with fewer characters only finds pages and actions, and nothing is requested. */
 const SEARCH_CHARACTERS_MIN = 2
 
-/** The dialog of the palette. Arrow keys select a result, and Enter opens it. */
+/** The dialog of the palette. The arrow keys select a hit, and Enter opens it. */
 export function Palette({ close }: { close: () => void }) {
   const [words, setWords] = useState('')
   const [at, setAt] = useState(0)
@@ -34,7 +34,8 @@ export function Palette({ close }: { close: () => void }) {
     words,
     hits: await search(words, signal),
   }))
-  // Hits of an earlier text are not offered, because Enter would open something that was not asked for.
+  // The hits for a previous text are not shown, because Enter could then open something that the reader has not
+  // searched for.
   const isAnswered = data?.words === words
   const hits = [...placesFor(words), ...(isAnswered ? data.hits : [])].slice(0, HITS_MAX)
   const chosen = hits[at]
@@ -91,7 +92,7 @@ export function Palette({ close }: { close: () => void }) {
   )
 }
 
-/** Returns the pages and actions whose name contains the words. */
+/** Returns the pages and actions whose names contain the text. */
 function placesFor(words: string): readonly Hit[] {
   const wanted = words.trim().toLowerCase()
   const pages = PAGES.filter(isOpenTo).map((page) => ({

@@ -1,4 +1,4 @@
-/** Shows paths through a site as a Sankey diagram, laid out by d3-sankey, and as a list. */
+/** Shows the paths that people took through a site as a Sankey diagram, which d3-sankey lays out, and as a table. */
 import { type SankeyLink, type SankeyNode, sankey, sankeyLeft } from 'd3-sankey'
 import { seconds } from '../base/format.ts'
 import { counted } from '../base/labels.ts'
@@ -7,7 +7,7 @@ import type { PersonsUrl } from './behind.tsx'
 import { ExportMenu } from './copy.tsx'
 import { Table } from './table.tsx'
 
-/** A transition between two steps. The name `2_/about` means /about as the second step. */
+/** A transition from one step of a path to the next. The name `2_/about` means that /about is the second step. */
 export interface Edge {
   readonly source: string
   readonly target: string
@@ -20,12 +20,12 @@ const WIDTH = 640
 const COLUMN_HEIGHT = 34
 const LABEL_MAX = 26
 
-/** Returns the name of a step without its position, and without the host of a URL. */
+/** Returns the name of a step without its number, and without the host if it is a URL. */
 function itemOf(step: string): string {
   return step.slice(step.indexOf('_') + 1).replace(/^https?:\/\/[^/]+\/?/, '/')
 }
 
-/** Returns the name of a step with its position. */
+/** Returns the name of a step with its number, for readers. */
 function placedOf(step: string): string {
   return `${step.slice(0, step.indexOf('_'))}. ${itemOf(step)}`
 }
@@ -33,11 +33,11 @@ function placedOf(step: string): string {
 interface PathsProps {
   readonly edges: readonly Edge[]
   readonly query: Query
-  /** Shows the people who took an edge. Undefined where the reader may not see people. */
+  /** Opens the list of the people who took a transition. Undefined if the reader may not see people. */
   readonly open: ((edge: Edge) => void) | undefined
 }
 
-/** Shows the diagram, and a table of the same edges. */
+/** Shows the diagram, and a table of the same transitions. */
 export function Paths({ edges, query, open }: PathsProps) {
   return (
     <>
@@ -59,12 +59,12 @@ export function Paths({ edges, query, open }: PathsProps) {
   )
 }
 
-/** Returns an edge as a row for a file. */
+/** Returns a transition as a row for a file. */
 function rowOf({ source, target, value, average_conversion_time: ms }: Edge): object {
   return { from: placedOf(source), to: placedOf(target), times: value, mean_seconds: Math.round(ms / 1000) }
 }
 
-/** Returns the positions of nodes and links in a diagram of this height. */
+/** Returns where the nodes and the links of a diagram with this height are drawn. */
 function layOut(edges: readonly Edge[], names: readonly string[], height: number) {
   const nodes = names.map((name) => ({ name }))
   const links = edges.map((edge) => ({ source: edge.source, target: edge.target, value: edge.value, edge }))
@@ -80,9 +80,9 @@ function layOut(edges: readonly Edge[], names: readonly string[], height: number
 
 type Link = SankeyLink<{ name: string }, { edge: Edge }>
 
-/** Returns the curve of a link, from the right side of its source to the left side of its target. */
+/** Returns the SVG path of a link, from the right side of its source to the left side of its target. */
 function curveOf({ source, target, y0 = 0, y1 = 0 }: Link): string {
-  // After the layout, both ends of a link are nodes.
+  // The layout has replaced the names at both ends of a link by nodes.
   const { x1: from = 0 } = source as SankeyNode<{ name: string }, { edge: Edge }>
   const { x0: to = 0 } = target as SankeyNode<{ name: string }, { edge: Edge }>
   const middle = (from + to) / 2

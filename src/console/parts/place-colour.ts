@@ -1,7 +1,7 @@
-/** The colour of a part of a picture that is not a chart over time. */
+/** The colours for the parts of pictures that are not charts over time. */
 import { lookOf } from './series-look.ts'
 
-/** Returns the style with the colour of the series at a position. */
+/** Returns the style that gives a part the colour of the series with this index. */
 export function placeColour(place: number): Record<string, string> {
   return { '--colour': `var(--series-${lookOf(place).colour})` }
 }

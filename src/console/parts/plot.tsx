@@ -1,41 +1,44 @@
-/** Draws a chart as SVG: lines or stacked bars, in the colours of the theme. */
+/** Draws a chart as SVG, with lines or stacked bars in the colours of the theme. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks'
 import { exact, short } from '../base/format.ts'
 import { lookOf } from './series-look.ts'
 
-/** A line of a chart. `data` has a number for each label. */
+/** A line of a chart. `data` contains a number for each label. */
 export interface Line {
   readonly label: string
   readonly data: readonly (number | null)[]
-  /** True for the previous period, which is drawn dashed and paler. */
+  /** True if the line shows the previous period. It is drawn paler and dashed. */
   readonly isBefore?: boolean
-  /** The position whose colour the line has. Without it the line has the colour of its own position. */
+  /** The index that determines the colour of the line. The default is the index of the line itself. */
   readonly place?: number
 }
 
-/** The way in which series are drawn. */
+/** How the series are drawn. */
 export type PlotKind = 'lines' | 'bars'
 
-/** The dashes of a previous period, and of the part of a line that is not over. */
+/** The dashes of a line for a previous period, and of the part of a line whose period is not over. */
 const BEFORE_DASH = '5 4'
 const ONGOING_DASH = '2 4'
 const HEIGHT = 260
-/** The margins: numbers at the left, times below, and half of the last time label at the right. */
+/**
+ * The margins of the chart. The left one contains numbers, the bottom one times, and the right one half of the last
+ * time label.
+ */
 const [TOP, RIGHT, BOTTOM, LEFT] = [8, 26, 26, 56]
-/** The position of the time axis, and the height of the marks of annotations on it. */
+/** The height at which the time axis is drawn, and the height of the marks of annotations above it. */
 const [AXIS, MARK_PX] = [HEIGHT - BOTTOM, 13]
 const LABEL_WIDTH = 90
 const LABEL_STEPS = [1, 2, 5, 7, 10, 14, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000]
 const TICKS = 5
 const BAR_WIDTH_MAX = 60
 
-/** Returns the style with the colour of a line at a position. */
+/** Returns the style that gives a line its colour. `place` is the index of the line. */
 export function colourOf(line: Line, place: number): Record<string, string> {
   return { '--colour': `var(--series-${lookOf(line.place ?? place).colour})` }
 }
 
-/** Returns the dash pattern of a line at a position. */
+/** Returns the dash pattern of a line. `place` is the index of the line. */
 export function dashOf(line: Line, place: number): string | undefined {
   return line.isBefore ? BEFORE_DASH : lookOf(line.place ?? place).dash
 }
@@ -48,29 +51,29 @@ interface PlotProps {
   readonly labels: readonly string[]
   readonly lines: readonly Line[]
   readonly kind: PlotKind
-  /** True if the last period is not over, so that its values are preliminary. */
+  /** True if the last period is not over yet, so that its values may still change. */
   readonly isOpen: boolean
-  /** True to fill the area below the first line. */
+  /** True if the area below the first line is filled. */
   readonly isFilled: boolean
   readonly format: ValueFormat
-  /** The index of the label under the cursor. */
+  /** The index of the label under the cursor. Null if there is no cursor. */
   readonly at: number | null
   readonly setAt: (at: number | null) => void
   readonly open?: ((line: number, index: number) => void) | undefined
-  /** Called with the first and last label of a drag. */
+  /** Called after dragging over the chart, with the indexes of the first and the last label. */
   readonly select?: ((from: number, to: number) => void) | undefined
-  /** The positions with an annotation. */
+  /** The indexes of the labels that have an annotation. */
   readonly marks: ReadonlyMap<number, unknown> | undefined
-  /** Called with the position of a click on the time axis. */
+  /** Called after a click on the time axis, with the index of the label. */
   readonly mark: ((index: number) => void) | undefined
-  /** The card beside the cursor. */
+  /** The content of the card beside the cursor. */
   readonly children?: ComponentChildren
 }
 
-/** Draws the chart. A click opens the nearest line, and a drag selects several labels. */
+/** The chart. A click opens the nearest line, and dragging selects several labels. */
 export function Plot(props: PlotProps) {
   const { labels, lines, kind, isOpen, isFilled, format, at, setAt, open, select, marks, mark, children } = props
-  /** The label at which a drag began. */
+  /** The index of the label at which dragging began. Null if the reader does not drag. */
   const [start, setStart] = useState<number | null>(null)
   const wasDrag = useRef(false)
   const box = useRef<HTMLDivElement>(null)
@@ -82,7 +85,8 @@ export function Plot(props: PlotProps) {
     return () => observer.disconnect()
   }, [])
   const scale = useMemo(() => scaleOf(labels.length, lines, kind, width), [labels, lines, kind, width])
-  // The picture does not depend on the cursor, so it is not drawn again while the cursor moves.
+  // The picture is memoized, because it does not depend on the cursor. Otherwise it would be drawn again whenever the
+  // cursor moves.
   const picture = useMemo(
     () => (
       <Picture
@@ -108,7 +112,7 @@ export function Plot(props: PlotProps) {
     setStart(null)
   }
   const press = (event: MouseEvent) => {
-    // The browser also reports a click at the end of a drag.
+    // After dragging, browsers also report a click, which is ignored.
     if (wasDrag.current) return
     const { top } = (event.currentTarget as Element).getBoundingClientRect()
     const index = indexAt(event)
@@ -132,7 +136,7 @@ export function Plot(props: PlotProps) {
           onPointerUp={drop}
           onClick={press}
         >
-          {/* The whole area reacts to the pointer, also where nothing is drawn. */}
+          {/* The whole area reacts to the pointer, even where nothing is drawn. */}
           <rect width={width} height={HEIGHT} fill="none" pointer-events="all" />
           {picture}
           {mark && <rect class="axis" x={LEFT} y={AXIS - MARK_PX} width={width - LEFT} height={HEIGHT} />}
@@ -152,21 +156,24 @@ export function Plot(props: PlotProps) {
   )
 }
 
-/** The distance between the cursor and its card. */
+/** The distance between the cursor and the card beside it, in pixels. */
 const TIP_PX = 14
 
-/** Returns the place of the card: on the side of the cursor that has more room. */
+/** Returns the style that puts the card on the side of the cursor where there is more room. */
 function besideCursor(x: number, width: number): Record<string, string> {
   const isLeft = x > width / 2
   return isLeft ? { right: `${width - x + TIP_PX}px` } : { left: `${x + TIP_PX}px` }
 }
 
-/** Maps values to positions. `tops` are the drawn values; for stacked bars they include the bars below. */
+/**
+ * Converts values to coordinates in the picture. `tops` are the values that are drawn. For stacked bars, they include
+ * the values of the bars below.
+ */
 interface Scale {
   readonly width: number
   readonly tops: readonly (readonly (number | null)[])[]
   readonly ticks: readonly number[]
-  /** The distance between the middles of two labels. */
+  /** The distance between two labels, in pixels. */
   readonly step: number
   readonly x: (index: number) => number
   readonly y: (value: number) => number
@@ -179,7 +186,7 @@ function scaleOf(count: number, lines: readonly Line[], kind: PlotKind, width: n
   const most = values.reduce((a, b) => Math.max(a, b), 0)
   const low = values.reduce((a, b) => Math.min(a, b), 0)
   const high = most <= 0 ? 1 : most * 1.05
-  // Bars, and a single point, stand in the middle of their interval. Lines go from edge to edge.
+  // A bar, or a single point, is in the middle of its interval. Lines go from one edge of the chart to the other.
   const margin = kind === 'bars' || count === 1 ? 0.5 : 0
   const step = (width - LEFT - RIGHT) / Math.max(1, count - 1 + 2 * margin)
   const place = (x: number) => Math.round((x - LEFT) / step - margin)
@@ -196,8 +203,8 @@ function scaleOf(count: number, lines: readonly Line[], kind: PlotKind, width: n
 }
 
 /**
- * Adds the values of all earlier lines to each line, which gives the tops of stacked bars. Negative values are stacked
- * downwards.
+ * Returns the tops of stacked bars: for each line, its values added to the values of all lines before it. Negative
+ * values are stacked downward.
  */
 function sumsOf(lines: readonly Line[]): readonly (readonly number[])[] {
   const [up, down] = [new Map<number, number>(), new Map<number, number>()]
@@ -211,7 +218,10 @@ function sumsOf(lines: readonly Line[]): readonly (readonly number[])[] {
   )
 }
 
-/** Returns round numbers in a range, in steps of 1, 2 or 5 times a power of ten. Counts get no fractional steps. */
+/**
+ * Returns the round numbers within a range, in steps of 1, 2 or 5 times a power of ten. For counts, the steps are whole
+ * numbers.
+ */
 function ticksOf(low: number, high: number, isCounted: boolean): readonly number[] {
   const rough = Math.max((high - low) / TICKS, isCounted ? 1 : 0)
   const power = 10 ** Math.floor(Math.log10(rough))
@@ -226,7 +236,7 @@ type PictureProps = DrawnProps & Pick<PlotProps, 'labels' | 'isOpen' | 'isFilled
 function Picture({ labels, lines, kind, isOpen, isFilled, format, scale }: PictureProps) {
   const { width, ticks, step, x, y, tops } = scale
   const id = useId()
-  // The hours of a single day need no day before each of them.
+  // If all labels are hours of the same day, the day is left out of the labels.
   const [day = ''] = /^\d+ [A-Z][a-z]{2}, /.exec(labels[0] ?? '') ?? []
   const isOneDay = labels.every((words) => words.startsWith(day))
   const stride = LABEL_STEPS.find((one) => one * step >= LABEL_WIDTH) ?? labels.length
@@ -251,7 +261,7 @@ function Picture({ labels, lines, kind, isOpen, isFilled, format, scale }: Pictu
         const values = tops[place] ?? []
         const key = `${line.label} ${place}`
         const look = { class: `${kind} ${line.isBefore ? 'before' : ''}`, style: colourOf(line, place) }
-        // The previous period is always complete.
+        // All periods of the comparison are over, so its line is never dashed at the end.
         const last = values.length - (isOpen && !line.isBefore ? 2 : 0)
         if (kind === 'bars') {
           const isOver = (index: number) => index <= last
@@ -280,7 +290,10 @@ function Picture({ labels, lines, kind, isOpen, isFilled, format, scale }: Pictu
   )
 }
 
-/** Returns the SVG path of a line, starting at the label `first`. Missing values leave a gap. */
+/**
+ * Returns the SVG path of a line. `first` is the index of the label of its first value. Where a value is missing, the
+ * line has a gap.
+ */
 function lineOf(values: readonly (number | null)[], first: number, { x, y }: Scale): string {
   const isFirst = (index: number) => index === 0 || values[index - 1] === null
   const points = values.map((value, index) =>
@@ -289,7 +302,7 @@ function lineOf(values: readonly (number | null)[], first: number, { x, y }: Sca
   return points.join('')
 }
 
-/** Returns the SVG path of the area between a line and zero. Missing values count as zero. */
+/** Returns the SVG path of the area between a line and zero. A missing value counts as zero. */
 function areaOf(values: readonly (number | null)[], { x, y }: Scale): string {
   if (values.length < 2) return ''
   const points = values.map((value, index) => `L${x(index).toFixed(1)} ${y(value ?? 0).toFixed(1)}`)
@@ -297,7 +310,7 @@ function areaOf(values: readonly (number | null)[], { x, y }: Scale): string {
   return `M${x(0).toFixed(1)} ${zero}${points.join('')}L${x(values.length - 1).toFixed(1)} ${zero}z`
 }
 
-/** The pattern of bars whose period is not over. */
+/** The pattern that fills bars whose period is not over. */
 function Hatching({ id }: { id: string }) {
   return (
     <pattern id={id} width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
@@ -307,7 +320,10 @@ function Hatching({ id }: { id: string }) {
   )
 }
 
-/** Returns the SVG path of the wanted bars of one series, each down to the bar below it. */
+/**
+ * Returns the SVG path of the bars of one series. Each bar reaches down to the bar below it. Only bars for which
+ * `isWanted` returns true are drawn.
+ */
 function barsOf(
   { data }: Line,
   tops: readonly (number | null)[],
@@ -348,7 +364,10 @@ function Selected({ scale: { x }, from, to }: { scale: Scale; from: number; to: 
   return <rect class="selected" x={left} width={right - left} y={TOP} height={HEIGHT - BOTTOM - TOP} />
 }
 
-/** Returns the line whose point is nearest to a position. For bars it is the bar at that position. */
+/**
+ * Returns the index of the line whose point is nearest to the height `at`. For bars, returns the index of the bar at
+ * this height.
+ */
 function nearestLine(lines: readonly Line[], kind: PlotKind, { tops, y }: Scale, index: number, at: number): number {
   const reach = (place: number) => {
     const top = y(tops[place]?.[index] ?? 0)
@@ -359,7 +378,10 @@ function nearestLine(lines: readonly Line[], kind: PlotKind, { tops, y }: Scale,
   return lines.reduce((best, _, place) => (reach(place) < reach(best) ? place : best), 0)
 }
 
-/** Removes the weekday and, unless the label is a month, the year. Both are too long for an axis. */
+/**
+ * Returns a label without its weekday, and without its year unless it is a month. With these, it would be too long for
+ * the axis.
+ */
 function shortLabel(words: string): string {
   if (/^[A-Z][a-z]{2} \d{4}$/.test(words)) return words
   return words.replace(/^[A-Z][a-z]{2} (?=\d)/, '').replace(/[- ]\d{4}\b/, '')

@@ -1,4 +1,4 @@
-/** Shows the properties of a person, a group or an event as a table, and changes single properties. */
+/** Shows the properties of a person, a group or an event as a table, in which single properties can be changed. */
 import { parsed, plain } from '../base/format.ts'
 import { propertyLabel, valueLabel } from '../base/labels.ts'
 import { Ask } from './form.tsx'
@@ -13,7 +13,7 @@ interface PropertyTableProps {
   readonly remove?: (key: string) => Promise<unknown>
 }
 
-/** A table of properties. Custom properties come before those of SDKs. `set` and `remove` change one property. */
+/** A table of properties. The properties of SDKs come after all others. `set` and `remove` change a single property. */
 export function PropertyTable({ properties, set = false, remove }: PropertyTableProps) {
   const isOfSdk = (key: string) => Number(key.startsWith('$'))
   const rows = Object.entries(properties).sort(([a], [b]) => isOfSdk(a) - isOfSdk(b) || a.localeCompare(b))
@@ -46,7 +46,7 @@ export function PropertyTable({ properties, set = false, remove }: PropertyTable
   )
 }
 
-/** Shows the name of a property for readers, with its own name below it if that differs. */
+/** Shows the readable name of a property. If the property itself has another name, this name is shown below. */
 function PropertyName({ name }: { name: string }) {
   const label = propertyLabel(name)
   return (
@@ -57,7 +57,7 @@ function PropertyName({ name }: { name: string }) {
   )
 }
 
-/** Shows a value: a name for codes of countries and languages, a link for a web URL, otherwise text. */
+/** Shows the value of a property. A code of a country or a language is shown by its name, and a web URL as a link. */
 function Value({ name, value }: { name: string; value: unknown }) {
   const label = valueLabel(name, value)
   if (label !== null) return <span title={plain(value)}>{label}</span>

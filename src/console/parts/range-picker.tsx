@@ -1,11 +1,11 @@
-/** The picker of the time range, which is stored in the URL. */
+/** The field for the date range of a page. The URL contains the range. */
 import { setQuery } from '../base/address.ts'
 import { customDays, daysText, movedRange, RANGES, rangeOf } from '../base/days.ts'
 import { comparison, rangeValue, today } from '../base/range.ts'
 import { project } from '../base/session.ts'
 import { Button, Check, Choice } from './fields.tsx'
 
-/** The choices of a comparison. The values are those of the URL. */
+/** The choices of a comparison. The URL contains their values. */
 const COMPARISONS = [
   ['', 'No comparison'],
   ['1', 'Previous period'],
@@ -13,15 +13,16 @@ const COMPARISONS = [
 ] as const
 
 /**
- * Shows the range. `compares` adds a switch for the previous period, and `year` a choice that also offers the year
- * before. The key `.` focuses the range.
+ * The field for the date range. With `compares`, there is also a switch for the comparison with the previous period. If
+ * it is `year`, there is a choice instead, which also offers the previous year. The key `.` moves the focus to the
+ * field.
  */
 export function RangePicker({ compares = false }: { compares?: boolean | 'year' }) {
   const value = rangeValue.value
   const custom = customDays(value)
   const range = rangeOf(value)
   const known = RANGES.some((one) => one.value === range.value)
-  // A link may name a range that the menu does not offer, such as 90 days.
+  // A URL may contain a range that the menu does not offer, such as 90 days.
   const others = known || custom !== null ? [] : [[range.value, range.label] as const]
   const options = [...RANGES.map((one) => [one.value, one.label] as const), ...others]
   const days = range.days(today.value)
@@ -64,7 +65,7 @@ export function RangePicker({ compares = false }: { compares?: boolean | 'year' 
   )
 }
 
-/** A button that moves the range to the previous or next period. */
+/** A button that moves the range to the previous or the next period. */
 function Mover({ direction, label, words }: { direction: -1 | 1; label: string; words: string }) {
   const moved = movedRange(rangeValue.value, today.value, direction)
   return (
@@ -88,7 +89,7 @@ function Day({ label, value, change }: { label: string; value: string; change: (
   )
 }
 
-/** Returns the days of the current range, or the last 30 days, as the initial custom range. */
+/** Returns the range with which a custom range begins: the days of the current range, or else the last 30 days. */
 function customRange(): string {
   const days = rangeOf(rangeValue.value).days(today.value) ?? rangeOf('30d').days(today.value)
   return `${days?.from}..${days?.to}`

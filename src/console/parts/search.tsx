@@ -1,4 +1,4 @@
-/** The search field of a list. The text is stored in the URL, and the list starts again at its first page. */
+/** The search field of a list. The URL contains the text. When it changes, the list shows its first page again. */
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { query, setQuery } from '../base/address.ts'
 
@@ -6,18 +6,19 @@ const PAUSE_MS = 250
 
 interface SearchProps {
   readonly label: string
-  /** The name of the URL parameter. */
+  /** The name of the URL parameter that contains the text. */
   readonly name?: string
-  /** The suggestions. Any other text is allowed too. */
+  /** The suggestions. Any other text is allowed, too. */
   readonly options?: readonly string[]
 }
 
-/** A search field. The key `/` focuses it. */
+/** A search field. The key `/` moves the focus to it. */
 export function Search({ label, name = 'search', options }: SearchProps) {
   const given = query.value.get(name) ?? ''
   const [words, setWords] = useState(given)
   const id = useId()
-  // A change of the URL from elsewhere (the back button, a link) updates the field, and typed text updates the URL.
+  // If the URL changes without this field (by the back button or a link), the field gets the text in the URL. Text that
+  // the reader types goes into the URL.
   const sent = useRef(given)
   useEffect(() => {
     if (given === sent.current) return

@@ -1,11 +1,13 @@
-/** Tables. Keys move through the rows (j, k, Enter), and every cell value is shown as text. */
+/**
+ * Tables. The keys j, k and Enter move through the rows and open them. The content of a cell is always shown as text.
+ */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { ago, bytes, exact, plain, time } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
 import { type AllRows, ExportMenu } from './copy.tsx'
 
-/** The formats of column values. */
+/** The formats for the values of a column. */
 const FORMATS = {
   ago: (value: string | null) => <time>{ago(value)}</time>,
   time: (value: string | null) => <time>{time(value)}</time>,
@@ -13,47 +15,56 @@ const FORMATS = {
   bytes,
   count: exact,
   code: (value: unknown) => <code>{plain(value)}</code>,
-  /** The format of texts from outside, which may be long. Columns with a name and no format use it. */
+  /**
+   * The format for texts that come from clients and may be long. It is used for a column that names a member and no
+   * format.
+   */
   cut: (value: unknown) => <bdi class="cut">{plain(value ?? '')}</bdi>,
 } as const
 
-/** The look of a column. `minor` columns are hidden in narrow tables, and `number` columns are aligned right. */
+/**
+ * The look of a column. A column with `minor` is hidden if the table is narrow. A column with `number` is aligned
+ * right.
+ */
 type Look = 'minor' | 'number' | keyof typeof FORMATS
 
-/** A column: its heading, its cell (the name of a member, or a function of the row), and its look. */
+/** A column: its heading, its content (the name of a member of the row, or a function of the row), and its look. */
 export type Column<Row> = readonly [
   head: string,
   cell: (keyof Row & string) | ((row: Row) => ComponentChildren),
   look?: Look | `${Look} ${Look}` | `${Look} ${Look} ${Look}`,
 ]
 
-/** The properties of a table. Enter or a click on a row calls `open`. */
+/** The properties of a table. `open` is called when the reader clicks on a row or presses Enter on it. */
 export interface TableProps<Row> {
   readonly label: string
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
-  /** Returns the key of a row. Without it the key is `id`, `uuid` or the row's position. */
+  /** Returns a key that identifies a row. By default, it is the member `id` or `uuid`, or else the index of the row. */
   readonly keyOf?: (row: Row) => string | number
   readonly open?: ((row: Row) => void) | undefined
   readonly none?: ComponentChildren
-  /** Offers the rows as a file. A query is also offered as a shell command. */
+  /** If set, the rows can be saved as a file. If it is a query, it can also be copied as a shell command. */
   readonly query?: Query | true
-  /** Reads the rows of all pages for the file, if `rows` is one page of a list. */
+  /** Reads the rows of all pages for the file. Needed if `rows` is only one page of a list. */
   readonly all?: (() => Promise<AllRows>) | undefined
-  /** Makes the headings buttons that sort. The caller sorts the rows. */
+  /** If set, the headings are buttons that sort the table. The caller must sort the rows. */
   readonly sort?: Sort
 }
 
-/** The column that the rows are sorted by, and the function that chooses another one. */
+/** The column by which the rows are sorted, and the function that chooses another column. */
 export interface Sort {
   readonly head: string
   readonly isAscending: boolean
   readonly choose: (head: string) => void
 }
 
-/** Longer tables are split into parts. The browser then styles and paints only the visible parts; see `.long`. */
+/**
+ * A table with more rows than this is divided into parts. The browser then styles and paints only the parts that are
+ * visible. See the class `.long` in the style sheet.
+ */
 const WHOLE_ROWS = 200
-/** The rows of a part, about as many as fit into a window. */
+/** How many rows a part has. These are about as many as fit into a window. */
 const PART_ROWS = 50
 const OF_NUMBERS = /number|count|bytes/
 
@@ -63,7 +74,8 @@ export function Table<Row>(props: TableProps<Row>) {
   const isLong = rows.length > WHOLE_ROWS
   const size = isLong ? PART_ROWS : WHOLE_ROWS
   const [drawn, setDrawn] = useState(1)
-  // Parts are drawn one after the other, so that opening a long table, and clicks in between, are handled quickly.
+  // The parts are drawn one after the other, so that a long table opens quickly and clicks in the meantime are handled
+  // quickly.
   useEffect(() => {
     if (drawn * size >= rows.length) return
     const timer = setTimeout(() => setDrawn(drawn + 1))
@@ -121,7 +133,10 @@ export function Table<Row>(props: TableProps<Row>) {
   )
 }
 
-/** The ARIA roles of long tables. Some browsers drop the table semantics of a table with another display style. */
+/**
+ * The ARIA roles of the elements of a long table. They are set because some browsers otherwise do not treat a table
+ * with another display style as a table.
+ */
 type Role = 'table' | 'rowgroup' | 'row' | 'columnheader' | 'cell'
 
 interface Shown<Row> {
@@ -146,7 +161,7 @@ interface PartProps<Row> {
   readonly opens: boolean
 }
 
-/** One part of the rows. It is not drawn again when further parts follow. */
+/** A part of the rows of a table. It is memoized, so that it is not drawn again when further parts are added. */
 function Part<Row>({ part, size, rows, shown, keyOf, isLong, opens }: PartProps<Row>) {
   return useMemo(() => {
     const role = (name: Role) => (isLong ? name : undefined)
@@ -174,8 +189,8 @@ function Part<Row>({ part, size, rows, shown, keyOf, isLong, opens }: PartProps<
 type Open<Row> = ((row: Row) => void) | undefined
 
 /**
- * Opens the row that was clicked or on which a key was pressed. The heading, and tables in a dialog inside the table,
- * do not count.
+ * Opens the row on which the reader has clicked or pressed a key. It ignores the heading, and tables in a dialog inside
+ * the table.
  */
 function openRow<Row>({ target, currentTarget }: Event, rows: readonly Row[], open: Open<Row>): void {
   const at = (target as Element).closest('tr')
@@ -199,7 +214,7 @@ function idOf(row: unknown): string | undefined {
   return id ?? uuid
 }
 
-/** Returns the function that formats the cells of a column. */
+/** Returns the function that returns the content of a column's cells. */
 function writerOf<Row>(cell: Column<Row>[1], look: string): (row: Row) => ComponentChildren {
   const read = typeof cell === 'function' ? cell : (row: Row) => row[cell]
   const word = look.split(' ').find((one) => one in FORMATS)
@@ -208,12 +223,12 @@ function writerOf<Row>(cell: Column<Row>[1], look: string): (row: Row) => Compon
   return (row) => format(read(row))
 }
 
-/** Returns true for a control inside a row. A click on it does not open the row. */
+/** Returns true if an element is a control inside a row. A click on it must not open the row. */
 function isControl(target: EventTarget | null): boolean {
   return target instanceof Element && target.closest('a, button, input, select, summary, label') !== null
 }
 
-/** Moves the focus through the rows of the page's first table. The keys `j` and `k` call it. */
+/** Moves the focus to the previous or the next row of a table on the page. The keys `j` and `k` call it. */
 export function stepRows(direction: 1 | -1): void {
   const rows = [...document.querySelectorAll<HTMLElement>('main tr.opens')]
   const at = rows.indexOf(document.activeElement as HTMLElement)
@@ -221,7 +236,7 @@ export function stepRows(direction: 1 | -1): void {
   rows[Math.min(rows.length - 1, Math.max(0, next))]?.focus()
 }
 
-/** Shows a number with a bar behind it that represents its share of the largest number. */
+/** Shows a number. The bar behind it represents its share of the largest number. */
 export function Bar({ share, children }: { share: number; children: ComponentChildren }) {
   return (
     <span class="bar">

@@ -1,10 +1,10 @@
-/** A tile of a dashboard: the answer of an insight under its title and range, or a text. */
+/** A tile of a dashboard: the answer to the query of an insight, with its title and its date range, or a text. */
 import type { ComponentChildren } from 'preact'
 import { type DashboardFilters, innerQuery, onDashboard, rangeWords } from '../base/query-address.ts'
 import { Markdown } from './markdown.tsx'
 import { Card } from './tiles.tsx'
 
-/** An insight as dashboards hold it. */
+/** An insight in the form in which dashboards contain it. */
 export interface TileInsight {
   readonly id: number
   readonly short_id: string
@@ -18,7 +18,7 @@ export interface TileInsight {
   readonly error?: { readonly message: string } | null
 }
 
-/** The place of a tile in the twelve columns of a dashboard. */
+/** Where a tile is in the twelve columns of a dashboard, and how large it is. */
 interface TilePlace {
   readonly x: number
   readonly y: number
@@ -26,7 +26,7 @@ interface TilePlace {
   readonly h: number
 }
 
-/** A tile as the API has it. `layouts.sm` is its place on a wide screen. */
+/** A tile in the form of the API. `layouts.sm` is its place on a wide screen. */
 export interface TileRecord {
   readonly id: number
   readonly layouts?: { readonly sm?: Partial<TilePlace> } | null
@@ -34,17 +34,20 @@ export interface TileRecord {
   readonly text?: { readonly body?: string } | null
 }
 
-/** The columns of a dashboard, and of a tile without a place. */
+/** How many columns a dashboard has, and how many of them a tile without a place takes. */
 const COLUMNS = 12
 const USUAL_WIDTH = 6
 
-/** Returns the query of a tile, or null if it has none. */
+/** Returns the query of a tile with the filters of the dashboard. Returns null if the insight has none. */
 export function queryOfTile(insight: TileInsight, filters: DashboardFilters) {
   const query = innerQuery(insight.query)
   return query && onDashboard(query, filters)
 }
 
-/** Returns tiles from top to bottom and from left to right. Tiles without a place come last, oldest first. */
+/**
+ * Returns the tiles in the order in which they are shown: from top to bottom, and from left to right. Tiles without a
+ * place come last, in their original order.
+ */
 export function inOrder(tiles: readonly TileRecord[]): readonly TileRecord[] {
   const keyOf = ({ layouts }: TileRecord) => (layouts?.sm?.y ?? Infinity) * COLUMNS + (layouts?.sm?.x ?? 0)
   return tiles.toSorted((a, b) => {
@@ -53,13 +56,13 @@ export function inOrder(tiles: readonly TileRecord[]): readonly TileRecord[] {
   })
 }
 
-/** Returns the width of a tile in columns. */
+/** Returns how many columns a tile takes. */
 export function widthOf({ layouts }: TileRecord): number {
   const width = layouts?.sm?.w ?? USUAL_WIDTH
   return Math.max(1, Math.min(COLUMNS, Math.round(width)))
 }
 
-/** Returns the places of tiles in this order, row by row. */
+/** Returns places for tiles in this order, row by row. */
 export function placesOf(tiles: readonly TileRecord[], widths: readonly number[]): readonly TilePlace[] {
   let [x, y] = [0, 0]
   return tiles.map(({ layouts }, at) => {
@@ -76,13 +79,15 @@ interface TileCardProps {
   readonly tile: TileRecord
   readonly filters: DashboardFilters
   readonly aside?: ComponentChildren
-  /** True to leave out the description. */
+  /** True if the description is not shown. */
   readonly isBrief?: boolean
-  /** The answer of the insight. */
+  /** The answer to the query of the insight. */
   readonly children: ComponentChildren
 }
 
-/** The frame of a tile with its title, its range and its description. A text is shown as it is. */
+/**
+ * The frame of a tile, with the title, the date range and the description of its insight. A text is shown without them.
+ */
 export function TileCard({ tile, filters, aside, isBrief = false, children }: TileCardProps) {
   const { insight, text } = tile
   const style = { '--columns': String(widthOf(tile)) }

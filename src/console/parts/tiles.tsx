@@ -1,4 +1,4 @@
-/** The building blocks of pages: cards, tabs, and tiles with single numbers. */
+/** The building blocks of pages: cards, tabs, and tiles that show a single number. */
 import type { ComponentChildren } from 'preact'
 import { href, query, withQuery } from '../base/address.ts'
 import { percent } from '../base/format.ts'
@@ -12,7 +12,7 @@ interface TileProps {
   readonly children: ComponentChildren
 }
 
-/** A tile with a label, a number, and its change. */
+/** A tile with a label, a number, and the change of the number. */
 export function Tile({ label, children, change, isLessBetter = false }: TileProps) {
   const isUp = (change ?? 0) > 0
   const mood = !change ? '' : isUp === isLessBetter ? 'worse' : 'better'
@@ -36,7 +36,7 @@ export function Tiles({ children }: { children: ComponentChildren }) {
   return <dl class="tiles">{children}</dl>
 }
 
-/** The title of a block. `aside` stands beside it, and `children` below it. */
+/** The properties of a block with a title. `aside` is shown beside the title, and `children` below it. */
 interface TitledProps {
   readonly title: string
   readonly aside?: ComponentChildren
@@ -72,13 +72,13 @@ export function Page({ title, aside, children }: TitledProps) {
 interface TabsProps {
   readonly label: string
   readonly tabs: Options
-  /** The URL parameter that holds the chosen tab. Without it the first tab is chosen. */
+  /** The URL parameter that contains the chosen tab. If the URL does not contain it, the first tab is chosen. */
   readonly parameter: string
-  /** The parameters that are removed when the tab changes. */
+  /** The URL parameters that are removed when the reader chooses another tab. */
   readonly without?: readonly string[]
 }
 
-/** Tabs, which are links that change a URL parameter. */
+/** Tabs. Each is a link that changes a URL parameter. */
 export function Tabs({ label, tabs, parameter, without = [] }: TabsProps) {
   const [first] = tabs[0] ?? ['']
   const chosen = tabOf(tabs, parameter)
@@ -95,14 +95,14 @@ export function Tabs({ label, tabs, parameter, without = [] }: TabsProps) {
   )
 }
 
-/** Returns the tab in the URL if it exists, else the first tab. */
+/** Returns the tab that the URL names. If there is no such tab, returns the first one. */
 export function tabOf<Value extends string>(tabs: Options<Value>, parameter: string): Value {
   const given = query.value.get(parameter)
   const [value] = tabs.find(([one]) => one === given) ?? tabs[0] ?? ['' as Value]
   return value
 }
 
-/** A list of facts, by name. */
+/** Facts with their names, as a list. */
 export function Facts({ of }: { of: Readonly<Record<string, ComponentChildren>> }) {
   return (
     <dl class="facts">

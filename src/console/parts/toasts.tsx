@@ -1,18 +1,23 @@
-/** Short messages at the edge of the page. */
+/** Short messages that are shown at the edge of the page for a few seconds. */
 import { signal } from '@preact/signals'
 import { changed } from '../base/loaded.ts'
 import { Button } from './fields.tsx'
 
-/** Takes back what a message reports. Resolves to a text that says so, and rejects with the reason of a failure. */
+/**
+ * Takes back the change that a message reports. Resolves with a text about this, and rejects with the reason if it
+ * fails.
+ */
 export type Undo = () => Promise<string>
 
 const toasts = signal<readonly { readonly id: number; readonly words: string; readonly undo?: Undo | undefined }[]>([])
 let lastId = 0
 const TOAST_MS = 6000
-/** A message that offers a way back stays longer. */
+/**
+ * The milliseconds for which a message is shown if its change can be taken back. They are more than for other messages.
+ */
 const UNDO_MS = 10_000
 
-/** Shows a short message at the edge of the page. With `undo` it has a button that takes the change back. */
+/** Shows a short message at the edge of the page. With `undo`, it has a button that takes the change back. */
 export function say(words: string, undo?: Undo): void {
   const id = ++lastId
   toasts.value = [...toasts.value, { id, words, undo }]
@@ -29,7 +34,7 @@ async function takeBack(id: number, undo: Undo): Promise<void> {
   changed()
 }
 
-/** Shows the messages of `say`. It must be on the page once. */
+/** Shows the messages of `say`. The page must contain it exactly once. */
 export function Toasts() {
   return (
     <div class="toasts" role="status" aria-live="polite">

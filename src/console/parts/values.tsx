@@ -1,4 +1,4 @@
-/** Shows series that have one number each: as a large number, as bars, as a pie, or as a table. */
+/** Shows series that consist of a single number each: as a large number, as bars, as a pie, or as a table. */
 import { exact, percent } from '../base/format.ts'
 import type { Query, Series } from '../base/queries.ts'
 import { Count, type OpenPersons } from './behind.tsx'
@@ -18,7 +18,7 @@ export function isValues(results: readonly Series[]): boolean {
   return results[0]?.aggregated_value !== undefined && results[0]?.aggregated_value !== null
 }
 
-/** Shows the numbers in the way that the query asks for. */
+/** Shows the numbers in the form that the query asks for. */
 export function Values({ query, results, open }: ValuesProps) {
   const { display } = (query['trendsFilter'] ?? {}) as { readonly display?: string }
   const rows = () => results.map((one) => ({ series: nameOf(one), value: one.aggregated_value ?? 0 }))
@@ -48,7 +48,7 @@ function Numbers({ results, open }: Pick<ValuesProps, 'results' | 'open'>) {
   )
 }
 
-/** The change of a number since the period that it is compared with. */
+/** Shows the change of a number since the period with which it is compared. */
 function ChangeSince({ results, one }: { results: readonly Series[]; one: Series }) {
   const before = results.find((other) => {
     return other.compare_label === 'previous' && other.label === one.label && other !== one
@@ -99,7 +99,7 @@ function ValueTable({ results, open, isPie }: Pick<ValuesProps, 'results' | 'ope
 
 const PIE_SIZE = 200
 
-/** A ring with a piece for each number. The table beside it has the same numbers. */
+/** A ring chart with a part for each number. The table beside it contains the same numbers. */
 function Pie({ results }: { results: readonly Series[] }) {
   const numbers = results.map(({ aggregated_value: value }) => Math.max(0, value ?? 0))
   const sum = numbers.reduce((all, one) => all + one, 0)

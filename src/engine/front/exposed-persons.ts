@@ -31,8 +31,8 @@ export interface ExposureQuestion {
 const WINDOW_DAYS = 365
 
 /**
- * Counts the exposed persons for each value of a flag. `onCancel` gets a function that cancels the count. Rejects with
- * `ServiceError`.
+ * Counts the exposed persons for each value of the flag. `onCancel` is handed the function with which the caller can
+ * cancel the count. Rejects with `ServiceError`.
  */
 export async function countExposed(
   queries: Pick<QueryAnswers, 'answer'>,

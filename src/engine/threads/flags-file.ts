@@ -1,6 +1,6 @@
 /**
- * The file with all flags of a project, part by part (docs/FLAGS-IN-FILES.md). A flag that changes while the file is read
- * is in it as it was or as it is.
+ * The file with all flags of a project, part by part (docs/FLAGS-IN-FILES.md). A flag that changes while the file is
+ * read is in it as it was or as it is.
  */
 import { bytesOf } from '../../base/rows-writer.ts'
 import { portableFlag } from '../../rules/flags/edit/portable-flag.ts'

@@ -50,9 +50,9 @@ export interface SharedRequest {
 
 /** The answer to a `SharedRequest`. */
 export interface SharedAnswer {
-  /** True if pages of other sites may show the object in a frame. */
+  /** True if pages of other sites may show the dashboard or insight in a frame. */
   readonly isEmbeddable: boolean
-  /** The text of the object. Null if the reader has to give the password first. */
+  /** The text of the dashboard or insight. Null if the visitor has to give the password first. */
   readonly shown: ShownText | null
 }
 

@@ -1,7 +1,7 @@
 /**
- * Serves the files of the console from `dist/console`, where the build puts them. They are read into memory at the
- * start, and served uncompressed, as brotli or as gzip. A path that only the console's own router knows leads to
- * index.html. docs/compatibility/console.md, "Files".
+ * Serves the files of the console from `dist/console`, the folder that the build writes. They are read into memory at
+ * the start, and served uncompressed, as brotli or as gzip. A path that only the console's own router knows is answered
+ * with index.html. docs/compatibility/console.md, "Files".
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
@@ -13,7 +13,7 @@ import { encodingOf, prefersType, type RequestHead } from '../server/framing.ts'
 import type { Answer, Header } from '../server/respond.ts'
 import { CONSOLE_BYTES_MAX } from './limits.ts'
 
-/** The folder of the build. */
+/** The folder that the build writes. */
 const FOLDER = new URL('../../console/', import.meta.url)
 const INDEX = 'index.html'
 const TYPES: Readonly<Record<string, string>> = {
@@ -25,13 +25,13 @@ const TYPES: Readonly<Record<string, string>> = {
   '.png': 'image/png',
   '.webp': 'image/webp',
 }
-/** Matches a name with a hash of the content. Such a file never changes. */
+/** Matches a file name that contains a hash of the content. The content of such a file never changes. */
 const HASHED = /-[0-9A-Za-z_]{8,}\.\w+$/
 const ICON = /(?:^|\/)(?:fav)?icon[^/]*\.(?:ico|svg)$/
 const KEPT: Header = ['Cache-Control', 'public, max-age=31536000, immutable']
 const ASKED: Header = ['Cache-Control', 'no-cache']
 const VARY: Header = ['Vary', 'Accept-Encoding']
-/** Restricts pages of the console to loading from and connecting to their own origin. */
+/** Headers that let pages of the console load files only from their own origin, and connect only to it. */
 const PROTECTION = protectionOf("'none'")
 const ROBOTS: Answer = {
   status: 200,
@@ -40,8 +40,8 @@ const ROBOTS: Answer = {
 }
 
 /**
- * Returns the headers that protect a page with the console's program. The page loads files from its own origin and
- * connects to it only, and makes no markup of texts. `frames` says which pages may embed it in a frame.
+ * Returns the headers that protect a page with the console's program. Such a page loads files only from its own origin,
+ * connects only to it, and does not convert texts to markup. `frames` says which other pages may embed it in a frame.
  */
 export function protectionOf(frames: "'none'" | '*'): readonly Header[] {
   return [
@@ -55,38 +55,42 @@ export function protectionOf(frames: "'none'" | '*'): readonly Header[] {
   ]
 }
 
-/** Answers a request for a page. */
+/** Returns the answer to a request for a page. */
 export type Page = (head: RequestHead) => Answer
 
-/** The folder of the files, and the path under which they are served. */
+/** Where the files of the console are, and how they are served. */
 export interface ConsoleFilesOptions {
-  /** The path, which begins and ends with a slash. */
+  /** The path under which the files are served. It begins and ends with a slash. */
   readonly path: string
-  /** The folder of the files; default: the folder of the build. */
+  /** The folder that contains the files. The default is the folder that the build writes. */
   readonly folder?: URL | undefined
-  /** Receives a warning if the folder contains no console. A `Logger` can be used. */
+  /** Logs a warning if the folder contains no console. A `Logger` can be passed. */
   readonly log: { warn(fields: object, message: string): void }
 }
 
 interface ConsoleFile {
-  /** The path relative to the folder. */
+  /** The path of the file, relative to the folder. */
   readonly name: string
   readonly bytes: Buffer
-  /** The compressed content. Absent if it is not smaller than the file. */
+  /** The compressed content. Absent if it is not smaller than the content itself. */
   readonly br?: Buffer
   readonly gzip?: Buffer
 }
 
-/** The pages outside of the routes. */
+/** The pages and files that are served although no route has their path. */
 export class ConsoleFiles {
-  /** The text of index.html with the paths of its files, for pages that load the console's program. Null without one. */
+  /**
+   * The text of index.html with the final paths of its files, for other pages that load the console's program. Null if
+   * the build has no console.
+   */
   readonly shell: string | null
   readonly #path: string
   readonly #pages = new Map<string, Page>()
   readonly #index: Page
 
   /**
-   * Reads the files, which takes some milliseconds. If there are none, requests for pages get an error that says so.
+   * Reads the files, which takes some milliseconds. If there are none, requests for pages are answered with an error
+   * that says so.
    */
   constructor({ path, folder = FOLDER, log }: ConsoleFilesOptions) {
     this.#path = path
@@ -108,19 +112,22 @@ export class ConsoleFiles {
     }
   }
 
-  /** Returns the page for GET and HEAD on a path that no route has, with this Accept header, or null. */
+  /**
+   * Returns the page for a GET or HEAD request to a path that no route has, or null. `accept` is the header of the
+   * request.
+   */
   find(path: string, accept: string): Page | null {
     const page = this.#pages.get(path)
     if (page !== undefined) return page
-    // In a link, `//name` means another host, so no page of the console has such a path.
+    // In a link, `//name` stands for another host, so no page of the console has a path that begins like that.
     const isPlace = path.startsWith(this.#path) && !path.startsWith('//')
     return isPlace && prefersType(accept, 'text/html') ? this.#index : null
   }
 }
 
 /**
- * Reads the files of a folder. If they cannot be read, it logs a warning and returns none, because ingestion must work
- * anyway.
+ * Reads the files of a folder. If they cannot be read, it logs a warning and returns an empty list, because the daemon
+ * must accept events even without a console.
  */
 function foundFiles(folder: string, log: ConsoleFilesOptions['log']): readonly ConsoleFile[] {
   try {
@@ -131,7 +138,10 @@ function foundFiles(folder: string, log: ConsoleFilesOptions['log']): readonly C
   }
 }
 
-/** Reads the files of a folder with their compressed forms. Returns none if the folder is missing or too large. */
+/**
+ * Reads the files of a folder and compresses them. Returns an empty list if the folder is missing or its files are too
+ * large.
+ */
 function readFiles(folder: string): readonly ConsoleFile[] {
   if (!existsSync(folder)) return []
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
@@ -152,7 +162,7 @@ function readFiles(folder: string): readonly ConsoleFile[] {
   return sum > CONSOLE_BYTES_MAX ? [] : files
 }
 
-/** Returns index.html with its absolute paths changed to the path under which the console is served. */
+/** Returns index.html with its absolute paths changed to paths below the one under which the console is served. */
 function placed(index: ConsoleFile, path: string): ConsoleFile {
   if (path === '/') return index
   const bytes = Buffer.from(index.bytes.toString().replaceAll('="/', `="${path}`))

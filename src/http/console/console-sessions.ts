@@ -1,4 +1,6 @@
-/** Sessions of the console on the main thread: starting them, opening them by their token, and recording their use. */
+/**
+ * The sessions of the console, on the main thread: starts sessions, finds them by their token, and records their use.
+ */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import type { OrganizationPort } from '../../engine/threads/organization-tasks.ts'
@@ -23,7 +25,7 @@ import { Passwords } from './passwords.ts'
 const TOKEN_BYTES = 32
 const HOUR_MS = 3_600_000
 
-/** Why a session has ended, as part of a sentence. */
+/** The reason why a session has ended, as the end of the sentence "Your session has ended, because ...". */
 const ENDS: Readonly<Record<SessionEnd, string>> = {
   idle: `it was not used for ${SESSION_IDLE_MS_MAX / HOUR_MS} hours`,
   old: `you logged in more than ${SESSION_AGE_MS_MAX / HOUR_MS / 24} days ago`,
@@ -44,10 +46,10 @@ export interface ConsoleSessionsOptions {
   }
   readonly queries: OrganizationPort
   readonly clock: Clock
-  /** Receives an error if the use of a session could not be recorded. A `Logger` can be used. */
+  /** Logs an error if the use of a session could not be recorded. A `Logger` can be passed. */
   readonly log: { error(fields: object, message: string): void }
   readonly limits: Pick<RateLimits, 'attempt'>
-  /** The logins with OpenID Connect. Null if there is no provider. */
+  /** The logins with OpenID Connect. Null if no provider is configured. */
   readonly oidc?: OidcLogins | null
 }
 
@@ -58,10 +60,10 @@ type SessionOrigin = Pick<SessionStart, 'address' | 'userAgent'>
 export class ConsoleSessions {
   /** Hashes the passwords of users. */
   readonly passwords = new Passwords()
-  /** The logins with OpenID Connect. Null if there is no provider. */
+  /** The logins with OpenID Connect. Null if no provider is configured. */
   readonly oidc: OidcLogins | null
   readonly #options: ConsoleSessionsOptions
-  /** The sessions whose use is being recorded. */
+  /** The numbers of the sessions whose use is being recorded at the moment. */
   readonly #noting = new Set<number>()
 
   constructor(options: ConsoleSessionsOptions) {
@@ -69,7 +71,10 @@ export class ConsoleSessions {
     this.oidc = options.oidc ?? null
   }
 
-  /** Returns the rights of a session, or null if it is unknown or has ended. Its use is recorded from time to time. */
+  /**
+   * Returns the rights of the session with a token, or null if the token is unknown or the session has ended. If
+   * `isUse`, the use of the session is recorded from time to time.
+   */
   open(token: string, isUse: boolean): SessionGrant | null {
     const { directory, clock } = this.#options
     const grant = directory.consoleSession(token)
@@ -80,7 +85,7 @@ export class ConsoleSessions {
     return grant
   }
 
-  /** Returns a sentence that says why the session of a token has ended. */
+  /** Returns a sentence that says why the session with a token has ended. */
   endOf(token: string): string {
     const reason = ENDS[this.#options.directory.sessionEnd(token)]
     return `Your session has ended, because ${reason}. Log in again.`
@@ -95,8 +100,9 @@ export class ConsoleSessions {
   }
 
   /**
-   * Starts a session with a password and returns its token. Returns null if there is no such user or the password is
-   * wrong, after the same time. Throws 503 `passwords_full`, and the errors of `RateLimits.attempt`.
+   * Starts a session with a password and returns its token. Returns null if there is no such user or if the password is
+   * wrong. Both cases take the same time, so that the time does not tell which users exist. Throws 503
+   * `passwords_full`, and the errors of `RateLimits.attempt`.
    */
   async beginWithPassword(
     { email, password }: { readonly email: string; readonly password: string },
@@ -108,9 +114,9 @@ export class ConsoleSessions {
   }
 
   /**
-   * Finishes a login with OpenID Connect: starts a session, and returns its token and the page to show. `audit` is the
-   * entry for an account that is linked to a user. Returns null for a login that the browser has not begun. Throws the
-   * errors of `OidcLogins.finish`, of the store, and of `RateLimits.attempt`.
+   * Finishes a login with OpenID Connect: starts a session, and returns its token and the page to show. If the account
+   * is linked to a user by this login, `audit` is the entry for the audit log. Returns null if this browser has not
+   * begun the login. Throws the errors of `OidcLogins.finish`, of the store, and of `RateLimits.attempt`.
    */
   async beginWithAccount(
     { browser, callback }: { readonly browser: string | null; readonly callback: string },
@@ -132,7 +138,8 @@ export class ConsoleSessions {
   }
 
   /**
-   * Checks the current password of a user. Throws 503 `passwords_full`, and the errors of `RateLimits.attempt`.
+   * Returns true if this is the current password of the user. Throws 503 `passwords_full`, and the errors of
+   * `RateLimits.attempt`.
    */
   async isPasswordOf(
     user: Pick<User, 'email'>,
@@ -140,8 +147,9 @@ export class ConsoleSessions {
     address: string,
   ): Promise<boolean> {
     const open = () => this.#proofOf(user.email, password)
-    // Strangers who fail to log in with the address must not keep its user from changing the password. No address
-    // contains a space.
+    // Failures are counted apart from failed logins. Otherwise strangers who fail to log in with the email address
+    // could keep its user from changing the password. No email address contains a space, so the name is not the name of
+    // an account.
     const account = `password of ${user.email.toLowerCase()}`
     return (await this.#options.limits.attempt(address, open, account)) !== null
   }

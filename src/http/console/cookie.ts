@@ -1,7 +1,8 @@
 /**
- * The session cookie, and the checks that the console itself sent it. A browser attaches cookies to requests of any
- * page. Only a page of the same origin can also send the header, because no preflight allows it. A request that changes
- * something must also come from that origin according to the browser. docs/compatibility/console.md, "Sessions".
+ * The session cookie, and the checks that a page of the console sent it. A browser attaches cookies to requests that
+ * any page makes. Only a page of the same origin can also set the header `X-Tenrec-Console`, because the server allows
+ * it to no other origin. A request that changes something must also come from the own origin according to the browser.
+ * docs/compatibility/console.md, "Sessions".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { SESSION_AGE_MS_MAX } from '../../rules/access/limits.ts'
@@ -10,32 +11,32 @@ import type { ApiRequest } from '../server/router.ts'
 import { baseUrl, type TrustedProxies } from '../server/url.ts'
 import { PENDING_LOGIN_MS_MAX } from './limits.ts'
 
-/** A cookie of the console. */
+/** A cookie that the console uses. */
 interface CookieKind {
-  /** The name over plain HTTP. */
+  /** The name of the cookie over plain HTTP. */
   readonly name: string
   readonly ageMs: number
 }
 
 /** The cookie with the token of a session. */
 const SESSION_COOKIE: CookieKind = { name: 'tenrec', ageMs: SESSION_AGE_MS_MAX }
-/** The cookie that binds logins with OpenID Connect to the browser in which they began. */
+/** The cookie that binds a login with OpenID Connect to the browser in which it began. */
 const LOGIN_COOKIE: CookieKind = { name: 'tenrec-login', ageMs: PENDING_LOGIN_MS_MAX }
 /**
- * The prefix of names over TLS. Browsers send such a cookie to this host only, and never without TLS. Over plain HTTP
- * they would reject it.
+ * The prefix of a cookie's name over TLS. Browsers send a cookie with this prefix to this host only, and only over TLS.
+ * Over plain HTTP they reject it.
  */
 const SECURE_PREFIX = '__Host-'
 
 /**
- * The values of `X-Tenrec-Console`. The first means that a user is active, and the second that the page sends requests
- * although it has been idle for a while.
+ * The values of the header `X-Tenrec-Console`. `1` means that a user is active. `unattended` means that the page sends
+ * requests although nobody has used it for a while.
  */
 const MARKS: readonly string[] = ['1', 'unattended']
 
-/** The settings that determine the URL of this server. */
+/** The settings from which the own URL of the server follows. */
 export interface OwnAddress {
-  /** The URL for links, without a path. With null it is taken from the request. */
+  /** The URL for links, without a path. If null, the URL is taken from the request. */
   readonly publicUrl: string | null
   readonly trustedProxies: TrustedProxies
 }
@@ -43,8 +44,8 @@ export interface OwnAddress {
 type Request = Pick<ApiRequest, 'head' | 'method' | 'peerAddress' | 'words'>
 
 /**
- * Returns the token in the cookie of a request, or null without one. Throws 403 `csrf_failed` for a cookie in a request
- * that the console did not make.
+ * Returns the token in the session cookie of a request, or null if it has none. Throws 403 `csrf_failed` if the request
+ * has the cookie but was not made by the console.
  */
 export function sessionToken(request: Request, address: OwnAddress): string | null {
   const token = tokenOf(SESSION_COOKIE, request, address)
@@ -52,7 +53,10 @@ export function sessionToken(request: Request, address: OwnAddress): string | nu
   return token
 }
 
-/** Returns the token that binds logins to the browser, or null without one. Check the request with `requireConsole`. */
+/**
+ * Returns the token in the cookie that binds logins to the browser, or null if there is none. The caller must also call
+ * `requireConsole`.
+ */
 export function loginToken(request: Request, address: OwnAddress): string | null {
   return tokenOf(LOGIN_COOKIE, request, address)
 }
@@ -65,22 +69,22 @@ function tokenOf(kind: CookieKind, request: Request, address: OwnAddress): strin
   return found === undefined ? null : found.trim().slice(start.length)
 }
 
-/** Throws 403 `csrf_failed` unless a page of our own origin made the request. */
+/** Throws 403 `csrf_failed` unless a page of the server's own origin made the request. */
 export function requireConsole(request: Request, address: OwnAddress): void {
   const { consoleMark, fetchSite } = request.words
   const { origin } = request.head
   if (!MARKS.includes(consoleMark))
     throw forged('A request with the session cookie needs the header `X-Tenrec-Console: 1`.')
   const isRead = request.method === 'GET' || request.method === 'HEAD'
-  // Browsers send Sec-Fetch-Site only over TLS and on loopback. Otherwise the Origin header is checked.
+  // Browsers send Sec-Fetch-Site only over TLS and to loopback addresses. Without it, the Origin header is checked.
   const isOwn =
     fetchSite === '' ? isOwnOrigin(origin, isRead, request, address) : fetchSite === 'same-origin'
   if (!isOwn) throw forged('A page of another origin may not use the console session.')
 }
 
 /**
- * Returns a function that makes the header that sets the cookie to a token, or removes it for null. Call it before any
- * wait, because the peer address is lost when the client leaves.
+ * Returns a function that returns a Set-Cookie header for a token, or for null the header that removes the cookie. Call
+ * it before anything asynchronous, because the peer address is lost when the client leaves.
  */
 export function cookieWriter(
   request: Request,
@@ -89,7 +93,7 @@ export function cookieWriter(
   return writerOf(SESSION_COOKIE, request, address)
 }
 
-/** Returns the same function for the cookie that binds logins to the browser. */
+/** Returns the function that `cookieWriter` returns, for the cookie that binds logins to the browser. */
 export function loginCookieWriter(
   request: Request,
   address: OwnAddress,
@@ -116,8 +120,8 @@ function cookieName({ name }: CookieKind, request: Request, address: OwnAddress)
 }
 
 /**
- * Returns whether the origin is our own. A read may come without an origin, because browsers leave it out for their own
- * origin.
+ * Returns true if a request comes from the server's own origin. A read may have no origin, because browsers leave it
+ * out for a request to the page's own origin.
  */
 function isOwnOrigin(
   origin: string,
@@ -131,8 +135,8 @@ function isOwnOrigin(
 }
 
 /**
- * Returns the host of a URL, or '' if the URL is invalid. A Host header can have the right form and still not be a
- * valid host.
+ * Returns the host of a URL, or '' if the URL is invalid. A Host header can match the syntax and still not be a valid
+ * host.
  */
 function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : ''

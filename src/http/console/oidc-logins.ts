@@ -1,7 +1,7 @@
 /**
- * Logins with OpenID Connect that have begun and are not finished. Each is bound to the browser in which it began: the
- * browser has a random token in a cookie, and only with the same token can the login be finished. A login is removed
- * when it is finished, so that nothing of it can be used twice.
+ * Logins with OpenID Connect that have begun and are not finished. Each login is bound to the browser in which it
+ * began: the browser gets a random token in a cookie, and the login can be finished only with the same token. A login
+ * is removed when it is finished, so that its secrets cannot be used twice.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { networkOf } from '../../base/addresses.ts'
@@ -19,9 +19,9 @@ import type { LoginSecrets, OidcProvider } from './oidc-provider.ts'
 
 const TOKEN_BYTES = 32
 
-/** A login that has begun. */
+/** A login that has begun and is not finished. */
 interface PendingLogin extends LoginSecrets {
-  /** The SHA-256 of the token of the browser. */
+  /** The SHA-256 of the token in the cookie of the browser. */
   readonly browserHash: Buffer
   readonly network: string
   readonly redirectUri: string
@@ -31,12 +31,12 @@ interface PendingLogin extends LoginSecrets {
 
 /** The data with which a login begins. */
 export interface LoginStart {
-  /** The token in the cookie of the browser, or null without one. */
+  /** The token in the cookie of the browser, or null if it has none. */
   readonly browser: string | null
   readonly address: string
-  /** The page of the console to which the provider sends the browser. */
+  /** The URL of the console page to which the provider sends the browser after the login. */
   readonly redirectUri: string
-  /** The page of the console that the user wants to see afterwards. */
+  /** The page of the console that is shown after the login. */
   readonly returnTo: string
 }
 
@@ -44,19 +44,19 @@ export interface LoginStart {
 export interface OidcLoginsOptions {
   /** The label of the button on the login page. */
   readonly label: string
-  /** True if unknown people become viewers. */
+  /** True if a person who is not a user yet becomes a viewer. */
   readonly isViewerMade: boolean
   readonly provider: Pick<OidcProvider, 'begin' | 'finish'>
   readonly clock: Pick<Clock, 'monotonic'>
 }
 
-/** The pending logins of a daemon. They are lost when it restarts; the users then begin again. */
+/** The pending logins of a daemon. They are lost when the daemon restarts, and the users then begin again. */
 export class OidcLogins {
   readonly label: string
   readonly isViewerMade: boolean
   readonly #provider: OidcLoginsOptions['provider']
   readonly #clock: OidcLoginsOptions['clock']
-  /** The logins by their state, oldest first. */
+  /** The pending logins by their `state` parameter, oldest first. */
   readonly #pending = new Map<string, PendingLogin>()
   #finishing = 0
 
@@ -68,8 +68,8 @@ export class OidcLogins {
   }
 
   /**
-   * Begins a login. Returns the address of the provider to open, and the token that the browser has to keep. Throws 503
-   * `provider_away`.
+   * Begins a login. Returns the URL of the provider that the browser must open, and the token for the cookie of the
+   * browser. Throws 503 `provider_away`.
    */
   async begin({
     browser,
@@ -81,7 +81,8 @@ export class OidcLogins {
     const nowMs = this.#clock.monotonic()
     const network = networkOf(address)
     this.#makeRoom(network, nowMs)
-    // Logins in several tabs of a browser share its token. A token that no login of this daemon has is not accepted.
+    // Logins in several tabs of a browser share its token. If no login of this daemon has the token, it is replaced by
+    // a new one.
     const token = this.#isKnown(browser) ? browser : randomBytes(TOKEN_BYTES).toString('base64url')
     this.#pending.set(secrets.state, {
       ...secrets,
@@ -95,9 +96,9 @@ export class OidcLogins {
   }
 
   /**
-   * Finishes the login to which the provider has answered with the query `callback`. Returns the account and the page to
-   * show. Returns null if the browser has not begun such a login, or if it is finished or too old. Throws 503
-   * `logins_full`, and the errors of `OidcProvider.finish`.
+   * Finishes a login after the provider has sent the browser back with the query `callback`. Returns the account and
+   * the page to show. Returns null if this browser has not begun the login, or if the login is finished or too old.
+   * Throws 503 `logins_full`, and the errors of `OidcProvider.finish`.
    */
   async finish(
     browser: string | null,
@@ -128,7 +129,10 @@ export class OidcLogins {
     return [...this.#pending.values()].some((login) => login.browserHash.equals(hash))
   }
 
-  /** Removes logins that are too old, and the oldest one of the network or of all if there are too many. */
+  /**
+   * Removes logins that are too old. If there are too many, it also removes the oldest login of the same network, or
+   * the oldest of all.
+   */
   #makeRoom(network: string, nowMs: number): void {
     const own: string[] = []
     for (const [state, login] of this.#pending) {
@@ -146,7 +150,7 @@ export class OidcLogins {
   }
 }
 
-/** Returns the error for a login that `OidcLogins.finish` does not know. */
+/** Returns the error for a login for which `OidcLogins.finish` has returned null. */
 export function unknownLogin(): ServiceError {
   const minutes = PENDING_LOGIN_MS_MAX / 60_000
   return new ServiceError(

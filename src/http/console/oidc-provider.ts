@@ -1,7 +1,8 @@
 /**
- * The connection to an OpenID Connect provider. Only this file imports openid-client, and loads it at the first login.
- * The provider is described by its discovery document, which is read when it is needed, cached, and read again later. A
- * provider that fails is left alone for a while, so that it neither delays logins nor is flooded with requests.
+ * The connection to an OpenID Connect provider. Only this file imports openid-client, and it loads the package at the
+ * first login. The provider describes itself in its discovery document. The document is read when it is needed, cached,
+ * and read again later. After the provider has failed, no request is sent to it for a while, so that it neither delays
+ * logins nor receives a flood of requests.
  */
 import type { ClientAuth, Configuration, CustomFetchOptions } from 'openid-client'
 import type { Clock } from '../../base/clock.ts'
@@ -17,7 +18,7 @@ import {
 
 type Library = typeof import('openid-client')
 
-/** The first pause after the provider has failed. Each further failure doubles it. */
+/** The pause after the first failure of the provider. Each further failure doubles the pause. */
 const FIRST_PAUSE_MS = 1000
 const SCOPES = 'openid email profile'
 const SERVER_FAULT = 500
@@ -25,20 +26,22 @@ const SERVER_FAULT = 500
 const EMPTY_STATUSES = [204, 205, 304]
 const JSON_TYPE = /^application\/(?:[\w.+-]*\+)?(?:json|jwt)\b/i
 
-/** The provider, and Tenrec as its client. */
+/** The provider, and how Tenrec is registered there as a client. */
 export interface ProviderOptions {
   readonly issuer: string
   readonly clientId: string
-  /** Null for a public client. */
+  /** The secret of the client. Null for a public client, which has none. */
   readonly clientSecret: string | null
-  /** The allowed domains of e-mail addresses; see `accountOf` of rules/access/identity.ts. */
+  /** The domains whose email addresses may log in. See `accountOf` in rules/access/identity.ts. */
   readonly emailDomains: readonly string[]
   readonly clock: Pick<Clock, 'monotonic'>
-  /** Receives the reasons of failures. A `Logger` can be used. */
+  /** Logs the reasons of failures. A `Logger` can be passed. */
   readonly log: { warn(fields: object, message: string): void }
 }
 
-/** What one login is bound to. All of it is random, and only the verifier and the nonce stay secret until the end. */
+/**
+ * Random values to which one login is bound. Only the verifier and the nonce stay secret until the login is finished.
+ */
 export interface LoginSecrets {
   readonly state: string
   readonly nonce: string
@@ -46,7 +49,7 @@ export interface LoginSecrets {
   readonly verifier: string
 }
 
-/** The provider cannot be reached, or answers something that is not an answer of a provider. */
+/** The error for a provider that cannot be reached, or that answers something else than a provider would. */
 class ProviderFault extends Error {
   override readonly name = 'ProviderFault'
 }
@@ -65,8 +68,7 @@ export class OidcProvider {
   }
 
   /**
-   * Returns the address of the provider at which a login begins, and the secrets of the login. Throws 503
-   * `provider_away`.
+   * Returns the URL of the provider at which a login begins, and the secrets of the login. Throws 503 `provider_away`.
    */
   async begin(
     redirectUri: string,
@@ -90,9 +92,9 @@ export class OidcProvider {
   }
 
   /**
-   * Exchanges the code in the address to which the provider has sent the browser, and returns the account. Throws 401
+   * Exchanges the code in the URL to which the provider has sent the browser, and returns the account. Throws 401
    * `authentication_failed` if the provider refused the login or its answer cannot be trusted, 403 `permission_denied`
-   * for an account that may not log in, and 503 `provider_away`.
+   * if the account may not log in, and 503 `provider_away`.
    */
   async finish(callback: URL, { state, nonce, verifier }: LoginSecrets): Promise<ProviderAccount> {
     const configuration = await this.#configuration()
@@ -107,7 +109,7 @@ export class OidcProvider {
       const claims = tokens.claims()
       if (claims === undefined) throw new ProviderFault('The answer has no ID token.')
       const { iss: issuer, sub: subject } = claims
-      // Many providers put the address into the user info only.
+      // Many providers report the email address only in the user info, and not in the ID token.
       const person =
         typeof claims['email'] === 'string'
           ? claims
@@ -120,7 +122,7 @@ export class OidcProvider {
     }
   }
 
-  /** Returns the error for the user, and logs what happened. */
+  /** Returns the error for the user, and logs its cause. */
   #refusalOf(cause: unknown, library: Library): ServiceError {
     if (cause instanceof ServiceError) return cause
     const { log, issuer } = this.#options
@@ -130,7 +132,8 @@ export class OidcProvider {
     }
     log.warn({ err: cause, issuer }, 'A login at the identity provider was refused.')
     if (cause instanceof library.AuthorizationResponseError) {
-      // The text of an error comes from an address that anybody can write, so only a known form of it is shown.
+      // The error code comes from a URL that anybody can write, so it is shown only if it has the form of an error
+      // code.
       const reason = /^[a-z_]{1,40}$/.test(cause.error) ? ` (${cause.error})` : ''
       const detail = `The identity provider refused the login${reason}. Try again, or log in in another way.`
       return new ServiceError('authentication_failed', detail, { cause })
@@ -145,7 +148,7 @@ export class OidcProvider {
     return this.#library
   }
 
-  /** Returns the description of the provider. An outdated one is used while the provider fails. */
+  /** Returns the description of the provider. While the provider fails, an outdated description is used. */
   async #configuration(): Promise<Configuration> {
     const nowMs = this.#options.clock.monotonic()
     const known = this.#known
@@ -193,7 +196,7 @@ export class OidcProvider {
       {
         [library.customFetch]: fetchBounded,
         timeout: PROVIDER_REQUEST_MS_MAX / 1000,
-        // The signature of the ID token is checked although it comes from the provider itself.
+        // The signature of the ID token is always checked. OpenID Connect would allow to trust the connection instead.
         execute: [
           library.enableNonRepudiationChecks,
           ...(isPlain ? [library.allowInsecureRequests] : []),
@@ -204,7 +207,7 @@ export class OidcProvider {
     if (new URL(found).href !== new URL(issuer).href) {
       throw new ProviderFault(`The provider calls itself ${JSON.stringify(found)}.`)
     }
-    // The browser follows this address.
+    // The browser will open this URL. It must use https, unless the issuer itself uses http.
     if (!/^https:/i.test(login) && !(isPlain && /^http:/i.test(login))) {
       throw new ProviderFault('The provider names no https address for logins.')
     }
@@ -212,12 +215,15 @@ export class OidcProvider {
   }
 }
 
-/** Returns how Tenrec proves to the provider who it is: with the first method that the provider supports. */
+/**
+ * Returns the method by which Tenrec authenticates to the provider. A public client has no secret and uses none. Other
+ * clients send the secret in the body if the provider supports that and not HTTP Basic, and otherwise with HTTP Basic.
+ */
 function clientAuthentication(library: Library, secret: string | null): ClientAuth {
   if (secret === null) return library.None()
   const [basic, posted] = [library.ClientSecretBasic(secret), library.ClientSecretPost(secret)]
   return (server, ...request) => {
-    // OpenID Connect Discovery, section 3: the default of this list is `client_secret_basic`.
+    // OpenID Connect Discovery, section 3: if the provider lists no methods, it supports `client_secret_basic`.
     const methods = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic']
     const isPosted =
       methods.includes('client_secret_post') && !methods.includes('client_secret_basic')
@@ -226,8 +232,8 @@ function clientAuthentication(library: Library, secret: string | null): ClientAu
 }
 
 /**
- * Sends a request to the provider and reads the whole answer. Throws `ProviderFault` if the provider cannot be reached,
- * is too slow, answers too much, or answers something other than JSON.
+ * Sends a request to the provider and reads the whole answer. Throws `ProviderFault` if the provider cannot be reached
+ * or is too slow, or if its answer is too large or is not JSON.
  */
 async function fetchBounded(url: string, options: CustomFetchOptions): Promise<Response> {
   try {
@@ -260,7 +266,7 @@ async function bodyOf(response: Response): Promise<Uint8Array<ArrayBuffer>> {
     // Node types the chunks of a body as `any`.
     const bytes = chunk as Uint8Array
     length += bytes.length
-    // Leaving the loop ends the connection.
+    // Leaving the loop closes the connection.
     if (length > PROVIDER_ANSWER_BYTES_MAX) throw new ProviderFault('The answer is too large.')
     chunks.push(bytes)
   }

@@ -1,6 +1,7 @@
 /**
- * Hashes and checks passwords with scrypt, on threads of Node that are neither the main thread nor a worker thread. A
- * hash needs 32 MiB of memory, so only a few are made at a time and the others wait for their turn.
+ * Hashes and checks passwords with scrypt. Node runs scrypt on threads of its own, so neither the main thread nor a
+ * worker thread is blocked. A hash needs 32 MiB of memory. Therefore only a few are computed at a time, and the others
+ * wait for their turn.
  */
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { refusal } from '../../base/refusals.ts'
@@ -15,16 +16,22 @@ import {
 } from '../../rules/access/password.ts'
 import { PASSWORDS_HASHED_MAX, PASSWORDS_WAITING_MAX } from './limits.ts'
 
-/** The memory that scrypt may use, as a multiple of what it needs. OpenSSL needs slightly more than the formula says. */
+/**
+ * The memory limit of scrypt, as a multiple of the memory that it needs by the formula. OpenSSL needs slightly more
+ * than the formula says.
+ */
 const MEMORY_FACTOR = 2
 
-/** The passwords of one server. */
+/** Hashes and checks the passwords of one server. */
 export class Passwords {
   readonly #waiting: (() => void)[] = []
-  /** The owners of passwords that are being set. */
+  /** The owners whose passwords are being set at the moment. */
   readonly #setting = new Set<string>()
   #running = 0
-  /** Stands for the password of users who have none, so that checking it takes as long as for others. */
+  /**
+   * Stands for the password of a user who has none. Checking it takes as long as checking a real password, so the time
+   * does not tell which users have one.
+   */
   readonly #absent: PasswordHash = {
     ...PASSWORD_COST,
     salt: randomBytes(PASSWORD_SALT_BYTES),
@@ -32,8 +39,8 @@ export class Passwords {
   }
 
   /**
-   * Runs `action`, which sets a password, unless another one for the same `owner` runs. One user can therefore not fill
-   * the queue in which all logins wait. Throws 429 `password_changing`.
+   * Runs `action`, which sets a password, unless an action for the same `owner` is running. One user can therefore not
+   * fill the queue in which all logins wait. Throws 429 `password_changing`.
    */
   async setting<T>(owner: string, action: () => Promise<T>): Promise<T> {
     if (this.#setting.has(owner)) throw refusal('password_changing')
@@ -45,15 +52,15 @@ export class Passwords {
     }
   }
 
-  /** Returns the text of a password's hash. Throws 503 `passwords_full`. */
+  /** Hashes a password and returns the hash in the form in which it is stored. Throws 503 `passwords_full`. */
   async hash(password: string): Promise<string> {
     const form = { ...PASSWORD_COST, salt: randomBytes(PASSWORD_SALT_BYTES) }
     return passwordHashText({ ...form, hash: await this.#derive(password, form) })
   }
 
   /**
-   * Returns whether a password has this hash. The time is the same for a user without a password, for whom `stored` is
-   * null. Throws 503 `passwords_full`.
+   * Returns true if the hash of a password is `stored`. If `stored` is null because the user has no password, the check
+   * takes the same time and returns false. Throws 503 `passwords_full`.
    */
   async isRight(password: string, stored: string | null): Promise<boolean> {
     const known = stored === null ? null : parsePasswordHash(stored)
@@ -68,13 +75,14 @@ export class Passwords {
       return await derive(normalisedPassword(password), form)
     } finally {
       const next = this.#waiting.shift()
-      // The next one takes over this turn, so that no other call can come in between.
+      // The next waiting call takes over the turn of this one. If the turn were released first, another call could take
+      // it in between.
       if (next === undefined) this.#running--
       else next()
     }
   }
 
-  /** Waits until one more hash may be made, and counts it. */
+  /** Waits until one more hash may be computed, and takes the turn. */
   async #turn(): Promise<void> {
     if (this.#running < PASSWORDS_HASHED_MAX) {
       this.#running++

@@ -1,6 +1,6 @@
 /**
- * Builds the OpenAPI 3.1 document from the records of all routes, in their order. An answer that several routes share
- * is included once. docs/compatibility/api.md, "API description".
+ * Builds the OpenAPI 3.1 document from the records of all routes, in their order. If several routes have the same error
+ * response, the document contains it once. docs/compatibility/api.md, "API description".
  */
 import { ERROR_CODES } from '../../base/errors.ts'
 import { VERSION } from '../../base/version.ts'
@@ -22,7 +22,7 @@ import type { Members, Schema } from '../server/schema.ts'
 import * as is from '../server/schema.ts'
 import { Schemas } from './published.ts'
 
-/** All resources of the server, in the order of the document. */
+/** All resources that the document describes, in its order. */
 export const RESOURCES: readonly DescribedResource[] = [
   CAPTURE,
   FLAG_DECISIONS,
@@ -43,7 +43,7 @@ const ERROR = is.namedObject('Error', {
   attr: is.about(is.nullable(is.TEXT), 'The name of the field or parameter at fault, or null.'),
 })
 
-/** The schemas of the names in paths, unless a resource has its own. */
+/** The schemas of the parameters in paths. A resource may have its own schema for the same name. */
 const SEGMENTS: Members = {
   project_id: is.about(is.TEXT_OR_NUMBER, 'Project number, or @current.'),
   org_id: is.about(is.TEXT, 'Organization ID, or @current.'),
@@ -113,7 +113,7 @@ const STATUS_MEANINGS: Readonly<Record<number, string>> = {
 const JSON_TYPE = 'application/json'
 const FORMAT = is.about(is.choice('json', 'csv'), 'With csv, the answer is a table.')
 
-/** Builds the document. This takes some milliseconds, so build it once. */
+/** Builds the document. The caller should keep it, because building it takes some milliseconds. */
 export function buildDocument(): Schema {
   const paths: Record<string, Record<string, Schema>> = {}
   const schemas = new Schemas()
@@ -172,7 +172,7 @@ function describe(resource: DescribedResource, record: Described, schemas: Schem
   }
 }
 
-/** Returns whether the successful answer is JSON. */
+/** Returns true if the successful answer of a route is JSON. */
 function hasJson({ answers }: Described): boolean {
   return Object.entries(answers).some(
     ([status, { schema }]) => status.startsWith('2') && schema !== undefined,
@@ -217,7 +217,9 @@ function describeBody({ bodyTypes = [] }: Described, schema: Schema, schemas: Sc
   }
 }
 
-/** Returns whether a body is required. An object without required members may be left out. */
+/**
+ * Returns true if the body of a request is required. A body that is an object without required members may be left out.
+ */
 function isBodyRequired({ type, required = [] }: Schema): boolean {
   return type !== 'object' || (required as readonly string[]).length > 0
 }
@@ -237,7 +239,7 @@ function describeAnswers(record: Described, hasTable: boolean, schemas: Schemas)
   }
   for (const [status, { description, schema: own, type }] of Object.entries(record.answers)) {
     const content: Record<string, Schema> = {}
-    // If a status is also that of errors, such as a 404 without a body, the answer may be one of them.
+    // If errors have the same status, such as a 404 without a body, the answer may also be an error.
     const schema = own ?? (status in responses ? ERROR : undefined)
     if (schema !== undefined) content[JSON_TYPE] = { schema: schemas.publish(schema) }
     if (schema !== undefined && hasTable && status.startsWith('2')) {

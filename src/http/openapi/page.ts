@@ -1,6 +1,6 @@
 /**
- * Renders the API description as a page for people. It is plain HTML that loads nothing, made from the OpenAPI
- * document. docs/compatibility/api.md, "API description".
+ * Renders the OpenAPI document as a page for people. The page is plain HTML that loads nothing.
+ * docs/compatibility/api.md, "API description".
  */
 import { escaped, pagePolicy } from '../../base/html/html.ts'
 import type { Schema } from '../server/schema.ts'
@@ -19,7 +19,7 @@ td:first-child { white-space: nowrap }
 /** The Content-Security-Policy of the page. */
 export const PAGE_POLICY = pagePolicy(STYLE, "'none'")
 
-/** Returns the page of a document from document.ts. Takes linear time. */
+/** Returns the page for a document that document.ts has built. The time is linear in the size of the document. */
 export function renderPage(document: Schema): string {
   const info = member(document, 'info')
   const tags = items(document, 'tags')
@@ -133,7 +133,7 @@ function renderSchema(schema: Schema): string {
   return `${about === '' ? '' : `<p>${about}</p>\n`}<table>${rows.join('')}</table>`
 }
 
-/** Renders a schema in words. */
+/** Renders the type of a schema in words. */
 function renderType(schema: Schema): string {
   const reference = text(schema, '$ref')
   if (reference !== '') {

@@ -1,22 +1,22 @@
 /**
- * Prepares the schemas of records for publication. Keywords that only our input validation knows are removed. A named
- * schema is published once, under `components`.
+ * Prepares the schemas in the records of routes for the OpenAPI document. Keywords that only our own input validation
+ * knows are removed. A schema with a name is published once, under `components`.
  */
 import { INPUT_KEYWORDS } from '../../base/validator.ts'
 import { definitionOf, type Members, ref, type Schema } from '../server/schema.ts'
 
-/** Collects the named schemas while schemas are published. */
+/** Publishes schemas and collects those that have a name. */
 export class Schemas {
   readonly #found = new Map<string, Schema>()
 
-  /** Returns the content of `components.schemas`. */
+  /** Returns the named schemas found so far, as the content of `components.schemas`. */
   published(): Members {
     return Object.fromEntries(this.#found)
   }
 
   /**
-   * Returns a schema without our own keywords and those of older dialects. A named schema becomes a reference. Takes
-   * linear time.
+   * Returns a schema without our own keywords and without keywords of older JSON Schema dialects. A named schema
+   * becomes a reference. The time is linear in the size of the schema.
    */
   publish(schema: Schema): Schema {
     const definition = definitionOf(schema)

@@ -1,7 +1,7 @@
 /**
- * Turns the record of one kind of object into its usual routes: list, create, show, change and remove. A record has the
- * schemas and the functions that do the work. The paths, names, pages, formats and statuses of its routes come from
- * here.
+ * Turns the record of one kind of object into the usual routes for it: list, create, show, change and remove. A record
+ * contains the schemas and the functions that do the work. This file adds the paths, operation IDs, pages, formats and
+ * statuses of the routes.
  */
 import { ServiceError } from '../../base/errors.ts'
 import { given } from '../../base/json.ts'
@@ -23,7 +23,7 @@ import { answerFound, answerOne, answerPage, inputOf } from './formats.ts'
 
 type MaybePromise<T> = T | Promise<T>
 
-/** The members that a part of a collection may set for its route. `says` is the summary. */
+/** The members that each part of a collection may set for its route. `says` is the summary of the route. */
 type Part<Services extends RouteServices, Body extends Schema = Schema> = Pick<
   RouteContent<Services, Schema, Body>,
   'who' | 'errors' | 'body' | 'bodyTypes'
@@ -32,29 +32,29 @@ type Part<Services extends RouteServices, Body extends Schema = Schema> = Pick<
 interface ListPart<Services extends RouteServices, Item, Query extends Members> {
   readonly says: string
   readonly who?: Who
-  /** The query parameters, besides those of the page. */
+  /** The query parameters of the list, besides those for paging. */
   readonly query?: Query
-  /** The schema of an item, if it differs from that of the object. */
+  /** The schema of a list item, if it differs from the schema of the object. */
   readonly item?: Schema
-  /** The largest page. */
+  /** The largest number of items on a page. */
   readonly rowsMax?: number
-  /** Returns the items of the page, or all items of a list in memory. */
+  /** Returns the items of one page, or all items if the list is in memory. */
   readonly items?: (
     call: Call<Services, ReturnType<typeof is.options<Query>>>,
     page: OffsetPage,
   ) => MaybePromise<Items<Item>>
   /** Returns the JSON of an item. */
   readonly show?: (call: Call<Services>, item: Item) => unknown
-  /** Returns the rows of the page that a thread has serialised, in place of `items` and `show`. */
+  /** Returns the rows of one page as text that a thread has written. It replaces `items` and `show`. */
   readonly rows?: (call: Call<Services>, page: OffsetPage, wish: PageWish) => Promise<CountedRows>
 }
 
 interface GetPart<Services extends RouteServices> extends Omit<Part<Services>, 'body'> {
-  /** The schema of the query. */
+  /** The schema of the query parameters. */
   readonly query?: Schema
-  /** Returns the JSON, if it is not that of the object in the path. Throws 404 `not_found`. */
+  /** Returns the JSON of the answer, if it differs from the JSON of the object in the path. Throws 404 `not_found`. */
   readonly read?: (call: Call<Services>) => unknown
-  /** Returns the row that a thread has serialised, in place of `read`. Throws 404 `not_found`. */
+  /** Returns the row of the answer as text that a thread has written. It replaces `read`. Throws 404 `not_found`. */
   readonly row?: (call: Call<Services>, format: RowFormat, wish: PageWish) => Promise<RowText>
 }
 
@@ -63,7 +63,7 @@ interface ChangePart<Services extends RouteServices, Thing, Found, Body extends 
   readonly change: (call: Call<Services, Schema, Body>, before: Found) => MaybePromise<Thing>
 }
 
-/** The record of one kind of object. A route exists if its part does. */
+/** The record of one kind of object. Each route exists only if the record has the part for it. */
 export interface Collection<
   Services extends RouteServices,
   Thing,
@@ -74,19 +74,19 @@ export interface Collection<
   Changes extends Schema,
   Whole extends Schema,
 > {
-  /** The object in operation IDs, such as `Role` in `getRole`. */
+  /** The name of the object in operation IDs, such as `Role` in `getRole`. */
   readonly name: string
-  /** The objects in operation IDs, if this is not the name with an `s`. */
+  /** The plural of `name` in operation IDs, if it is not the name with an `s`. */
   readonly plural?: string
-  /** The object in summaries, such as `a role`. */
+  /** The object in the summaries of routes, such as `a role`. */
   readonly noun: string
-  /** The end of the path of one object, such as `:role_id/`. */
+  /** The end of the path of a single object, such as `:role_id/`. */
   readonly one: string
   readonly schema: Schema
-  /** True if answers also come as tables. */
+  /** True if the routes also answer with CSV tables. */
   readonly isTable?: true
   readonly list?: ListPart<Services, Item, Query>
-  /** Returns the object in the path, for `get` and for changes. Throws 404 `not_found`. */
+  /** Returns the object in the path. It is used for showing and changing the object. Throws 404 `not_found`. */
   readonly find?: (call: Call<Services>) => MaybePromise<Found>
   /** Returns the JSON of an object. */
   readonly show: (call: Call<Services>, thing: Thing) => MaybePromise<object>
@@ -97,13 +97,13 @@ export interface Collection<
   readonly patch?: ChangePart<Services, Thing, Found, Changes>
   readonly put?: ChangePart<Services, Thing, Found, Whole>
   readonly remove?: Part<Services> & { readonly run: (call: Call<Services>) => unknown }
-  /** Tells a client that sends DELETE what to send instead. */
+  /** The text for a client that sends DELETE to objects that cannot be removed. It says what to send instead. */
   readonly removeInstead?: string
 }
 
 /**
- * Returns the function that turns records into routes, for handlers that work with `Services`. The paths begin with
- * `base`. Reads are open to `reader` and changes to `writer`, unless a part has its own `who`.
+ * Returns a function that turns records into routes whose handlers work with `Services`. The paths of the routes begin
+ * with `base`. Reads are open to `reader` and changes to `writer`, unless a part of the record sets its own `who`.
  */
 export function collectionOf<Services extends RouteServices>(
   base: string,
@@ -182,8 +182,8 @@ export function collectionOf<Services extends RouteServices>(
     return routes
 
     /**
-     * Returns the answer and the handler of a route that makes or changes an object and shows it. `prepare` may refuse
-     * the request before its body is read.
+     * Returns the answer and the handler of a route that creates or changes an object and shows the result. `prepare`
+     * may refuse the request before its body is read.
      */
     function made<Body extends Schema, Ready>(
       status: number,
@@ -209,7 +209,7 @@ export function collectionOf<Services extends RouteServices>(
   }
 }
 
-/** Returns an object that was found. Throws 404 `not_found` with this text otherwise. */
+/** Returns an object unless it is missing. Otherwise throws 404 `not_found` with `detail`. */
 export function existing<Thing>(thing: Thing | null | undefined, detail: string): Thing {
   if (thing !== null && thing !== undefined) return thing
   throw new ServiceError('not_found', detail)

@@ -11,7 +11,7 @@ import {
   organizationRoutes,
 } from './organization/organization-services.ts'
 
-/** The highest number that a dead letter can have. */
+/** The largest number of a dead letter. */
 const NUMBER_MAX = 0xffff_ffff
 
 /** The services that the dead letter routes need. */

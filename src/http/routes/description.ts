@@ -1,6 +1,6 @@
 /**
- * The routes of the API description: OpenAPI for programs, and a page for people. Both are built at the first request
- * and cached. They need no key, because the description contains nothing about customers. Source:
+ * The routes of the API description: an OpenAPI document for programs, and a page for people. Both are built at the
+ * first request and cached. They need no key, because the description contains no data of customers. Source:
  * docs/compatibility/api.md, "API description".
  */
 import { ServiceError } from '../../base/errors.ts'
@@ -12,10 +12,10 @@ import type { ApiRequest, Route } from '../server/router.ts'
 import type { Schema } from '../server/schema.ts'
 import * as is from '../server/schema.ts'
 
-/** A cached answer with its tag. */
+/** A cached answer with its ETag. */
 type KeptAnswer = Answer & { readonly etag: string }
 
-/** Both forms of the description. Each is built at its first request. */
+/** The two forms of the description. Each is built when it is first requested. */
 interface Forms {
   readonly document: () => KeptAnswer
   readonly page: () => KeptAnswer
@@ -59,7 +59,7 @@ const RECORDS: readonly FormRecord[] = [
   },
   {
     ...SHARED,
-    // The path in which tools look for the document.
+    // Tools look for the document at this path.
     path: '/openapi.json/',
     id: 'getOpenapi',
     summary: 'Same as /api/schema/.',
@@ -83,7 +83,7 @@ export const DESCRIPTION: DescribedResource = {
   routes: RECORDS,
 }
 
-/** Returns the routes of `DESCRIPTION`. `build` makes the document. */
+/** Returns the routes of `DESCRIPTION`. `build` returns the OpenAPI document. */
 export function descriptionRoutes(build: () => Schema): readonly Route[] {
   let document: KeptAnswer | undefined
   let page: KeptAnswer | undefined

@@ -1,6 +1,6 @@
 /**
  * The routes that only `tenrec dev` serves. A test uses them to empty the project before it starts, and to read events.
- * They need no key, because the keys of that daemon are public. docs/TESTING-YOUR-APP.md.
+ * They need no key, because the keys of the daemon that `tenrec dev` starts are public. docs/TESTING-YOUR-APP.md.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
@@ -19,7 +19,7 @@ import {
   DEVELOPMENT_WAITS_MAX,
 } from './limits.ts'
 
-/** The interval in which a waiting request looks for events, in milliseconds. */
+/** How often a waiting request checks whether its events have been processed, in milliseconds. */
 const LOOK_MS = 10
 const WAIT_MS_DEFAULT = 5000
 const LINE_END = 10
@@ -28,14 +28,18 @@ const LINE_END = 10
 export interface DevelopmentServices extends RouteServices {
   readonly clock: Clock
   readonly queries: ExportQueries
-  /** Returns the project that the fixed key belongs to now. */
+  /** Returns the number of the project to which the fixed key belongs at the moment. */
   readonly projectId: () => number
-  /** Replaces that project with an empty one. Resolves when requests find the new one. */
+  /**
+   * Replaces the project of the fixed key with an empty one. Resolves when requests with the key reach the new project.
+   */
   readonly reset: () => Promise<void>
-  /** Returns the log position of the last accepted event. `processed` returns that of the last processed event. */
+  /**
+   * `accepted` returns the log position of the last accepted event, and `processed` that of the last processed event.
+   */
   readonly accepted: () => number
   readonly processed: () => number
-  /** Makes processing start at once. */
+  /** Makes processing start at once, instead of after the usual pause. */
   readonly hurry: () => void
 }
 
@@ -54,7 +58,7 @@ const EVENTS_QUERY = is.options({
 })
 const QUERY_NAMES = ['event', 'distinct_id', 'count', 'wait']
 
-/** The events that a request asks for. */
+/** Which events a request asks for, and how long it waits for them. */
 interface Wish {
   readonly event?: string
   readonly distinctId?: string
@@ -62,7 +66,7 @@ interface Wish {
   readonly waitMs: number
 }
 
-/** An event as a test sees it. */
+/** An event in the form that a test receives. */
 interface SeenEvent {
   readonly uuid: unknown
   readonly event: unknown
@@ -71,10 +75,10 @@ interface SeenEvent {
   readonly properties: unknown
 }
 
-/** The events that were found, in the order of arrival. */
+/** The events that were found, in order of arrival. */
 interface Found {
   readonly events: readonly SeenEvent[]
-  /** True if there are more events than one answer holds. */
+  /** True if more events were found than one answer holds. */
   readonly hasMore: boolean
 }
 
@@ -125,7 +129,10 @@ export function developmentRoutes(services: DevelopmentServices): readonly Route
   return [RESET, EVENTS].map((record) => record.bind(services))
 }
 
-/** Refuses unknown parameters. A test with a misspelt parameter would otherwise pass or fail for the wrong reason. */
+/**
+ * Throws 400 for an unknown query parameter. A test with a misspelt parameter would otherwise pass or fail for the
+ * wrong reason.
+ */
 function refuseOtherNames({ query }: ApiRequest): void {
   const other = [...query.keys()].find((name) => !QUERY_NAMES.includes(name))
   if (other === undefined) return
@@ -140,8 +147,9 @@ function bounded(name: string, value: number, max: number): number {
 let waitingCount = 0
 
 /**
- * Resolves when the requested number of events is processed, or with fewer when the time is over. The result includes
- * all events that were accepted before the request, unless the time is over before they are processed.
+ * Resolves when the requested number of events has been processed, or with fewer events when the waiting time is over.
+ * The result includes all events that were accepted before the request, unless the waiting time is over before they are
+ * processed.
  */
 async function awaitEvents(
   wish: Wish,
@@ -178,7 +186,7 @@ async function awaitEvents(
   }
 }
 
-/** Returns the events that are processed now. */
+/** Returns the matching events that have been processed so far. */
 async function readEvents(
   { event, distinctId }: Wish,
   { queries, projectId }: DevelopmentServices,
@@ -208,7 +216,7 @@ async function readEvents(
   return { events, hasMore: false }
 }
 
-/** Yields the chunks of a body. Each chunk holds whole lines. */
+/** Yields the chunks of a body. Each chunk consists of whole lines. */
 async function* piecesOf(body: Uint8Array | TextPieces): AsyncGenerator<Uint8Array> {
   if (!('next' in body)) {
     yield body

@@ -1,7 +1,7 @@
 /**
- * The routes of erasures and retention. Conditions are read only from the body, and an unknown member is an error. A
- * misspelt condition would otherwise erase more than intended. Source: docs/compatibility/events.md, "Erasure and
- * retention".
+ * The routes of erasures and retention. Conditions are read only from the body, and an unknown member of the body is an
+ * error, because a misspelt condition would otherwise erase more than intended. Source: docs/compatibility/events.md,
+ * "Erasure and retention".
  */
 import { invalidInput, ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
@@ -34,7 +34,9 @@ import {
 } from './limits.ts'
 import { unknown } from './persons/person-services.ts'
 
-/** The smallest `bytes_max`. A lower limit could not hold the segments of a quiet hour. */
+/**
+ * The smallest allowed `bytes_max`. The events that arrive in a quiet hour may already need more than a lower limit.
+ */
 const BYTES_MIN = 1024 ** 2
 
 const UNKNOWN_PLAN =
@@ -164,14 +166,14 @@ const erasure = routesOf<ErasureServices>(
   inProject('person:read'),
   inProject('person:write'),
 )
-// Retention rules are settings of the project, so they need the scopes of projects.
+// Retention rules are settings of the project, so their routes need the scopes for projects.
 const retention = routesOf<ErasureServices>(
   '/api/projects/:project_id/retention/',
   inProject('project:read'),
   byAdministrators(inProject('project:write')),
 )
 
-/** The erasures and the retention of a project. */
+/** The routes of erasures and of retention. */
 export const ERASURE_RESOURCE: Resource<ErasureServices> = {
   name: 'Erasures',
   sentence: 'Permanent removal of events, and how long events are kept.',
@@ -310,7 +312,10 @@ function rulesBody({ rules, bytes }: RetentionView): object {
   return { days: rules.days, bytes_max: rules.bytesMax, events: rules.events, bytes }
 }
 
-/** Returns the body of a retention plan. Throws 500 `data_corrupted` if damaged segments make the plan incomplete. */
+/**
+ * Returns the body that describes a retention plan. Throws 500 `data_corrupted` if the plan is incomplete because of
+ * damaged segments.
+ */
 function planBody(plan: RetentionPlan): object {
   const { rules, arrivedThroughMs, events, bytes, isRunning } = plan
   if (!plan.isComplete) throw new ServiceError('data_corrupted', UNKNOWN_PLAN)

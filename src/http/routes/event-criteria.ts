@@ -13,7 +13,7 @@ const SCALARS = ['string', 'number', 'boolean', 'null']
 
 const KEY: Schema<string> = { type: 'string', minLength: 1 }
 const VALUE: Schema = { type: [...SCALARS, 'array'], items: { type: SCALARS } }
-/** The parameter `properties` of the event list, which tests properties of the event or its person. */
+/** The parameter `properties` of the event list. It tests properties of the event or of its person. */
 export const EVENT_FILTERS = is.named(
   'EventFilters',
   is.refused(
@@ -33,7 +33,7 @@ export const EVENT_FILTERS = is.named(
   ),
 )
 
-/** The parameters that select events. */
+/** The query parameters that select events. */
 export const EVENT_CRITERIA = {
   event: is.about(is.TEXT, 'Return only events with this name.'),
   distinct_id: is.about(is.TEXT, 'Return only events with this distinct_id.'),
@@ -50,7 +50,7 @@ type Filters = Partial<
   Pick<TypeOf<ReturnType<typeof is.options<typeof EVENT_CRITERIA>>>, keyof typeof EVENT_CRITERIA>
 >
 
-/** Returns the conditions of the events that a request asks for. Throws 400. */
+/** Returns the criteria for the events that a request asks for. Throws 400. */
 export function criteriaOf({ request, projectId }: EventCall, filters: Filters): EventCriteria {
   const { event, distinct_id: distinctId, person_id: personId, properties } = filters
   requireValues(properties)

@@ -1,7 +1,7 @@
 /**
- * The routes of names and values: the known events and properties, and the values that a filter offers. Source:
- * docs/compatibility/definitions.md, "Names of events", "Names of properties", "Properties of sessions" and "Offered
- * values".
+ * The routes of definitions: the known names of events and properties, and the values that a filter suggests for a
+ * property. Source: docs/compatibility/definitions.md, "Names of events", "Names of properties", "Properties of
+ * sessions" and "Offered values".
  */
 import { invalidInput, ServiceError } from '../../base/errors.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'
@@ -25,9 +25,9 @@ import * as is from '../server/schema.ts'
 import { answerRows, wishOf } from './formats.ts'
 import { change, type OrganizationServices } from './organization/organization-services.ts'
 
-/** The time range of events from which values are offered, in milliseconds. */
+/** Values are suggested from events of this time before now, in milliseconds. */
 const VALUES_MS = 7 * 24 * 60 * 60 * 1000
-/** The key that stands for event names instead of a property. */
+/** The `key` with which a client asks for event names instead of the values of a property. */
 const EVENT_NAMES_KEY = 'custom_event'
 
 const NAMES = is.list(is.TEXT)
@@ -118,7 +118,7 @@ const propertyRoute = routesOf<DefinitionServices>(PROJECT, inProject('property_
 const valueRoute = routesOf<DefinitionServices>(PROJECT, inProject('event:read'))
 const sessionRoute = routesOf<DefinitionServices>(`${PROJECT}sessions/`, inProject('query:read'))
 
-/** The names of events and properties, and offered values. */
+/** The routes for names of events and properties, and for suggested values. */
 export const DEFINITION_RESOURCE: Resource<DefinitionServices> = {
   name: 'Definitions',
   sentence: 'The events and properties that clients have sent.',
@@ -215,8 +215,8 @@ export const DEFINITION_RESOURCE: Resource<DefinitionServices> = {
 }
 
 /**
- * Returns the offered values of a session property. Channels are those of the project, followed by the built-in ones.
- * Boolean properties offer both values without a count.
+ * Returns the suggested values of a session property. For the channel, they are the channels of the project and then
+ * the built-in ones. For a boolean property, they are both values, without a count.
  */
 async function offeredSessionValues(call: Call<DefinitionServices, typeof VALUE_QUERY>) {
   const { request, services, projectId, nowMs } = call
@@ -293,7 +293,7 @@ function requireGroupType(of: string, groupType: number | undefined): void {
   throw invalidInput('group_type_index', `must be a number from 0 to ${GROUP_TYPES_MAX - 1}`)
 }
 
-/** Returns the tests of a request that concern a single property. Throws 400. */
+/** Returns the conditions of a request that can be tested on one property alone. Throws 400. */
 function propertyTests(given: TypeOf<typeof PROPERTY_QUERY>) {
   const { search = '', properties, excluded_properties: excluded = [] } = given
   return {
@@ -312,7 +312,7 @@ function sessionProperties(given: TypeOf<typeof PROPERTY_QUERY>) {
   )
 }
 
-/** Returns the event definition in the path. Throws 404. */
+/** Returns the event definition that the path names. Throws 404. */
 async function eventInPath(call: Call<DefinitionServices, Schema, Schema>) {
   const id = call.uuid('id')
   const { request, services, projectId } = call
@@ -322,7 +322,7 @@ async function eventInPath(call: Call<DefinitionServices, Schema, Schema>) {
   throw new ServiceError('not_found', 'The project has no such event definition.')
 }
 
-/** Returns all texts of a query parameter that may be repeated. */
+/** Returns all values of a query parameter that may be repeated. */
 function textsOf({ request }: Pick<Call, 'request'>, name: string): readonly string[] {
   return request.query.getAll(name).filter((text) => text !== '')
 }

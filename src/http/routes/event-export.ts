@@ -1,5 +1,6 @@
 /**
- * The export of events, which is written while the client reads it. docs/compatibility/events.md, "Exporting events".
+ * The route that exports events. The answer is written while the client reads it. docs/compatibility/events.md,
+ * "Exporting events".
  */
 import { CSV_TYPE } from '../../base/csv.ts'
 import type { RowText, TextPieces } from '../../base/pages.ts'
@@ -53,7 +54,7 @@ export const EXPORT_ROUTES: readonly AnyRoute<ExportServices>[] = [
   }),
 ]
 
-/** Returns the body of an export that is cut off when its key is no longer allowed to read events. */
+/** Returns the body of an export. It ends early when the key of the request is no longer allowed to read events. */
 function whileAllowed(
   call: Pick<Call, 'isStillAllowed'>,
   body: RowText | TextPieces,

@@ -1,6 +1,6 @@
 /**
- * The routes that tell what happened to events, especially to those that are not stored. docs/compatibility/events.md,
- * "Fates".
+ * The routes that show the fate of events: what happened to them, and especially why some are not stored.
+ * docs/compatibility/events.md, "Fates".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
@@ -70,7 +70,7 @@ const INGESTION_FATE = is.namedObject('IngestionFate', {
 
 const route = routesOf<FateServices>('/api/projects/:project_id/', inProject('event:read'))
 
-/** The routes for the fate of one event, and for all events that have no stored row. */
+/** The routes that show the fate of one event, and the fates of all events that are not stored. */
 export const FATE_ROUTES: readonly AnyRoute<FateServices>[] = [
   route('GET', 'events/:event_id/fate/', 'getEventFate', 'Shows what happened to an event.', {
     answers: { 200: done(FATE) },
@@ -90,7 +90,7 @@ export const FATE_ROUTES: readonly AnyRoute<FateServices>[] = [
       answers: { 200: done(is.object({ results: is.list(INGESTION_FATE) })) },
       async handle({ services, projectId, nowMs, grant }) {
         const dropped = await services.queries.ingestionFates(projectId, nowMs - KEPT_MS)
-        // Requests that name no project may belong to any project, so only keys for all projects see them.
+        // A request that names no project may have been meant for any project, so only keys for all projects see it.
         const refused = services.refused.of(projectId, grant.projectIds === 'all')
         return { results: merged([...dropped, ...refused]) }
       },
@@ -117,7 +117,7 @@ function fateBody(uuid: string, { fate, because, ...known }: EventFate) {
   }
 }
 
-/** Merges the fates of each reason, and orders the reasons by their last event, latest first. */
+/** Merges the fates that have the same reason. The reasons are ordered by their last event, latest first. */
 function merged(fates: readonly IngestionFate[]): readonly IngestionFate[] {
   const byReason = new Map<string, IngestionFate>()
   for (const fate of fates.toSorted((a, b) => (a.last_seen_at < b.last_seen_at ? 1 : -1))) {

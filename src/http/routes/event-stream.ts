@@ -1,4 +1,4 @@
-/** The stream of events as they are stored. docs/compatibility/events.md, "Events as they come". */
+/** The route that streams events when they are stored. docs/compatibility/events.md, "Events as they come". */
 import { invalidInput } from '../../base/errors.ts'
 import type { LiveEvents } from '../../engine/front/live-events.ts'
 import { type AnyRoute, inProject, type RouteServices, routesOf } from '../server/route.ts'
@@ -38,14 +38,14 @@ export const STREAM_ROUTES: readonly AnyRoute<StreamServices>[] = [
       const { distinct_id: distinctId = null } = call.query()
       const { keyId, session } = grant
       const stream = await services.live.open({
-        // Each browser tab of a session has its own filter, and therefore its own stream.
+        // Each browser tab of a session has its own filter, so a session may have several streams at a time.
         owner: `${session === undefined ? `key ${keyId}` : `session ${session.id}`} ${projectId}`,
         ownedMax: session === undefined ? 1 : LIVE_STREAMS_OF_SESSION_MAX,
         filter: { projectId, events, distinctId },
         isAllowed: () => call.isStillAllowed(),
       })
-      // Cancels the stream if the client leaves before the answer begins. After that, the answer itself detects that
-      // the client has left.
+      // If the client leaves before the answer begins, the stream is cancelled here. Later, the code that sends the
+      // answer detects that the client has left.
       request.onLeave(() => stream.cancel())
       return {
         status: 200,

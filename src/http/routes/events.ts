@@ -1,9 +1,9 @@
 /**
- * The routes that read stored events and ingestion warnings. The worker pool does the reads. This file turns parameters
- * into queries, and pages into envelopes with a link to the next page. Source: docs/compatibility/events.md, "Reading
- * events".
+ * The routes that read stored events and ingestion warnings. The worker pool does the reading. This file turns
+ * parameters into queries, and adds to each page of results a link to the next page. Source:
+ * docs/compatibility/events.md, "Reading events".
  *
- * All routes need the scope `event:read`, because a warning only tells about events.
+ * All routes need the scope `event:read`, also those for warnings, because a warning describes an event.
  */
 import { ServiceError } from '../../base/errors.ts'
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
@@ -166,7 +166,10 @@ export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
   ),
 ]
 
-/** The routes of events that were accepted but are not stored. docs/compatibility/events.md, "Dropped events". */
+/**
+ * The routes that read dropped events: events that were accepted but are not stored. docs/compatibility/events.md,
+ * "Dropped events".
+ */
 const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
   droppedRoute(
     'GET',
@@ -176,8 +179,8 @@ const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
     {
       query: is.options({
         reason: is.about(REASON, 'Return only events that were dropped for this reason.'),
-        after: is.about(is.TEXT, 'Return only later arrivals.'),
-        before: is.about(is.TEXT, 'Return only earlier arrivals.'),
+        after: is.about(is.TEXT, 'Return only events that arrived after this time.'),
+        before: is.about(is.TEXT, 'Return only events that arrived before this time.'),
         limit: LIMIT,
         cursor: CURSOR,
       }),
@@ -223,7 +226,7 @@ export const EVENT_RESOURCE: Resource<
   routes: [...EVENT_ROUTES, ...EXPORT_ROUTES, ...DROPPED_ROUTES, ...STREAM_ROUTES, ...FATE_ROUTES],
 }
 
-/** Returns the opaque text of a cursor. */
+/** Returns the text of a cursor. Clients must not interpret it. */
 export function encodeEventCursor(cursor: EventCursor): string {
   return encodeCursor(`${cursor.timestampMs},${cursor.id}`)
 }
@@ -236,11 +239,11 @@ export function decodeEventCursor(text: string): EventCursor {
   })
 }
 
-/** The position of the last event of a page, after which the next page continues. */
+/** The place in the log of the last event on a page. The next page continues after it. */
 interface DroppedCursor {
-  /** The number of the block, at most 48 bits. */
+  /** The number of the log block, at most 48 bits. */
   readonly block: number
-  /** The position in the block, at most 32 bits. */
+  /** The index of the event within the block, at most 32 bits. */
   readonly place: number
 }
 

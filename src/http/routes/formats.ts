@@ -13,8 +13,8 @@ import type { Call } from '../server/route.ts'
 import { type ApiRequest, json } from '../server/router.ts'
 
 /**
- * Returns the format of a request: the parameter `format`, else the header Accept, else JSON. Throws 404 `not_found`
- * for an unknown format.
+ * Returns the format in which a request wants its answer: from the parameter `format`, or else from the header Accept.
+ * The default is JSON. Throws 404 `not_found` for an unknown format.
  */
 export function formatOf(request: ApiRequest, parameters: RequestParameters): RowFormat {
   const text = parameters.text('format')
@@ -27,8 +27,8 @@ export function formatOf(request: ApiRequest, parameters: RequestParameters): Ro
 }
 
 /**
- * Returns the parameters of a request, its format, and the options for reading a page. Throws the errors of reading
- * each of them.
+ * Returns the parameters of a request, the format of its answer, and the options for reading a page. Throws the errors
+ * of reading the parameters and the format.
  */
 export function inputOf({ request, hasOtherBody }: Pick<Call, 'request' | 'hasOtherBody'>) {
   const parameters = hasOtherBody
@@ -38,7 +38,7 @@ export function inputOf({ request, hasOtherBody }: Pick<Call, 'request' | 'hasOt
   return { parameters, format, wish: wishOf(request, format) }
 }
 
-/** Returns the options for reading a page: the format, and cancellation when the client leaves. */
+/** Returns the options for reading a page: its format, and a way to cancel the read when the client leaves. */
 export function wishOf(request: ApiRequest, format: RowFormat): PageWish {
   return { format, onLeave: (cancel) => request.onLeave(cancel) }
 }
@@ -51,14 +51,15 @@ export function answerOne(format: RowFormat, value: object, status = 200): Answe
   return { status, contentType: CSV_TYPE, body: toCsv([value]), ...madeId }
 }
 
-/** Returns an answer with a row that a thread has serialised. */
+/** Returns an answer with a row that a thread has written as text. */
 export function answerRow(format: RowFormat, row: RowText): Answer {
   return { status: 200, contentType: typeOf(format), body: row }
 }
 
 /**
- * Returns an answer with rows that a thread has serialised. A table contains only the rows. JSON has them in the member
- * `member`, between the members of `before` and `behind`. No row is copied.
+ * Returns an answer with rows that a thread has written as text. A CSV answer contains only the rows. A JSON answer
+ * contains them in the member `member`, after the members of `before` and in front of the members of `behind`. No row
+ * is copied.
  */
 export function answerRows(
   format: RowFormat,
@@ -74,8 +75,8 @@ export function answerRows(
 }
 
 /**
- * Returns a page of a list that is read with `limit` and `offset`. `read` returns the rows of the page. Throws 400 for
- * bad parameters.
+ * Answers a request for a page of a list with the parameters `limit` and `offset`. `read` returns the rows of the page.
+ * Throws 400 for invalid parameters.
  */
 export async function answerPage(
   call: Pick<Call, 'request' | 'hasOtherBody' | 'base'>,
@@ -88,8 +89,8 @@ export async function answerPage(
 }
 
 /**
- * Returns a page of a log, or null if `read` returns null. With `isSorted`, the parameters of its URLs are sorted by
- * name.
+ * Answers a request for a page of a log. Resolves with null if `read` does. With `isSorted`, the parameters in the URLs
+ * of other pages are sorted by name.
  */
 export async function answerLog(
   call: Pick<Call, 'request' | 'base'>,
@@ -105,7 +106,7 @@ export async function answerLog(
   return answerRows(format, found, 'results', {}, { ...urls, total_count: found.count })
 }
 
-/** Returns one object that a thread has serialised, in the format of the request. */
+/** Answers with one object that a thread has written as text, in the format that the request wants. */
 export async function answerFound(
   call: Pick<Call, 'request' | 'hasOtherBody'>,
   read: (format: RowFormat, wish: PageWish) => Promise<RowText>,
@@ -114,13 +115,13 @@ export async function answerFound(
   return answerRow(format, await read(format, wish))
 }
 
-/** Returns a bare list that a thread has serialised. Throws the errors of `wholeRows`. */
+/** Answers with a list that a thread has written as text, without an envelope. Throws the errors of `wholeRows`. */
 export function answerList(format: RowFormat, rows: RowsText): Answer {
   return answerRow(format, wholeRows(rows).rows)
 }
 
 /**
- * Returns the rows of a list without a next page. Throws 400 `query_too_large` if they do not all fit into one answer.
+ * Returns the rows of a list that has no pages. Throws 400 `query_too_large` if they do not all fit into one answer.
  */
 export function wholeRows<Rows extends RowsText>(rows: Rows): Rows {
   if (!rows.isCut) return rows
@@ -129,7 +130,10 @@ export function wholeRows<Rows extends RowsText>(rows: Rows): Rows {
   throw new ServiceError('query_too_large', detail)
 }
 
-/** Returns the members of an object as JSON between an opening and a closing sign. */
+/**
+ * Returns the members of an object as JSON, between an opening and a closing character. If there are none, returns `{`
+ * or the closing character alone.
+ */
 function membersOf(value: object, opening: string, closing: string): string {
   const members = JSON.stringify(value).slice(1, -1)
   if (members !== '') return opening + members + closing

@@ -1,5 +1,5 @@
 /**
- * The routes that monitor the process: liveness, readiness and metrics. They need no key and contain nothing about
+ * The routes for monitoring the process: liveness, readiness and metrics. They need no key and contain no data of
  * customers. docs/OPERATIONS.md, "Health".
  */
 import type { MetricPage } from '../../base/metrics.ts'
@@ -9,21 +9,24 @@ import { ANYBODY, type Described, type DescribedResource, done } from '../server
 import { json, type Route } from '../server/router.ts'
 import * as is from '../server/schema.ts'
 
-/** The degree to which a daemon serves requests. */
+/** Which requests a daemon can serve at the moment. */
 export interface Readiness {
   /** True if events are accepted. */
   readonly isReady: boolean
-  /** True if at least reads and decisions are answered, and refused requests will work again without help. */
+  /**
+   * True if at least reads and decisions are answered, and if refused requests will work again without the help of an
+   * operator.
+   */
   readonly isServing: boolean
   /** The reasons why events are refused, as sentences for the operator. Empty if the daemon is ready. */
   readonly reasons: readonly string[]
-  /** Other problems, as sentences for the operator. Events are accepted despite them. */
+  /** Other problems, as sentences for the operator. They do not keep the daemon from accepting events. */
   readonly troubles: readonly string[]
 }
 
-/** The state of the daemon. It is read for every request, so reading must be cheap. */
+/** The source of the daemon's state. It is read for every request to these routes, so reading must be cheap. */
 export interface HealthSource {
-  /** The library that speaks HTTP. */
+  /** The HTTP library in use. */
   readonly httpServer: HttpServerName
   readiness(): Readiness
 }
@@ -56,7 +59,7 @@ const WATCHED: readonly WatchedPath[] = [
     id: 'Liveness',
     summary: 'Shows whether the process is running.',
     answers: { 200: done(SCHEMA) },
-    // Any answer shows that the process is alive, because the event loop runs.
+    // The answer itself shows that the process is alive, because it is sent by the event loop.
     answer: () => json({ status: 'ok', reasons: [] }),
   },
   {
@@ -124,8 +127,8 @@ function readiness({ source }: HealthServices): Answer {
 }
 
 /**
- * Returns the state as `/_health` shows it. It is degraded if only reads and decisions are served, or if something is
- * damaged.
+ * Returns the state that `/_health` shows. It is degraded if only reads and decisions are served, or if there are other
+ * problems.
  */
 export function healthOf({ isReady, isServing, reasons, troubles }: Readiness) {
   if (isServing && (!isReady || troubles.length > 0)) {

@@ -1,4 +1,4 @@
-/** All resources for personal keys in one table, in the order of the API description. */
+/** The table of all resources that are used with personal keys, in the order of the API description. */
 import type { SharedRequest } from '../../engine/threads/saved-tasks.ts'
 import { Passwords } from '../console/passwords.ts'
 import { bindAll, type Resource } from '../server/route.ts'
@@ -38,7 +38,7 @@ import { SHARED_RESOURCE } from './saved/shared.ts'
 import { keptResults, sharedRuns } from './saved/shared-results.ts'
 import { SHARING_RESOURCE } from './saved/sharing.ts'
 
-/** The services of all these resources. */
+/** The services that all private resources need together. */
 export type PrivateServices = EventServices &
   ExportServices &
   DroppedServices &
@@ -55,7 +55,7 @@ export type PrivateServices = EventServices &
   SessionServices &
   ServerServices
 
-/** The resources of projects and of the organization. */
+/** All private resources: those of projects and those of the organization. */
 export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   EVENT_RESOURCE,
   DEFINITION_RESOURCE,
@@ -87,7 +87,7 @@ export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
 const PROJECT_PATH = '/api/projects/:project_id/'
 const ENVIRONMENT_PATH = '/api/environments/:project_id/'
 
-/** Returns the routes under `/api/` for personal keys, and the routes of shared pages. */
+/** Returns the routes under `/api/` that are used with personal keys, and the routes of shared pages. */
 export function privateRoutes(
   services: Omit<PrivateServices, 'computeInsight' | 'computeShared' | 'showShared' | 'passwords'>,
 ): readonly Route[] {
@@ -106,8 +106,8 @@ export function privateRoutes(
 }
 
 /**
- * Returns copies of the routes of a project under `/api/environments/`, which PostHog's pages and clients use. A
- * project has one environment, with the same number. Routes that already exist under that path are left out.
+ * Returns copies of the routes of a project under `/api/environments/`, a path that PostHog's pages and clients use. A
+ * project has one environment, which has the same number. A route that already exists under that path is not copied.
  */
 function underEnvironments(routes: readonly Route[]): readonly Route[] {
   const taken = new Set(routes.map(({ method, path }) => `${method} ${path}`))

@@ -1,6 +1,6 @@
 /**
- * The route that answers analytic queries. A query goes to the analytics threads, and its answer comes back as
- * serialised text. Source: docs/compatibility/queries.md, "Requests".
+ * The route that answers analytic queries. It sends a query to the analytics threads and receives the answer as
+ * finished text. Source: docs/compatibility/queries.md, "Requests".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
@@ -31,10 +31,10 @@ import type { ComputeInsight } from './saved/saved-services.ts'
 export interface QueryServices extends RouteServices {
   readonly directory: PersonDirectory
   readonly numbers: QueryAnswers
-  /** Reads the experiments that queries name. */
+  /** Reads the stored experiments that queries name. */
   readonly queries: OrganizationPort
   readonly flags: {
-    /** Returns a flag of a project, even if it is deleted, or null. */
+    /** Returns a flag of a project, even if it is deleted. Returns null if there is no such flag. */
     flagById(projectId: number, id: number): Flag | null
   }
 }
@@ -120,7 +120,7 @@ function routesBelow(base: string, id: string): readonly AnyRoute<QueryServices>
   ]
 }
 
-/** The route for numbers over time, funnels, web pages and rows. */
+/** The route of analytic queries: numbers over time, funnels, web pages, and rows of events and persons. */
 export const QUERY_RESOURCE: Resource<QueryServices> = {
   name: 'Queries',
   sentence:
@@ -149,7 +149,10 @@ function refuse(detail: string): () => never {
   }
 }
 
-/** Refuses filters that override those of the query, because they would change its meaning. */
+/**
+ * Throws 400 for filters that override those of the query. They are not supported, and ignoring them would change the
+ * meaning of the request.
+ */
 function refuseOverride(override: unknown): void {
   const values = isObject(override) ? Object.values(override) : [override ?? null]
   const isEmpty = (value: unknown): boolean =>
@@ -159,7 +162,7 @@ function refuseOverride(override: unknown): void {
   throw new ServiceError('invalid_query', detail, { attr: 'filters_override' })
 }
 
-/** Returns the function that runs the queries of insights, in the same threads as the route. */
+/** Returns the function that runs the queries of insights. They run in the same threads as the queries of the route. */
 export function insightAnswers(
   services: Pick<QueryServices, 'numbers' | TaskServices>,
 ): ComputeInsight {
@@ -179,7 +182,7 @@ async function taskOf(
   format: QueryTask['format'],
 ): Promise<QueryTask> {
   const { directory, clock } = services
-  // A query that names no experiment is sent to the threads at once.
+  // A query that names no stored experiment needs nothing from the store, so it is sent to the threads at once.
   const isAboutStored = isObject(query) && namesExperiment(query)
   const experiment = isAboutStored ? await storedExperiment(services, projectId, query) : undefined
   const project = directory.projectById(projectId)
@@ -196,15 +199,15 @@ async function taskOf(
   }
 }
 
-/** Returns whether a query is about a stored experiment, and not about one that it contains. */
+/** Returns true if a query names a stored experiment. A query may also contain the definition of an experiment. */
 function namesExperiment({ kind, experiment, feature_flag: flag }: JsonObject): boolean {
   const isKind = kind === 'ExperimentQuery' || kind === 'ExperimentExposureQuery'
   return isKind && experiment === undefined && flag === undefined
 }
 
 /**
- * Returns the definition of the experiment that a query names, or undefined if there is none. Throws 400 if its flag
- * can no longer have an experiment.
+ * Returns the definition of the stored experiment that a query names. Returns undefined if there is none. Throws 400 if
+ * the flag of the experiment can no longer have an experiment.
  */
 async function storedExperiment(
   { queries, flags }: Pick<QueryServices, TaskServices>,

@@ -1,4 +1,4 @@
-/** The state of the daemon, for people with a key. docs/compatibility/api.md, "Status". */
+/** The route that shows the state of the daemon to people with a key. docs/compatibility/api.md, "Status". */
 import type { ServiceStatus } from '../../engine/front/service-status.ts'
 import type { StatusQueries } from '../../engine/threads/call-table.ts'
 import { done } from '../server/route.ts'

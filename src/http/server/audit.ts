@@ -1,9 +1,9 @@
 /**
  * Records requests to private routes in the audit log. `HttpServer.routes` wraps every route that may change something,
- * so that none can be forgotten. Routes that only read, although their method could change something, are marked as
- * such. An entry is durable before the answer is sent. A change of flags or of the organization stores its entry in its
- * own transaction (`ApiRequest.noting`). All other changes, and refusals, are recorded here. docs/OPERATIONS.md, "Audit
- * log".
+ * so that no route can be forgotten. A route that only reads is marked as such if its method could change something. An
+ * entry is durable before the answer is sent. A change of flags or of the organization stores its entry in its own
+ * transaction (`ApiRequest.noting`). For all other changes, and for refusals, the entry is stored here.
+ * docs/OPERATIONS.md, "Audit log".
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -14,12 +14,12 @@ import type { ApiHandler, ApiRequest, AuditNote, Route } from './router.ts'
 import { addressBehindProxies, type TrustedProxies } from './url.ts'
 
 const CREATED = 201
-/** Path parameters that name the owner of an object, not the object. */
+/** The path parameters that name the owner of an object and not the object itself. */
 const OWNER_PARAMETERS = ['project_id', 'org_id']
-/** The prefixes of keys. A key that a client puts into a path must not appear in the log. */
+/** The beginning of a key. If a client puts a key into a path, the key must not appear in the log. */
 const KEY_PATTERN = /^ph[cxs]_/
 
-/** The destination of entries, and the services that are needed to make them. */
+/** Where entries are stored, and the services that are needed to make them. */
 export interface AuditOptions {
   /** Stores an entry. Resolves when it is durable. */
   readonly record: (entry: AuditEntry) => Promise<void>
@@ -27,19 +27,22 @@ export interface AuditOptions {
   readonly trustedProxies: TrustedProxies
 }
 
-/** Returns whether requests to a route are recorded. They are if the method can change something. */
+/**
+ * Returns true if requests to a route are recorded: if the method could change something and the route is not marked as
+ * one that only reads.
+ */
 export function isAudited({ method, isRead }: Route): boolean {
   return method !== 'GET' && method !== 'HEAD' && isRead !== true
 }
 
 /**
- * Wraps the handler of a route so that every request with a valid key gets an entry, whatever its outcome. Requests
- * without a valid key are not recorded, because strangers could push all other entries out of the log.
+ * Wraps the handler of a route, so that each request with a valid key gets an entry, whatever its result. Requests
+ * without a valid key are not recorded, because strangers could otherwise push all other entries out of the log.
  */
 export function audited(route: Route, options: AuditOptions): ApiHandler {
   const { record, clock, trustedProxies } = options
   return async (request) => {
-    // Read before any wait, because the peer address is lost when the client leaves.
+    // The address is read before anything asynchronous, because it is lost when the client leaves.
     const address = addressBehindProxies(
       request.peerAddress,
       request.head.forwardedFor,
@@ -81,7 +84,7 @@ export function audited(route: Route, options: AuditOptions): ApiHandler {
   }
 }
 
-/** Returns the last ID in the path, or null. */
+/** Returns the last ID in the path, or null if there is none. */
 function objectInPath(request: ApiRequest): string | null {
   let found: string | null = null
   for (const [name, text] of request.parameters) {
@@ -91,7 +94,10 @@ function objectInPath(request: ApiRequest): string | null {
   return found.slice(0, AUDIT_OBJECT_CHARACTERS_MAX)
 }
 
-/** Returns the ID of the created object from the answer, or null if the answer has another form. Never throws. */
+/**
+ * Returns the ID in the answer to a request that created an object. Returns null if the answer has another form. Never
+ * throws.
+ */
 function createdId({ status, contentType, body, madeId }: Answer): string | null {
   if (status !== CREATED) return null
   if (madeId !== undefined) return madeId
@@ -102,8 +108,8 @@ function createdId({ status, contentType, body, madeId }: Answer): string | null
 }
 
 /**
- * Returns the member `id` of a JSON text, or null. Invalid JSON is no error, because the change must be recorded
- * anyway.
+ * Returns the member `id` of a JSON text. Returns null if there is none or if the text is not valid JSON. It does not
+ * throw, because the change must be recorded in any case.
  */
 function idInJson(text: string): string | null {
   let made: unknown

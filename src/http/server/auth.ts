@@ -1,10 +1,10 @@
 /**
- * Checks who may use a private route: the personal API key, its scopes and the project of the path. Source: interface
- * description, section 5; docs/compatibility/api.md, "Authentication of private routes".
+ * Checks who may use a private route: the personal API key, its scopes, and the project of the request. Source:
+ * interface description, section 5; docs/compatibility/api.md, "Authentication of private routes".
  *
- * The order of the checks limits what a stranger can find out: first the key, then the scope, then the project. A key
- * that is limited to some projects gets the same 403 for every other project number, whether that project exists or
- * not.
+ * The order of the checks limits what a stranger can find out: first the key, then the scope, then the project. If a
+ * key is limited to some projects, it gets the same 403 for every other project number, whether or not that project
+ * exists.
  */
 import { ServiceError } from '../../base/errors.ts'
 import { API_KEY_BODY_VALUES_MAX, KEY_CHARACTERS_MAX } from '../../base/limits.ts'
@@ -30,18 +30,18 @@ export interface KeyUser {
 export interface KeyGrant {
   /** The scopes, such as `event:read`. `*` stands for all scopes, and `x:write` includes `x:read`. */
   readonly scopes: readonly string[]
-  /** The projects that the key reaches and its user may use. */
+  /** The projects that the key may use, without those that its user may not use. */
   readonly projectIds: readonly number[] | 'all'
-  /** The levels of the user in projects in which they differ from the level in the organization. */
+  /** For the projects in which the level of the user differs from the level in the organization, the level there. */
   readonly projectLevels?: ReadonlyMap<number, number>
-  /** The scopes of the key itself. Those of a viewer's key can be more than the viewer may use. */
+  /** The scopes of the key itself. The key of a viewer can have more scopes than a viewer may use. */
   readonly keyScopes?: readonly string[]
   /** The number of the key. */
   readonly keyId?: number
   /** The number of the user who owns the key. */
   readonly userId?: number
   readonly user?: KeyUser
-  /** The console session that is used in place of a key. */
+  /** The console session of the request, if it has a session instead of a key. */
   readonly session?: {
     readonly id: number
     readonly createdAtMs: number
@@ -57,23 +57,23 @@ export interface Sessions<Grant extends KeyGrant = FullGrant> extends OwnAddress
     | undefined
 }
 
-/** A grant with the members that are needed to compare it with another grant. */
+/** A grant with all the members that are needed to compare the rights of two grants. */
 export interface FullGrant extends KeyGrant {
   readonly keyScopes: readonly string[]
-  /** The projects of the key itself, some of which its user may not use. */
+  /** The projects of the key itself. Its user may not be allowed to use all of them. */
   readonly keyProjectIds: readonly number[] | 'all'
-  /** The time at which the key expires; null if it never does. */
+  /** The moment at which the key expires, in milliseconds since 1970. Null if it never expires. */
   readonly expiresAtMs: number | null
 }
 
 /**
- * The current keys, projects and organization. All lookups are answered from memory. Keys are looked up by their hash,
- * so that the response time does not reveal how much of a key was right.
+ * The current keys, projects and organization. All lookups are answered from memory. A key is looked up by its hash, so
+ * that the response time does not reveal how many characters of a wrong key are right.
  */
 export interface RouteDirectory {
-  /** Returns the grant of a personal key, or null for an unknown, revoked or inactive key. */
+  /** Returns the rights of a personal key. Returns null if the key is unknown, revoked or inactive. */
   personalKeyByText(text: string): FullGrant | null
-  /** Returns the project with this secret key, or null for an unknown or revoked key. */
+  /** Returns the project with this secret key. Returns null if the key is unknown or revoked. */
   projectBySecretKey(text: string): Project | null
   projectById(id: number): Project | null
   projectByKey(apiKey: string): Project | null
@@ -81,20 +81,21 @@ export interface RouteDirectory {
   organization(): { readonly id: string } | null
 }
 
-/** The lookups that are needed to find a project. */
+/** The lookups that are needed to find the project of a request. */
 type Projects = Pick<RouteDirectory, 'projectById' | 'projectByKey' | 'projects'>
 
 /** The number of the project that the first start creates. */
 const CURRENT_PROJECT_ID = 1
 
 /**
- * Returns the project of a request, if `grant` from `authenticate` may use it. `segment` names the project as in a
- * path: a number or `@current`. It is null for a path without a project. The query parameter `token` with the key of a
- * project overrides it. The header X-PostHog-Project-Api-Key names the project if nothing else does.
+ * Returns the project of a request. `grant` comes from `authenticate` and must allow the project. `segment` is the
+ * project in the path, as a number or `@current`, or null if the path names no project. The query parameter `token`,
+ * which contains the key of a project, overrides it. If neither names a project, the header X-PostHog-Project-Api-Key
+ * does.
  *
  * Throws 401 `authentication_failed` for an unknown `token`, 400 `invalid_project` if nothing names the project and the
- * key reaches several, 403 `permission_denied` for a missing scope or a project that the key does not reach, and 404
- * `not_found` for a project that does not exist.
+ * key may use several, 403 `permission_denied` if the key lacks the scope or may not use the project, and 404
+ * `not_found` if the project does not exist.
  */
 export function authoriseAs(
   grant: KeyGrant,
@@ -119,8 +120,8 @@ export function authoriseAs(
 
 /**
  * Returns the project of a request to a route that servers poll. Such a request may have the secret key of the project
- * instead of a personal key. The secret key opens only these routes. Throws 403 `permission_denied` for the secret key
- * of another project.
+ * instead of a personal key. Other routes accept no secret key. Throws 403 `permission_denied` for the secret key of
+ * another project.
  */
 export function authoriseServer(
   request: ApiRequest,
@@ -146,7 +147,10 @@ export function authoriseServer(
   throw denied('The secret key belongs to another project.')
 }
 
-/** Returns the rights of a key or session in a project, in which its user may have another level. */
+/**
+ * Returns the rights that a key or session has in a project. The user may have another level there than in the
+ * organization.
+ */
 export function grantIn<Grant extends KeyGrant>(grant: Grant, projectId: number): Grant {
   const level = grant.projectLevels?.get(projectId)
   if (level === undefined) return grant
@@ -155,23 +159,24 @@ export function grantIn<Grant extends KeyGrant>(grant: Grant, projectId: number)
 }
 
 /**
- * Returns the project that `@current` stands for: the first project if the key reaches it, else the project with the
- * lowest number that the key reaches.
+ * Returns the project that `@current` stands for: the first project if the key may use it, otherwise the project with
+ * the lowest number that the key may use.
  */
 export function currentProjectId({ projectIds }: KeyGrant): number {
   const isOpen = projectIds === 'all' || projectIds.includes(CURRENT_PROJECT_ID)
   return isOpen || projectIds.length === 0 ? CURRENT_PROJECT_ID : Math.min(...projectIds)
 }
 
-/** Returns the owner of a personal key. Throws 401 `authentication_failed` for a key without an active owner. */
+/** Returns the owner of a personal key. Throws 401 `authentication_failed` if the key has no active owner. */
 export function userOf({ user }: KeyGrant): KeyUser {
   if (user !== undefined) return user
   throw new ServiceError('authentication_failed', 'The personal API key belongs to no active user.')
 }
 
 /**
- * Returns the rights of the personal key in the request, or of the session if there is no key. Only the first place
- * that has a key is used. Throws 401 `not_authenticated` or `authentication_failed`, and 403 `csrf_failed`.
+ * Returns the rights of the personal key in the request, or of the session if there is no key. A key may be in several
+ * places of the request, of which only the first one counts. Throws 401 `not_authenticated` or `authentication_failed`,
+ * and 403 `csrf_failed`.
  */
 export function authenticate<Grant extends KeyGrant>(
   request: ApiRequest,
@@ -196,8 +201,8 @@ export function authenticate<Grant extends KeyGrant>(
 }
 
 /**
- * Returns the rights of the session in the request, or null without a session. Throws 401 `authentication_failed` and
- * 403 `csrf_failed`.
+ * Returns the rights of the session in the request, or null if it has no session. Throws 401 `authentication_failed`
+ * and 403 `csrf_failed`.
  */
 export function grantOfSession<Grant extends KeyGrant>(
   request: ApiRequest,
@@ -205,7 +210,8 @@ export function grantOfSession<Grant extends KeyGrant>(
 ): Grant | null {
   const token = place.sessions === undefined ? null : sessionToken(request, place)
   if (token === null) return null
-  // A session is not kept alive by an idle page, nor by a long answer that checks whether it may continue.
+  // Only a request that a user has caused counts as a use of the session. A page that nobody uses must not keep the
+  // session alive, and neither must a long answer that checks whether it may continue.
   const isUse = request.caller === null && request.words.consoleMark === '1'
   const grant = place.sessions?.open(token, isUse) ?? null
   if (grant === null) {
@@ -215,17 +221,17 @@ export function grantOfSession<Grant extends KeyGrant>(
   return grant
 }
 
-/** Returns the caller of a grant, for the audit log. */
+/** Returns the key and the user of a grant as the audit log records them. */
 export function callerOf({ keyId, userId }: KeyGrant, source: Caller['source']): Caller {
   return { source, keyId: keyId ?? null, userId: userId ?? null }
 }
 
-/** Throws 403 `permission_denied` if a key lacks a scope. */
+/** Throws 403 `permission_denied` if a key lacks the scope. */
 export function requireScope({ scopes }: KeyGrant, scope: Scope): void {
   if (!hasScope(scopes, scope)) throw denied(`The personal API key lacks the scope ${scope}.`)
 }
 
-/** Throws 403 `permission_denied` if a key lacks a scope in the organization and in each project. */
+/** Throws 403 `permission_denied` if a key has the scope neither in the organization nor in any project. */
 export function requireScopeInAnyProject(grant: KeyGrant, scope: Scope): void {
   const projectIds = [...(grant.projectLevels?.keys() ?? [])]
   if (projectIds.some((id) => hasScope(scopesIn(grant, id), scope))) return
@@ -246,8 +252,8 @@ function unknownProject(): ServiceError {
 }
 
 /**
- * Finds the key in the header, the body field or the query parameter, in this order. Other schemes of Authorization are
- * ignored.
+ * Finds the key in a request: in the Authorization header, or else in the body, or else in the query. Authorization
+ * schemes other than Bearer are ignored.
  */
 function findKey(request: ApiRequest): unknown {
   const bearer = /^Bearer\s+(\S.+)$/.exec(request.head.authorization)?.[1]
@@ -259,12 +265,13 @@ function findKey(request: ApiRequest): unknown {
 }
 
 /**
- * Returns the field `personal_api_key` of a JSON body. A body that is not JSON has no such field; its error is reported
- * later. Throws 413 `request_too_large` for a body with very many values.
+ * Returns the member `personal_api_key` of a JSON body. If the body is not JSON, it has no such member, and the error
+ * is reported later. Throws 413 `request_too_large` if the body contains very many values.
  */
 function bodyField(request: ApiRequest): unknown {
   let body: unknown
-  // Strangers must not make the server parse large bodies. A client with a key can send it in the header.
+  // Without this limit, strangers could make the server parse large bodies. A client with a large body can send its key
+  // in the header.
   if (!request.isTable) refuseManyValues(request.body, API_KEY_BODY_VALUES_MAX)
   try {
     body = request.json()
@@ -276,9 +283,9 @@ function bodyField(request: ApiRequest): unknown {
 }
 
 /**
- * Returns the project whose key the request has in the parameter `token`, or else in the header. The header is ignored
- * if `segment` is the number of a project. Null without a key. Throws 401 `authentication_failed` for a key that
- * belongs to no project.
+ * Returns the project whose key is in the parameter `token` of the request, or else in the header
+ * X-PostHog-Project-Api-Key. If `segment` is a project number, the header is ignored. Returns null if there is no key.
+ * Throws 401 `authentication_failed` if the key belongs to no project.
  */
 function projectOfKey(
   request: ApiRequest,
@@ -296,7 +303,10 @@ function projectOfKey(
   throw new ServiceError('authentication_failed', `${place} is not a project key.`)
 }
 
-/** Returns the only project that a key reaches. Throws 400 `invalid_project` if it reaches none or several. */
+/**
+ * Returns the project that a key may use, if there is only one. Throws 400 `invalid_project` if there is none or if
+ * there are several.
+ */
 function onlyProjectId({ projectIds }: KeyGrant, directory: Projects): number {
   const reached =
     projectIds === 'all'
@@ -309,7 +319,7 @@ function onlyProjectId({ projectIds }: KeyGrant, directory: Projects): number {
   throw new ServiceError('invalid_project', detail, { attr: 'token' })
 }
 
-/** Returns the project number in a path segment, or null for a text that is not one. */
+/** Returns the project number that a path segment stands for, or null if it stands for none. */
 function projectIdOf(segment: string, grant: KeyGrant): number | null {
   if (segment === '@current') return currentProjectId(grant)
   return /^[1-9][0-9]{0,14}$/.test(segment) ? Number(segment) : null

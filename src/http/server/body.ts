@@ -1,6 +1,6 @@
 /**
- * Reads request bodies. A body that arrives in one chunk is passed on without a copy. A larger one is collected in a
- * buffer that grows with the bytes that arrive. There is a limit for each body and for all bodies together, and an
+ * Reads request bodies. A body that arrives in one chunk is passed on without a copy. A larger body is collected in a
+ * buffer that grows with the bytes that arrive. There is a limit for each body and a limit for all bodies together. An
  * upload that is too slow is cut off.
  */
 import type { Clock } from '../../base/clock.ts'
@@ -21,28 +21,36 @@ import { type Closing, sendError } from './respond.ts'
 /** The size of the first buffer for a body that arrives in several chunks. */
 const FIRST_BUFFER_BYTES = 64 * 1024
 /**
- * Bodies up to this size are read on the main thread at once. They are collected in reused memory, so that they create
- * no work for the garbage collector. Larger bodies are collected in slabs.
+ * Bodies up to this size are processed at once on the main thread. They are collected in reused memory, so that they
+ * create no work for the garbage collector. Larger bodies are collected in slabs.
  */
 const SPARE_BYTES = FRONT_BODY_BYTES_MAX
-/** After this many bytes the buffer gets the whole declared length, or a large slab. */
+/**
+ * When this many bytes have arrived, the buffer gets the size of the whole declared length, or becomes a large slab.
+ */
 const DECLARED_BUFFER_FROM_BYTES = SMALL_SLAB_BODY_BYTES_MAX
 
-/** The minimum pace of an upload: it may take `graceMs`, plus 1 second for each `bytesPerSecondMin` received. */
+/**
+ * The slowest allowed upload. It may take `graceMs`, and 1 second more for each `bytesPerSecondMin` that it has sent.
+ */
 export interface UploadPace {
   readonly graceMs: number
   readonly bytesPerSecondMin: number
 }
 
-/** A body needs several times its size while it is checked, and stores and threads need memory too. */
+/**
+ * The part of the memory that all bodies may use. A body needs several times its size while it is checked, and stores
+ * and threads need memory, too.
+ */
 const MEMORY_PART = 1 / 8
 
 /**
- * Returns the number of bytes for all bodies together. It is the configured number, or less if the control group of the
- * process has less memory than that needs. It is at least `bodyBytesMax`, because otherwise one body would never fit.
+ * Returns how many bytes all bodies may have together. It is the configured number, or less if the control group of the
+ * process has too little memory. It is at least `bodyBytesMax`, because otherwise the largest allowed body would never
+ * fit.
  */
 export function bodyBudgetBytes(configuredBytes: number, bodyBytesMax: number): number {
-  // Depending on the version of Node, this is 0 or undefined if there is no limit.
+  // If there is no limit, Node returns 0 or undefined, depending on its version.
   const memoryBytes = process.constrainedMemory() || Number.POSITIVE_INFINITY
   return Math.min(configuredBytes, Math.max(bodyBytesMax, Math.floor(memoryBytes * MEMORY_PART)))
 }
@@ -51,18 +59,18 @@ const DEFAULT_PACE: UploadPace = { graceMs: 10_000, bytesPerSecondMin: 100 * 102
 
 const spares: Uint8Array[] = []
 
-/** A budget from which bytes for bodies are reserved: the whole one, or one sender's share of it. */
+/** The budget in which memory for bodies is reserved: that of the whole server, or one sender's share of it. */
 export interface BodyReservations extends Reservations {
-  /** The reason of the error that the client gets after `tryReserve` returned false. */
+  /** The reason of the error that the client gets if `tryReserve` returns false. */
   readonly fullReason: RefusalReason
-  /** Reserves bytes. Returns false, without reserving any, if there is not enough room. */
+  /** Reserves bytes and returns true. If there is not enough room, reserves nothing and returns false. */
   tryReserve(bytes: number): boolean
 }
 
 /**
  * Limits the bytes that the bodies of open requests occupy together, and watches for slow uploads. The whole declared
- * length is reserved before anything is read, so that an upload that has started can finish. Bodies that arrive in one
- * chunk need no reservation.
+ * length is reserved before anything is read, so that an upload that has started can be finished. A body that arrives
+ * in one chunk needs no reservation.
  */
 export class BodyBudget implements BodyReservations {
   readonly fullReason = 'bodies_full'
@@ -77,7 +85,7 @@ export class BodyBudget implements BodyReservations {
   #sweepTimer: NodeJS.Timeout | undefined
   #isQuiet = false
 
-  /** @param options.bytesMax bytes over all connections. */
+  /** @param options.bytesMax how many bytes the bodies on all connections may have together. */
   constructor(options: {
     readonly bytesMax: number
     readonly clock: Clock
@@ -91,29 +99,32 @@ export class BodyBudget implements BodyReservations {
     this.#gauge = options.gauge ?? null
   }
 
-  /** The number of bytes for all connections together. */
+  /** How many bytes the bodies on all connections may have together. */
   get bytesMax(): number {
     return this.#bytesMax
   }
 
-  /** The number of bytes that are reserved now. */
+  /** How many bytes are reserved at the moment. */
   get bytesInFlight(): number {
     return this.#bytesInFlight
   }
 
-  /** Reserves bytes. Returns false, without reserving any, if the budget has not enough room. */
+  /** Reserves bytes and returns true. If the budget has not enough room, reserves nothing and returns false. */
   tryReserve(bytes: number): boolean {
     if (this.#bytesInFlight + bytes > this.#bytesMax) return false
     this.#setBytes(this.#bytesInFlight + bytes)
     return true
   }
 
-  /** Releases bytes that `tryReserve` reserved. */
+  /** Releases bytes that `tryReserve` has reserved. */
   release(bytes: number): void {
     this.#setBytes(this.#bytesInFlight - bytes)
   }
 
-  /** Watches the pace of an upload until `unwatch`. Returns the start time on the clock of this budget. */
+  /**
+   * Checks the pace of an upload until `unwatch` is called. Returns the time at which it started, on the clock of this
+   * budget.
+   */
   watch(upload: Upload): number {
     this.#uploads.add(upload)
     this.#sweepTimer ??= setInterval(
@@ -132,8 +143,8 @@ export class BodyBudget implements BodyReservations {
   }
 
   /**
-   * Cuts off slow uploads. One timer serves all uploads, because one for each would be expensive. It stops after a
-   * whole period without uploads.
+   * Cuts off the uploads that are too slow. One timer serves all uploads, because a timer for each upload would be
+   * expensive. The timer stops when there was no upload for a whole period.
    */
   #cutSlowUploads(): void {
     if (this.#uploads.size === 0 && this.#isQuiet) {
@@ -155,28 +166,28 @@ export class BodyBudget implements BodyReservations {
   }
 }
 
-/** A body that arrives in several chunks. */
+/** The reception of a body that arrives in several chunks. */
 interface Upload {
   readonly startedAtMs: number
   readonly receivedBytes: number
   cut(): void
 }
 
-/** Options for reading a body. */
+/** The limits and callbacks with which a body is read. */
 export interface BodyOptions {
   /** The most bytes of one body. A larger body is refused with 413 `request_too_large`. */
   readonly bytesMax: number
   readonly budget: BodyBudget
-  /** The budget from which bytes are reserved; default `budget`. */
+  /** The budget in which bytes are reserved. The default is `budget`. */
   readonly reservations?: BodyReservations
-  /** True if large bodies are collected in slabs of the budget, as long as slabs are free. */
+  /** True if large bodies are collected in slabs of the budget, while slabs are free. */
   readonly usesSlabs?: boolean
   /**
-   * Receives the whole body, once, while the exchange is open. With `isTransient` the memory is reused after the call
-   * returns, so copy the bytes that you need later. Otherwise the body is the only view of its own ArrayBuffer, which
-   * may be longer than the body, and may be kept or transferred. Its bytes stay reserved until the exchange is
-   * answered. With a slab the body lies in the slab, and the receiver owns the slab unless it throws. Errors that it
-   * throws are answered by `sendError`.
+   * Receives the whole body. It is called once, while the exchange is open. With `isTransient`, the memory is reused
+   * after the call returns, so the receiver must copy the bytes that it needs later. Otherwise the body has an
+   * ArrayBuffer of its own, which may be longer than the body and may be kept or transferred. The bytes of the body
+   * stay reserved until the exchange is answered. If there is a `slab`, the body is in it, and the receiver owns the
+   * slab unless the call throws. Errors that the call throws are answered by `sendError`.
    */
   readonly onBody: (body: Uint8Array, isTransient: boolean, slab: Slab | null) => void
   /** Called for a body that is too large, before the error is answered. */
@@ -184,10 +195,10 @@ export interface BodyOptions {
 }
 
 /**
- * Reads the body of a request. Call it in the handler, before the handler returns. `declaredBytes` is the
- * Content-Length. Null stands for a chunked body or no body; a missing body is delivered as an empty one. Answers 413
- * `request_too_large`, at once if the declared length is too large, and 503 `server_error` if the budget is used up.
- * Nothing is delivered after an abort.
+ * Reads the body of a request. It must be called before the handler returns. `declaredBytes` is the Content-Length. It
+ * is null for a chunked body and if there is no body. A missing body is delivered as an empty one. If the body is too
+ * large, the answer is 413 `request_too_large`, at once if the declared length already says so. If the budget is used
+ * up, it is 503 `server_error`. If the client leaves, nothing is delivered.
  */
 export function collectBody(
   exchange: Exchange,
@@ -199,7 +210,7 @@ export function collectBody(
     return
   }
   let upload: BodyUpload | null = null
-  // The library reports nothing about a chunked body before its first byte.
+  // uWebSockets.js does not report a chunked body before its first byte has arrived.
   const isChunked = declaredBytes === null && exchange.endsConnection
   if (isChunked || (declaredBytes !== null && declaredBytes > BODY_READ_BYTES_MAX)) {
     upload = new BodyUpload(exchange, declaredBytes, options)
@@ -208,7 +219,7 @@ export function collectBody(
     exchange.isBodyAwaited = true
   }
   exchange.response.onData((chunk, isLast) => {
-    // uWebSockets.js continues to deliver chunks after an early answer.
+    // uWebSockets.js continues to deliver chunks after an answer that was sent before the end of the body.
     if (!exchange.isOpen || exchange.isAnswerDelayed) return
     if (upload === null) {
       exchange.isBodyAwaited = false
@@ -228,9 +239,9 @@ class BodyUpload implements Upload {
   readonly #declaredBytes: number | null
   readonly #options: BodyOptions
   #buffer: Uint8Array = new Uint8Array(0)
-  /** The reusable memory behind `#buffer`; null if that memory is not reused. */
+  /** The reusable memory that `#buffer` uses. Null if its memory is not reused. */
   #spare: Uint8Array | null = null
-  /** The slab that `#buffer` uses, once the body is too large for reusable memory. */
+  /** The slab that `#buffer` uses. Null as long as the body fits into reusable memory. */
   #slab: Slab | null = null
   #receivedBytes = 0
   #reservedBytes = 0
@@ -251,7 +262,7 @@ class BodyUpload implements Upload {
     return this.#receivedBytes
   }
 
-  /** Closes the connection. The abort that follows releases everything. */
+  /** Closes the connection. The library then reports an abort, which releases everything. */
   cut(): void {
     if (this.#exchange.isOpen) this.#exchange.response.close()
   }
@@ -274,9 +285,9 @@ class BodyUpload implements Upload {
   }
 
   /**
-   * Delivers the whole body. A chunked body is delivered only after everything that was received with it has been
-   * parsed. If the body does not end properly (a trailer, another request, garbage), the library has closed the
-   * connection by then, and the request is not executed.
+   * Delivers the whole body. For a chunked body, this happens only after everything that was received with it has been
+   * parsed. If something other than the end of the body follows (a trailer, another request, garbage), the library has
+   * closed the connection by then, and the request is not executed.
    */
   #deliver(body: Uint8Array): void {
     if (this.#exchange.isOpen) {
@@ -288,7 +299,7 @@ class BodyUpload implements Upload {
     this.#giveBack()
   }
 
-  /** Makes room for `neededBytes`. Returns false if the body was refused. */
+  /** Makes room for `neededBytes`. Returns false if the body had to be refused. */
   #grow(neededBytes: number): boolean {
     if (this.#declaredBytes !== null && this.#declaredBytes <= SPARE_BYTES) {
       this.#spare = spares.pop() ?? new Uint8Array(Buffer.allocUnsafeSlow(SPARE_BYTES).buffer)
@@ -299,7 +310,8 @@ class BodyUpload implements Upload {
     if (capacity > this.#reservedBytes && !this.#reserve(capacity)) return false
     const outgrown = this.#slab
     if (outgrown === null || outgrown.bodyBytesMax < capacity) this.#slab = this.#takeSlab(capacity)
-    // The memory is neither zero-filled nor part of Node's pool, because it may be transferred to a thread.
+    // The memory is not filled with zeros, because it is overwritten. It is not part of Node's pool, because it may be
+    // transferred to a thread.
     const memory = this.#slab?.memory ?? Buffer.allocUnsafeSlow(capacity).buffer
     const grown = new Uint8Array(memory, 0, capacity)
     if (memory !== this.#buffer.buffer) grown.set(this.#buffer.subarray(0, this.#receivedBytes))
@@ -309,8 +321,8 @@ class BodyUpload implements Upload {
   }
 
   /**
-   * Takes a small slab when the body becomes too large for the main thread, and then a large slab for all bytes that
-   * may follow.
+   * Takes a slab for a body that is too large for reusable memory. First it is a small slab. When that is too small, it
+   * is a large slab, with room for all bytes that may still arrive.
    */
   #takeSlab(capacity: number): Slab | null {
     const { budget, usesSlabs, bytesMax } = this.#options
@@ -324,12 +336,15 @@ class BodyUpload implements Upload {
     if (this.#declaredBytes !== null && neededBytes >= DECLARED_BUFFER_FROM_BYTES) return most
     const factor = this.#declaredBytes === null ? 2 : 4
     const grown = Math.max(FIRST_BUFFER_BYTES, neededBytes, this.#buffer.length * factor)
-    // A body that fits into a small slab needs no large one.
+    // As long as the body fits into a small slab, the buffer does not grow beyond it.
     const bound = neededBytes <= SMALL_SLAB_BODY_BYTES_MAX ? SMALL_SLAB_BODY_BYTES_MAX : most
     return Math.max(neededBytes, Math.min(grown, most, bound))
   }
 
-  /** Raises the reservation to `bytes`. If the budget has no room, it answers 503 and returns false. */
+  /**
+   * Raises the number of reserved bytes to `bytes`. If the budget has not enough room, it answers 503 and returns
+   * false.
+   */
   #reserve(bytes: number): boolean {
     const { budget, reservations = budget } = this.#options
     const moreBytes = bytes - this.#reservedBytes
@@ -354,7 +369,7 @@ class BodyUpload implements Upload {
     this.#giveBack()
   }
 
-  /** Stops receiving. */
+  /** Ends the reception of the body. */
   #stop(): void {
     this.#options.budget.unwatch(this)
     this.#exchange.onAbort = null
@@ -369,7 +384,10 @@ class BodyUpload implements Upload {
   }
 }
 
-/** Chooses how to end a connection with `restBytes` still to come. Null means that the number is unknown. */
+/**
+ * Returns how the connection is closed if `restBytes` of the body have not arrived yet. Null means that their number is
+ * unknown.
+ */
 function closingFor(restBytes: number | null): Closing {
   return restBytes !== null && restBytes <= BODY_DRAIN_BYTES_MAX ? 'drain' : 'cut'
 }

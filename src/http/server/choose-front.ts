@@ -1,11 +1,11 @@
-/** Chooses the HTTP library by the setting `http_server` and by what can be loaded. */
+/** Chooses the HTTP library: by the setting `http_server`, and by which library can be loaded on this machine. */
 import { OperatorError } from '../../base/errors.ts'
 import type { HttpServerChoice, HttpServerName } from '../../config/settings-table.ts'
 import type { Front } from './front.ts'
 import { NodeFront } from './node-front.ts'
 import { UwsFront, uwsObstacle } from './uws-front.ts'
 
-/** The chosen library, with the reason. */
+/** The name of the chosen library, and why it was chosen. */
 export interface ChosenFront {
   readonly name: HttpServerName
   /** The reason why `auto` did not choose uWebSockets.js. Null if it did, or if the setting named a library. */
@@ -29,7 +29,7 @@ export function chooseFront(choice: HttpServerChoice): ChosenFront {
   )
 }
 
-/** Creates the chosen library's front, without routes. */
+/** Creates a front with the chosen library, without routes. */
 export function openFront(choice: HttpServerChoice): Front {
   return chooseFront(choice).name === 'uws' ? new UwsFront() : new NodeFront()
 }

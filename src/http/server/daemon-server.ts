@@ -1,4 +1,4 @@
-/** Creates the server of a daemon, with its limits and its audit log, from the settings. */
+/** Creates the HTTP server of a daemon from the settings, with its limits and its audit log. */
 import type { Clock } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'
 import { filesOfDaemon, openFilesMax } from '../../base/process-limits.ts'
@@ -17,11 +17,11 @@ import { RateLimits } from './rate-limits.ts'
 import { HttpServer } from './server.ts'
 import { TrustedProxies } from './url.ts'
 
-/** Open files that are not for clients: stores, threads, logs and pipes of commands. */
+/** How many open files are reserved for stores, threads, logs and pipes of commands. The rest can be connections. */
 const RESERVED_FILES = 128
 /**
- * The most connections if the limit of open files leaves none besides the reserved files. `CONNECTIONS_MIN` are allowed
- * in any case.
+ * The number of connections if the limit of open files leaves hardly any besides the reserved files. There may be
+ * fewer, but never fewer than `CONNECTIONS_MIN`.
  */
 const SCARCE_CONNECTIONS = 32
 const CONNECTIONS_MIN = 4
@@ -34,14 +34,14 @@ export interface FrontOptions {
   readonly metrics: ServiceMetrics
   readonly budget: BodyBudget
   readonly queries: OrganizationPort
-  /** The folder with the files of the console; default: the folder of the build. */
+  /** The folder with the files of the console. The default is the folder that the build writes. */
   readonly consoleFolder: URL | undefined
   readonly directory: ConsoleSessionsOptions['directory']
 }
 
 /**
- * Creates a server without routes, the limits with which public routes count projects, and the console's sessions and
- * page.
+ * Creates a server without routes. Also creates the limits by which public routes count the requests of projects, the
+ * sessions of the console, and the page that loads it.
  */
 export function createFront(options: FrontOptions): {
   readonly server: HttpServer
@@ -102,10 +102,13 @@ function oidcOf({ settings, clock, log }: Pick<FrontOptions, 'settings' | 'clock
   return new OidcLogins({ label: oidcLabel, isViewerMade, provider, clock })
 }
 
-/** Returns the configured number of connections, reduced to the number of files that are available. */
+/**
+ * Returns how many connections may be open: the configured number, or less if the limit of open files is too low for
+ * it.
+ */
 function connectionsMaxOf({ connectionsMax, workerThreads }: Settings): number {
   const filesMax = openFilesMax()
-  // The daemon leaves half of the spare files for threads that start later.
+  // Half of the files that are not in use yet are left for threads that start later.
   const scarce = Math.floor((filesMax - filesOfDaemon(workerThreads)) / 2)
   const least = Math.max(CONNECTIONS_MIN, Math.min(SCARCE_CONNECTIONS, scarce))
   const possible = Math.max(least, filesMax - RESERVED_FILES)

@@ -1,4 +1,4 @@
-/** Entity tags of answers that clients cache and revalidate. Source: RFC 9110, section 13.1.2. */
+/** ETags of answers that clients cache and ask for again. Source: RFC 9110, section 13.1.2. */
 import { createHash } from 'node:crypto'
 import { isSameEtag } from '../../rules/flags/flag-definitions.ts'
 import type { RequestHead } from './framing.ts'
@@ -6,12 +6,12 @@ import type { Answer } from './respond.ts'
 
 const CHARACTERS = 16
 
-/** Returns the tag of a body, in quotes. Equal bodies have equal tags. Takes linear time. */
+/** Returns the ETag of a body, in quotes. Equal bodies have equal ETags. The time is linear in the size of the body. */
 export function etagOf(body: string | Uint8Array): string {
   return `"${createHash('sha256').update(body).digest('hex').slice(0, CHARACTERS)}"`
 }
 
-/** Returns the answer with its tag, or 304 without a body if the client has it cached. */
+/** Returns an answer with its ETag, or 304 without a body if the client has already cached it. */
 export function answerUnlessCached(
   head: Pick<RequestHead, 'ifNoneMatch'>,
   etag: string,

@@ -1,10 +1,11 @@
 /**
  * One request and its answer, from the headers until the answer is complete. The exchange knows whether the client is
  * still connected, so that the response of the HTTP library is never used after its end. It also holds the resources
- * that must be released exactly once: the slot in the count of open requests and the bytes reserved for the body.
+ * that must be released exactly once: the place in the count of open requests, and the bytes that are reserved for the
+ * body.
  *
- * Every exchange is answered once through http/server/respond.ts, even if the client has left. The answer is then
- * discarded, and only the resources are released.
+ * Every exchange is answered once through http/server/respond.ts, even if the client has left. In that case the answer
+ * is discarded, and only the resources are released.
  */
 import { formatAddress } from '../../base/addresses.ts'
 import type { Counter, Histogram, MetricFamily } from '../../base/metrics.ts'
@@ -21,7 +22,7 @@ export class RouteMetrics {
   /** The number of parameters in the path. */
   readonly segmentCount: number
   readonly seconds: Histogram
-  /** True if requests count towards the rate limit of their address. */
+  /** True if requests count towards the rate limit of the client's IP address. */
   readonly isLimited: boolean
   readonly #requests: MetricFamily<Counter>
   readonly #byStatus = new Map<number, Counter>()
@@ -47,31 +48,34 @@ export class RouteMetrics {
 
 /** The server, to which an exchange reports its end and its errors. */
 export interface ExchangeOwner {
-  /** True while the server is closing. Answers then ask the client to close the connection. */
+  /** True while the server is closing. Answers then tell the client to close the connection. */
   readonly isDraining: boolean
-  /** The large answers that wait for their readers. */
+  /** The large answers that wait until their clients have read them. */
   readonly waiting: WaitingAnswers
-  /** The rate limits; null if there are none. */
+  /** The rate limits, or null if none are set. */
   readonly limits: RateLimits | null
-  /** The peer address of all open connections. Null if they may have several addresses, or if no connection is open. */
+  /**
+   * The peer address that all open connections have in common. Null if they may have different addresses, or if no
+   * connection is open.
+   */
   readonly commonPeer: string | null
   /** Called once for each exchange. `status` is 0 if the client left before the answer was complete. */
   exchangeFinished(exchange: Exchange, status: number): void
-  /** Logs an unexpected error and returns the ID under which the log has it. */
+  /** Logs an unexpected error, and returns the ID that the log entry contains. */
   reportError(exchange: Exchange, error: unknown): string
 }
 
-/** Returns the address at the other end of a connection. It costs a system call and allocates memory. */
+/** Returns the IP address at the other end of a connection. The call costs a system call and allocates memory. */
 export function addressOf(connection: FrontConnection): string {
   return formatAddress(new Uint8Array(connection.getRemoteAddress()))
 }
 
-/** The source of reserved bytes, to which they are released; see `BodyBudget`. */
+/** The budget from which bytes were reserved and to which they are released. See `BodyBudget`. */
 export interface Reservations {
   release(bytes: number): void
 }
 
-/** The values that an exchange starts with, besides the request head. */
+/** The values with which an exchange is created, besides the head of the request. */
 export type ExchangeStart = Pick<
   Exchange,
   'response' | 'owner' | 'route' | 'method' | 'isPublic' | 'startedAtMs'
@@ -86,21 +90,24 @@ export class Exchange {
   readonly method: string
   /** True for public routes, whose answers have CORS headers. */
   readonly isPublic: boolean
-  /** The start in monotonic milliseconds, or -1 if this request is not timed. */
+  /**
+   * The moment at which the request arrived, in milliseconds of the monotonic clock. It is -1 if this request is not
+   * timed.
+   */
   readonly startedAtMs: number
   /**
-   * True if the body is chunked. The library does not check the end of a chunked body strictly enough to trust the
-   * bytes that follow it. The connection therefore ends with the answer, and a request that follows this one is never
+   * True if the body is chunked. uWebSockets.js does not check the end of a chunked body strictly enough to trust the
+   * bytes after it. Therefore the connection is closed after the answer, and a request that follows on it is never
    * executed.
    */
   readonly endsConnection: boolean
-  /** True if the answer exists but is not written yet; see `send`. */
+  /** True if there is an answer that is not written yet. See `send`. */
   isAnswerDelayed = false
   /** True while a handler waits for the first bytes of the body. */
   isBodyAwaited = false
-  /** The Origin header of a request to a public route, or ''. */
+  /** The Origin header of a request to a public route, or '' if there is none. */
   readonly origin: string
-  /** The Access-Control-Request-Headers of a request to a public route, or ''. */
+  /** The header Access-Control-Request-Headers of a request to a public route, or '' if there is none. */
   readonly requestedHeaders: string
   /** Called once if the client leaves before the answer is complete. */
   onAbort: (() => void) | null = null
@@ -121,7 +128,7 @@ export class Exchange {
     this.requestedHeaders = options.isPublic ? head.accessControlRequestHeaders : ''
   }
 
-  /** True if the client is connected and has no answer yet. Only then may `response` be used. */
+  /** True if the client is connected and was not answered yet. Only then may `response` be used. */
   get isOpen(): boolean {
     return !this.#isAborted && !this.#isAnswered
   }
@@ -136,19 +143,19 @@ export class Exchange {
     return this.#isAnswered
   }
 
-  /** The address at the other end of the connection, which may be a proxy. It is '' after an abort. */
+  /** The IP address at the other end of the connection, which may be that of a proxy. It is '' after an abort. */
   get peerAddress(): string {
     if (!this.isOpen) return ''
     return this.owner.commonPeer ?? addressOf(this.response)
   }
 
-  /** Records bytes that were reserved for the body. They are released when the exchange is answered. */
+  /** Records that bytes were reserved for the body. They are released when the exchange is answered. */
   hold(reservations: Reservations, bytes: number): void {
     this.#reservations = reservations
     this.#reservedBytes += bytes
   }
 
-  /** Releases the bytes of the body before the answer, because the body is no longer in memory. */
+  /** Releases the bytes of the body before the answer, when the body is no longer in memory. */
   releaseBody(): void {
     if (this.#reservations === null) return
     this.#reservations.release(this.#reservedBytes)
@@ -167,8 +174,8 @@ export class Exchange {
   }
 
   /**
-   * Ends the exchange, with its answer or without a client. Only http/server/respond.ts and http/server/body.ts call
-   * it.
+   * Ends the exchange, because it was answered or because the client has left. Only http/server/respond.ts and
+   * http/server/body.ts call it.
    */
   finish(status: number): void {
     if (this.#isAnswered) return

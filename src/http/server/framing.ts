@@ -1,20 +1,21 @@
 /**
- * Reads request headers. A single pass collects the few headers that routes use. It refuses every request whose end two
- * parsers could see in different positions (request smuggling). uWebSockets.js itself accepts the first of several
- * Content-Lengths, and any Transfer-Encoding that ends in "chunked". The pass takes 1.1 us for 7 headers, nearly all of
- * it for the calls from C++.
+ * Reads request headers. A single pass collects the few headers that routes use. It also refuses every request whose
+ * end two HTTP parsers could see at different positions, because the second parser could then execute a hidden request
+ * (request smuggling). uWebSockets.js itself would accept the first of several Content-Length headers, and any
+ * Transfer-Encoding that ends in "chunked". The pass takes 1.1 us for 7 headers, nearly all of it for the calls from
+ * C++.
  */
 import type { FrontRequest } from './front.ts'
 
-/** The head of one request. A text is '' if the client did not send it. */
+/** The head of one request. A header that the client did not send is ''. */
 export class RequestHead {
-  /** The query, without the `?`. */
+  /** The query of the URL, without the `?`. */
   readonly query: string
-  /** The segments that stand in place of the path parameters, still percent-encoded. */
+  /** The path segments that take the place of parameters, still percent-encoded. */
   readonly segments: readonly string[]
   contentType = ''
   contentEncoding = ''
-  /** The declared length of the body in bytes; null without Content-Length. */
+  /** The declared length of the body in bytes. Null if there is no Content-Length. */
   contentLength: number | null = null
   /** True if the body is chunked, so that its length is not known in advance. */
   isChunked = false
@@ -24,27 +25,30 @@ export class RequestHead {
   acceptEncoding = ''
   authorization = ''
   host = ''
-  /** The header `X-Forwarded-For`. Several are joined by commas. */
+  /** The header `X-Forwarded-For`. If the request has several, they are joined by commas. */
   forwardedFor = ''
   forwardedHost = ''
   forwardedProto = ''
   userAgent = ''
   ifNoneMatch = ''
-  /** The header `Last-Event-ID`: the last message that a client of an event stream has received. */
+  /** The header `Last-Event-ID`: the ID of the last message that the client of an event stream has received. */
   lastEventId = ''
   /** The header `X-API-Key`, in which OpenFeature clients send their key. */
   apiKey = ''
   /**
-   * The header `X-PostHog-Project-Api-Key`, which names the project of a request that an SDK sends with a personal key.
+   * The header `X-PostHog-Project-Api-Key`. With it, an SDK names the project of a request that it sends with a
+   * personal key.
    */
   projectApiKey = ''
-  /** The header `PostHog-Sdk-Info`: the name and version of an SDK that uses capture v1. */
+  /** The header `PostHog-Sdk-Info`: the name and version of an SDK that uses protocol version 1 of capture. */
   sdkInfo = ''
-  /** The header `PostHog-Request-Timestamp`: the time on the clock of such an SDK when it sent the request. */
+  /**
+   * The header `PostHog-Request-Timestamp`: the time at which such an SDK sent the request, by the clock of its device.
+   */
   requestTimestamp = ''
-  /** True if the request has a Referer or a header that only browsers send. */
+  /** True if the request has a Referer header or another header that only browsers send. */
   isFromPage = false
-  /** The reason why the request must be refused, as a sentence for the client, or null. */
+  /** The reason why the request must be refused, as a sentence for the client. Null if it is accepted. */
   fault: string | null = null
 
   constructor(query: string, segments: readonly string[]) {
@@ -53,29 +57,29 @@ export class RequestHead {
   }
 }
 
-/** The headers that a browser sends with a request to a private route; '' for missing ones. */
+/** The headers that a browser sends with a request to a private route. A missing header is ''. */
 export interface BrowserWords {
   readonly cookie: string
-  /** The header `Sec-Fetch-Site`: the relation of the requesting page to this server. */
+  /** The header `Sec-Fetch-Site`: how the page that made the request is related to this server. */
   readonly fetchSite: string
   /**
-   * The header `X-Tenrec-Console`, which no page of another origin can send. `http/console/cookie.ts` lists its values.
+   * The header `X-Tenrec-Console`. A page of another origin cannot send it. `http/console/cookie.ts` lists its values.
    */
   readonly consoleMark: string
 }
 
 const NO_SEGMENTS: readonly string[] = []
-/** The head that is being read. */
+/** The head that is being read. `takeHeader` adds to it. */
 let head = new RequestHead('', NO_SEGMENTS)
 let contentLengthCount = 0
 let transferEncodingCount = 0
 let hostCount = 0
-/** The last Host that passed the check. Nearly all requests repeat it. */
+/** The last Host header that passed the check. Nearly all requests have the same one, which is not checked again. */
 let knownHost = ''
 
 /**
- * Reads the request line and the headers. `segmentCount` is the number of parameters in the path. If `fault` is set,
- * the request must be refused and the connection closed.
+ * Reads the request line and the headers. `segmentCount` is the number of parameters in the path. If `fault` of the
+ * result is not null, the caller must refuse the request and close the connection.
  */
 export function checkFraming(request: FrontRequest, segmentCount = 0): RequestHead {
   const segments = segmentCount === 0 ? NO_SEGMENTS : segmentsOf(request, segmentCount)
@@ -90,7 +94,10 @@ export function checkFraming(request: FrontRequest, segmentCount = 0): RequestHe
   return head
 }
 
-/** Reads the browser headers. Public routes never need them, because they do not recognise anybody by a cookie. */
+/**
+ * Reads the headers that browsers send. Public routes never need them, because they do not identify anybody by a
+ * cookie.
+ */
 export function browserWords(request: FrontRequest): BrowserWords {
   return {
     cookie: request.getHeader('cookie'),
@@ -104,8 +111,7 @@ function segmentsOf(request: FrontRequest, count: number): readonly string[] {
 }
 
 /**
- * Reads one header. It compares lengths first: comparing texts of different lengths is cheap, and most headers are
- * ruled out that way.
+ * Takes one header into the head. It compares the length of the name first, which is cheap and rules out most headers.
  */
 function takeHeader(name: string, value: string): void {
   switch (name.length) {
@@ -138,7 +144,7 @@ function takeHeader(name: string, value: string): void {
       else if (name.startsWith('sec-fetch-')) head.isFromPage = true
       return
     case 15:
-      // Several headers mean the same as one list. The last entry is the address that the last proxy saw.
+      // Several headers mean the same as one header with a list. The last entry is the address that the last proxy saw.
       if (name === 'x-forwarded-for') {
         head.forwardedFor = head.forwardedFor === '' ? value : `${head.forwardedFor},${value}`
       } else if (name === 'accept-encoding') head.acceptEncoding = value
@@ -197,8 +203,8 @@ function takeTransferEncoding(value: string): void {
 }
 
 /**
- * Returns a number of at most 15 decimal digits, or -1. Numbers of 15 digits are still exact and exceed every limit.
- * The loop is faster than a regular expression.
+ * Returns a decimal number of at most 15 digits, or -1 for any other text. A number of 15 digits is still exact and
+ * exceeds every limit. The loop is faster than a regular expression.
  */
 function parseDecimal(text: string): number {
   if (text.length === 0 || text.length > 15) return -1
@@ -212,17 +218,17 @@ function parseDecimal(text: string): number {
 }
 
 /**
- * Returns whether a text is a host name, an IPv4 address or a bracketed IPv6 address, with an optional port and at most
- * 255 characters.
+ * Returns true if a text is a host name, an IPv4 address or an IPv6 address in brackets, with or without a port. It may
+ * have at most 255 characters.
  */
 export function isHost(text: string): boolean {
   return text.length <= 255 && /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/.test(text)
 }
 
-/** A content encoding of answers. */
+/** An encoding in which answers are sent. */
 export type Encoding = 'br' | 'gzip' | 'identity'
 
-/** Returns the best encoding that a client accepts. Encodings with `q=0` are not accepted. */
+/** Returns the best encoding that a client accepts. An encoding with `q=0` is not accepted. */
 export function encodingOf(acceptEncoding: string): Encoding {
   const accepted = new Set(
     acceptEncoding
@@ -236,8 +242,8 @@ export function encodingOf(acceptEncoding: string): Encoding {
 }
 
 /**
- * Returns whether a client names a media type in its Accept header, and before JSON. A client that accepts anything
- * gets JSON.
+ * Returns true if the Accept header of a client names a media type, and does not name JSON before it. A client that
+ * accepts anything gets JSON.
  */
 export function prefersType(accept: string, type: string): boolean {
   const types = accept.toLowerCase().split(',')

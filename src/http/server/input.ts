@@ -1,6 +1,6 @@
 /**
- * Validates the input of a route against its schema. This is the only place that turns a violation into the error that
- * clients expect. docs/compatibility/errors.md, "Errors".
+ * Validates the input of a route against its schema. Only this file turns a violation into the error that clients
+ * expect. docs/compatibility/errors.md, "Errors".
  */
 import { invalidInput, ServiceError } from '../../base/errors.ts'
 import { faultWords, fieldRefusal, type OwnRefusal, ownRefusal } from '../../base/input-faults.ts'
@@ -14,9 +14,9 @@ import type { ApiRequest } from './router.ts'
 import type { Members, Schema, TypeOf } from './schema.ts'
 
 /**
- * Returns a function that validates values against a schema, which is compiled at its first use. `place`, such as `the
- * body`, ends the error text about a missing member. The function changes the value that it gets (it trims texts, for
- * example) and returns it. It throws 400 with the first invalid field as `attr`.
+ * Returns a function that validates values against a schema. The schema is compiled at the first use. `place`, such as
+ * `the body`, is the end of the error text about a missing member. The function may change the value (for example, it
+ * trims texts) and returns it. It throws 400 with the first invalid field as `attr`.
  */
 export function inputReader<S extends Schema>(
   schema: S,
@@ -26,7 +26,7 @@ export function inputReader<S extends Schema>(
   const needed = isParameters ? ((schema['required'] ?? []) as readonly string[]) : []
   let check: ReturnType<typeof compileInput> | null = null
   return (value) => {
-    // Parameters that are missing are reported after those that are invalid.
+    // If some parameters are invalid and others are missing, the error is about an invalid one.
     check ??= compileInput(isParameters ? { ...schema, required: [] } : schema)
     const fault = check(value)
     if (fault !== null) {
@@ -64,8 +64,8 @@ function refusalOf(fault: InputFault, place: string): ServiceError {
 }
 
 /**
- * Returns the error about a member of `is.parameters`. Its code is `required` or `invalid_input`, and it names only the
- * parameter if the fault is inside one. A required text must not be empty either.
+ * Returns the error about a fault in `is.parameters`. Its code is `required` or `invalid_input`. It names only the
+ * parameter, even if the fault is inside its value. If a parameter is required, an empty text counts as missing.
  */
 function parameterRefusal(fault: InputFault, needed: readonly string[]): ServiceError {
   const { keyword, path } = fault
@@ -74,15 +74,15 @@ function parameterRefusal(fault: InputFault, needed: readonly string[]): Service
   return invalidInput(attr, faultWords(fault)[1])
 }
 
-/** Returns the first value of a query parameter, or null if it is absent or empty. */
+/** Returns the first value of a query parameter. Returns null if the parameter is absent or empty. */
 function textParameter(request: ApiRequest, name: string): string | null {
   const text = request.query.get(name)
   return text === null || text === '' ? null : text
 }
 
 /**
- * Returns a query parameter that is a time, in milliseconds since 1970, or null if it is absent. Throws 400
- * `invalid_input` for any other text.
+ * Returns the moment in a query parameter, in milliseconds since 1970. Returns null if the parameter is absent. Throws
+ * 400 `invalid_input` if it is not a time.
  */
 export function timeParameter(request: ApiRequest, name: string): number | null {
   const text = textParameter(request, name)
@@ -96,10 +96,10 @@ export function timeParameter(request: ApiRequest, name: string): number | null 
 }
 
 /**
- * Returns the query parameters as the members of an object, converted to the types of the schema: numbers, booleans,
- * texts, and parsed JSON for lists and objects. Empty parameters are absent, and unknown ones are left out. Throws 400
- * `invalid_input` for a text that is not JSON. Other texts of the wrong type stay texts, so that the validation refuses
- * them.
+ * Returns the query parameters as the members of an object, converted to the types in the schema: numbers, booleans,
+ * texts, and parsed JSON for lists and objects. Empty and unknown parameters are left out. Throws 400 `invalid_input`
+ * if a parameter must be JSON and is not. If a text cannot be converted to a number or a boolean, it stays a text, and
+ * the validation refuses it.
  */
 export function queryMembers(request: ApiRequest, schema: Schema): Record<string, unknown> {
   const members: Record<string, unknown> = {}
@@ -111,8 +111,8 @@ export function queryMembers(request: ApiRequest, schema: Schema): Record<string
 }
 
 /**
- * Returns the members of `is.parameters` in a body or else in the query. Texts are converted as in `queryMembers`, but
- * an empty text counts as absent only if it stands for another type.
+ * Returns the members of `is.parameters`, from the body or else from the query. Texts are converted as in
+ * `queryMembers`. An empty text counts as absent, unless the member is a text.
  */
 export function parameterMembers(
   request: ApiRequest,
@@ -152,7 +152,7 @@ function valueOfText(name: string, text: string, schema: Schema): unknown {
   }
 }
 
-/** Returns whether a query parameter with this schema holds JSON text. */
+/** Returns true if the query parameter with this schema contains JSON. */
 export function isJsonText({ type, anyOf, $ref }: Schema): boolean {
   return type === 'array' || type === 'object' || anyOf !== undefined || $ref !== undefined
 }

@@ -1,22 +1,22 @@
 /**
- * Serialises values in the memory of the main thread that may be large, such as lists of users or flags. A small value
- * becomes one text. A large one is made chunk by chunk while it is read, so that other requests get their turn in
- * between. Lists that a worker thread can serialise come from there as bytes instead.
+ * Writes values in the memory of the main thread as JSON. Such values may be large, for example lists of users or
+ * flags. A small value becomes one text. A large one is written chunk by chunk while the client reads it, so that other
+ * requests get their turns. Lists that a worker thread can write arrive from there as bytes and do not need this file.
  */
 import type { TextPieces } from '../../base/pages.ts'
 import { ANSWER_TEXT_UNITS_MAX } from './limits.ts'
 
-/** Lists and objects with no more members than this count as small. */
+/** A list or an object with at most this many members counts as small. */
 const FEW_MEMBERS = 50
 
-/** Returns the JSON of a value, which must be plain data. */
+/** Returns the JSON of a value, which must be plain data. A large value is returned as a source of chunks. */
 export function jsonBody(value: unknown): string | TextPieces {
   return hasMany(value) ? textBody(jsonTexts(value)) : JSON.stringify(value)
 }
 
 /**
- * Joins texts into one, or returns them in chunks if they are too long together. Each text is read only when it is
- * needed.
+ * Joins texts to one text. If it would be too long, returns a source of chunks instead. Each of the texts is read only
+ * when it is needed.
  */
 export function textBody(texts: Iterable<string>): string | TextPieces {
   const rest = texts[Symbol.iterator]()
@@ -24,7 +24,7 @@ export function textBody(texts: Iterable<string>): string | TextPieces {
   return first.isLast ? first.text : new Pieces(first, rest)
 }
 
-/** Yields the bytes of texts in chunks. Other requests get their turn before each chunk but the first. */
+/** Yields the bytes of texts in chunks. Other requests get their turns before each chunk except the first. */
 export async function* textPieces(texts: Iterable<string>): AsyncGenerator<Buffer> {
   const rest = texts[Symbol.iterator]()
   for (;;) {
@@ -92,8 +92,8 @@ function hasMany(value: unknown): boolean {
 }
 
 /**
- * Yields the same text as JSON.stringify for a list or an object, one member at a time. Lists inside an object are
- * split too.
+ * Yields the JSON of a list or an object, one member at a time. Lists inside an object are split, too. Together, the
+ * texts are the result of JSON.stringify.
  */
 function* jsonTexts(value: unknown): Iterable<string> {
   if (Array.isArray(value)) {
@@ -125,7 +125,7 @@ function* listTexts(list: readonly unknown[]): Iterable<string> {
   yield sign === '[' ? '[]' : ']'
 }
 
-/** Serialises a value. The declared type of `JSON.stringify` omits that it may return undefined. */
+/** Returns the JSON of a value. The declared type of `JSON.stringify` does not say that it may return undefined. */
 function textOf(value: unknown): string | undefined {
   return JSON.stringify(value) as string | undefined
 }

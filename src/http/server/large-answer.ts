@@ -1,22 +1,26 @@
 /**
- * Sends answers that do not fit into the buffer of a socket. uWebSockets.js would copy the rest and keep it for as long
- * as the client likes. Here the rest stays in its original parts, or is not made before the client has read the earlier
- * chunks. http/server/waiting-answers.ts limits how long an answer may wait and how many bytes all of them hold.
+ * Sends answers that do not fit into the buffer of a socket. uWebSockets.js would copy the rest of such an answer, and
+ * keep the copy until the client has read it. Here the rest stays in its original memory, or is not even made before
+ * the client has read the chunks before it. http/server/waiting-answers.ts limits how long an answer may wait and how
+ * many bytes all waiting answers hold.
  */
 import type { TextPieces } from '../../base/pages.ts'
 import type { Exchange } from './exchange.ts'
 import type { WaitingAnswer } from './waiting-answers.ts'
 
-/** The bytes that are passed to the HTTP library at a time. It copies those that the socket does not accept. */
+/** How many bytes are passed to the HTTP library at a time. It copies those that the socket does not accept. */
 const SLICE_BYTES = 64 * 1024
 
-/** The bytes of one answer that are written before other requests get their turn. */
+/** How many bytes of one answer are written before other requests get their turns. */
 const TURN_BYTES = 256 * 1024
 
-/** Writes the status and the headers. */
+/** Writes the status and the headers of an answer. */
 type WriteHead = () => void
 
-/** The base of both kinds of answers: it measures how long an answer has waited, and ends it in order. */
+/**
+ * The common part of both kinds of answers. It measures how long an answer has waited for its client, and ends it
+ * properly.
+ */
 abstract class PacedAnswer implements WaitingAnswer {
   protected readonly exchange: Exchange
   readonly #status: number
@@ -35,12 +39,12 @@ abstract class PacedAnswer implements WaitingAnswer {
     if (this.exchange.isOpen) this.exchange.response.close()
   }
 
-  /** Marks that the answer begins to wait for its reader. */
+  /** Records that the answer begins to wait for its client. */
   protected wait(): void {
     this.sinceMs = performance.now()
   }
 
-  /** Marks that the reader has taken some bytes. */
+  /** Records that the client has read some bytes. */
   protected resume(): void {
     if (this.sinceMs === null) return
     this.waitedMs += performance.now() - this.sinceMs
@@ -53,31 +57,34 @@ abstract class PacedAnswer implements WaitingAnswer {
   }
 }
 
-/** A body that is complete in memory. */
+/** The body of an answer that is complete in memory. */
 export interface LargeBody {
   readonly parts: readonly Uint8Array[]
-  /** True if the memory is kept anyway, and therefore not counted. */
+  /** True if the memory is kept in a cache anyway, so that it is not counted as memory of the answer. */
   readonly isShared: boolean
-  /** True if the memory is overwritten later. Bytes that the socket does not accept at once are then copied. */
+  /**
+   * True if the memory is overwritten later. In that case, the bytes that the socket does not accept at once are
+   * copied.
+   */
   readonly isReused: boolean
   /**
-   * True if the connection is closed after the answer. Such an answer must not be started from a handler of the
-   * library.
+   * True if the connection is closed after the answer. Such an answer must not be started while a handler of the
+   * library runs.
    */
   readonly isCut: boolean
 }
 
-/** Returns the memory that the parts lie in, without duplicates. */
+/** Returns the buffers that contain the parts, without duplicates. */
 export function memoryOfParts(parts: readonly Uint8Array[]): readonly ArrayBufferLike[] {
   return [...new Set(parts.map(({ buffer }) => buffer))]
 }
 
-/** An answer that is complete in memory, in parts. */
+/** An answer whose body is complete in memory, in one or several parts. */
 export class LargeAnswer extends PacedAnswer {
   readonly #body: LargeBody
   readonly #bytes: number
   #headBytes = 0
-  /** The parts that are left to write, and the offset in the body at which they begin. */
+  /** The parts that are not written completely yet, and the offset of the first of them in the body. */
   #parts: readonly Uint8Array[]
   #partsAt = 0
   #isTurnDue = false
@@ -99,7 +106,8 @@ export class LargeAnswer extends PacedAnswer {
       if (this.#body.isCut) response.tryEnd('', this.#bytes)
       else this.#begin()
     })
-    // This write is not corked, so accepted bytes have left the process, and the connection may be closed after them.
+    // This write is not corked. The bytes that the socket accepts have therefore left the process, and the connection
+    // may be closed after them.
     if (this.#body.isCut) this.#begin()
   }
 
@@ -114,7 +122,9 @@ export class LargeAnswer extends PacedAnswer {
     this.#goOn(outcome)
   }
 
-  /** Writes the rest when the socket accepts more, or after other requests had their turn. */
+  /**
+   * Continues with the rest of the answer: when the socket accepts more, or when other requests have had their turns.
+   */
   #goOn(outcome: 'full' | 'turn'): void {
     if (outcome === 'full') {
       this.wait()
@@ -128,7 +138,7 @@ export class LargeAnswer extends PacedAnswer {
     })
   }
 
-  /** Copies the bytes that the first call has not written. */
+  /** Copies the bytes that the first call of `#write` did not write. */
   #keepRest(): void {
     const taken = this.exchange.response.getWriteOffset() - this.#headBytes
     let end = 0
@@ -140,9 +150,9 @@ export class LargeAnswer extends PacedAnswer {
     this.#partsAt = taken
   }
 
-  /** Continues when the client has read something. Returns false to be called again. */
+  /** Continues when the client has read some bytes. Returns false if it must be called again. */
   #resume(offset: number): boolean {
-    // The library also calls this when bytes of an earlier answer leave while this one waits for its turn.
+    // The library also calls this when bytes of an earlier answer are sent while this answer waits for its turn.
     if (this.#isTurnDue) return true
     this.resume()
     this.readBytes = offset - this.#headBytes
@@ -157,16 +167,17 @@ export class LargeAnswer extends PacedAnswer {
     this.finish()
   }
 
-  /** Writes from an offset of the body on, until the socket is full or other requests get their turn. */
+  /** Writes the body from an offset on, until the socket is full or other requests must get their turns. */
   #write(start: number): 'done' | 'full' | 'turn' {
     const { response } = this.exchange
     const { isCut, isReused } = this.#body
-    // The length in the head is that of the first call. One more byte keeps the library from seeing the answer as
-    // complete. It would otherwise continue with the next request, because it cannot close the connection after a body
-    // that is written in steps.
+    // The length in the head is the one of the first call. With one more byte, the library does not consider the answer
+    // as complete. Otherwise it would continue with the next request, because it cannot close the connection after a
+    // body that is written in steps.
     const endBytes = isCut ? this.#bytes + 1 : this.#bytes
-    // Turns are corked, and a connection must not be closed after corked bytes. Reused memory is written in one turn,
-    // so that as little of it as possible is copied.
+    // Writes in turns are corked, and a connection must not be closed after corked bytes, so an answer that closes its
+    // connection is written in one turn. Reused memory is also written in one turn, so that as little of it as possible
+    // must be copied.
     let room = isCut || isReused ? Number.POSITIVE_INFINITY : TURN_BYTES
     let end = this.#partsAt
     for (const part of this.#parts) {
@@ -192,7 +203,7 @@ export class LargeAnswer extends PacedAnswer {
   }
 }
 
-/** An answer of unknown length that is made while it is read. */
+/** An answer of unknown length, whose chunks are made while the client reads it. */
 export class StreamedAnswer extends PacedAnswer {
   readonly #pieces: TextPieces
   #piece: Uint8Array = new Uint8Array(0)
@@ -212,7 +223,7 @@ export class StreamedAnswer extends PacedAnswer {
     }
     exchange.owner.waiting.add(this)
     exchange.response.onWritable(() => {
-      // The library also calls this when bytes of an earlier answer leave while the next chunk is being made.
+      // The library also calls this when bytes of an earlier answer are sent while the next chunk is being made.
       const isWaiting = this.sinceMs !== null
       this.resume()
       if (isWaiting) exchange.response.cork(() => this.#write())
@@ -223,7 +234,8 @@ export class StreamedAnswer extends PacedAnswer {
   }
 
   /**
-   * Requests the next chunk. Bytes that have been sent cannot be taken back, so the rest is missing after a failure.
+   * Requests the next chunk. If that fails, the rest of the answer is missing, because bytes that were sent cannot be
+   * taken back.
    */
   #goOn(): void {
     this.#pieces.next().then(
@@ -241,8 +253,8 @@ export class StreamedAnswer extends PacedAnswer {
     const { response, owner, endsConnection } = this.exchange
     if (piece === null) {
       this.#isOver = true
-      // If asked to close, the library would write a header into the body. On a connection that must end, it reads
-      // nothing more instead, until its idle timer closes the connection.
+      // To close the connection, the library would write a header into the body. If the connection must end, reading
+      // from it is paused instead, until the idle timer of the library closes it.
       if (endsConnection) response.pause()
       response.cork(() => response.end())
       this.finish()
@@ -254,7 +266,7 @@ export class StreamedAnswer extends PacedAnswer {
     response.cork(() => this.#write())
   }
 
-  /** Writes until the socket is full or the chunk is written. */
+  /** Writes the chunk, until all of it is written or the socket is full. */
   #write(): void {
     while (this.#piece.length > 0) {
       const slice = this.#piece.subarray(0, SLICE_BYTES)

@@ -11,22 +11,24 @@ import {
 } from './limits.ts'
 import type { NodeResponse, ResponseConnection } from './node-response.ts'
 
-/** Replaces the count of waiting bytes while a connection lingers, after all bytes have been sent. */
+/** The value of `#seenWaitingBytes` after all bytes have been sent and the client has time to close the connection. */
 const LINGERS = -1
 
 const ignore = (): void => {}
 
 /** One connection, with the answer that is being sent on it. */
 export class NodeConnection implements FrontConnection, ResponseConnection {
-  /** The answer to the last request; null before the first one. */
+  /** The answer to the last request. Null before the first request. */
   current: NodeResponse | null = null
   readonly #socket: Socket
   readonly #onClosed: () => void
   #isClosed = false
   #isEnding = false
-  /** True while the last answer is being sent, or while the client has time to close the connection. */
+  /**
+   * True from the last answer on, while it is being sent and while the client then has time to close the connection.
+   */
   #isLingering = false
-  /** The counters at the last check that saw progress, and the time of that check. */
+  /** The counters at the last check that saw progress, and the time of this check. */
   #seenBytes = 0
   #seenWaitingBytes = 0
   #seenBodyOf: NodeResponse | null = null
@@ -36,7 +38,8 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     this.#socket = socket
     this.#onClosed = onClosed
     socket.on('close', () => this.close())
-    // Every error closes the socket. Node handles errors itself, but not after CONNECT.
+    // Node handles errors itself, but not after CONNECT. Every error also closes the socket, so nothing else must be
+    // done.
     socket.on('error', ignore)
     socket.on('end', () => {
       if (this.isBusy) this.close()
@@ -47,7 +50,7 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     return this.#isClosed
   }
 
-  /** True if no further request is executed. */
+  /** True if no further request on this connection is executed. */
   get isEnding(): boolean {
     return this.#isEnding
   }
@@ -81,9 +84,9 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
   }
 
   /**
-   * Ends the connection after the written bytes, and gives the client some time to close it. If a connection is closed
-   * while the client sends, it is reset, and the answer may be lost. Bytes that the client sends until then are
-   * discarded.
+   * Ends the connection after the bytes that were written, and gives the client some time to close it. If it were
+   * closed while the client still sends, the connection would be reset, and the client might not see the answer. Bytes
+   * that the client sends in this time are discarded.
    */
   closeWhenTaken(): void {
     this.#isEnding = true
@@ -111,7 +114,7 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     return addressBytes(this.#socket.remoteAddress ?? '')
   }
 
-  /** Returns false if there was no progress for too long. */
+  /** Returns false if the connection has made no progress for too long. */
   isMoving(nowMs: number): boolean {
     if (this.#isLingering && this.waitingBytes === 0) {
       if (this.#seenWaitingBytes === LINGERS)
@@ -123,7 +126,8 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     const { current } = this
     if (current?.isBodyComplete === false && !this.#isLingering)
       return this.#isReceiving(current, nowMs)
-    // The answer is being made, or http/server/waiting-answers.ts watches it.
+    // The connection need not be watched at the moment: the answer is being made, or http/server/waiting-answers.ts
+    // watches it.
     if (this.isBusy) this.#seenAtMs = nowMs
     const { bytesRead, writableLength } = this.#socket
     if (bytesRead !== this.#seenBytes || writableLength !== this.#seenWaitingBytes) {
@@ -134,7 +138,7 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     return nowMs - this.#seenAtMs < CONNECTION_IDLE_MS_MAX
   }
 
-  /** Returns false if too few bytes of a body have arrived within the time limit. */
+  /** Returns false if too few bytes of a request body have arrived within the time limit. */
   #isReceiving(current: NodeResponse, nowMs: number): boolean {
     const { receivedBytes } = current
     if (this.#seenBodyOf === current) {
@@ -148,7 +152,7 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
   }
 }
 
-/** Returns the JSON of an error about the whole request. */
+/** Returns the JSON of an error about a request as a whole. */
 export function refusalBody(detail: string): string {
   return JSON.stringify(new ServiceError('bad_request', detail).toBody())
 }

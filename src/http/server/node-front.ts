@@ -1,13 +1,13 @@
 /**
  * Implements the interface of `front.ts` with `node:http`, for every version of Node and every C library, without a
- * native addon. It enforces the limits and rules of uWebSockets.js (see there), which Node does not have by itself:
+ * native addon. It also enforces the limits and rules of uWebSockets.js that Node does not have (see `front.ts`):
  *
- * - A request that follows one without an answer closes the connection, and so does the end of the client's sending
- *   side.
- * - Only HTTP/1.1 with a path is served: no other version, no absolute address, no `*`, no CONNECT, no upgrade.
- * - A connection without progress for ten seconds is closed. It may be idle, or stuck within headers, within a body
- *   that arrives too slowly, or with an answer that its reader does not take.
- * - A request that the parser refuses is answered like all other errors, and the connection is closed after it.
+ * - If a request follows one that is not answered yet, or if the client ends its sending side, the connection is
+ *   closed.
+ * - Only HTTP/1.1 with a path is served. Other versions, absolute URLs, `*`, CONNECT and upgrades are refused.
+ * - A connection without progress for ten seconds is closed. It may be idle, its headers may be incomplete, its body
+ *   may arrive too slowly, or its client may not read the answer.
+ * - A request that the parser refuses is answered with an error like all others. The connection is closed after it.
  *
  * Bodies and answers have no other time limit here, because `body.ts` and `waiting-answers.ts` watch them.
  */
@@ -34,7 +34,7 @@ import { RouteTree } from './route-tree.ts'
 
 type Look = (connection: FrontConnection, change: number) => void
 
-/** The error that Node reports for a failed connection. */
+/** The error that Node reports for a request that it cannot parse, or for a connection that has failed. */
 type ParserError = Error & { readonly code?: string; readonly rawPacket?: Buffer }
 
 const ignore = (): void => {}
@@ -44,7 +44,7 @@ const NOT_ENCODED =
   'The URL contains characters that must be percent-encoded: spaces, control characters, and characters outside ASCII.'
 const IMPROPER = 'The request is not valid HTTP/1.1.'
 
-/** A server of `node:http`. */
+/** A server that uses `node:http`. */
 export class NodeFront implements Front {
   readonly name = 'node'
   readonly #server: Server<typeof NodeRequest>
@@ -59,17 +59,18 @@ export class NodeFront implements Front {
       IncomingMessage: NodeRequest,
       insecureHTTPParser: false,
       maxHeaderSize: headerBytesMax(),
-      // A missing Host header is refused by this server, with an answer like the others.
+      // A request without a Host header is refused by the code that checks all headers, with an answer in the usual
+      // form.
       requireHostHeader: false,
       connectionsCheckingInterval: CONNECTION_LOOK_MS_MAX,
       headersTimeout: CONNECTION_IDLE_MS_MAX,
-      // Idle connections are closed by this server. Node would set a timer after each answer.
+      // This class closes idle connections itself, because Node would set a timer after each answer.
       keepAliveTimeout: 0,
-      // Node's limit covers the whole request with its body, which may take long. The pace of bodies is watched
-      // instead.
+      // Node's limit would cover the whole request with its body, which may take long. Instead, the pace at which the
+      // body arrives is watched.
       requestTimeout: 0,
     })
-    // Node would drop further headers silently.
+    // 0 means that the number of headers is not limited. Otherwise Node would drop further headers silently.
     server.maxHeadersCount = 0
     server.on('connection', (socket) => this.#connected(socket))
     const take = (request: NodeRequest, response: ServerResponse): void => {
@@ -134,7 +135,7 @@ export class NodeFront implements Front {
 
   #take(request: NodeRequest, nodeResponse: ServerResponse, expectsContinue: boolean): void {
     const connection = this.#connections.get(request.socket)
-    // The rest of a packet after the request that ended the connection.
+    // These bytes follow the request that ended the connection, so they are ignored.
     if (connection === undefined || connection.isEnding) return
     if (connection.isBusy || connection.waitingBytes > PIPELINED_ANSWERS_BYTES_MAX) {
       connection.close()
@@ -147,7 +148,8 @@ export class NodeFront implements Front {
       expectsContinue,
       isLast: !nodeResponse.shouldKeepAlive,
       isToldSo: false,
-      // Node's response object is only told that the answer is over, so that Node continues with the next request.
+      // Node's own response object is only told that the answer is finished, so that Node continues with the next
+      // request.
       onDone: () => nodeResponse.emit('finish'),
     })
     connection.current = response
@@ -170,19 +172,19 @@ export class NodeFront implements Front {
     route.handler(response, request)
   }
 
-  /** Handles a request that the parser refuses, and a connection that has failed. */
+  /** Handles a request that the parser has refused, or a connection that has failed. */
   #failed(error: ParserError, socket: Socket): void {
     const connection = this.#connections.get(socket)
     if (connection === undefined) {
       socket.destroy()
       return
     }
-    // The answer is being sent, and everything after it is ignored.
+    // The last answer is being sent. Everything that the client sends after its request is ignored.
     if (connection.isEnding) return
     const { code = '' } = error
     const { current } = connection
     const isParsing = code.startsWith('HPE_') && code !== 'HPE_INVALID_EOF_STATE'
-    // If the body of an answered request is invalid, no second answer is sent.
+    // The body of a request that was already answered is invalid. The request gets no second answer.
     const isRefused = current?.isEnded === true && !current.isBodyComplete
     if (!isParsing || isRefused) {
       connection.close()
@@ -190,7 +192,7 @@ export class NodeFront implements Front {
       if (current.isBodyComplete && !current.isInChunks) current.closeBehind()
       else if (current.isHeadOut || current.isBodyComplete) connection.close()
       else {
-        // The body is invalid.
+        // The body of the request is invalid, and the request has no answer yet.
         current.abort()
         connection.endWith(400, IMPROPER)
       }
@@ -201,7 +203,7 @@ export class NodeFront implements Front {
     }
   }
 
-  /** Answers an invalid request like any other one, if its head can be read. */
+  /** Answers an invalid request. If its head can be read, the request gets an error like any other request. */
   #refuseHead(connection: NodeConnection, { code, rawPacket }: ParserError): void {
     const request = rawPacket === undefined ? null : NodeHead.ofRefused(rawPacket)
     if (request === null) {
@@ -219,10 +221,11 @@ export class NodeFront implements Front {
     })
     connection.current = response
     connection.takeNoMore()
-    // Node knows only the standard methods of HTTP. Other methods are refused by their route.
+    // Node's parser knows only the standard methods of HTTP. A request with another method goes to its route, which
+    // refuses it.
     if (code === 'HPE_INVALID_METHOD' && !METHODS.includes(method)) {
       this.#answer(response, request)
-      // The body of this request is not parsed.
+      // The parser has stopped, so the body for which the handler waits will not be read.
       if (response.isBodyAsked) connection.close()
     } else this.#refuse(response, request, code === 'HPE_INVALID_URL' ? NOT_ENCODED : IMPROPER)
   }

@@ -1,4 +1,4 @@
-/** Requests of `node:http` in the shape of `front.ts`. */
+/** The requests of `node:http`, with the interface of `front.ts`. */
 import { IncomingMessage } from 'node:http'
 import type { FrontRequest } from './front.ts'
 
@@ -10,14 +10,14 @@ export interface BodyTaker {
 }
 
 /**
- * A request that Node has parsed. Its body goes directly to `bodyTaker` while it is parsed, instead of into the buffer
- * of a stream. It is therefore passed on without a copy, and before the next request in the same packet. The stream
- * itself is never read and never ends.
+ * A request that Node has parsed. Its body goes directly to `bodyTaker` while it is parsed, and not into the buffer of
+ * a stream. It is therefore passed on without a copy, and before the next request in the same packet is parsed. The
+ * stream itself is never read and never ends.
  */
 export class NodeRequest extends IncomingMessage {
   bodyTaker: BodyTaker | null = null
 
-  /** Called by the parser of `node:http` with each chunk, and with null at the end. */
+  /** Called by the parser of `node:http` with each chunk of the body, and with null at its end. */
   override push(chunk: Buffer | null): boolean {
     if (chunk !== null) {
       this.bodyTaker?.takeBody(chunk)
@@ -28,7 +28,7 @@ export class NodeRequest extends IncomingMessage {
     return false
   }
 
-  /** Called by Node after the answer to discard the unread body. There is nothing to discard. */
+  /** Called by Node after the answer, to discard the body if nobody has read it. There is nothing to discard here. */
   override resume(): this {
     return this
   }
@@ -47,11 +47,11 @@ export class NodeHead implements FrontRequest {
   parameters: readonly string[] = []
   readonly #method: string
   readonly #address: string
-  /** The names and values in turn, as the client wrote them. */
+  /** The names and values of the headers, alternately, as the client wrote them. */
   readonly #headers: readonly string[]
   readonly #pathEnd: number
 
-  /** Takes texts in which each character is one byte, as Node reads them. */
+  /** Takes texts in which each character stands for one byte, as Node reads them. */
   constructor(method: string, address: string, headers: readonly string[]) {
     this.#method = method
     this.#address = address
@@ -60,8 +60,9 @@ export class NodeHead implements FrontRequest {
   }
 
   /**
-   * Reads a packet that begins with a request that Node's parser has refused. The result is used to answer the request,
-   * never to execute it. Null if the packet does not begin with a request, or lacks the end of its headers.
+   * Reads the head of a request that Node's parser has refused, from the packet that begins with it. The result is only
+   * used to answer the request, never to execute it. Returns null if the packet does not begin with a request, or if
+   * the headers are incomplete.
    */
   static ofRefused(packet: Buffer): NodeHead | null {
     const end = packet.indexOf('\r\n\r\n')
@@ -112,7 +113,7 @@ export class NodeHead implements FrontRequest {
   }
 }
 
-/** Decodes a text whose characters are the bytes of UTF-8. */
+/** Decodes a text in which each character stands for one byte of UTF-8. */
 function decoded(text: string): string {
   return /[\x80-\xff]/.test(text) ? Buffer.from(text, 'latin1').toString('utf8') : text
 }

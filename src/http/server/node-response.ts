@@ -1,67 +1,70 @@
 /**
- * Answers of `node:http` in the shape of `front.ts`. They are written directly to the socket, head included. Node's own
- * way makes two writes of each answer and adds headers. Node buffers the bytes that a socket does not accept. It
- * therefore gets one slice at a time, so that a client that does not read occupies no more than one slice.
+ * Answers of `node:http` in the form of `front.ts`. They are written directly to the socket, including the head,
+ * because Node's own way would write each answer in two steps and add headers. Node keeps all bytes in memory that a
+ * socket does not accept. It therefore gets only one slice of an answer at a time, so that a client that does not read
+ * occupies no more memory than one slice.
  */
 import type { FrontResponse } from './front.ts'
 import { BODY_DRAIN_BYTES_MAX } from './limits.ts'
 import type { BodyTaker } from './node-request.ts'
 
-/** The connection that an answer is written to. */
+/** The connection to which an answer is written. */
 export interface ResponseConnection {
-  /** True if the connection has ended. Nothing is written then. */
+  /** True if the connection has ended, so that nothing can be written to it. */
   readonly isClosed: boolean
-  /** The number of bytes that were written but not yet accepted by the socket. */
+  /** How many bytes were written but not accepted by the socket yet. */
   readonly waitingBytes: number
-  /** Writes Latin-1 text or bytes, which must not change afterwards. */
+  /** Writes bytes, or a text in Latin-1. The bytes must not be changed later. */
   write(data: string | Uint8Array, onTaken?: (error?: Error | null) => void): void
-  /** Sends everything together that `write` writes. */
+  /** Calls `write`, and sends everything that it writes together. */
   together(write: () => void): void
   close(): void
-  /** Closes the connection after all written bytes have been sent. */
+  /** Closes the connection after all bytes that were written have been sent. */
   closeWhenTaken(): void
-  /** Treats no further bytes of the client as a request. */
+  /** From now on, ignores all bytes that the client sends. */
   takeNoMore(): void
   pause(): void
   getRemoteAddress(): ArrayBuffer
 }
 
-/** The properties of the request that its answer depends on. */
+/** The facts about a request on which its answer depends. */
 export interface AboutRequest {
   readonly isHead: boolean
-  /** The declared length of the body, as `NodeRequest` has it. */
+  /** The declared length of the body, as in `NodeRequest`. */
   readonly declaredBytes: number
   /** True if the client waits for `100 Continue` before it sends its body. */
   readonly expectsContinue: boolean
-  /** `isLast` is true if the connection is closed after the answer. `isToldSo` is true if a header announces it. */
+  /**
+   * `isLast` is true if the connection is closed after the answer, and `isToldSo` if a header of the answer says so.
+   */
   readonly isLast: boolean
   readonly isToldSo: boolean
-  /** Called when the answer is written and the request is received completely. */
+  /** Called when the answer is written and the whole request has been received. */
   readonly onDone: () => void
 }
 
-/** The bytes that are passed to the socket at a time. */
+/** How many bytes are passed to the socket at a time. */
 const SLICE_BYTES = 64 * 1024
-/** A body up to this size is written as one text together with its head. */
+/** A body of at most this size is written together with its head, as one text. */
 const JOINED_BYTES = 16 * 1024
 const NO_BYTES = new ArrayBuffer(0)
-/** Matches header values that need no encoding. */
+/** Matches a header value that needs no encoding. */
 const PLAIN = /^[\t\x20-\x7e]*$/
 
-/** One answer. It also receives the body of its request. */
+/** One answer. It also receives the body of the request. */
 export class NodeResponse implements FrontResponse, BodyTaker {
   /** True if the answer is complete, or if the client has left. */
   isEnded = false
-  /** True if the whole body of the request was received. */
+  /** True if the whole body of the request has been received. */
   isBodyComplete: boolean
-  /** The number of bytes of that body so far. */
+  /** How many bytes of the request's body have been received. */
   receivedBytes = 0
   isHeadOut = false
   readonly #connection: ResponseConnection
   readonly #about: AboutRequest
   #expectsContinue: boolean
   #isClosing: boolean
-  /** True if the head announces that the connection will be closed. */
+  /** True if the head of the answer says that the connection will be closed. */
   #isToldSo = false
   #isDone = false
   #status = '200 OK'
@@ -87,17 +90,20 @@ export class NodeResponse implements FrontResponse, BodyTaker {
     return this.#about.declaredBytes < 0
   }
 
-  /** True if the handler has asked for the body. */
+  /** True if the handler of the request has asked for its body. */
   get isBodyAsked(): boolean {
     return this.#onData !== null
   }
 
-  /** Called after the handler has returned. It delivers an empty body if the handler has asked for one. */
+  /**
+   * Called after the handler has returned. If the request has no body but the handler has asked for one, it gets an
+   * empty body.
+   */
   begin(): void {
     if (this.isBodyComplete) this.#onData?.(NO_BYTES, true)
   }
 
-  /** Makes this the last answer, because the bytes after the request are not a valid request. */
+  /** Makes this the last answer of the connection, because the bytes after the request are not a valid request. */
   closeBehind(): void {
     this.#connection.takeNoMore()
     if (!this.isHeadOut) this.writeHeader('Connection', 'close')
@@ -119,10 +125,10 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   }
 
   endBody(hasTrailer: boolean): void {
-    // A body with a declared length has already ended with its last byte.
+    // If the length of the body was declared, the body has already ended with its last byte.
     if (!this.isInChunks) return
     this.isBodyComplete = true
-    // A request with a trailer is not executed, as with uWebSockets.js.
+    // A request with header lines after its body (a trailer) is not executed. uWebSockets.js does the same.
     if (hasTrailer) {
       this.#connection.close()
       return
@@ -191,7 +197,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
     this.#headers += `Content-Length: ${bytes.length}\r\n`
     const head = this.#head()
     if (this.#about.isHead) this.#connection.write(head)
-    // One text is sent with one call, and it is a copy of the body.
+    // Head and body are joined to one text, which is written with one call. The text is also a copy of the body.
     else if (bytes.length <= JOINED_BYTES) this.#connection.write(head + bytes.toString('latin1'))
     else {
       this.#connection.together(() => {
@@ -225,7 +231,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
       isTaken = this.#isTaken()
     }
     if (this.#offset < totalBytes) return [isTaken, false]
-    // The last slice may not be sent yet. It is a copy.
+    // The last slice may not be sent yet, but its bytes were copied.
     this.#end(false)
     return [true, true]
   }
@@ -266,7 +272,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
 
   /**
    * Ends the answer. The rest of the request's body is read and discarded, unless it is too long or the connection is
-   * to be closed at once.
+   * closed at once.
    */
   #end(isCut: boolean): void {
     this.isEnded = true
@@ -284,7 +290,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   }
 }
 
-/** Returns the memory of a chunk if Node has allocated it for this chunk alone, else a copy. */
+/** Returns the memory of a chunk if Node has allocated it only for this chunk. Otherwise returns a copy. */
 function memoryOf({ buffer, byteOffset, byteLength }: Buffer): ArrayBuffer {
   if (byteOffset === 0 && byteLength === buffer.byteLength) return buffer as ArrayBuffer
   return buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer
@@ -294,7 +300,10 @@ function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength)
 }
 
-/** Encodes a header value as UTF-8, one character for each byte. Characters that would end the line are removed. */
+/**
+ * Encodes a header value as UTF-8, with one character for each byte. Characters that would end the header line are
+ * removed.
+ */
 function inUtf8(text: string): string {
   return Buffer.from(text.replace(/[\0\r\n]/g, '')).toString('latin1')
 }
@@ -302,7 +311,7 @@ function inUtf8(text: string): string {
 let dateSecond = 0
 let dateLine = ''
 
-/** Returns the header Date, which is made once per second. */
+/** Returns the header line with the date. It is made once a second. */
 function dateHeader(): string {
   const second = Math.floor(Date.now() / 1000)
   if (second !== dateSecond) {

@@ -1,19 +1,19 @@
 /**
- * Pages of lists: the parameters `limit`, `offset`, `cursor` and `skip`, and the URLs of the next and the previous
- * page. Source: docs/compatibility/api.md, "Pages".
+ * The pages of lists: the parameters `limit`, `offset`, `cursor` and `skip`, and the URLs of the next page and the
+ * previous page. Source: docs/compatibility/api.md, "Pages".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../base/limits.ts'
 import type { ApiRequest } from './router.ts'
 import * as is from './schema.ts'
 
-/** The entries of a page: the default and the maximum. A larger `limit` is reduced to the maximum. */
+/** How many entries a page has by default and at most. A larger `limit` is reduced to the maximum. */
 export interface PageLimits {
   readonly default: number
   readonly max: number
 }
 
-/** The page limits of events, flags, groups and everything that belongs to the organization. */
+/** The limits for pages of events, flags and groups, and for pages of everything that belongs to the organization. */
 export const PAGE_LIMITS: PageLimits = { default: PAGE_EVENTS_DEFAULT, max: PAGE_EVENTS_MAX }
 
 /** The parameter `limit` of a list that is read with a cursor. */
@@ -24,7 +24,7 @@ export const LIMIT = is.about(
 /** The parameter `cursor`. */
 export const CURSOR = is.about(is.TEXT, 'The position to continue from. Take it from `next`.')
 
-/** Returns the query parameters of a log. */
+/** Returns the query parameters for reading a log. */
 export function logQuery({ default: usual, max }: PageLimits) {
   return is.options({
     page: is.about(positive('page'), 'Page number, from 1.'),
@@ -57,24 +57,27 @@ export interface OffsetPage {
   readonly offset: number
 }
 
-/** The URLs of the next and the previous page; null if there is no such page. */
+/** The URLs of the next page and the previous page. A URL is null if there is no such page. */
 export interface PageUrls {
   readonly next: string | null
   readonly previous: string | null
 }
 
-/** The parts of a page URL: the request, and the scheme and authority from `baseUrl`. */
+/** What the URLs of other pages are made of: the request, and the scheme and host from `baseUrl`. */
 export interface PageAddress {
   readonly request: Pick<ApiRequest, 'head' | 'path'>
   readonly base: string
 }
 
-/** Returns the number of entries for a `limit`. 0 and an absent limit stand for the default. */
+/** Returns how many entries a page has for a value of `limit`. If `limit` is 0 or absent, it is the default. */
 export function limitOf(limit: number | null | undefined, limits: PageLimits): number {
   return (limit ?? 0) === 0 ? limits.default : Math.min(Number(limit), limits.max)
 }
 
-/** Returns the page that `limit` and `offset` name. `numberOf` reads a parameter, and null stands for its default. */
+/**
+ * Returns the page that the parameters `limit` and `offset` ask for. `numberOf` reads a parameter. It returns null for
+ * the default.
+ */
 export function offsetPage(
   numberOf: (name: string) => number | null,
   limits: PageLimits,
@@ -83,14 +86,17 @@ export function offsetPage(
   return { limit, offset: Math.min(numberOf('offset') ?? 0, Number.MAX_SAFE_INTEGER) }
 }
 
-/** Returns the page that `limit` and `offset` of the query name. A value that is not a number counts as absent. */
+/**
+ * Returns the page that the query parameters `limit` and `offset` ask for. A value that is not a number counts as
+ * absent.
+ */
 export function lenientPage({ request }: { readonly request: ApiRequest }): OffsetPage {
   return offsetPage((name) => lenientNumber(request, name), PAGE_LIMITS)
 }
 
 /**
- * Returns the entries to skip, as `next` of an earlier page named them. It is below `limit`, and 0 for an invalid
- * value.
+ * Returns how many entries of the page are skipped, because an earlier page has already shown them. The URL in `next`
+ * of that page contains this number. It is less than `limit`. An invalid value counts as 0.
  */
 function skipParameter(request: ApiRequest, limit: number): number {
   const skip = lenientNumber(request, 'skip')
@@ -103,8 +109,8 @@ export function encodeCursor(text: string): string {
 }
 
 /**
- * Decodes a cursor from `encodeCursor`. `parse` returns null for a text that is not a cursor. Throws 400
- * `invalid_input`.
+ * Decodes a cursor that `encodeCursor` has encoded. `parse` returns null if the decoded text is not a cursor. In that
+ * case, throws 400 `invalid_input`.
  */
 export function decodeCursor<Cursor>(text: string, parse: (text: string) => Cursor | null): Cursor {
   const cursor = parse(Buffer.from(text, 'base64url').toString())
@@ -115,8 +121,8 @@ export function decodeCursor<Cursor>(text: string, parse: (text: string) => Curs
 }
 
 /**
- * Returns the absolute URL of the same request with some parameters changed. A null value removes a parameter. All
- * other parameters except the key are kept, in their order or sorted by name.
+ * Returns the absolute URL of the same request with some parameters changed. The value null removes a parameter. All
+ * other parameters except the key are kept. They have the same order as in the request, or are sorted by name.
  */
 export function urlWith(
   { request, base }: PageAddress,
@@ -124,7 +130,7 @@ export function urlWith(
   isSorted = false,
 ): string {
   const parameters = new URLSearchParams(request.head.query)
-  // A link must not contain the key.
+  // The URL must not contain the key, because it may be stored or shared.
   parameters.delete('personal_api_key')
   for (const [name, value] of Object.entries(changes)) {
     if (value === null) parameters.delete(name)
@@ -135,7 +141,8 @@ export function urlWith(
 }
 
 /**
- * Returns the URLs of the pages before and after `shown` entries of a list of `count`. Parameters are sorted by name.
+ * Returns the URLs of the next page and the previous page of a list with `count` entries, of which this page shows
+ * `shown`. The parameters are sorted by name.
  */
 export function countedUrls(
   address: PageAddress,
@@ -152,12 +159,12 @@ export function countedUrls(
   }
 }
 
-/** A page of a list with the number of all entries, or all entries of a list that is in memory. */
+/** The entries of a page with the number of all entries of the list, or, for a list in memory, all its entries. */
 export type Items<Item> =
   | readonly Item[]
   | { readonly count: number; readonly results: readonly Item[] }
 
-/** Returns the envelope of a page. `bodyOf` turns an entry into its JSON. Interface description, section 2.1. */
+/** Returns the JSON of a page. `bodyOf` returns the JSON of an entry. Interface description, section 2.1. */
 export function itemPage<Item>(
   address: PageAddress,
   page: OffsetPage,
@@ -176,9 +183,9 @@ export function itemPage<Item>(
 }
 
 /**
- * Returns the URLs of the next and the previous page. `next` exists if the page is full or was cut at its byte limit,
- * and starts after its last row. `previous` exists if a whole page lies before this one. A limit that came in the body
- * is repeated in the URL.
+ * Returns the URLs of the next page and the previous page. There is a `next` if the page is full or ended at its byte
+ * limit. It begins after the last row of this page. There is a `previous` if a whole page comes before this one. If the
+ * limit was in the body of the request, the URLs contain it as a parameter.
  */
 export function pageUrls(
   address: PageAddress,
@@ -194,15 +201,15 @@ export function pageUrls(
   }
 }
 
-/** Returns the range of entries for one page of a log. The first page has the number 1. */
+/** Returns which entries a page of a log contains. The first page has the number 1. */
 export function logEntries(request: ApiRequest, limit: number, page: number) {
   const skip = skipParameter(request, limit)
   return { limit, page, skip, offset: (page - 1) * limit + skip, count: limit - skip }
 }
 
 /**
- * Returns the URLs around a page of a log. If the page was cut at its byte limit, `next` has the same page number and a
- * `skip`.
+ * Returns the URLs of the next page and the previous page of a log. If the page ended at its byte limit, `next` has the
+ * same page number, and `skip` says how many entries were already shown.
  */
 export function logUrls(
   address: PageAddress,
@@ -221,7 +228,7 @@ export function logUrls(
   }
 }
 
-/** Returns a whole number from the query, or 0 if it is absent or not a number. */
+/** Returns a whole number from the query. Returns 0 if the parameter is absent or not a number. */
 function lenientNumber(request: ApiRequest, name: string): number {
   const text = request.query.get(name) ?? ''
   return /^[0-9]{1,15}$/.test(text) ? Number(text) : 0

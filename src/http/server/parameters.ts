@@ -1,6 +1,6 @@
 /**
- * Reads parameters of private routes that may stand in the query or in a JSON body. If both have the same name, the
- * body wins. Source: docs/compatibility/persons.md, "Parameters of persons".
+ * Reads parameters of private routes that may be in the query or in a JSON body. If both contain a parameter, the value
+ * in the body is used. Source: docs/compatibility/persons.md, "Parameters of persons".
  */
 import { invalidInput, ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
@@ -15,25 +15,28 @@ import type { ApiRequest } from './router.ts'
 
 const ROWS = { default: 100, max: PAGE_ROWS_MAX }
 
-/** The query and the body of one request, read as one set of names. */
+/** The parameters of one request, from its query and its body. */
 export class RequestParameters extends JsonParameters {
   readonly #query: URLSearchParams
 
   /**
-   * Reads the body. Throws 415 and 400 `parse_error` as `ApiRequest.json` does, and 400 `invalid_input` for a body that
-   * is not an object or is nested too deeply.
+   * Reads the body. Throws 415 and 400 `parse_error` like `ApiRequest.json`, and 400 `invalid_input` if the body is not
+   * an object or is nested too deeply.
    */
   constructor(request: ApiRequest, body = bodyMembers(request)) {
     super(body)
     this.#query = request.query
   }
 
-  /** Reads only the parameters of the query, for a request whose body is not JSON. */
+  /** Reads only the query, for a request whose body is not JSON. */
   static ofQuery(request: ApiRequest): RequestParameters {
     return new RequestParameters(request, {})
   }
 
-  /** Returns the JSON value of a name in the body, else its text in the query, or undefined if neither has it. */
+  /**
+   * Returns the JSON value of a parameter in the body, or else its text in the query. Returns undefined if neither
+   * contains it.
+   */
   override value(name: string): unknown {
     const inBody = super.value(name)
     if (inBody !== undefined) return inBody
@@ -41,18 +44,21 @@ export class RequestParameters extends JsonParameters {
     return text === null ? undefined : cleanText(text)
   }
 
-  /** Returns whether the query or the body has a value for the name. Null in a body counts as absent. */
+  /** Returns true if the query or the body has a value for the parameter. Null in the body counts as absent. */
   has(name: string): boolean {
     const value = this.value(name)
     return value !== undefined && value !== null
   }
 
-  /** Returns whether the name comes from the body. A link to another page then has to repeat it. */
+  /**
+   * Returns true if the parameter is in the body. The URL of another page must then contain it, because a URL has no
+   * body.
+   */
   isInBody(name: string): boolean {
     return super.value(name) !== undefined
   }
 
-  /** Returns a text that must not be missing. Throws 400 `required`. */
+  /** Returns the text of a parameter. Throws 400 `required` if it is missing. */
   requiredText(name: string): string {
     const text = this.text(name)
     if (text === null) throw required(name)
@@ -60,8 +66,8 @@ export class RequestParameters extends JsonParameters {
   }
 
   /**
-   * Returns a JSON value of the body, or parses the text in the query or body as JSON. Undefined if it is absent or
-   * empty.
+   * Returns the JSON value of a parameter in the body. If the parameter is a text, in the body or in the query, the
+   * text is parsed as JSON. Returns undefined if the parameter is absent or empty.
    */
   override json(name: string): unknown {
     const value = this.value(name)
@@ -69,8 +75,8 @@ export class RequestParameters extends JsonParameters {
   }
 
   /**
-   * Returns the property filters. Unlike other parameters, `properties` of the query wins over that of the body. If the
-   * query has several, their items form one list.
+   * Returns the property filters. Unlike for other parameters, `properties` in the query has precedence over that in
+   * the body. If the query contains `properties` several times, the items of all form one list.
    */
   override properties(): unknown {
     const texts = this.#query.getAll('properties').filter((text) => text !== '')
@@ -80,18 +86,18 @@ export class RequestParameters extends JsonParameters {
     return texts.flatMap((text) => jsonOfText(text, 'properties'))
   }
 
-  /** Returns `limit` and `offset`. Throws 400. */
+  /** Returns the page that `limit` and `offset` ask for. Throws 400 if they are invalid. */
   page(): OffsetPage {
     return offsetPage((name) => this.wholeNumber(name), ROWS)
   }
 }
 
-/** Returns the person reference in a text, which is a person number or a UUID. Null for any other text. */
+/** Returns the person that a text names by its number or its UUID. Returns null for any other text. */
 export function personReference(text: string): PersonReference | null {
   const uuid = parseUuid(text)
   if (uuid !== null) return formatUuid(uuid, 0)
   if (!/^[0-9]{1,20}$/.test(text)) return null
-  // Person numbers are never larger than this, so a larger number matches no person.
+  // A person number is always smaller than this, so a larger number finds no person.
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
 }
 
@@ -103,8 +109,8 @@ export function required(name: string): ServiceError {
 }
 
 /**
- * Returns the members of a JSON body, or an empty object without a body. Throws the same errors as the constructor of
- * `RequestParameters`.
+ * Returns the members of a JSON body. Returns an empty object if there is no body. Throws the errors of the constructor
+ * of `RequestParameters`.
  */
 export function bodyMembers(request: ApiRequest): JsonObject {
   const value = bodyValue(request) ?? {}
@@ -113,7 +119,7 @@ export function bodyMembers(request: ApiRequest): JsonObject {
 }
 
 /**
- * Returns the JSON of a body, or undefined without one. Throws the same errors as the constructor of
+ * Returns the JSON value of a body, or undefined if there is no body. Throws the errors of the constructor of
  * `RequestParameters`.
  */
 export function bodyValue(request: ApiRequest): unknown {
@@ -123,8 +129,8 @@ export function bodyValue(request: ApiRequest): unknown {
 }
 
 /**
- * Parses the JSON of a text. An empty text gives undefined. Throws 400 `invalid_input` for a text that is not JSON or
- * is nested too deeply.
+ * Parses a text as JSON. Returns undefined for an empty text. Throws 400 `invalid_input` if the text is not JSON or is
+ * nested too deeply.
  */
 export function jsonOfText(text: string, name: string): unknown {
   try {
@@ -135,7 +141,7 @@ export function jsonOfText(text: string, name: string): unknown {
   return text === '' ? undefined : storable(Buffer.from(text), name)
 }
 
-/** Parses JSON and replaces values that no store can hold, as for the properties of events. */
+/** Parses JSON, and replaces the values that the store cannot hold in the same way as in the properties of events. */
 function storable(json: Uint8Array, name: string | null): unknown {
   try {
     return parseJsonText(json)

@@ -1,7 +1,7 @@
 /**
  * Describes public routes as records. Browsers, SDKs and OpenFeature clients call these routes without a personal key.
- * Their handlers answer the exchange themselves, most of them in microseconds, and read a body with `collectBody`. See
- * http/routes/public/README.md for how to write one.
+ * The handler of a public route answers the exchange itself, usually within microseconds, and reads a body with
+ * `collectBody`. http/routes/public/README.md describes how to write such a route.
  */
 import type { Exchange } from './exchange.ts'
 import type { RequestHead } from './framing.ts'
@@ -15,12 +15,12 @@ import {
 } from './route.ts'
 
 /**
- * Answers a public request. The handler must make sure that the exchange is answered through http/server/respond.ts. An
- * error that it throws, or with which its promise rejects, is answered for it.
+ * Answers a request to a public route. The handler must make sure that the exchange is answered through
+ * http/server/respond.ts. If it throws an error or its promise rejects, the server answers with that error.
  */
 export type PublicHandler = (exchange: Exchange, head: RequestHead) => void | Promise<void>
 
-/** One method of one public path, ready for the server. */
+/** A public route for one method and one path, as the server registers it. */
 export interface PublicRoute {
   readonly method: string
   /** The path without a slash at its end. `:name` stands for one segment. */
@@ -28,7 +28,7 @@ export interface PublicRoute {
   readonly handler: PublicHandler
 }
 
-/** The record of one method of one public path, for handlers that work with `Services`. */
+/** The record of one method and one path. Its handler works with `Services`. */
 export interface PublicRecord<Services> extends Described {
   readonly handle: (
     services: Services,
@@ -37,13 +37,14 @@ export interface PublicRecord<Services> extends Described {
   ) => void | Promise<void>
 }
 
-/** A group of public routes with one subject, in the order of the API description. */
+/** Public routes with a common subject, in the order of the API description. */
 export interface PublicResource<Services> extends DescribedResource {
   readonly routes: readonly PublicRecord<Services>[]
 }
 
 /**
- * The media types besides JSON that SDKs send. The declared type does not matter: the body is recognised by its bytes.
+ * The media types besides JSON that SDKs declare. The declared type does not matter, because the format of a body is
+ * recognised by its bytes.
  */
 export const ANY_TEXT_TYPES: readonly string[] = [
   'text/plain',
@@ -51,7 +52,7 @@ export const ANY_TEXT_TYPES: readonly string[] = [
   'application/octet-stream',
 ]
 
-/** Turns records into routes for the server. */
+/** Turns records into routes that the server can register. */
 export function bindPublic<Services>(
   records: readonly PublicRecord<Services>[],
   services: Services,
@@ -65,7 +66,7 @@ export function bindPublic<Services>(
 
 /**
  * Returns the records of GET, HEAD and OPTIONS for a path that is only read. `record.id` is the end of their operation
- * names.
+ * IDs.
  */
 export function readable<Services>(
   record: Omit<PublicRecord<Services>, 'method' | 'who'>,
@@ -98,7 +99,9 @@ export function pascalCase(path: string): string {
   return words.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('')
 }
 
-/** Returns the record of OPTIONS for a path. It answers 204 without a body. `id` is the end of its operation name. */
+/**
+ * Returns the record of OPTIONS for a path. It is answered with 204 and no body. `id` is the end of the operation ID.
+ */
 export function preflight(path: string, id: string): PublicRecord<unknown> {
   return {
     method: 'OPTIONS',

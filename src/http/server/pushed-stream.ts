@@ -1,11 +1,12 @@
 /**
- * An answer of server-sent events to a client that mostly waits, of which there may be thousands. It keeps no text: a
- * message that the client cannot take now is the caller's to send later, so a stopped reader holds no more than the
- * messages in the buffer of its socket and one behind it.
+ * An answer with server-sent events, for a client that mostly waits. There may be thousands of such answers, so the
+ * stream itself keeps no messages. If the client cannot take a message at once, its caller has to send later messages
+ * when the client can. A client that does not read therefore holds no more than the messages in the buffer of its
+ * socket and one more.
  */
 import type { Exchange } from './exchange.ts'
 
-/** What the owner of a stream does with it. */
+/** The functions that a stream calls when something happens on it. */
 export interface StreamEvents {
   /** Called when the client has read everything that was sent, after `send` returned false. */
   readonly onDrained: () => void
@@ -13,12 +14,15 @@ export interface StreamEvents {
   readonly onLeft: () => void
 }
 
-/** The message that is being written, and the exchange to which it is written. */
+/** The message that is being written, and the exchange on which it is written. */
 let current: Exchange | null = null
 let message: Uint8Array = new Uint8Array(0)
 let isTaken = true
 
-/** Writes the message. It is not a closure, which would be allocated for each message of each client. */
+/**
+ * Writes the current message. The function is not a closure, because a closure would be allocated for each message and
+ * each client.
+ */
 function writeMessage(): void {
   if (current !== null) isTaken = current.response.write(message)
 }
@@ -27,12 +31,12 @@ function writeMessage(): void {
 export class PushedStream {
   readonly #exchange: Exchange
 
-  /** Begins the answer with its head, which is sent with the first message. */
+  /** Begins the answer. Its head is sent together with the first message. */
   constructor(exchange: Exchange, writeHead: () => void, { onDrained, onLeft }: StreamEvents) {
     this.#exchange = exchange
     if (!exchange.isOpen) {
       exchange.finish(200)
-      // The caller may not have kept this stream yet.
+      // `onLeft` is called later, because the caller does not have this stream yet.
       queueMicrotask(onLeft)
       return
     }
@@ -47,7 +51,10 @@ export class PushedStream {
     exchange.response.cork(writeHead)
   }
 
-  /** Sends bytes, which are copied. Returns false if the client has not read enough to take them at once. */
+  /**
+   * Sends bytes, which are copied. Returns false if the client has not read enough of the earlier bytes to take these
+   * at once.
+   */
   send(bytes: Uint8Array): boolean {
     if (!this.#exchange.isOpen) return false
     current = this.#exchange
@@ -57,7 +64,7 @@ export class PushedStream {
     return isTaken
   }
 
-  /** Ends the answer in order. */
+  /** Ends the answer properly. */
   end(): void {
     const { response, isOpen } = this.#exchange
     if (!isOpen) return

@@ -1,8 +1,8 @@
 /**
- * Limits requests and events per second, for each address and each project. Each limit is off unless it is set. A limit
- * is a token bucket that fills at the configured rate and holds several seconds of it. A batch may take more tokens
- * than the bucket holds. The project then waits until the debt is paid off, so that large batches pass too.
- * docs/OPERATIONS.md, "Rate limits".
+ * Limits requests and events per second, for each IP address and for each project. Each limit is off unless it is set.
+ * A limit is a token bucket that fills at the configured rate and holds several seconds of it. A batch may take more
+ * tokens than the bucket holds, so that large batches pass too. The project must then wait until the bucket has tokens
+ * again. docs/OPERATIONS.md, "Rate limits".
  */
 import { networkOf } from '../../base/addresses.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -16,14 +16,14 @@ import {
   RATE_BUCKETS_MAX,
 } from './limits.ts'
 
-/** The seconds of the rate that a bucket holds, which may be used at once after a pause. */
+/** A bucket holds the tokens of this many seconds. After a pause, they may be used all at once. */
 const BURST_SECONDS = 10
 const SECONDS = 60
 const HOUR_SECONDS = 3600
-/** The lowest status of answers for which the server is responsible. */
+/** The lowest status of an answer that blames the server and not the client. */
 const SERVER_ERROR = 500
 
-/** The rates. 0 means no limit. */
+/** The configured rates. 0 means that there is no limit. */
 export interface RateLimitSettings {
   readonly addressConnectionsPerSecondMax: number
   readonly addressRequestsPerSecondMax: number
@@ -34,7 +34,7 @@ export interface RateLimitSettings {
 /** The rates, and the services that the limits need. */
 export interface RateLimitOptions extends RateLimitSettings {
   readonly clock: Clock
-  /** Counts refused requests by the name of the limit. */
+  /** Counts refused requests by the name of the limit that refused them. */
   readonly refused: MetricFamily<Counter>
 }
 
@@ -43,17 +43,23 @@ interface Bucket {
   atMs: number
 }
 
-/** Token buckets with one rate, one bucket for each key. `RATE_BUCKETS_MAX` bounds their memory. */
+/**
+ * Token buckets that all fill at the same rate, one for each key, such as a project. `RATE_BUCKETS_MAX` limits their
+ * number.
+ */
 export class TokenBuckets<Key> {
   readonly #perSecond: number
   readonly #clock: Clock
   readonly #keysMax: number
   readonly #tokensMax: number
-  /** Two generations of buckets. When the newer one is full, it replaces the older one, which is discarded. */
+  /** Two generations of buckets. When the newer one is full, it replaces the older one, whose buckets are discarded. */
   #newer = new Map<Key, Bucket>()
   #older: ReadonlyMap<Key, Bucket> = new Map()
 
-  /** @param perSecond above 0. @param tokensMax what a bucket holds. */
+  /**
+   * @param perSecond tokens that are added each second, above 0.
+   * @param tokensMax the most tokens that a bucket holds.
+   */
   constructor(
     perSecond: number,
     clock: Clock,
@@ -72,8 +78,8 @@ export class TokenBuckets<Key> {
   }
 
   /**
-   * Takes `count` tokens if at least one is left, even if the balance becomes negative. Returns 0 then, else the
-   * seconds to wait.
+   * Takes `count` tokens and returns 0, if at least one token is left. The number of tokens may become negative.
+   * Otherwise returns the seconds until a token is available.
    */
   take(key: Key, count: number): number {
     const waitSeconds = this.waitSeconds(key)
@@ -87,7 +93,7 @@ export class TokenBuckets<Key> {
     return tokens >= 1 ? 0 : (1 - tokens) / this.#perSecond
   }
 
-  /** Takes `count` tokens, whatever the balance. */
+  /** Takes `count` tokens, even if none are left. */
   spend(key: Key, count: number): void {
     this.#bucket(key).tokens -= count
   }
@@ -148,14 +154,14 @@ export class RateLimits {
     return this.#connections !== null
   }
 
-  /** Counts a new connection from an address. Returns false if there were too many. */
+  /** Counts a new connection from an IP address. Returns false if the address has opened too many. */
   connection(address: string): boolean {
     if ((this.#connections?.take(networkOf(address), 1) ?? 0) === 0) return true
     this.#refused.with('address_connections').value++
     return false
   }
 
-  /** True if requests of addresses are limited. Otherwise the address need not be determined. */
+  /** True if requests of an IP address are limited. Otherwise the caller need not determine the address. */
   get hasAddressLimit(): boolean {
     return this.#addresses !== null
   }
@@ -165,15 +171,15 @@ export class RateLimits {
     return this.#requests !== null || this.#events !== null
   }
 
-  /** Counts a request from an address. Returns the error if there were too many, else null. */
+  /** Counts a request from an IP address. Returns an error if the address has sent too many, otherwise null. */
   address(address: string): ServiceError | null {
     const wait = this.#addresses?.take(networkOf(address), 1) ?? 0
     return this.#refusal(wait, 'address_requests')
   }
 
   /**
-   * Counts a request for a project. Throws 429 `throttled` if there were too many requests. If the request
-   * `bringsEvents`, it also throws if there were too many events.
+   * Counts a request for a project. Throws 429 `throttled` if the project has had too many requests. If the request
+   * `bringsEvents`, it also throws if the project has sent too many events.
    */
   project(projectId: number, bringsEvents: boolean): void {
     const eventsWait = bringsEvents ? (this.#events?.waitSeconds(projectId) ?? 0) : 0
@@ -189,9 +195,9 @@ export class RateLimits {
   }
 
   /**
-   * Runs `open`, which checks a secret that a client sent. If it returns null or refuses the request, a failure of the
-   * address is counted, and one of the `account` whose password it checks. Throws 429 `throttled` if either has failed
-   * too often; `accountReason` is the reason in the second case.
+   * Runs `open`, which checks a secret that a client sent. If it returns null or refuses the request, a failure is
+   * counted for the IP address, and for the `account` whose password was checked. Throws 429 `throttled` without
+   * running `open` if either has failed too often. For the account, the reason of this error is `accountReason`.
    */
   async attempt<T>(
     address: string,
@@ -210,7 +216,8 @@ export class RateLimits {
       if (account !== null) this.#accountFailures.spend(account, -1)
     }
     const opened = await open().catch((cause: unknown) => {
-      // A server that is too busy to check a secret tells nothing about it.
+      // If the server was too busy to check the secret, it is unknown whether the secret was wrong, so no failure is
+      // counted.
       if (cause instanceof ServiceError && cause.status >= SERVER_ERROR) refund()
       throw cause
     })
@@ -218,7 +225,7 @@ export class RateLimits {
     return opened
   }
 
-  /** Returns a directory that counts a request for each project that it finds. */
+  /** Returns a directory that counts a request for each project that is looked up in it. */
   directory(directory: ProjectDirectory, bringsEvents: boolean): ProjectDirectory {
     if (!this.hasProjectLimit) return directory
     const counted = (project: Project | null): Project | null => {

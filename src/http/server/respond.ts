@@ -1,6 +1,7 @@
 /**
- * Turns values and errors into HTTP answers. Every function here may be called at any time, also after the client has
- * left. It completes the exchange and releases its resources. A second answer to the same exchange is ignored.
+ * Turns values and errors into HTTP answers. Every function of this file may be called at any time, also after the
+ * client has left. It completes the exchange and releases its resources. If the exchange was already answered, the call
+ * has no effect.
  */
 import { STATUS_CODES } from 'node:http'
 import { ServiceError } from '../../base/errors.ts'
@@ -14,39 +15,48 @@ import { PushedStream, type StreamEvents } from './pushed-stream.ts'
 /** The name and the value of a header. */
 export type Header = readonly [string, string]
 
-/** How the connection ends after an answer that did not wait for the whole body. */
+/** How the connection continues after an answer that was sent before the whole body was read. */
 export type Closing =
-  /** The connection stays open, because the body was read. */
+  /** The connection stays open, because the body has been read. */
   | 'keep'
-  /** The client is asked to close. Bytes that it still sends are read and discarded, so that it sees the answer. */
+  /**
+   * The client is told to close the connection. Bytes that it still sends are read and discarded, so that it sees the
+   * answer.
+   */
   | 'drain'
-  /** The connection is closed at once. A client that is still sending may see a reset instead of the answer. */
+  /**
+   * The connection is closed at once. A client that is still sending may see a connection reset instead of the answer.
+   */
   | 'cut'
 
 const REASONS: NodeJS.Dict<string> = { ...STATUS_CODES, 413: 'Content Too Large' }
 const JSON_TYPE = 'application/json'
-/** The seconds for which a browser may cache the answer to a preflight. */
+/** For how many seconds a browser may cache the answer to a preflight request. */
 const PREFLIGHT_SECONDS_MAX = '86400'
 const ACCEPTED = Buffer.from('{"status":1}')
-/** The approximate number of bytes that an answer holds at a time if it is made while it is read. */
+/** How many bytes an answer that is made while it is read holds in memory at a time. It is an estimate. */
 const PIECE_BYTES = 256 * 1024
 
-/** The body of an answer: a text, bytes in one part or several, or chunks that are made while they are read. */
+/**
+ * The body of an answer: a text, bytes in one or several parts, or chunks that are made while the client reads them.
+ */
 export type AnswerBody = string | Uint8Array | readonly Uint8Array[] | TextPieces
 
-/** An answer before it is written. */
+/** The content of an answer that is not written yet. */
 export interface Answer {
   readonly status: number
-  /** The media type; '' for an answer without a body. */
+  /** The media type. It is '' if the answer has no body. */
   readonly contentType: string
   readonly body: AnswerBody
   /** True if the memory of the body is overwritten as soon as `send` returns. */
   readonly isBodyReused?: boolean
-  /** True if the body is cached for all clients, so that it needs no extra memory while it waits for a reader. */
+  /**
+   * True if the body is in a cache for all clients. It then needs no additional memory while it waits for its client.
+   */
   readonly isShared?: true
   readonly headers?: readonly Header[]
   readonly closing?: Closing
-  /** The ID of the created object, for the audit log, if the body is not JSON with this ID. */
+  /** The ID of a created object, for the audit log. Needed if the body is not JSON that contains this ID. */
   readonly madeId?: string
 }
 
@@ -54,7 +64,8 @@ let direct: Exchange | null = null
 let directBody: Uint8Array = ACCEPTED
 
 /**
- * Answers 200 with `{"status":1}`, after everything in the request is stored safely. This is the hot path of ingestion.
+ * Answers 200 with `{"status":1}`, after the events of the request are stored safely. Every accepted capture request
+ * gets this answer, so it must be fast.
  */
 export function sendAccepted(exchange: Exchange): void {
   if (exchange.endsConnection)
@@ -63,8 +74,8 @@ export function sendAccepted(exchange: Exchange): void {
 }
 
 /**
- * Answers 200 with JSON from memory that is overwritten as soon as this function returns. Bytes that cannot be sent at
- * once are copied. This is the hot path of decisions.
+ * Answers 200 with JSON in memory that is overwritten as soon as this function returns. Bytes that cannot be sent at
+ * once are copied. Every flag decision is answered like this, so it must be fast.
  */
 export function sendReused(exchange: Exchange, body: Uint8Array): void {
   const isShort = body.length <= ANSWER_DIRECT_BYTES_MAX && exchange.method === 'POST'
@@ -82,8 +93,8 @@ function sendDirect(exchange: Exchange, body: Uint8Array): void {
 }
 
 /**
- * Writes the direct answer. It is not a closure, which would be allocated for each answer; `cork` calls it before
- * returning.
+ * Writes the current answer of `sendDirect`. `cork` calls it before it returns. The function is not a closure, because
+ * a closure would be allocated for each answer.
  */
 function writeDirect(): void {
   if (direct === null) return
@@ -94,7 +105,7 @@ function writeDirect(): void {
   response.end(directBody, owner.isDraining)
 }
 
-/** Answers with a JSON value. Serialising it takes time on the main thread. */
+/** Answers with a value as JSON. The JSON is written on the main thread. */
 export function sendJson(
   exchange: Exchange,
   status: number,
@@ -115,8 +126,8 @@ export function sendEmpty(
 }
 
 /**
- * Answers with an error. A `ServiceError` becomes its own body. Any other error is logged and becomes 500 `error` with
- * an ID that leads to the log entry. Source: docs/compatibility/errors.md, "Errors".
+ * Answers with an error. The body of a `ServiceError` is its own. Any other error is logged and answered with 500
+ * `error`. The body then contains the ID of the log entry. Source: docs/compatibility/errors.md, "Errors".
  */
 export function sendError(exchange: Exchange, error: unknown, closing: Closing = 'keep'): void {
   send(exchange, refusalOf(exchange, error, closing))
@@ -133,7 +144,7 @@ function refusalOf(exchange: Exchange, error: unknown, closing: Closing): Answer
   return { status: refusal.status, contentType: JSON_TYPE, body, headers, closing }
 }
 
-/** Answers 405 with the header Allow, whose value is `allow`. */
+/** Answers 405. `allow` is the value of the header Allow. */
 export function sendMethodNotAllowed(exchange: Exchange, allow: string): void {
   const refusal = new ServiceError(
     'method_not_allowed',
@@ -143,7 +154,7 @@ export function sendMethodNotAllowed(exchange: Exchange, allow: string): void {
   send(exchange, { status: 405, contentType: JSON_TYPE, body, headers: [['Allow', allow]] })
 }
 
-/** Begins an answer of server-sent events that lasts until the client leaves or the caller ends it. */
+/** Begins an answer with server-sent events. It lasts until the client leaves or the caller ends it. */
 export function sendStream(exchange: Exchange, events: StreamEvents): PushedStream {
   const headers: readonly Header[] = [
     ['Cache-Control', 'no-store'],
@@ -154,9 +165,9 @@ export function sendStream(exchange: Exchange, events: StreamEvents): PushedStre
 }
 
 /**
- * Writes any answer. An answer that ends its connection is written only after everything that was received with the
- * request has been parsed. Until an answer is written, the library closes the connection at a second request instead of
- * passing it on.
+ * Writes any answer. If the connection ends with the answer, the answer is written only after everything that was
+ * received with the request has been parsed. If that contains a second request, the library then closes the connection
+ * and does not execute it.
  */
 export function send(exchange: Exchange, answer: Answer): void {
   if (!exchange.endsConnection || !exchange.isOpen) {
@@ -193,7 +204,7 @@ function write(exchange: Exchange, answer: Answer): void {
       writeWithoutBody(exchange, answer, bytes)
       return
     }
-    // One buffer, so that as many bytes as possible are sent in one system call.
+    // Several parts are joined in one buffer, so that as many bytes as possible are sent with one system call.
     const body = parts.length === 1 ? (parts[0] ?? '') : Buffer.concat(parts)
     const isCut = answer.closing === 'cut' || (exchange.owner.isDraining && !isDrained(answer))
     response.end(body, isCut)
@@ -201,32 +212,32 @@ function write(exchange: Exchange, answer: Answer): void {
   exchange.finish(answer.status)
 }
 
-/** Ends the head of an answer to HEAD, or of a 204. */
+/** Ends the head of an answer to HEAD, or of an answer with the status 204. */
 function writeWithoutBody(exchange: Exchange, answer: Answer, bodyBytes: number): void {
   const { response } = exchange
   if (answer.closing !== 'cut') {
-    // If it gets a length as an argument, endWithoutBody treats the answer as incomplete, and the next request on the
-    // connection as a violation.
+    // If endWithoutBody gets the length as an argument, it considers the answer as incomplete, and the next request on
+    // the connection as a violation.
     if (answer.status !== 204) response.writeHeader('Content-Length', String(bodyBytes))
     response.endWithoutBody()
     return
   }
   if (answer.status === 204 || bodyBytes === 0) {
-    // The only form of the library that closes the connection. A 204 should have no length, but clients ignore it, and
-    // a connection that stays open would execute a request that follows this one.
+    // No other call of the library closes the connection here. It sends a length, which a 204 should not have. But
+    // clients ignore the length, and if the connection stayed open, a request after this one would be executed.
     response.endWithoutBody(0, true)
     return
   }
   response.writeHeader('Connection', 'close')
   response.tryEnd('', bodyBytes)
-  // The library sees the answer as incomplete: it executes no request that follows this one, and reports when the
-  // client leaves. The head may still be in its buffer.
+  // The library considers this answer as incomplete. It therefore executes no request that follows, and reports when
+  // the client leaves. The connection is closed later, because the head may still be in the buffer of the library.
   setImmediate(() => {
     if (!exchange.isAborted) response.close()
   })
 }
 
-/** Returns the parts of a body, or null for a body that is made while it is read. */
+/** Returns the parts of a body, or null if the body is made while it is read. */
 function partsOf(body: AnswerBody): readonly Uint8Array[] | null {
   if (typeof body === 'string') return [Buffer.from(body)]
   if (body instanceof Uint8Array) return [body]
@@ -242,7 +253,7 @@ function sendLarge(
   const isShared = answer.isShared === true
   const isReused = answer.isBodyReused === true
   const { waiting } = exchange.owner
-  // A copy waits in place of memory that is reused.
+  // If the memory is reused, a copy of it waits, so that all bytes need new room.
   const hasRoom = (): boolean =>
     isReused ? waiting.hasRoom(bytes) : waiting.hasRoomFor(memoryOfParts(parts))
   if (!isShared && !hasRoom()) {
@@ -287,13 +298,16 @@ function writeHead(exchange: Exchange, answer: Answer): void {
   if (isDrained(answer)) response.writeHeader('Connection', 'close')
   if (exchange.origin !== '') writeCors(exchange)
   else if (exchange.isPublic && isCacheable(exchange.method)) {
-    // A cache must not give an answer without CORS headers to another page that asks later.
+    // A cache must not give this answer, which has no CORS headers, to another page that asks for it later.
     response.writeHeader('Vary', 'Origin')
   }
   for (const [name, value] of answer.headers ?? []) response.writeHeader(name, value)
 }
 
-/** Writes the head of an answer that is written in steps. The library does not announce the end of its connection. */
+/**
+ * Writes the head of an answer that is written in steps. For such an answer, the library itself does not announce that
+ * the connection will be closed.
+ */
 function writeLongHead(exchange: Exchange, answer: Answer): void {
   writeHead(exchange, answer)
   if (answer.closing === 'cut') exchange.response.writeHeader('Connection', 'close')
@@ -310,10 +324,10 @@ function writeCors({ response, origin, requestedHeaders, method }: Exchange): vo
 }
 
 /**
- * Returns the CORS headers of a public route for an answer to `origin`, which is never '' and may be `null`. Any page
- * may send events with the project's key, which is public. Every requested header is allowed, because SDKs add tracing
- * headers under names that their users choose. `requestedHeaders` is the value of Access-Control-Request-Headers or ''.
- * Source: docs/compatibility/ingestion.md, "CORS".
+ * Returns the CORS headers of an answer of a public route to a page of `origin`. The origin may be `null`, but is never
+ * ''. Pages of any origin may send events with the project's key, because the key is public. All requested headers are
+ * allowed, because SDKs add tracing headers with names that their users choose. `requestedHeaders` is the value of
+ * Access-Control-Request-Headers or ''. Source: docs/compatibility/ingestion.md, "CORS".
  */
 export function corsHeaders(
   origin: string,

@@ -1,32 +1,31 @@
-/**
- * Finds the handler of a path by the rules of uWebSockets.js. `node:http` needs it because it has no router of its own.
- */
+/** Finds the handler of a path by the rules of uWebSockets.js. It is used with `node:http`, which has no router. */
 
-/** The result of a search for a path. */
+/** The handler that was found for a path, with the parameters in the path. */
 export interface FoundRoute<Handler> {
   readonly handler: Handler
-  /** The segments that stand in place of the parameters, still percent-encoded. */
+  /** The path segments that take the place of parameters, still percent-encoded. */
   readonly parameters: readonly string[]
 }
 
 interface Node<Handler> {
   readonly fixed: Map<string, Node<Handler>>
   parameter: Node<Handler> | null
-  /** The handler of the path that ends at this node. */
+  /** The handler of the path that ends at this node. Null if no path does. */
   handler: Handler | null
-  /** The handler of every path that continues after this node (`*`). */
+  /** The handler of all paths that continue after this node (`*`). Null if there is none. */
   rest: Handler | null
 }
 
 const NO_PARAMETERS: readonly string[] = []
 
 /**
- * A table of paths with their handlers. `:name` matches one segment that is not empty, and `*` at the end matches any
- * rest. If several paths match, a fixed segment wins over a parameter, and a parameter wins over `*`.
+ * A table of paths and their handlers. `:name` matches one segment that is not empty, and `*` at the end matches any
+ * number of segments. If several paths match, a fixed segment has precedence over a parameter, and a parameter over
+ * `*`.
  */
 export class RouteTree<Handler> {
   readonly #root = newNode<Handler>()
-  /** The paths without parameters. Most requests are for one of them, so they are looked up directly. */
+  /** The paths without parameters. They are looked up directly, because most requests are for one of them. */
   readonly #fixed = new Map<string, FoundRoute<Handler>>()
 
   /** Sets the handler of a path. A later call for the same path replaces it. */
@@ -67,8 +66,8 @@ function parameterOf<Handler>(node: Node<Handler>): Node<Handler> {
 }
 
 /**
- * Searches the tree below `node`. The recursion is never deeper than the longest route, however long the requested path
- * is.
+ * Searches the tree below `node`. The recursion is at most as deep as the longest route, however long the requested
+ * path is.
  */
 function findBelow<Handler>(
   node: Node<Handler>,

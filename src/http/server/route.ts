@@ -1,7 +1,7 @@
 /**
- * Describes private routes as records. One record holds everything about one method of one path. The routes of the
- * server, the checks before a handler, the audit log, the API description and the table of routes in the documents all
- * come from these records. See http/routes/README.md for how to write one.
+ * Describes private routes as records. One record contains everything about one method of one path. The routes of the
+ * server, the checks before a handler, the audit log, the API description, and the table of routes in the documents are
+ * all made from these records. http/routes/README.md describes how to write one.
  */
 import type { Clock } from '../../base/clock.ts'
 import { type ErrorCode, ServiceError } from '../../base/errors.ts'
@@ -35,8 +35,8 @@ import { baseUrl } from './url.ts'
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'
 
 /**
- * A kind of credential that opens a route. `none` means that no key is needed. Where these names are published: the
- * security schemes of the API description.
+ * A kind of credential that opens a route. `none` means that no key is needed. The API description publishes these
+ * names as its security schemes.
  */
 export type CredentialKind =
   | 'none'
@@ -47,40 +47,43 @@ export type CredentialKind =
   | 'secretKey'
   | 'session'
 
-/** The services that every handler gets, besides those of its own routes. */
+/** The services that every handler gets, in addition to those that its own routes need. */
 export interface RouteServices extends Sessions {
   readonly directory: RouteDirectory
   readonly clock: Pick<Clock, 'now'>
 }
 
-/** The callers that may use a route. They are checked before its handler runs. */
+/** Who may call a route. This is checked before the handler runs. */
 export interface Who {
   /** The kinds of credentials that the route accepts. One of them is enough. */
   readonly credentials: readonly CredentialKind[]
   /**
-   * The right that the caller needs: none (`nothing`), only the scope (`caller`), the whole organization
-   * (`organization`, which a key that is limited to projects does not have), or the project that the path or the
-   * parameter `token` names (`project`).
+   * What the caller needs a right to. `nothing`: no right is needed. `caller`: the scope is enough. `organization`: the
+   * whole organization, so that a key that is limited to some projects is refused. `project`: the project that the path
+   * or the parameter `token` names.
    */
   readonly about: 'nothing' | 'caller' | 'organization' | 'project'
   /**
-   * The scope that a personal key or session must have. Null if the route needs no key, or accepts a key with any
-   * scope.
+   * The scope that the personal key or the session must have. Null if no key is needed, or if the scopes of the key do
+   * not matter.
    */
   readonly scope: Scope | null
-  /** True if it is enough that the caller has the scope in one project. The handler checks each project that it uses. */
+  /**
+   * True if the caller needs the scope in only one of the projects. The handler must then check each project that it
+   * uses.
+   */
   readonly isInAnyProject?: true
-  /** True if only administrators of the organization, or of the project that the route is about, may call it. */
+  /** True if the caller must be an administrator of the organization, or of the project that the route is about. */
   readonly isAdministrator?: true
 }
 
-/** Admits every caller, without a key. */
+/** Admits every caller. No key is needed. */
 export const ANYBODY: Who = { credentials: ['none'], about: 'nothing', scope: null }
 
-/** Admits a session of the console, whatever its rights. */
+/** Admits every session of the console, whatever its rights. */
 export const BY_SESSION: Who = { credentials: ['session'], about: 'caller', scope: null }
 
-/** Admits any personal key, whatever its scopes and projects. */
+/** Admits every personal key, whatever its scopes and projects. */
 export const BY_ANY_KEY: Who = { credentials: ['personalKey'], about: 'caller', scope: null }
 
 /** Admits personal keys that have the scope. */
@@ -89,14 +92,14 @@ export function callerWith(scope: Scope): Who {
 }
 
 /**
- * Admits personal keys that have the scope in at least one project, for routes that work with several projects. The user
- * may have another level there than in the organization.
+ * Admits personal keys that have the scope in at least one project. It is for routes that work with several projects,
+ * because the user may have another level in a project than in the organization.
  */
 export function inAnyProject(scope: Scope): Who {
   return { ...callerWith(scope), isInAnyProject: true }
 }
 
-/** Admits personal keys that have the scope and are not limited to projects. */
+/** Admits personal keys that have the scope and are not limited to some projects. */
 export function inOrganization(scope: Scope): Who {
   return { credentials: ['personalKey'], about: 'organization', scope }
 }
@@ -116,7 +119,7 @@ export function byAdministrators(who: Who): Who {
   return { ...who, isAdministrator: true }
 }
 
-/** One possible answer of a route, as the API description shows it. */
+/** A possible answer of a route, for the API description. */
 export interface DescribedAnswer {
   readonly description: string
   /** The schema of a JSON body. Absent if the answer has no body, or a body of another media type. */
@@ -130,7 +133,7 @@ export function done(schema?: Schema): DescribedAnswer {
   return { description: 'Done.', ...(schema === undefined ? {} : { schema }) }
 }
 
-/** The complete record of one method of one path. */
+/** The complete record of one method and one path. */
 export interface RouteRecord<
   Services extends RouteServices = RouteServices,
   Query extends Schema = Schema,
@@ -138,21 +141,21 @@ export interface RouteRecord<
 > extends RouteContent<Services, Query, Body> {
   readonly who: Who
   readonly method: Method
-  /** The path as it is registered. `:name` stands for one segment, and private routes end in a slash. */
+  /** The path, in which `:name` stands for one segment. The path of a private route ends with a slash. */
   readonly path: string
-  /** The unique name of the operation, for generated clients. */
+  /** The operation ID, from which generated clients name their functions. It is unique. */
   readonly id: string
   /** A sentence that says what the route does. */
   readonly summary: string
 }
 
-/** The part of a record that does not identify the route. */
+/** The members of a record besides those that identify the route. */
 export interface RouteContent<
   Services extends RouteServices,
   Query extends Schema,
   Body extends Schema,
 > {
-  /** Overrides the callers that `routesOf` sets for all its records. */
+  /** Who may call the route. Without it, the callers that were passed to `routesOf` may. */
   readonly who?: Who
   /** The query parameters, as the members of an object schema. The handler reads them with `call.query()`. */
   readonly query?: Query
@@ -161,59 +164,62 @@ export interface RouteContent<
    * required.
    */
   readonly body?: Body
-  /** Further media types of the body. Each is described as text. */
+  /** The media types besides JSON that the body may have. The API description describes each as a text. */
   readonly bodyTypes?: readonly string[]
-  /** The answers by status. A record with `handle` has exactly one with a status from 200 to 299. */
+  /** The possible answers by status. If the record has `handle`, exactly one status is from 200 to 299. */
   readonly answers: Readonly<Record<number, DescribedAnswer>>
-  /** The error codes besides those that every route of this kind has; see `refusalsOf`. */
+  /** The error codes of the route, in addition to those of every route of its kind. See `refusalsOf`. */
   readonly errors?: readonly ErrorCode[]
-  /** False if the route changes nothing although its method could. It is then left out of the audit log. */
+  /**
+   * False if the route changes nothing although its method could. Its requests are then not recorded in the audit log.
+   */
   readonly audits?: false
   /**
-   * True if the route only tells the client what to call instead. It is neither described nor named in the header
-   * Allow.
+   * True if the route only tells the client which other route to call. It then appears neither in the API description
+   * nor in the header Allow.
    */
   readonly isRefusal?: true
   /**
-   * Does the work. The value that it returns becomes the JSON of the successful answer, and is ignored if that has no
-   * body.
+   * Does the work of the route. The value that it returns becomes the JSON of the successful answer. If that answer has
+   * no body, the value is ignored.
    */
   readonly handle?: (call: Call<Services, Query, Body>) => unknown
   /** Does the work and builds the answer itself, instead of `handle`. */
   readonly respond?: (call: Call<Services, Query, Body>) => Answer | Promise<Answer>
 }
 
-/** A group of routes with one subject, in the order of the API description. */
+/** Routes with a common subject, in the order of the API description. */
 export interface Resource<Services extends RouteServices = RouteServices> {
-  /** The name of the group in the API description. */
+  /** The name of the resource in the API description. */
   readonly name: string
   readonly sentence: string
   /**
-   * The schemas of the names in the paths of this group. The names that all groups share are in openapi/document.ts.
+   * The schemas of the parameters in the paths of this resource. Those that all resources share are in
+   * openapi/document.ts.
    */
   readonly segments?: Readonly<Record<string, Schema>>
-  /** True if answers also come as a table when the query has `format=csv`. */
+  /** True if the routes answer with a CSV table when the query contains `format=csv`. */
   readonly isTable?: true
   readonly routes: readonly AnyRoute<Services>[]
 }
 
-/** A record without its handler, as the API description needs it. */
+/** A record without its handler, for the API description. */
 export type Described = Omit<RouteRecord, 'handle' | 'respond'>
 
-/** A group of routes as the API description needs it. */
+/** A resource without handlers, for the API description. */
 export type DescribedResource = Omit<Resource, 'routes'> & {
   readonly routes: readonly Described[]
 }
 
-/** A record whose input types are hidden, so that records of different types fit into one list. */
+/** A record without the types of its input, so that records with different types fit into one list. */
 export type AnyRoute<Services extends RouteServices> = Described & {
   readonly bind: (services: Services) => Route
 }
 
 /**
- * Returns the function that writes records for handlers that work with `Services`: `const route =
- * routesOf<Services>(...)`. Every path is appended to `base`. GET is open to `reader` and every other method to
- * `writer`, unless the record has its own `who`.
+ * Returns a function that makes records whose handlers work with `Services`: `const route = routesOf<Services>(...)`.
+ * The path of each record is appended to `base`. GET is open to `reader` and every other method to `writer`, unless the
+ * record sets its own `who`.
  */
 export function routesOf<Services extends RouteServices>(
   base: string,
@@ -235,7 +241,8 @@ export function routesOf<Services extends RouteServices>(
 }
 
 /**
- * Returns a route that answers 405 and tells the client what to call instead. `allow` is the value of the header Allow.
+ * Returns a route that answers 405 and tells the client which other route to call. `allow` is the value of the header
+ * Allow.
  */
 export function refusedRoute(
   { method, path, allow }: Pick<RouteRecord, 'method' | 'path'> & { readonly allow: string },
@@ -251,7 +258,7 @@ export function refusedRoute(
   })
 }
 
-/** Turns the records of `resources` into routes for the server. */
+/** Turns the records of `resources` into routes that the server can register. */
 export function bindAll<Services extends RouteServices>(
   resources: readonly Resource<Services>[],
   services: Services,
@@ -260,18 +267,20 @@ export function bindAll<Services extends RouteServices>(
 }
 
 /**
- * The error codes of every private route: bad parameters, missing or invalid keys, missing rights, unknown paths,
- * unexpected errors and a server without room.
+ * The error codes of every private route. They stand for invalid parameters, missing or invalid keys, missing rights,
+ * unknown paths, unexpected errors, and a server that is too busy.
  */
 const PRIVATE_REFUSALS: readonly ErrorCode[] = [
   ...(['invalid_input', 'not_authenticated', 'permission_denied', 'not_found'] as const),
   ...(['error', 'server_error'] as const),
 ]
 
-/** The error codes that a private route with a body adds. */
+/** The error codes that a private route has in addition if it takes a body. */
 const BODY_REFUSALS: readonly ErrorCode[] = ['request_too_large', 'unsupported_media_type']
 
-/** Returns the error codes of a route, at least one for each status with which it refuses. */
+/**
+ * Returns the error codes of a route. For each status with which the route may refuse a request, there is at least one.
+ */
 export function refusalsOf({
   who,
   method,
@@ -282,7 +291,7 @@ export function refusalsOf({
   return [...PRIVATE_REFUSALS, ...(takesBody ? BODY_REFUSALS : []), ...errors]
 }
 
-/** An admitted request, as a handler sees it. */
+/** A request that was admitted, as its handler receives it. */
 export class Call<
   Services extends RouteServices = RouteServices,
   Query extends Schema = Schema,
@@ -292,8 +301,8 @@ export class Call<
   readonly services: Services
   readonly nowMs: number
   /**
-   * The scheme and authority for links. It is read before any wait, because the peer address is lost when the client
-   * leaves.
+   * The scheme and host for URLs in answers. It is determined before anything asynchronous, because the peer address is
+   * lost when the client leaves.
    */
   readonly base: string
   readonly #grant: FullGrant | null
@@ -302,7 +311,7 @@ export class Call<
   readonly #readers: Readers<Query, Body>
   #body: { readonly value: TypeOf<Body> } | null = null
 
-  /** Admits the request. Throws 401, 403 `permission_denied` and 404 `not_found`. */
+  /** Checks whether the request may be admitted. Throws 401, 403 `permission_denied` and 404 `not_found` if not. */
   constructor(request: ApiRequest, services: Services, who: Who, readers: Readers<Query, Body>) {
     this.request = request
     this.services = services
@@ -315,7 +324,7 @@ export class Call<
     this.nowMs = services.clock.now()
   }
 
-  /** Returns whether the request would still be admitted. Its key may have been revoked since then. */
+  /** Returns true if the request would still be admitted now. Its key may have been revoked since it was admitted. */
   isStillAllowed(): boolean {
     try {
       admit(this.request, this.services, this.#who)
@@ -326,7 +335,7 @@ export class Call<
     }
   }
 
-  /** The rights of the personal key or session. Throws `TypeError` on a route that may be opened without one. */
+  /** The rights of the personal key or the session. Throws `TypeError` if the route may be called without one. */
   get grant(): FullGrant {
     if (this.#grant === null) throw new TypeError('the route is open without a personal key')
     return this.#grant
@@ -337,27 +346,27 @@ export class Call<
     return userOf(this.grant)
   }
 
-  /** The same user, in the form that logs of changes store. */
+  /** The user who owns the personal key, in the form in which changes are logged. */
   get actor(): Actor {
     const { id, firstName, email } = this.user
     return { userId: id, firstName, email }
   }
 
-  /** The number of the project. Throws `TypeError` on a route that is not about a project. */
+  /** The number of the project that the request is about. Throws `TypeError` if the route is not about a project. */
   get projectId(): number {
     if (this.#projectId === null) throw new TypeError('the route is not about a project')
     return this.#projectId
   }
 
-  /** True if the request has a body of one of the `bodyTypes` of the record. It is not read as JSON. */
+  /** True if the body has one of the `bodyTypes` of the record, so that it is not read as JSON. */
   get hasOtherBody(): boolean {
     const { body, mediaType } = this.request
     return body.length > 0 && this.#readers.bodyTypes.includes(mediaType)
   }
 
   /**
-   * Returns the members of the body that the schema names, or the list if the schema is a list. All members are absent
-   * without a body. The body is read once. Throws 415, and 400 with the first invalid field as `attr`.
+   * Returns the members of the body that the schema names. If the schema is a list, returns the list. If there is no
+   * body, all members are absent. The body is parsed once. Throws 415, and 400 with the first invalid field as `attr`.
    */
   body(): TypeOf<Body> {
     this.#body ??= { value: this.#readBody() }
@@ -378,18 +387,18 @@ export class Call<
     return body(Object.fromEntries(members))
   }
 
-  /** Returns the query parameters. Empty ones are absent. Throws 400 with the invalid parameter as `attr`. */
+  /** Returns the query parameters. Empty ones are left out. Throws 400 with the invalid parameter as `attr`. */
   query(): TypeOf<Query> {
     return this.#readers.query(queryMembers(this.request, this.#readers.querySchema))
   }
 
-  /** Returns the number in a segment of the path, or null if the segment is not a positive whole number. */
+  /** Returns the number in a parameter of the path. Returns null if it is not a positive whole number. */
   number(name: string): number | null {
     const text = this.request.parameter(name)
     return /^[1-9][0-9]{0,14}$/.test(text) ? Number(text) : null
   }
 
-  /** Returns the UUID in a segment of the path, in lower case with hyphens, or null if the segment is not a UUID. */
+  /** Returns the UUID in a parameter of the path, in lower case with hyphens. Returns null if it is not a UUID. */
   uuid(name: string): string | null {
     const uuid = parseUuid(this.request.parameter(name))
     return uuid === null ? null : formatUuid(uuid, 0)
@@ -404,7 +413,7 @@ interface Readers<Query extends Schema, Body extends Schema> {
   readonly body: (value: unknown) => TypeOf<Body>
 }
 
-/** Refuses keys that are limited to some projects. */
+/** Throws 403 for a key that is limited to some projects. */
 function requireUnlimited({ keyProjectIds }: FullGrant): void {
   if (keyProjectIds === 'all') return
   throw denied(
@@ -497,7 +506,8 @@ function bind<Services extends RouteServices, Query extends Schema, Body extends
 }
 
 /**
- * Returns the only success of a record whose handler returns a value. Throws `TypeError` if there is not exactly one.
+ * Returns the successful answer of a record whose handler returns a value. Throws `TypeError` if the record has none or
+ * several.
  */
 function successOf({ id, answers }: Pick<RouteRecord, 'id' | 'answers'>) {
   const good = Object.entries(answers).filter(([status]) => status.startsWith('2'))

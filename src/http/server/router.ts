@@ -1,6 +1,6 @@
 /**
- * The types of private routes: method, path and handler. A handler gets an `ApiRequest` with the whole body, and
- * returns an answer or throws.
+ * The types of private routes, which consist of a method, a path and a handler. A handler receives an `ApiRequest` with
+ * the whole body. It returns an answer or throws an error.
  */
 import { ServiceError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
@@ -9,26 +9,34 @@ import type { BrowserWords, RequestHead } from './framing.ts'
 import { jsonBody } from './json-pieces.ts'
 import type { Answer, Header } from './respond.ts'
 
-/** One method of one path, ready for the server. */
+/** A private route for one method and one path, as the server registers it. */
 export interface Route {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** The path with a trailing slash, which requests may leave out. `:name` stands for one segment. */
+  /** The path, with a trailing slash that requests may leave out. `:name` stands for one segment. */
   readonly path: string
   readonly handler: ApiHandler
-  /** True if the handler only tells the client what to call instead. The header Allow then leaves out the method. */
+  /**
+   * True if the handler only tells the client which other route to call. The header Allow does not contain the method
+   * then.
+   */
   readonly isRefusal?: true
-  /** True if the route changes nothing although its method could. It gets no entry in the audit log. */
+  /**
+   * True if the route changes nothing although its method could. Its requests are then not recorded in the audit log.
+   */
   readonly isRead?: true
-  /** The status of every success. Absent if it depends on the request. */
+  /** The status of every successful answer. Absent if it depends on the request. */
   readonly successStatus?: number
-  /** True for routes that monitor the process. They have no rate limit. */
+  /** True for routes that monitor the process. They are not rate-limited. */
   readonly isUnlimited?: true
 }
 
-/** Answers a request. A `ServiceError` that it throws becomes its own body, and any other error becomes 500. */
+/**
+ * Answers a request. If the handler throws a `ServiceError`, its body is the answer. Any other error is answered with
+ * 500.
+ */
 export type ApiHandler = (request: ApiRequest) => Answer | Promise<Answer>
 
-/** JSON that is already serialised, in parts. It is sent in place of a value. */
+/** JSON text as bytes, in parts. A handler can return it instead of a value. */
 export class WrittenJson {
   readonly parts: readonly Uint8Array[]
 
@@ -47,7 +55,7 @@ export function json(value: unknown, status = 200, headers: readonly Header[] = 
 export interface PathRoutes<Handler> {
   readonly path: string
   readonly handlers: ReadonlyMap<string, Handler>
-  /** The value of the header Allow. */
+  /** The value of the header Allow for the path. */
   readonly allow: string
   readonly isUnlimited: boolean
 }
@@ -58,7 +66,10 @@ type GroupedRoute<Handler> = Pick<Route, 'path' | 'isRefusal' | 'isUnlimited'> &
   readonly handler: Handler
 }
 
-/** Groups routes by path. Two handlers for the same method and path are a programming error and throw `TypeError`. */
+/**
+ * Groups routes by path. Throws `TypeError` if two routes have the same method and path, because that is a programming
+ * error.
+ */
 export function groupByPath<Handler>(
   routes: readonly GroupedRoute<Handler>[],
 ): readonly PathRoutes<Handler>[] {
@@ -92,37 +103,39 @@ export function parameterNames(path: string): readonly string[] {
     .map((segment) => segment.slice(1))
 }
 
-/** The owner of the key or session that opened a private route. */
+/** The key or session with which a private route was called, and its owner. */
 export interface Caller {
   readonly source: 'api' | 'console'
   readonly userId: number | null
   readonly keyId: number | null
 }
 
-/** The audit entry of a request. A handler can store it together with its change. */
+/** The audit entry of a request. A handler can store the entry together with its change. */
 export interface AuditNote {
   /**
-   * Returns the entry of a success. It is undefined without a valid key, and if the status of the success is not known
-   * in advance.
+   * Returns the entry for a successful request. Returns undefined if the request has no valid key, or if the status of
+   * the success is not known in advance.
    */
   readonly entry: () => AuditEntry | undefined
-  /** True once the entry is stored. */
+  /** True when the entry has been stored. */
   isStored: boolean
 }
 
-/** A private request with its whole body. All texts come from the client, and none is validated. */
+/** A request to a private route, with its whole body. All texts come from the client and are not validated. */
 export class ApiRequest {
   /** The path as the client wrote it, without the query. */
   readonly path: string
   readonly head: RequestHead
   readonly words: BrowserWords
-  /** The caller. Null until a personal key or a session was found to be valid. */
+  /** Who made the request. Null until a personal key or a session was found to be valid. */
   caller: Caller | null = null
-  /** The audit entry. Null if the request is not recorded. */
+  /** The audit entry. Null if the request is not recorded in the audit log. */
   audit: AuditNote | null = null
-  /** The ID of the created or changed object, for the audit log, if neither the path nor the answer contains it. */
+  /**
+   * The ID of the created or changed object for the audit log. Needed if neither the path nor the answer contains it.
+   */
   objectId: string | null = null
-  /** The body. It is empty until it has arrived, which is before the handler runs. */
+  /** The body. It is empty until the whole body has arrived. The handler runs only after that. */
   body: Uint8Array = new Uint8Array(0)
   readonly #exchange: Exchange
   readonly #parameters = new Map<string, string>()
@@ -130,7 +143,7 @@ export class ApiRequest {
   #query: URLSearchParams | null = null
   #json: { readonly value: unknown } | null = null
 
-  /** Throws 404 `not_found` for a path that cannot be decoded. */
+  /** Throws 404 `not_found` if the path cannot be decoded. */
   constructor(
     exchange: Exchange,
     path: string,
@@ -152,47 +165,53 @@ export class ApiRequest {
     return this.#exchange.method
   }
 
-  /** Returns the percent-decoded segment in place of `:name`. */
+  /** Returns the percent-decoded path segment that takes the place of `:name`. */
   parameter(name: string): string {
     const value = this.#parameters.get(name)
     if (value === undefined) throw new TypeError(`the route has no parameter ${name}`)
     return value
   }
 
-  /** The names and percent-decoded segments of the path parameters, in order. */
+  /** The names of the path parameters and their percent-decoded values, in order. */
   get parameters(): Iterable<readonly [name: string, text: string]> {
     return this.#parameters
   }
 
-  /** The project of the request, as soon as it is known and allowed. */
+  /** The project that the request is about. Null until it is known and allowed. */
   get projectId(): number | null {
     return this.#projectId
   }
 
-  /** Sets the project and counts the request towards its rate limit. Throws 429 `throttled` if there were too many. */
+  /**
+   * Sets the project, and counts the request towards the project's rate limit. Throws 429 `throttled` if there were too
+   * many requests.
+   */
   useProject(projectId: number): void {
     if (this.#projectId === projectId) return
     this.#projectId = projectId
     this.#exchange.owner.limits?.project(projectId, false)
   }
 
-  /** The decoded query parameters. They are parsed at first use. */
+  /** The decoded query parameters. They are parsed when they are first used. */
   get query(): URLSearchParams {
     this.#query ??= new URLSearchParams(this.head.query)
     return this.#query
   }
 
-  /** The declared media type of the body, in lower case without parameters; '' if none is declared. */
+  /** The declared media type of the body, in lower case and without parameters. It is '' if none is declared. */
   get mediaType(): string {
     return (this.head.contentType.split(';')[0] ?? '').trim().toLowerCase()
   }
 
-  /** True if the body is declared as a table or another text. It is then not read as JSON. */
+  /** True if the body is declared as a CSV table or another text, so that it is not read as JSON. */
   get isTable(): boolean {
     return this.mediaType.startsWith('text/')
   }
 
-  /** Makes a change that stores its audit entry, if there is one, in its own transaction. */
+  /**
+   * Makes a change that stores the audit entry of the request in its own transaction. There is no entry if the request
+   * is not recorded.
+   */
   async noting<T>(change: (entry: AuditEntry | undefined) => Promise<T>): Promise<T> {
     const entry = this.audit?.entry()
     const result = await change(entry)
@@ -200,27 +219,30 @@ export class ApiRequest {
     return result
   }
 
-  /** The address at the other end of the connection; '' after the client has left. */
+  /** The IP address at the other end of the connection. It is '' after the client has left. */
   get peerAddress(): string {
     return this.#exchange.peerAddress
   }
 
-  /** Runs `action` if the client leaves before it has its answer, or at once if it has already left. */
+  /** Runs `action` if the client leaves before it has its answer. If the client has already left, runs it at once. */
   onLeave(action: () => void): void {
     if (this.#exchange.isAborted) action()
     else this.#exchange.onAbort = action
   }
 
   /**
-   * Returns the body as JSON, or undefined for an empty body. It is parsed once. Throws 415 `unsupported_media_type`
-   * for another declared type, and 400 `parse_error` for a body that is not JSON.
+   * Returns the value of a JSON body, or undefined if the body is empty. The body is parsed once. Throws 415
+   * `unsupported_media_type` if another type is declared, and 400 `parse_error` if the body is not JSON.
    */
   json(): unknown {
     this.#json ??= { value: this.#parseBody() }
     return this.#json.value
   }
 
-  /** Returns the bytes of a JSON body without parsing them. Throws 415 `unsupported_media_type`. */
+  /**
+   * Returns the bytes of a JSON body without parsing them. Throws 415 `unsupported_media_type` if another type is
+   * declared.
+   */
   jsonBytes(): Uint8Array {
     const { body, mediaType } = this
     if (body.length === 0 || mediaType === '' || mediaType === 'application/json') return body
@@ -238,7 +260,7 @@ export class ApiRequest {
   }
 }
 
-/** Decodes a segment of a path. Throws 404 `not_found` for a broken percent escape. */
+/** Decodes a path segment. Throws 404 `not_found` if it contains an invalid percent escape. */
 export function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment)

@@ -1,6 +1,6 @@
 /**
- * Builds the JSON schemas of route records, in the dialect of OpenAPI 3.1. A schema also carries the TypeScript type of
- * its values, which exists only for the compiler.
+ * Builds the JSON schemas in the records of routes, in the dialect of OpenAPI 3.1. A schema also has the TypeScript
+ * type of its values. This type exists only for the compiler.
  */
 
 import type { OwnRefusal } from '../../base/input-faults.ts'
@@ -21,7 +21,7 @@ type ObjectOf<Required extends Members, Optional extends Members> = {
   readonly [Name in keyof Required]: TypeOf<Required[Name]>
 } & { readonly [Name in keyof Optional]?: TypeOf<Optional[Name]> }
 
-/** A schema that the API description lists once, under its name. */
+/** A schema with a name. The API description contains it once, under this name. */
 export interface Definition {
   readonly name: string
   readonly schema: Schema
@@ -42,11 +42,11 @@ export const NOTHING: Schema<null> = { type: 'null' }
 export const NUMBER: Schema<number> = { type: 'number' }
 /** Accepts true or false. */
 export const BOOLEAN: Schema<boolean> = { type: 'boolean' }
-/** Accepts a point in time in ISO 8601. */
+/** Accepts a moment in ISO 8601. The format is not checked. */
 export const TIME: Schema<string> = { type: 'string', format: 'date-time' }
-/** Accepts a UUID with hyphens. */
+/** Accepts a UUID with hyphens. The format is not checked. */
 export const UUID: Schema<string> = { type: 'string', format: 'uuid' }
-/** Accepts a UUID in any usual form, and converts it to lower case with hyphens. */
+/** Accepts a UUID in any of the usual forms, and converts it to lower case with hyphens. */
 export const CLIENT_UUID: Schema<string> = { ...UUID, canonicalUuid: true }
 /** Accepts any JSON object. */
 export const JSON_OBJECT: Schema<JsonObject> = { type: 'object', additionalProperties: true }
@@ -69,8 +69,8 @@ export function units(unitsMax: number): Schema<string> {
 }
 
 /**
- * Returns the schema of an object with these members. Members of `optional` may be absent. Input may also have other
- * members.
+ * Returns the schema of an object with these members. The members of `optional` may be absent. Input may also have
+ * other members.
  */
 export function object<Required extends Members, Optional extends Members = Members>(
   required: Required,
@@ -98,9 +98,9 @@ export function openObject<Required extends Members, Optional extends Members = 
 }
 
 /**
- * Returns the schema of a body whose members may also be in the query. If both have the same name, the body wins. Null
- * counts as absent, and texts may stand for booleans and JSON. Source: docs/compatibility/persons.md, "Parameters of
- * persons".
+ * Returns the schema of a body whose members may be in the query instead. If both contain a member, the value in the
+ * body is used. Null counts as absent, and a text may stand for a boolean or for JSON. Source:
+ * docs/compatibility/persons.md, "Parameters of persons".
  */
 export function parameters<Required extends Members, Optional extends Members = Members>(
   required: Required,
@@ -111,17 +111,17 @@ export function parameters<Required extends Members, Optional extends Members = 
   >
 }
 
-/** Makes a list or an object of `is.parameters` refuse JSON in a text. */
+/** Returns the schema of a list or an object in `is.parameters` that does not accept JSON inside a text. */
 export function jsonOnly<T>(schema: Schema<T>): Schema<T> {
   return { ...schema, isJsonOnly: true }
 }
 
-/** Makes a schema a description only: the input is checked by the rules that read it. */
+/** Returns a schema that is only published. The input is checked by the rules that read it, and not by the schema. */
 export function unchecked<T>(schema: Schema<T>): Schema<T> {
   return { ...schema, isUnchecked: true }
 }
 
-/** Makes a schema refuse input that has members besides those listed. */
+/** Returns a schema that accepts no members besides the listed ones. */
 export function closed<T>(schema: Schema<T>): Schema<T> {
   return { ...schema, additionalProperties: false }
 }
@@ -131,7 +131,7 @@ export function mapOf<T>(value: Schema<T>): Schema<Readonly<Record<string, T>>> 
   return { type: 'object', additionalProperties: value }
 }
 
-/** Returns the schema of a list. `itemsMax` limits the number of items in input. */
+/** Returns the schema of a list. A list in input may have at most `itemsMax` items. */
 export function list<T>(items: Schema<T>, itemsMax?: number): Schema<readonly T[]> {
   return { type: 'array', items, ...(itemsMax === undefined ? {} : { maxItems: itemsMax }) }
 }
@@ -143,7 +143,7 @@ export function choice<const Value extends string | number | null>(
   return { enum: values }
 }
 
-/** Returns the schema of a number that must be one of `values`. Clients may also send it as text. */
+/** Returns the schema of a number that must be one of `values`. Clients may also send the number as a text. */
 export function numberChoice<const Value extends number>(
   ...values: readonly Value[]
 ): Schema<Value> {
@@ -164,8 +164,8 @@ export function about<T>(schema: Schema<T>, description: string): Schema<T> {
 }
 
 /**
- * Sets the error code and text with which input is refused that does not match the schema, or only that one keyword of
- * the schema.
+ * Returns a schema with its own error: the code and the text with which a value that does not match is refused. With
+ * `keyword`, the error applies only to values that fail this keyword of the schema.
  */
 export function refused<T>(
   schema: Schema<T>,
@@ -178,13 +178,16 @@ export function refused<T>(
   return { ...schema, refusals: [...others, own] }
 }
 
-/** Gives a schema a name, under which the API description lists it once. Every name belongs to one schema. */
+/**
+ * Returns a schema with a name. The API description contains it once, under this name. Two schemas must not have the
+ * same name.
+ */
 export function named<T>(name: string, schema: Schema<T>): Schema<T> {
   const definition: Definition = { name, schema }
   return { ...schema, [DEFINITION]: definition }
 }
 
-/** Returns the schema of an object that the API description lists once, under `name`. */
+/** Returns the schema of an object with a name. The API description contains it once, under this name. */
 export function namedObject<Required extends Members, Optional extends Members = Members>(
   name: string,
   required: Required,
@@ -199,7 +202,7 @@ export function definitionOf(schema: Schema): Definition | null {
   return definition ?? null
 }
 
-/** Refers to a named schema from inside its own definition. */
+/** Returns a reference to a named schema, for use inside the definition of that schema. */
 export function ref(name: string): Schema {
   return { $ref: `#/components/schemas/${name}` }
 }
@@ -216,7 +219,7 @@ export function pageOf<T>(item: Schema<T>) {
   return definition === null ? page : named(`${definition.name}Page`, page)
 }
 
-/** Returns the parameters `limit` and `offset` of such a list. `rowsMax` is the largest page. */
+/** Returns the parameters `limit` and `offset` of a list with pages. `rowsMax` is the largest `limit`. */
 export function pageParameters(rowsMax: number) {
   return {
     limit: about(WHOLE, `Rows per page. The default is 100, the maximum ${rowsMax}.`),

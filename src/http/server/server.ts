@@ -1,11 +1,11 @@
 /**
- * The HTTP server: it listens, passes every request through one entry point, and shuts down in order. Every request
- * gets exactly one answer, whatever its handler does. An exception becomes 500 `error`, an unknown path 404, and a
- * wrong method 405. A request with ambiguous framing becomes 400 before any handler sees it.
+ * The HTTP server. It listens, passes every request through one entry point, and shuts down properly. Each request gets
+ * exactly one answer, whatever its handler does. An exception is answered with 500 `error`, an unknown path with 404,
+ * and a wrong method with 405. A request whose end is ambiguous is answered with 400, before a handler sees it.
  *
- * The HTTP library closes a connection without an answer in two cases: a further request arrives before the first one
- * is answered (pipelining), or the client closes its sending side. The events of such a request may be stored and sent
- * again. Duplicates are recognised by their UUID.
+ * There are two cases in which the HTTP library closes a connection without an answer: if a request arrives before the
+ * previous one is answered (pipelining), or if the client closes its sending side. The events of the unanswered request
+ * may be stored all the same, and the client may send them again. Such duplicates are recognised by their UUIDs.
  */
 
 import type { Clock } from '../../base/clock.ts'
@@ -39,48 +39,57 @@ import {
 import { addressBehindProxies, TrustedProxies } from './url.ts'
 import { WaitingAnswers } from './waiting-answers.ts'
 
-/** One of this many requests to public routes is timed. It must be a power of two. */
+/** One in this many requests to public routes is timed. The number must be a power of two. */
 const TIMED_EVERY = 16
 const READER_STALL_MS = 30_000
 
-/** The source of pages for GET and HEAD on paths that no route has. */
+/** Finds the pages for GET and HEAD requests to paths that no route has. */
 export interface PageSource {
   /**
-   * Returns the handler for a path and an Accept header, or null if there is no such page. Errors that the handler
-   * throws are answered too.
+   * Returns the handler of the page for a path and an Accept header, or null if there is no such page. If the handler
+   * throws an error, it is answered like an error of a route.
    */
   find(path: string, accept: string): ((head: RequestHead) => Answer) | null
 }
 
 /** The options of a server. */
 export interface HttpServerOptions {
-  /** Receives unexpected errors. A `Logger` can be used. */
+  /** Logs unexpected errors. A `Logger` can be passed. */
   readonly log: { error(fields: object, message: string): void }
   readonly clock: Clock
   readonly metrics: ServiceMetrics
   /** The budget for the bodies of private routes. */
   readonly budget: BodyBudget
-  /** The library that speaks HTTP; default `auto`. */
+  /** The HTTP library. The default is `auto`. */
   readonly httpServer?: HttpServerChoice
-  /** The most open connections. A further one is closed at once. Set it below the limit of open files. */
+  /**
+   * How many connections may be open. A connection beyond this number is closed at once. It must be lower than the
+   * limit of open files.
+   */
   readonly connectionsMax?: number
-  /** The milliseconds without progress after which the reader of a large answer is cut off; default 30,000. */
+  /**
+   * After this many milliseconds without progress, the client that reads a large answer is cut off. The default is
+   * 30,000.
+   */
   readonly readerStallMs?: number
-  /** The bytes per second that such a reader has to take on average; see http/server/waiting-answers.ts. */
+  /**
+   * How many bytes per second the client that reads a large answer must take on average. See
+   * http/server/waiting-answers.ts.
+   */
   readonly readerBytesPerSecondMin?: number
-  /** The most bytes that answers hold while they wait for their readers; see http/server/waiting-answers.ts. */
+  /** How many bytes may wait in answers until their clients read them. See http/server/waiting-answers.ts. */
   readonly waitingBytesMax?: number
-  /** The audit log of changes. Without it changes are not recorded. */
+  /** The audit log. If absent, changes are not recorded. */
   readonly audit?: AuditOptions
-  /** The rate limits. Without it there are none. */
+  /** The rate limits. If absent, there are none. */
   readonly limits?: RateLimits
-  /** The pages outside of the routes. Without it there are none. */
+  /** The pages that are served besides the routes. If absent, there are none. */
   readonly pages?: PageSource | undefined
-  /** The proxies whose forwarded client address is trusted. Without it none is trusted. */
+  /** The proxies that are trusted to report the client's address. If absent, no proxy is trusted. */
   readonly trustedProxies?: TrustedProxies
 }
 
-/** A server on one port. Register all routes before you call `listen`. */
+/** A server on one port. All routes must be registered before `listen` is called. */
 export class HttpServer implements ExchangeOwner {
   readonly waiting: WaitingAnswers
   readonly limits: RateLimits | null
@@ -131,7 +140,7 @@ export class HttpServer implements ExchangeOwner {
     return this.#front.name
   }
 
-  /** The port that is in use after `listen`. */
+  /** The port on which the server listens. It is known after `listen`. */
   get port(): number {
     return this.#port
   }
@@ -149,7 +158,7 @@ export class HttpServer implements ExchangeOwner {
     return this.#isDraining
   }
 
-  /** Registers public routes. Pass all routes that share a path in one call. */
+  /** Registers public routes. All routes with the same path must be passed in one call. */
   publicRoutes(table: readonly PublicRoute[]): void {
     const slashed = table.map((route) => ({ ...route, path: `${route.path}/` }))
     for (const { path, handlers, allow } of groupByPath(slashed)) {
@@ -161,7 +170,10 @@ export class HttpServer implements ExchangeOwner {
     }
   }
 
-  /** Registers a public path for every method, with and without a trailing slash. Its answers have CORS headers. */
+  /**
+   * Registers a handler for a public path and all methods, with and without a trailing slash. Its answers have CORS
+   * headers.
+   */
   raw(path: string, handler: PublicHandler): void {
     const metrics = this.#routeMetrics(path)
     const enter = (response: FrontResponse, request: FrontRequest): void => {
@@ -172,8 +184,8 @@ export class HttpServer implements ExchangeOwner {
   }
 
   /**
-   * Registers private routes. Pass all routes that share a path in one call. Requests to routes that may change
-   * something are recorded in the audit log.
+   * Registers private routes. All routes with the same path must be passed in one call. Requests to routes that may
+   * change something are recorded in the audit log.
    */
   routes(table: readonly Route[]): void {
     const { audit } = this.#options
@@ -196,8 +208,8 @@ export class HttpServer implements ExchangeOwner {
   }
 
   /**
-   * Starts to listen and resolves to the port. Port 0 takes any free port. Rejects with `OperatorError` if the address
-   * is in use, also by another process of this program, or cannot be used.
+   * Starts to listen, and resolves with the port. Port 0 stands for any free port. Rejects with `OperatorError` if the
+   * address is already in use, even by another process of this program, or if it cannot be used.
    */
   async listen(host: string, port: number): Promise<number> {
     const listening = await this.#front.listen(host, port)
@@ -209,8 +221,8 @@ export class HttpServer implements ExchangeOwner {
   }
 
   /**
-   * Stops accepting connections, waits at most `deadlineMs` milliseconds until every request has its answer, and then
-   * closes all connections. Resolves to the number of requests that were cut off.
+   * Stops accepting connections, waits for at most `deadlineMs` milliseconds until all requests are answered, and then
+   * closes all connections. Resolves with the number of requests that were cut off.
    */
   async close(deadlineMs: number): Promise<number> {
     this.#isDraining = true
@@ -260,8 +272,9 @@ export class HttpServer implements ExchangeOwner {
   }
 
   /**
-   * Updates the common peer with the address of a new connection. `connections` includes the new one. The address of a
-   * connection that ends is not known, so only a single connection resets the common peer.
+   * Updates the common peer address for a new connection. `connections` is the number of open connections, including
+   * the new one. When a connection ends, its address is not known. A common address can therefore begin only with the
+   * first open connection.
    */
   #notePeer(address: string, connections: number): void {
     this.#commonPeer = connections === 1 || this.#commonPeer === address ? address : null
@@ -314,8 +327,8 @@ export class HttpServer implements ExchangeOwner {
   }
 
   /**
-   * Counts a request for the rate limit of its client address. If the address has sent too many requests, it answers
-   * this one and returns true.
+   * Counts a request towards the rate limit of the client's IP address. If there were too many, it answers this request
+   * with an error and returns true.
    */
   #isTooOften(exchange: Exchange, head: RequestHead): boolean {
     const { peerAddress } = exchange
@@ -354,7 +367,7 @@ export class HttpServer implements ExchangeOwner {
       bytesMax: API_BODY_BYTES_MAX,
       budget: this.#options.budget,
       onBody: (body, isTransient) => {
-        // Tables are read without an object for each line, so the number of their values need not be limited.
+        // The number of values in a table is not limited, because a table is read without an object for each line.
         if (!apiRequest.isTable) {
           refuseManyValues(body, API_BODY_VALUES_MAX, API_BODY_CONTAINERS_MAX)
         }
@@ -364,7 +377,7 @@ export class HttpServer implements ExchangeOwner {
     })
   }
 
-  /** Removes a finished request from the count of open ones; see `ExchangeOwner`. */
+  /** Called once for each exchange when it ends. See `ExchangeOwner`. */
   exchangeFinished(exchange: Exchange, status: number): void {
     this.#requestsInProgress--
     this.#options.metrics.httpRequestsInProgress.value = this.#requestsInProgress
@@ -380,7 +393,7 @@ export class HttpServer implements ExchangeOwner {
     if (this.#requestsInProgress === 0 && this.#onIdle !== null) this.#onIdle()
   }
 
-  /** Logs an unexpected error; see `ExchangeOwner`. */
+  /** Logs an unexpected error and returns the ID of its log entry. See `ExchangeOwner`. */
   reportError(exchange: Exchange, error: unknown): string {
     const requestId = uuidV7(this.#options.clock.now())
     this.#options.log.error(
@@ -392,8 +405,8 @@ export class HttpServer implements ExchangeOwner {
 }
 
 /**
- * Runs a handler and sends its result. If the handler does not wait, the answer is sent at once, so that a pipelined
- * request after it is served too.
+ * Runs a handler and sends its result. If the handler returns its answer synchronously, the answer is sent at once, so
+ * that a request that follows it on the connection is served, too.
  */
 function answer(exchange: Exchange, handler: ApiHandler, request: ApiRequest): void {
   const fail = (error: unknown): void => {
@@ -409,7 +422,7 @@ function answer(exchange: Exchange, handler: ApiHandler, request: ApiRequest): v
 }
 
 /**
- * Returns whether a path belongs to the private API. Browsers of other origins get no access to it, not even to the 404
+ * Returns true if a path belongs to the private API. Pages of other origins must not read its answers, not even the 404
  * of an unknown path.
  */
 function isPrivatePath(path: string): boolean {
@@ -417,7 +430,8 @@ function isPrivatePath(path: string): boolean {
 }
 
 function refuseUnknown(exchange: Exchange): void {
-  // Allow the preflight, so that the page sees the 404 that follows. A failed preflight would make it retry.
+  // The preflight request is allowed, so that the page then sees the 404. If the preflight failed, the page would
+  // retry.
   if (exchange.method === 'OPTIONS' && exchange.origin !== '') {
     sendEmpty(exchange, 204)
     return
@@ -428,8 +442,8 @@ function refuseUnknown(exchange: Exchange): void {
 
 /**
  * Answers 400 and closes the connection, but only after everything that was received with the request has been parsed.
- * Until an answer is written, the library closes the connection at a second request instead of passing it on. A hidden
- * request is therefore never executed.
+ * As long as no answer is written, the library closes the connection at a second request and does not execute it. A
+ * request that is hidden in the first one is therefore never executed.
  */
 function refuseFraming(exchange: Exchange, fault: string): void {
   setImmediate(() => {

@@ -1,4 +1,4 @@
-/** Finds the client address behind trusted proxies, and the URL of this server as clients see it. */
+/** Determines the IP address of a client behind trusted proxies, and the URL of this server as clients see it. */
 import { BlockList, isIP } from 'node:net'
 import { addressRange } from '../../base/addresses.ts'
 import { UsageError } from '../../base/errors.ts'
@@ -11,11 +11,11 @@ import {
   PROXY_HOPS_MAX,
 } from './limits.ts'
 
-/** The peers whose `X-Forwarded-*` headers are believed. */
+/** The proxies whose `X-Forwarded-*` headers are trusted. */
 export class TrustedProxies {
   readonly #list = new BlockList()
 
-  /** @param entries addresses or CIDR blocks; throws `UsageError` for anything else. */
+  /** @param entries IP addresses or ranges such as 10.0.0.0/8. Throws `UsageError` for anything else. */
   constructor(entries: readonly string[]) {
     for (const entry of entries) {
       const range = addressRange(entry)
@@ -28,7 +28,7 @@ export class TrustedProxies {
     }
   }
 
-  /** Returns whether a peer is a trusted proxy. `address` is text as `formatAddress` returns it. */
+  /** Returns true if an IP address is that of a trusted proxy. `address` has the form of `formatAddress`. */
   has(address: string): boolean {
     const version = isIP(address)
     return version !== 0 && this.#list.check(address, version === 4 ? 'ipv4' : 'ipv6')
@@ -36,9 +36,9 @@ export class TrustedProxies {
 }
 
 /**
- * Returns the address that rate limits and the audit log use for a request. Clients cannot choose it, unlike `$ip`. It
- * is the peer of the connection, or, if the peer is a trusted proxy, the last entry of `X-Forwarded-For` that is not a
- * trusted proxy. Clients can write anything into the entries to the left of it.
+ * Returns the IP address that rate limits and the audit log use for a request. Unlike `$ip`, clients cannot choose it.
+ * It is the peer of the connection. If the peer is a trusted proxy, it is the last entry of `X-Forwarded-For` that is
+ * not a trusted proxy, because clients can write anything into the entries before that one.
  */
 export function addressBehindProxies(
   peerAddress: string,
@@ -57,7 +57,7 @@ export function addressBehindProxies(
   return address
 }
 
-/** Caches the results of `addressBehindProxies`, for routes that need the address with every request. */
+/** Caches the results of `addressBehindProxies`, for routes that need the result for every request. */
 export class AddressesBehind {
   readonly #proxies: TrustedProxies
   #known = new Map<string, string>()
@@ -66,7 +66,7 @@ export class AddressesBehind {
     this.#proxies = proxies
   }
 
-  /** Returns the client address of a request; see `addressBehindProxies`. */
+  /** Returns the IP address of the client that sent a request. See `addressBehindProxies`. */
   of(peerAddress: string, forwardedFor: string): string {
     if (forwardedFor === '') return peerAddress
     if (forwardedFor.length > FORWARDED_KNOWN_CHARACTERS_MAX) {
@@ -84,9 +84,9 @@ export class AddressesBehind {
 }
 
 /**
- * Returns the scheme and authority for links in answers, without a trailing slash. It is the configured public URL.
- * Without one, it is the forwarded host and scheme if a trusted proxy sent the request, else the Host header, whose
- * form was checked. A client without a proxy can only influence links in its own answers.
+ * Returns the scheme and host for URLs in answers, without a trailing slash. It is the configured public URL. If none
+ * is configured, it comes from the headers of a trusted proxy, or else from the Host header, whose form was checked. A
+ * client without a proxy can only influence the URLs in its own answers.
  */
 export function baseUrl(
   request: {

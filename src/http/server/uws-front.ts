@@ -1,7 +1,7 @@
 /**
- * Implements the interface of `front.ts` with uWebSockets.js. This is the only file that loads it. The library is a
- * native addon that does not exist for every version of Node and every C library. If it cannot be loaded,
- * `node-front.ts` serves.
+ * Implements the interface of `front.ts` with uWebSockets.js. Only this file loads the library. It is a native addon
+ * that does not exist for every version of Node and every C library. If it cannot be loaded, `node-front.ts` is used
+ * instead.
  */
 import './header-limit.ts'
 import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js'
@@ -12,18 +12,24 @@ import { join } from 'node:path'
 import { type Front, type FrontConnection, type FrontHandler, listenProblem } from './front.ts'
 
 const PACKAGE = 'uWebSockets.js'
-/** The value of LIBUS_LISTEN_EXCLUSIVE_PORT, for wrappers of the library that do not export it. */
+/** The value of LIBUS_LISTEN_EXCLUSIVE_PORT. Some packages of the library do not export the constant. */
 const EXCLUSIVE_PORT = 1
 const require = createRequire(import.meta.url)
 
-/** The used part of the library. Its declarations lack some of it, and not every version of it has `_cfg`. */
+/**
+ * The part of the library that is used here. The library's own declarations lack some of it, and some versions have no
+ * `_cfg`.
+ */
 interface Library {
   App(): TemplatedApp & ExclusiveListener
-  /** A listen option. Without it a second listener on the same port starts silently. */
+  /**
+   * The option with which listening fails if the port is in use. Without it, a second listener on the same port starts
+   * without an error.
+   */
   readonly LIBUS_LISTEN_EXCLUSIVE_PORT?: number
   us_listen_socket_close(socket: us_listen_socket): void
   us_socket_local_port(socket: us_listen_socket): number
-  /** Changes settings of the whole process. `silent` leaves the header `uWebSockets` out of every answer. */
+  /** Changes a setting of the whole process. With `silent`, answers do not contain the header `uWebSockets`. */
   readonly _cfg?: (setting: 'silent') => void
 }
 
@@ -38,7 +44,7 @@ interface ExclusiveListener {
 
 let loaded: Library | string | undefined
 
-/** Returns the library, or a sentence that says why it cannot be loaded. It is tried once in a process. */
+/** Returns the library, or a sentence that says why it cannot be loaded. Loading is attempted once in a process. */
 function load(): Library | string {
   loaded ??= tryToLoad()
   return loaded
@@ -57,8 +63,8 @@ function tryToLoad(): Library | string {
 }
 
 /**
- * Returns the name of the package, or its file if the package exports one only for `import`. An import cannot be used
- * here, because it must be known synchronously whether the library loads.
+ * Returns the name of the package. If the package can only be imported, returns the path of its file. `import` cannot
+ * be used here, because the caller must know synchronously whether the library can be loaded.
  */
 function fileOfPackage(): string {
   try {
@@ -87,7 +93,10 @@ function isCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code
 }
 
-/** Returns the cause in one line: the package throws a message of several lines, and the cause is in the last one. */
+/**
+ * Returns the cause of an error in one line. The package throws a message with several lines, of which the last one
+ * contains the cause.
+ */
 function reasonOf(error: unknown): string {
   const { platform, arch, versions } = process
   const message = error instanceof Error ? error.message : String(error)
@@ -107,14 +116,14 @@ export function uwsObstacle(): string | null {
   return typeof library === 'string' ? library : null
 }
 
-/** A server of uWebSockets.js. */
+/** A server that uses uWebSockets.js. */
 export class UwsFront implements Front {
   readonly name = 'uws'
   readonly #library: Library
   readonly #app: TemplatedApp & ExclusiveListener
   #listenSocket: us_listen_socket | null = null
 
-  /** Throws if the library cannot be loaded; see `uwsObstacle`. */
+  /** Throws if the library cannot be loaded. See `uwsObstacle`. */
   constructor() {
     const library = load()
     if (typeof library === 'string') throw new Error(`uWebSockets.js cannot be loaded: ${library}`)
@@ -126,7 +135,10 @@ export class UwsFront implements Front {
     this.#app.any(path, handler)
   }
 
-  /** Does nothing. The library answers such requests itself, with 400, 431 or 505, or closes the connection. */
+  /**
+   * Does nothing. The library answers requests that are not valid HTTP itself, with 400, 431 or 505, or closes the
+   * connection.
+   */
   faulty(): void {}
 
   filter(look: (connection: FrontConnection, change: number) => void): void {
@@ -154,7 +166,9 @@ export class UwsFront implements Front {
   }
 }
 
-/** Finds out with node:net why listening failed, because the library does not say. */
+/**
+ * Returns why listening failed. The library does not report the reason, so this function tries the same with node:net.
+ */
 function listenFailure(host: string, port: number): Promise<string> {
   return new Promise((resolve) => {
     const probe = createServer()

@@ -1,58 +1,60 @@
 /**
- * Limits the answers that wait for their readers. The bytes that they hold together are bounded, and every answer must
- * be read at a minimum pace. A reader is cut off if it reads nothing for a while, or if it is too slow on average. If
- * there is no room for a new answer, the answers that have been stalled longest are cut off first. Memory that several
- * answers share is counted once.
+ * Limits the answers that wait until their clients read them. They may hold a limited number of bytes together, and a
+ * client must read at a minimum pace. A client is cut off if it reads nothing for a while, or if it is too slow on
+ * average. If there is no room for a new answer, the answers that have waited longest without progress are cut off
+ * first. Memory that several answers share is counted once.
  */
 import { WAITING_ANSWERS_BYTES_MAX } from '../../base/limits.ts'
 import type { Counter, Gauge, MetricFamily } from '../../base/metrics.ts'
 import { ANSWER_LOOK_MS_MAX } from './limits.ts'
 
-/** The bytes per second that a reader must take on average while an answer waits for it. */
+/** How many bytes per second a client must take on average while an answer waits for it. */
 const READER_BYTES_PER_SECOND_MIN = 64 * 1024
-/** A reader that took nothing for this long may be cut off to make room. */
+/** A client that has read nothing for this many milliseconds may be cut off to make room for another answer. */
 const YIELDS_AFTER_MS = 1000
 
-/** An answer that is not sent completely yet. */
+/** An answer that has not been sent completely. */
 export interface WaitingAnswer {
-  /** The bytes of memory that only this answer holds. */
+  /** How many bytes of memory only this answer holds. */
   readonly heldBytes: number
-  /** Memory that other answers may also hold, without duplicates. It is counted once for all of them. */
+  /** The memory of the answer that other answers may share, without duplicates. It is counted once for all of them. */
   readonly memory?: readonly ArrayBufferLike[]
-  /** The number of bytes that the reader has taken. */
+  /** How many bytes of the answer the client has read. */
   readonly readBytes: number
-  /** The milliseconds that the answer has waited for its reader before the current wait. */
+  /** For how many milliseconds the answer has waited for its client, without the current wait. */
   readonly waitedMs: number
-  /** The start of the current wait in monotonic milliseconds; null while the answer does not wait. */
+  /**
+   * The time at which the current wait began, in milliseconds of the monotonic clock. Null if the answer does not wait.
+   */
   readonly sinceMs: number | null
-  /** Closes the connection and releases everything. */
+  /** Closes the connection and releases everything that the answer holds. */
   cut(): void
 }
 
 /** The metrics of waiting answers. */
 export interface WaitingMetrics {
   readonly httpAnswerBytesWaiting: Gauge
-  /** Counts readers that were cut off, by the label `reason`: `stalled`, `slow`, `room`. */
+  /** Counts the clients that were cut off. The label `reason` is `stalled`, `slow` or `room`. */
   readonly httpReadersCut: MetricFamily<Counter>
 }
 
-/** The limits for readers, and the metrics. */
+/** The limits for clients that read answers, and the metrics. */
 export interface WaitingAnswersOptions {
   readonly metrics: WaitingMetrics
-  /** The milliseconds without progress after which a reader is cut off. */
+  /** After this many milliseconds without progress, a client is cut off. */
   readonly stallMs: number
-  /** The most bytes that all answers hold; default `WAITING_ANSWERS_BYTES_MAX`. */
+  /** How many bytes all waiting answers may hold together. The default is `WAITING_ANSWERS_BYTES_MAX`. */
   readonly bytesMax?: number | undefined
-  /** The least bytes per second that a reader must take; default `READER_BYTES_PER_SECOND_MIN`. */
+  /** How many bytes per second a client must read on average. The default is `READER_BYTES_PER_SECOND_MIN`. */
   readonly bytesPerSecondMin?: number | undefined
 }
 
-/** All answers of a server that wait for their readers. */
+/** All answers of a server that wait until their clients read them. */
 export class WaitingAnswers {
   readonly #options: WaitingAnswersOptions
   readonly #bytesMax: number
   readonly #answers = new Set<WaitingAnswer>()
-  /** The memory of waiting answers, with the number of answers that hold it. */
+  /** For the memory of waiting answers, how many of them hold it. */
   readonly #holders = new Map<ArrayBufferLike, number>()
   #bytes = 0
   #timer: NodeJS.Timeout | null = null
@@ -62,7 +64,7 @@ export class WaitingAnswers {
     this.#bytesMax = options.bytesMax ?? WAITING_ANSWERS_BYTES_MAX
   }
 
-  /** Returns whether there is room for this memory. Memory that an answer already holds needs no more room. */
+  /** Returns true if there is room for this memory. Memory that a waiting answer already holds needs no more room. */
   hasRoomFor(memory: readonly ArrayBufferLike[]): boolean {
     let bytes = 0
     for (const one of memory) if (!this.#holders.has(one)) bytes += one.byteLength
@@ -70,11 +72,11 @@ export class WaitingAnswers {
   }
 
   /**
-   * Returns whether there is room for `bytes` more. If not, it cuts off stalled readers to make room, which takes a
-   * pass over all answers.
+   * Returns true if there is room for `bytes` more. If there is not, it first cuts off clients that do not read, which
+   * takes a pass over all answers.
    */
   hasRoom(bytes: number): boolean {
-    // An answer that is larger than the limit is admitted if it is the only one.
+    // An answer that is larger than the limit is admitted if no other answer waits.
     const isFree = (): boolean => this.#bytes === 0 || this.#bytes + bytes <= this.#bytesMax
     if (isFree()) return true
     const nowMs = performance.now()
@@ -88,7 +90,7 @@ export class WaitingAnswers {
     return isFree()
   }
 
-  /** Adds an answer. Every answer must be removed with `remove`. */
+  /** Adds an answer. The caller must later call `remove`. */
   add(answer: WaitingAnswer): void {
     this.#answers.add(answer)
     let bytes = answer.heldBytes
@@ -103,13 +105,13 @@ export class WaitingAnswers {
     this.#timer = setInterval(() => this.#look(), everyMs)
   }
 
-  /** Changes the count of held bytes by `bytes`, which may be negative. */
+  /** Adds `bytes`, which may be negative, to the number of held bytes. */
   changed(bytes: number): void {
     this.#bytes += bytes
     this.#options.metrics.httpAnswerBytesWaiting.value = this.#bytes
   }
 
-  /** Removes an answer if it is among the waiting ones. */
+  /** Removes an answer. Does nothing if it is not among the waiting ones. */
   remove(answer: WaitingAnswer): void {
     if (!this.#answers.delete(answer)) return
     let bytes = answer.heldBytes

@@ -117,6 +117,11 @@ export interface EventPart {
    * `EventScanner.sessionBounds`. If it is absent, there is one part.
    */
   readonly bounds?: readonly number[]
+  /**
+   * True if memory was too short for a whole part, so that a thread computes it in pieces, one after the other. Data
+   * that would only help a later query is then neither read nor cached.
+   */
+  readonly isPiece?: boolean
   /** Restricts the part to events after one sequence number, up to another one. */
   readonly sequences?: { readonly after: number; readonly through: number }
   /** Restricts the part to events of some persons: the entry at the number of such a person is 1. */
@@ -251,8 +256,8 @@ export interface EventScanner {
   /**
    * Passes the same events to `visit` piece by piece, in an order that is `unsorted` or `any`. A piece is valid until
    * `visit` returns. The pieces are usually in the order of arrival, but only the speed may depend on that. A value has
-   * the same position in all pieces, whose lists of values grow, unless `areValuesLocal` is true. It needs no memory for all events at once, and the
-   * data of a piece is in the CPU cache while it is processed. Throws as `scan`.
+   * the same position in all pieces, whose lists of values grow, unless `areValuesLocal` is true. It needs no memory
+   * for all events at once, and the data of a piece is in the CPU cache while it is processed. Throws as `scan`.
    */
   scanPieces(request: EventScanRequest, visit: PieceVisitor): void
   /** Returns the state of the store. It is cheap unless owners changed, because changed owners are read again. */
@@ -287,7 +292,11 @@ export interface EventScanner {
     name: string,
     make: () => Value,
   ): Value
-  /** Returns the state of all events. After each commit, it costs one comparison of the owners. */
+  /**
+   * Returns what a cached result is compared with to tell whether it is still valid: the last event, and the changes of
+   * owners. The first call after a commit compares the owners of all distinct_ids with those of the call before it.
+   * Further calls are cheap.
+   */
   known(projectId: number): KnownEvents
   /**
    * Returns the owners that lost or gained a distinct_id in the changes of owners after the first `moves` ones, in the

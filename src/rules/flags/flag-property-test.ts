@@ -24,7 +24,10 @@ const FREE_UNITS = 256
 const UNITS_PER_CHARGE = 8
 /** The operators that only ask whether the property exists. */
 const UNREADING: readonly string[] = ['is_set', 'is_not_set']
-/** The operators whose patterns are charged by the pattern code, so they are not charged here. */
+/**
+ * The operators with a regular expression. Matching it already spends the pattern budget of the request, so this file
+ * does not spend it again.
+ */
 const PATTERNS: readonly string[] = ['regex', 'not_regex']
 /** The operators that search the value once for each text in the filter. */
 const SEARCHES_OF_MANY: readonly string[] = ['icontains_multi', 'not_icontains_multi']

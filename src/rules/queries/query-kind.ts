@@ -153,9 +153,14 @@ export interface QueryKind<Plan, Part> {
    */
   merge(plan: Plan, parts: readonly Part[], limits: QueryLimits): Part
   /**
-   * Returns a part without the contribution of some persons. `persons` has a 1 at the number of each such person, and
-   * `theirs` computes the part of these persons alone. Returns null if the result cannot be determined. If the method
-   * is absent, parts by persons are not cached. Throws as `merge`.
+   * Merges parts by sessions into one part, so that a thread that computes its part in pieces need not hold all of
+   * them. If it is absent, they are merged at the end.
+   */
+  combine?(parts: readonly Part[]): Part
+  /**
+   * Returns a part without some persons, which are 1 at their person numbers. `theirs` computes the part of these
+   * persons alone. Returns null if the result cannot be determined. If it is absent, parts by persons are not cached.
+   * Throws as `merge`.
    */
   without?(
     plan: Plan,

@@ -46,12 +46,13 @@ import { hasProcessEnded, ownProcessName } from './pid-namespace.ts'
 import { findDisagreement } from './store-agreement.ts'
 
 /** The format that this version reads and writes. */
-export const FORMAT_VERSION = 5
+export const FORMAT_VERSION = 6
 /** The format in which the log was in LMDB. A store in this format is converted at the start. */
 const LMDB_LOG_FORMAT = 2
 /**
- * The format before person deltas (store/identity/person-changes.ts) and, from 4 to 5, property pages
- * (store/identity/properties/property-pages.ts). The current code reads it unchanged.
+ * The format before person deltas (store/identity/person-changes.ts), from 4 to 5 property pages
+ * (store/identity/properties/property-pages.ts), and from 5 to 6 groups of long texts
+ * (store/events/format/lz4/lz4.ts). The current code reads it unchanged.
  */
 const NO_DELTAS_FORMAT = 3
 /** The names of the environments, which are also the names of their folders. */

@@ -129,8 +129,8 @@ function readClaims(path: string, place: { file: string }, isAlone: boolean): St
     place.file = logFolder(path)
     const log = lookAtLog(path, readPosition, isAlone)
     place.file = join(path, FLAGS_ENVIRONMENT, DATA_NAME)
-    // The version of `flags` is read last, so it cannot be older than the version that `events` has seen, unless the
-    // parts disagree.
+    // The version of the flags is read after the version that `events` has seen. If a running daemon changes flags in
+    // between, the version of the flags is higher, which is no disagreement.
     const flagsVersion = keep(new FlagsVersion(path, true)).read()
     return { log, witness, flagsVersion }
   } finally {

@@ -31,8 +31,8 @@ export class ProjectOverrides extends NumberedRecords<Pairs> {
   }
 
   /**
-   * Stores `identifier` as the override of all `persons`, for each flag for which none of them has an override yet. If
-   * it throws `DamagedRecordError`, nothing was changed.
+   * Stores `identifier` as the override of these flags for all `persons`. A flag is skipped for all of them if one of
+   * them already has an override for it. If this throws `DamagedRecordError`, nothing was changed.
    */
   add(persons: readonly number[], flagKeys: readonly string[], identifier: string): void {
     const before = persons.map((number) => this.of(number))

@@ -269,11 +269,7 @@ export function withChanges(whole: PersonRecord, changes: StoredChanges): Person
 }
 
 /** Returns a person as it was last stored as a whole, or null. Throws `DamagedRecordError`. */
-function loadWhole(
-  tables: WholeTables,
-  projectId: number,
-  number: number,
-): PersonRecord | null {
+function loadWhole(tables: WholeTables, projectId: number, number: number): PersonRecord | null {
   const record = loadHead(tables.persons, projectId, number)
   return record && withPages(tables, projectId, record)
 }
@@ -300,7 +296,10 @@ export function loadPage(
   return decodePage(needPage(table, tripleKey(projectId, number, page)))
 }
 
-/** Returns a person as `loadWhole` does, without the properties of a paged person. Throws `DamagedRecordError`. */
+/**
+ * Returns a person as `loadWhole` does, but leaves out the properties if they are stored in pages of their own. Throws
+ * `DamagedRecordError`.
+ */
 export function loadHead(table: Table, projectId: number, number: number): PersonRecord | null {
   const key = pairKey(projectId, number)
   const record = peek(table, key)

@@ -1,6 +1,6 @@
 /**
- * The forms of the records of the catalogue. The checksum of a record covers its key and its value, but not its table, so
- * a record in another table looks intact. Each table is recognized by the length of its keys and by the members that
+ * The forms of the records of the catalogue. The checksum of a record covers its key and its value, but not its table,
+ * so a record in another table looks intact. Each table is recognized by the length of its keys and by the members that
  * every version has written. Members that clients name count for nothing, so no request can make a store look damaged.
  */
 import { isObject } from '../../base/json.ts'

@@ -1,7 +1,7 @@
 /**
  * Migrations from older formats of the store to the current one, step by step. A new format adds one step to
  * `MIGRATIONS`. The steps are run by `tenrec migrate`, so that no start changes a store without being asked. The steps
- * from format 2 to 5 are an exception: they cost almost nothing, and a start runs them too.
+ * from format 2 to 6 are an exception: they cost almost nothing, and a start runs them too.
  */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -61,6 +61,13 @@ export const MIGRATIONS: readonly Migration[] = [
     sentence:
       'Changes only the format number. From now on large persons and groups store their properties in pages, and a merged ' +
       'person can keep another number. Older versions can read neither.',
+    run: () => Promise.resolve(),
+  },
+  {
+    from: 5,
+    sentence:
+      'Changes only the format number. From now on long texts of events are compressed with LZ4, which older versions ' +
+      'cannot read.',
     run: () => Promise.resolve(),
   },
 ]

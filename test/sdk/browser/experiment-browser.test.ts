@@ -1,6 +1,6 @@
 /**
- * An experiment with the current posthog-js in Chromium, against the built daemon: the result counts exactly the visitors
- * whose page showed a variant, also those who log in later and pay under another distinct ID.
+ * An experiment with the current posthog-js in Chromium, against the built daemon: the result counts exactly the
+ * visitors whose page showed a variant, also those who log in later and pay under another distinct ID.
  *
  * @lane browser
  */

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { Ask, ago, Check, List, may, Once, type Options, post, projects, remove, type Shapes, time } from '../../kit.ts'
 import { type Access, canBeChanged, SCOPE_AREAS, SCOPE_PRESETS, type ScopePreset, scopesOfArea } from './scope-areas.ts'
 
-/** Shows the text of a new key, which cannot be shown again. */
+/** Shows the text of a new key. It is not shown again later. */
 function NewKey({ value }: { value: string | null }) {
   return <Once text={value ?? ''}>Copy the key now. It is not shown again, so store it in a password manager.</Once>
 }
@@ -36,7 +36,7 @@ export function Keys() {
 
 const SCOPES_SHOWN = 3
 
-/** Shows a few scopes, or the preset that they make up. The tooltip lists all of them. */
+/** Shows a few scopes, or the name of the preset that contains exactly these scopes. The tooltip lists all scopes. */
 function Scopes({ scopes }: { scopes: readonly string[] }) {
   const isSame = (one: ScopePreset) =>
     one.scopes.length === scopes.length && one.scopes.every((scope) => scopes.includes(scope))
@@ -51,7 +51,7 @@ function projectNames(ids: readonly number[] | null): string {
   return ids.map((id) => projects.value.find((one) => one.id === id)?.name ?? `project ${id}`).join(', ')
 }
 
-/** The days until a new key expires. */
+/** The choices for when a new key expires. The value is a number of days. */
 const EXPIRIES: Options = [
   ['', 'Never'],
   ['7', 'In 7 days'],
@@ -62,7 +62,7 @@ const EXPIRIES: Options = [
 const DAY_MS = 86_400_000
 
 function CreateKey() {
-  // A key cannot have a scope that this session lacks.
+  // A session cannot create a key with a scope that the session does not have.
   const offered = SCOPE_PRESETS.filter((one) => one.scopes.every(may))
   const [preset, setPreset] = useState(offered[0]?.id ?? 'own')
   const [accesses, setAccesses] = useState<Readonly<Record<string, Access>>>({})
@@ -128,7 +128,7 @@ interface AreasProps {
   readonly change: (name: string, access: Access) => void
 }
 
-/** Checkboxes for each area: read, and change, which includes reading. */
+/** A table with checkboxes for each area of the API: one for reading, and one for changing, which includes reading. */
 function Areas({ accesses, change }: AreasProps) {
   return (
     <table class="areas">
@@ -174,7 +174,7 @@ function Areas({ accesses, change }: AreasProps) {
   )
 }
 
-/** The secret keys, with which servers read flag definitions. */
+/** The secret keys of the project. Servers use them to read flag definitions. */
 export function SecretKeys() {
   return (
     <List
@@ -207,7 +207,7 @@ export function SecretKeys() {
   )
 }
 
-/** The browsers that are logged in to the console. All sessions but the current one can be ended here. */
+/** The browsers that are logged in to the console. All sessions except the current one can be ended here. */
 export function Sessions() {
   return (
     <List
@@ -236,7 +236,7 @@ export function Sessions() {
 
 type OpenSession = Shapes['OpenConsoleSession']
 
-/** Says what a session was started with. */
+/** Returns in words what a session was started with. */
 function openedWith({ key_label: label, started_with: kind }: OpenSession): string {
   if (kind === 'password') return 'the password'
   if (kind === 'oidc') return 'single sign-on'
@@ -258,7 +258,10 @@ const SYSTEMS = [
   ['Linux', /Linux/],
 ] as const
 
-/** Returns the name of a browser and its system: `Firefox 128 on Linux`. An unknown user agent stays as it is. */
+/**
+ * Returns the name of a browser and of its system: `Firefox 128 on Linux`. If the user agent is unknown, returns it
+ * unchanged.
+ */
 function browserOf(agent: string): string {
   for (const [name, pattern] of BROWSERS) {
     const version = pattern.exec(agent)?.[1]

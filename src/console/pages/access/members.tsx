@@ -117,7 +117,9 @@ function Invitations() {
   )
 }
 
-/** The accounts at the identity provider with which members log in. Shown if the server has a provider. */
+/**
+ * The accounts at the identity provider with which members log in. Shown only if an identity provider is configured.
+ */
 function Identities() {
   const none = 'No member has logged in with the identity provider yet.'
   return (
@@ -150,7 +152,7 @@ function Identities() {
   )
 }
 
-/** The roles, which determine the users who may change flags. */
+/** The roles, which determine who may change flags. */
 export function Roles() {
   return (
     <List

@@ -1,4 +1,4 @@
-/** The users who may use the project, and their roles in it. */
+/** The users who may use the project, and their levels in it. */
 import {
   Ask,
   Card,
@@ -30,7 +30,7 @@ function roleName(level: number): string {
   return ROLES.find(([value]) => Number(value) === level)?.[1] ?? String(level)
 }
 
-/** Shows who may use the project. Administrators change it. */
+/** Shows who may use the project. Administrators can change that here. */
 export function ProjectAccess() {
   const isAdmin = project.value.level >= ADMINISTRATOR
   return (

@@ -1,6 +1,9 @@
-/** The scopes of personal keys by area, for the dialog that creates a key. `scope-areas.test.ts` compares them with the daemon's. */
+/**
+ * The scopes of personal keys, grouped by area, for the dialog that creates a key. `scope-areas.test.ts` compares them
+ * with the scopes of the daemon.
+ */
 
-/** An area of the API. `resources` are the first parts of its scopes. */
+/** An area of the API. `resources` are the parts of its scopes before the colon. */
 export interface ScopeArea {
   readonly name: string
   readonly resources: readonly string[]
@@ -28,10 +31,10 @@ export const READ_ONLY_RESOURCES: readonly string[] = [
   'user',
 ]
 
-/** The access to an area: none, only reading, or also changing. */
+/** The access of a key to an area: none, only reading, or also changing. */
 export type Access = 'none' | 'read' | 'write'
 
-/** Returns the scopes of an area. */
+/** Returns the scopes that give access to an area. */
 export function scopesOfArea({ resources }: ScopeArea, access: Access): readonly string[] {
   if (access === 'none') return []
   return resources.map((resource) =>
@@ -46,14 +49,14 @@ export function canBeChanged({ resources }: ScopeArea): boolean {
   return resources.some((resource) => !READ_ONLY_RESOURCES.includes(resource))
 }
 
-/** A common set of scopes. */
+/** A set of scopes for a common purpose. */
 export interface ScopePreset {
   readonly id: string
   readonly name: string
   readonly scopes: readonly string[]
 }
 
-/** The common sets, most limited first. */
+/** The presets, the one with the fewest rights first. */
 export const SCOPE_PRESETS: readonly ScopePreset[] = [
   {
     id: 'read',

@@ -1,15 +1,15 @@
 /** Turns entries of the audit log into sentences. */
 
-/** The parts of an entry that its sentence needs. */
+/** The members of an entry from which its sentence is made. */
 export interface AuditedChange {
   readonly method: string | null
-  /** The pattern of the path, or the command. */
+  /** The path pattern of the route, or the command that was run. */
   readonly route: string
   readonly object_id: string | null
   readonly status: number | null
 }
 
-/** The names of things by the segment of their routes. */
+/** The names of objects in sentences, by the segment of the route. */
 const THINGS: Readonly<Record<string, string>> = {
   actions: 'the action',
   annotations: 'the annotation',
@@ -36,7 +36,10 @@ const THINGS: Readonly<Record<string, string>> = {
   groups_types: 'the group type',
 }
 
-/** Sentences of routes that do not create, change or delete a thing. `*` stands for the ID of the object. */
+/**
+ * The sentences for routes that do something else than create, change or delete an object. `*` stands for the ID of the
+ * object.
+ */
 const SENTENCES: Readonly<Record<string, string>> = {
   'POST console/session/': 'logged in to the console',
   'DELETE console/session/': 'logged out of the console',
@@ -90,7 +93,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   'POST feature_flags/:id/dashboard/': 'created the usage dashboard of the flag *',
 }
 
-/** The infinitives of the verbs with which the sentences begin. */
+/** For the verbs with which sentences begin, the infinitives. */
 const INFINITIVES: Readonly<Record<string, string>> = {
   accepted: 'accept',
   changed: 'change',
@@ -118,9 +121,9 @@ const VERBS: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns what a change did, without its author: `created the flag 12`, `logged in to the console`. A refused change
- * is `tried to change the flag 12, but was refused`. A route that this file does not know, and a command, stay as they
- * are.
+ * Returns a sentence about a change, without its author: `created the flag 12`, `logged in to the console`. If the
+ * change was refused, the sentence is `tried to change the flag 12, but was refused`. A command, and a route that this
+ * file does not know, are shown unchanged.
  */
 export function sentenceOfChange({ method, route, object_id: id, status }: AuditedChange): string {
   const [, move] = /^scheduled change \d+: (.*)$/.exec(route) ?? []
@@ -132,7 +135,7 @@ export function sentenceOfChange({ method, route, object_id: id, status }: Audit
   return status !== null && status >= 400 ? attempt(done, status) : done
 }
 
-/** Returns the sentence of a change that was not made. */
+/** Returns the sentence for a change that was not made. */
 function attempt(done: string, status: number): string {
   const [verb = '', ...rest] = done.split(' ')
   const infinitive = INFINITIVES[verb]
@@ -151,7 +154,7 @@ function knownSentence(method: string, route: string, id: string | null): string
   return `${verb} ${thing}${id === null ? '' : ` ${id}`}`
 }
 
-/** Removes the prefix of a route. The project has its own column. */
+/** Returns a route without its prefix. The prefix contains the project, which has a column of its own. */
 function shortRoute(route: string): string {
   return route.replace(/^\/api\/(?:(?:projects|environments|organizations)\/:\w+\/)?/, '')
 }

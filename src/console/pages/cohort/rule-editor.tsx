@@ -37,7 +37,7 @@ interface EditorProps {
   readonly cohorts: OtherCohorts
 }
 
-/** The facts that all fields of a rule share. */
+/** The data that the fields of all conditions use. */
 type Shared = Pick<EditorProps, 'names' | 'cohorts'> & { readonly events: readonly Suggestion[] }
 
 const MATCHES: Options<Match> = [
@@ -251,7 +251,7 @@ function EventFields({ condition, change, events, isCounted }: EventProps) {
   )
 }
 
-/** An empty field is 0, which no rule may contain. */
+/** Returns a number for a field. The field is empty for 0, which no rule may contain. */
 function shownNumber(number: unknown): string {
   return number === 0 ? '' : String(number)
 }

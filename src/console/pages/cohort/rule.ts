@@ -1,6 +1,9 @@
-/** The rule of a cohort: its groups of conditions, the fields of a condition, and the rule as a sentence. */
+/**
+ * The rule of a cohort: the types of its groups and conditions, functions that change a condition, and functions that
+ * describe a rule as a sentence.
+ */
 
-/** A condition as the API has it. */
+/** A condition in the form of the API. */
 export interface Condition {
   readonly type: string
   readonly key: string
@@ -10,22 +13,22 @@ export interface Condition {
   readonly [member: string]: unknown
 }
 
-/** Whether all or any of several things must match. */
+/** Whether all or only one of several things must match. */
 export type Match = 'AND' | 'OR'
 
-/** Conditions of which all or any must match. */
+/** A group of conditions. All of them or one of them must match. */
 export interface Group {
   readonly type: Match
   readonly values: readonly Condition[]
 }
 
-/** A rule: groups of which all or any must match. */
+/** A rule. All of its groups or one of them must match. */
 export interface Rule {
   readonly type: Match
   readonly values: readonly Group[]
 }
 
-/** The words of a sentence that need the names of other things. */
+/** The parts of a sentence for which names must be looked up. */
 export interface RuleNames {
   readonly event: (name: string) => string
   readonly cohort: (id: number) => string
@@ -33,7 +36,7 @@ export interface RuleNames {
   readonly filter: (filter: Condition) => string
 }
 
-/** What a condition is about. `other` cannot be edited in the fields, and is kept as it is. */
+/** What a condition is about. `other` stands for a condition that the fields cannot show. It is kept unchanged. */
 export type Kind = 'person' | 'did' | 'not' | 'first' | 'in' | 'out' | 'other'
 
 /** The kinds, worded as the beginning of a sentence. */
@@ -46,7 +49,7 @@ export const KINDS: readonly (readonly [Exclude<Kind, 'other'>, string])[] = [
   ['out', 'Is not in the cohort'],
 ]
 
-/** The comparisons of a number of events. */
+/** The operators that compare how often an event happened. */
 export const COMPARISONS: readonly (readonly [operator: string, words: string])[] = [
   ['gte', 'at least'],
   ['exact', 'exactly'],
@@ -63,7 +66,10 @@ export const UNITS: readonly (readonly [unit: string, words: string])[] = [
 
 const NEW_TIME = { time_value: 30, time_interval: 'day' } as const
 
-/** Returns the rule that a stored tree stands for, with one more level of groups where the tree has none. */
+/**
+ * Returns the rule that a stored filter tree stands for. If the tree has conditions but no groups, they are put into a
+ * group.
+ */
 export function ruleOf(tree: unknown): Rule {
   if (!isNode(tree)) return { type: 'AND', values: [] }
   const values: readonly unknown[] = Array.isArray(tree['values']) ? tree['values'] : [tree]
@@ -86,7 +92,7 @@ function isNode(node: unknown): node is Readonly<Record<string, unknown>> {
   return typeof node === 'object' && node !== null
 }
 
-/** Returns the tree of a rule, as requests contain it. Groups without a condition are left out. */
+/** Returns the filter tree for a rule, as requests contain it. Groups without conditions are left out. */
 export function treeOf({ type, values }: Rule): { readonly properties: Rule } {
   return { properties: { type, values: values.filter((group) => group.values.length > 0) } }
 }
@@ -113,7 +119,10 @@ export function kindOf(condition: Condition): Kind {
   return value === 'performed_event_first_time' && !negation ? 'first' : 'other'
 }
 
-/** Returns a condition of another kind. It keeps the event with its time and its filters, if both kinds have one. */
+/**
+ * Returns a condition of another kind. If both kinds are about an event, the event is kept, with its time and its
+ * filters.
+ */
 export function conditionOf(
   kind: Exclude<Kind, 'other'>,
   before: Condition,
@@ -145,32 +154,35 @@ interface TimeMembers {
   readonly time_interval?: string
 }
 
-/** How often the event of a condition must have happened. */
+/** How often the event of a condition must have happened: the operator and the number that it is compared with. */
 export interface Often {
   readonly operator: string
   readonly times: number
 }
 
-/** Returns how often the event must have happened. */
+/** Returns how often the event of a condition must have happened. */
 export function oftenOf({ value, operator = 'exact', operator_value: times }: Condition): Often {
   if (value !== 'performed_event_multiple') return { operator: 'gte', times: 1 }
   return { operator, times: Number(times) }
 }
 
-/** Returns a condition whose event must have happened so often. "At least once" is the simple form. */
+/**
+ * Returns a condition with another choice of how often its event must have happened. The simplest form of a condition
+ * stands for "at least once".
+ */
 export function withOften(condition: Condition, { operator, times }: Often): Condition {
   const { operator: _, operator_value: __, ...rest } = condition
   if (operator === 'gte' && times === 1) return { ...rest, value: 'performed_event' }
   return { ...rest, value: 'performed_event_multiple', operator, operator_value: times }
 }
 
-/** Returns a condition with other filters on its event. */
+/** Returns a condition with other filters on the properties of its event. */
 export function withEventFilters(condition: Condition, filters: readonly object[]): Condition {
   const { event_filters: _, ...rest } = condition
   return filters.length === 0 ? rest : { ...rest, event_filters: filters }
 }
 
-/** Returns why a rule cannot be saved yet, or null. */
+/** Returns the reason why a rule cannot be saved yet, or null if it can be saved. */
 export function problemOf({ values }: Rule): string | null {
   const all = values.flatMap((group) => group.values)
   if (all.length === 0) return 'Add a condition. Without one, the cohort would have no rule.'
@@ -195,7 +207,7 @@ export function problemOf({ values }: Rule): string | null {
   return null
 }
 
-/** Returns a rule as a sentence. Groups of several conditions are put in brackets. */
+/** Returns a rule as a sentence. A group with several conditions is in brackets. */
 export function sentenceOfRule({ type, values }: Rule, names: RuleNames): string {
   const groups = values.filter((group) => group.values.length > 0)
   const sentences = groups.map((group) => {

@@ -1,4 +1,7 @@
-/** The dialog that shares a dashboard or an insight by a link, and says who may open it and what they may do. */
+/**
+ * The dialog that shares a dashboard or an insight by a link. It says who can open the link, and what they can do with
+ * it.
+ */
 import { useState } from 'preact/hooks'
 import {
   Ask,
@@ -26,7 +29,7 @@ interface ShareProps {
   readonly id: number
 }
 
-/** Returns the word for a kind, and its routes. */
+/** Returns the noun for a kind of object, and its routes. */
 function routesOf<Of extends Kind>(kind: Of) {
   const own = `project/${kind}/{id}/sharing/` as const
   return {
@@ -38,7 +41,7 @@ function routesOf<Of extends Kind>(kind: Of) {
   } as const
 }
 
-/** A button that opens the dialog. */
+/** The button that opens the dialog. */
 export function ShareButton(shared: ShareProps) {
   const [isOpen, setOpen] = useState(false)
   const { noun, own } = routesOf(shared.kind)
@@ -56,7 +59,7 @@ export function ShareButton(shared: ShareProps) {
   )
 }
 
-/** The switches of a link, by the member that each one sets. */
+/** The labels of the switches, by the setting that each switch changes. */
 const SWITCHES = {
   enabled: 'Everyone who has the link sees the numbers',
   password_required: 'Ask for a password',
@@ -150,7 +153,7 @@ function Passwords({ kind, id, passwords }: PasswordsProps) {
   )
 }
 
-/** The last day on which the link works. */
+/** The field for the last day on which the link works. */
 function Expiry({ at, change }: { at: string | null; change: (day: string) => unknown }) {
   const day = at === null ? '' : new Date(at).toLocaleDateString('sv')
   return (
@@ -165,7 +168,7 @@ function Expiry({ at, change }: { at: string | null; change: (day: string) => un
   )
 }
 
-/** Returns the end of a day on the clock of this browser. */
+/** Returns the last moment of a day in the time zone of this browser. */
 function endOf(day: string): string {
   return new Date(`${day}T23:59:59.999`).toISOString()
 }

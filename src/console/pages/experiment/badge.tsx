@@ -1,4 +1,4 @@
-/** The state of an experiment as a badge. */
+/** A badge with the state of an experiment. */
 import { type Experiment, stateOf } from './words.ts'
 
 /** Shows the state of an experiment. */

@@ -1,11 +1,17 @@
-/** The interval of a change as a picture: a bar from its lower to its upper end, and a line at no change. */
+/**
+ * The picture of a confidence interval: a bar from the lower end to the upper end of the change, and a line where there
+ * is no change.
+ */
 import { changeText, intervalText, type VariantResult } from './words.ts'
 
 const WIDTH = 240
 const HEIGHT = 28
 const EDGE = 6
 
-/** Returns the largest change of these results, to which all pictures are drawn. */
+/**
+ * Returns the largest change, upward or downward, in the intervals of some variants. All their pictures use it as
+ * scale, so that they can be compared.
+ */
 export function scaleOf(variants: readonly VariantResult[]): number {
   const ends = variants.flatMap(({ always_valid: interval }) => {
     const lift = interval?.lift
@@ -16,7 +22,7 @@ export function scaleOf(variants: readonly VariantResult[]): number {
 
 interface IntervalProps {
   readonly variant: VariantResult
-  /** The change at the edges of the picture. */
+  /** The relative change at both edges of the picture. */
   readonly scale: number
   readonly isLessBetter: boolean
 }

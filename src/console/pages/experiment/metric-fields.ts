@@ -1,4 +1,4 @@
-/** The fields of a metric in forms. */
+/** The form fields that describe a metric. */
 import type { Suggestion } from '../../kit.ts'
 
 const KINDS = [
@@ -12,7 +12,7 @@ const GOALS = [
   ['decrease', 'Less is better'],
 ] as const
 
-/** Returns the fields of a metric. `events` are the suggested events. */
+/** Returns the form fields that describe a metric. `events` are the events that a field suggests. */
 export function metricFields(events: readonly Suggestion[]) {
   return {
     event: {

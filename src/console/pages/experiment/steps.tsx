@@ -1,4 +1,4 @@
-/** The buttons of an experiment, each with a question that says what happens. */
+/** The buttons for the steps of an experiment. Each first asks a question that says what will happen. */
 import { Ask, go, inProjectPath, may, patch, post, say } from '../../kit.ts'
 import { CONCLUSIONS, type Experiment, stateOf } from './words.ts'
 
@@ -9,7 +9,7 @@ interface StepProps {
   readonly experiment: Experiment
 }
 
-/** The steps that are possible in the state of an experiment. */
+/** The buttons for the steps that are possible in the current state of an experiment. */
 export function Steps({ experiment }: StepProps) {
   if (!may('experiment:write')) return null
   const state = stateOf(experiment)

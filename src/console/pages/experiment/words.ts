@@ -1,17 +1,20 @@
-/** Experiments in words: their state, what a result says and what to do about it, and what is wrong with them. */
+/**
+ * Describes experiments in words: their state, what a result means and what to do about it, and what is wrong with an
+ * experiment.
+ */
 import type { components } from '../../base/api-types.d.ts'
 
 type Shapes = components['schemas']
 
-/** An experiment as the API shows it. */
+/** An experiment in the form of the API. */
 export type Experiment = Shapes['Experiment']
 /** The result of one metric. */
 export type MetricResult = Shapes['ExperimentMetricResult']
 /** The result of one variant, compared with the baseline. */
 export type VariantResult = Shapes['ExperimentVariantResult']
-/** The answer of a query about an experiment. */
+/** The answer to a query about an experiment. */
 export type Answer = Shapes['QueryAnswer']
-/** A metric as it is stored. */
+/** A metric in the form in which it is stored. */
 export type Metric = Readonly<Record<string, unknown>>
 
 /** The states of an experiment in words. */
@@ -27,7 +30,7 @@ export function stateOf({
   return flag?.active === false ? 'Paused' : 'Running'
 }
 
-/** The judgements of experiments in words. */
+/** For each conclusion that an experiment can have, the words for it. */
 export const CONCLUSIONS = [
   ['won', 'A variant won'],
   ['lost', 'The control is better'],
@@ -51,12 +54,12 @@ export function changeText(lift: number): string {
 const NUMBER = new Intl.NumberFormat('en', { maximumFractionDigits: 2 })
 const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
 
-/** Returns whether the value of a metric is a share of persons. */
+/** Returns true if the value of a metric is a share of persons. */
 function isShareMetric({ metric_type: type, threshold = null }: Metric): boolean {
   return type === 'funnel' || type === 'retention' || threshold !== null
 }
 
-/** Formats the value of a variant. */
+/** Formats the value that a metric has for a variant. */
 export function valueText(metric: Metric, mean: number | null | undefined): string {
   if (mean == null) return '–'
   return isShareMetric(metric) ? shareText(mean) : NUMBER.format(mean)
@@ -76,7 +79,10 @@ function eventOf(source: unknown, label: (event: string) => string): string {
   return name
 }
 
-/** Returns the name of a metric: its own, or one made of its events. `label` names an event. */
+/**
+ * Returns the name of a metric. If it has none, the name is made from its events. `label` returns the readable name of
+ * an event.
+ */
 export function metricName(metric: Metric, label: (event: string) => string): string {
   const { name, metric_type: type } = metric
   if (typeof name === 'string' && name !== '') return name
@@ -93,17 +99,17 @@ export function metricName(metric: Metric, label: (event: string) => string): st
   }
 }
 
-/** Formats a probability. No result is ever certain. */
+/** Formats a probability. It is never shown as 0 or 100 %, because no result is certain. */
 export function chanceText(chance: number | null | undefined): string {
   if (chance == null) return '–'
   if (chance > 0.99) return '> 99 %'
   return chance < 0.01 ? '< 1 %' : `${WHOLE.format(chance * 100)} %`
 }
 
-/** The mood of a sentence: good news, bad news, or neither. */
+/** Whether a sentence contains good news, bad news, or neither. */
 export type Mood = 'good' | 'bad' | 'open'
 
-/** What a result says: who is ahead, by how much, how sure that is, and what to do. */
+/** The meaning of a result in sentences: which variant is ahead, by how much, how sure that is, and what to do. */
 export interface Verdict {
   readonly mood: Mood
   readonly headline: string
@@ -112,7 +118,10 @@ export interface Verdict {
   readonly whatToDo: string
 }
 
-/** Returns the variant that is ahead: the best one with a verdict, or else the most probable one. */
+/**
+ * Returns the variant that is ahead. It is the one with the largest gain among those that are better for sure. If there
+ * is none, it is the one with the largest gain among those that have enough data.
+ */
 function leaderOf(variants: readonly VariantResult[], goal: unknown): VariantResult | undefined {
   const sign = goal === 'decrease' ? -1 : 1
   const gain = (one: VariantResult) =>
@@ -123,7 +132,7 @@ function leaderOf(variants: readonly VariantResult[], goal: unknown): VariantRes
   return known.toSorted((a, b) => gain(b) - gain(a))[0]
 }
 
-/** Returns the interval of a variant in words: `between −4.0 % and +9.1 %`. */
+/** Returns the confidence interval of a variant in words: `between −4.0 % and +9.1 %`. */
 export function intervalText({ always_valid: interval }: VariantResult): string {
   const { lift, difference } = interval ?? {}
   if (lift) return `between ${changeText(lift.low)} and ${changeText(lift.high)}`
@@ -132,7 +141,7 @@ export function intervalText({ always_valid: interval }: VariantResult): string 
   return 'not known yet'
 }
 
-/** Returns the verdict on a metric. `isOver` is true for an experiment that has ended. */
+/** Returns the meaning of the result of a metric. `isOver` is true if the experiment has ended. */
 export function verdictOf(
   { metric, baseline, variant_results: variants }: MetricResult,
   alpha: number,
@@ -208,7 +217,10 @@ function notEnough(variant: VariantResult | undefined, isOver: boolean): Verdict
   }
 }
 
-/** Returns when the experiment will have the planned number of persons. A decision may come before that. */
+/**
+ * Returns a sentence about when the experiment will have the planned number of persons. A decision may be possible
+ * before that.
+ */
 export function endText(
   variants: readonly VariantResult[],
   state: State,
@@ -229,7 +241,7 @@ export function endText(
   return `${plan}. At the present pace they are there in about ${WHOLE.format(days)} ${days === 1 ? 'day' : 'days'}.`
 }
 
-/** The state of a guard metric. */
+/** Returns the state of a guard metric in sentences. */
 export function guardOf({ metric, variant_results: variants }: MetricResult): Verdict {
   const { goal, tolerance } = metric as Metric
   const accepted = typeof tolerance === 'number' ? tolerance : 0
@@ -268,13 +280,13 @@ export function guardOf({ metric, variant_results: variants }: MetricResult): Ve
   }
 }
 
-/** One line of the check list. */
+/** A line of the check list of an experiment. */
 export interface Finding {
   readonly mood: Mood
   readonly words: string
 }
 
-/** The names of changes that can spoil a result. */
+/** For each kind of change that can spoil a result, the words for it. */
 const CHANGES: Readonly<Record<string, string>> = {
   variants: 'the variants of the flag were changed',
   conditions: 'the conditions of the flag were changed',
@@ -288,10 +300,13 @@ const CHANGES: Readonly<Record<string, string>> = {
   start_date: 'the start was changed',
 }
 
-/** The share of persons in several variants from which on it is worth a look. */
+/** If at least this share of the persons has seen several variants, the reader is told. */
 const SEVERAL_SHARE = 0.01
 
-/** Returns what is right and wrong with an experiment. `day` writes a time as a day. */
+/**
+ * Returns the lines of the check list: what is right and what is wrong with an experiment. `day` returns the day of a
+ * moment for readers.
+ */
 export function findingsOf(
   experiment: Experiment,
   exposures: Answer | undefined,
@@ -363,7 +378,10 @@ function exposureFindings(exposures: Answer): readonly Finding[] {
   return findings
 }
 
-/** The variants of a new experiment with equal shares in whole percent. The first ones get the rest. */
+/**
+ * Returns the variants of a new experiment. They have equal shares in whole percent. If 100 cannot be divided evenly,
+ * the first variants get one percent more.
+ */
 export function equalVariants(
   keys: readonly string[],
 ): readonly { key: string; rollout_percentage: number }[] {
@@ -372,7 +390,7 @@ export function equalVariants(
   return keys.map((key, at) => ({ key, rollout_percentage: at < rest ? each + 1 : each }))
 }
 
-/** The values of the fields of a metric. */
+/** The values of the form fields that describe a metric. */
 export interface MetricFields {
   readonly kind: string
   readonly event: string
@@ -381,7 +399,7 @@ export interface MetricFields {
   readonly tolerance?: string
 }
 
-/** Returns the metric that the fields of a form describe. */
+/** Returns the metric that the values of the form fields describe. */
 export function metricOf({ kind, event, property, goal, tolerance = '' }: MetricFields): Metric {
   const node = { kind: 'EventsNode', event }
   const common = { goal, ...(tolerance !== '' && { tolerance: Number(tolerance) / 100 }) }

@@ -1,4 +1,7 @@
-/** The query builder: the counted events, the way of counting, and the filters. All of it is in the URL. */
+/**
+ * The query builder: which events are counted, how they are counted, and with which filters. The URL contains all
+ * choices.
+ */
 import { useState } from 'preact/hooks'
 import {
   breakdownsOf,
@@ -54,7 +57,7 @@ const INTERVALS: Options = [
   ['month', 'Month'],
 ]
 
-/** The fields of each kind of query, besides its series, breakdown and interval. */
+/** For each kind of query, its form fields besides series, breakdown and interval. */
 const FIELDS: Readonly<Record<Way, FieldRecord>> = {
   trends: {
     formula: {
@@ -158,7 +161,7 @@ const FIELDS: Readonly<Record<Way, FieldRecord>> = {
   stickiness: { cumulative: { kind: 'check', label: 'Count people with at least as many periods' } },
 }
 
-/** The builder of the chosen kind of query. */
+/** The form that builds a query of the chosen kind. */
 export function Builder() {
   if (isWhole.value) return <KeptWhole />
   const now = way.value
@@ -191,7 +194,10 @@ export function Builder() {
   )
 }
 
-/** The range of a retention that an insight may have. Without it, the periods go back from now. */
+/**
+ * Shows the fixed date range of a retention, which the query of an insight may have. Without a fixed range, a retention
+ * shows the periods up to now.
+ */
 function Span() {
   const words = rangeWords(question.value) ?? 'a fixed range'
   return (
@@ -214,7 +220,10 @@ const INTERNAL: FieldRecord = {
   },
 }
 
-/** Says that the query has options that the builder does not know. They stay until the reader drops them. */
+/**
+ * Tells the reader that the query has options that the builder cannot show. The options stay until the reader removes
+ * them.
+ */
 function KeptWhole() {
   const drop = () => {
     const address = closestAddress(question.value)
@@ -239,11 +248,11 @@ function KeptWhole() {
   )
 }
 
-/** The name under which this browser remembers the events that its reader chose last. */
+/** Returns the name under which the events that the reader has chosen last are stored in this browser. */
 const recentEvents = () => `events of ${project.value.id}`
 const EVERY: Suggestion = { value: '', words: 'All events' }
 
-/** The text that stands for an action among the names of events. No event can have this name. */
+/** Returns the value that stands for an action in a field for event names. No event can have this name. */
 const actionValue = (id: number) => `\u0000${id}`
 
 interface EventFieldProps {
@@ -252,7 +261,7 @@ interface EventFieldProps {
   readonly set: (next: SeriesChoice) => void
 }
 
-/** A field for an event or an action. */
+/** A field in which the reader chooses an event or an action. */
 function EventField({ label, one, set }: EventFieldProps) {
   const events = useEventSuggestions()
   const { data } = useGet('project/actions/')
@@ -307,7 +316,7 @@ function SeriesFields() {
 }
 
 interface OneSeriesProps extends EventFieldProps {
-  /** Removes the series. Null for a series that the query needs. */
+  /** Removes the series. Null if the query needs the series. */
   readonly remove: (() => void) | null
 }
 
@@ -366,12 +375,15 @@ const OWNERS: Options<'event' | 'person' | 'session'> = [
 ]
 const BREAKDOWNS_MAX = 3
 
-/** The properties by which numbers are split. Trends take several, and a funnel takes one. */
+/**
+ * The fields for the properties by which numbers are broken down. A query for trends can have several, and a funnel
+ * only one.
+ */
 function Breakdown() {
   const chosen = breakdownsOf(query.value)
   const set = (next: typeof chosen) => setQuery({ by: next.map(({ type, key }) => `${type}:${key}`) })
   const most = way.value === 'funnel' ? 1 : BREAKDOWNS_MAX
-  // The empty row at the end takes the next property.
+  // The last row is empty, so that the reader can choose another property there.
   const rows = chosen.length < most ? [...chosen, { type: 'event', key: '' }] : chosen
   return (
     <fieldset>
@@ -411,7 +423,7 @@ type BreakdownChoice = ReturnType<typeof breakdownsOf>[number]
 
 interface BreakdownRowProps {
   readonly chosen: BreakdownChoice
-  /** Takes the chosen property, or null if there is none. */
+  /** Sets the chosen property. Null removes the breakdown. */
   readonly set: (next: BreakdownChoice | null) => void
 }
 
@@ -430,7 +442,8 @@ function PropertyRow({ chosen: { key }, set, type, setType }: PropertyRowProps) 
   const names = usePropertyNames(type === 'person' || type === 'session' ? type : 'event')
   function setOwner(next: string) {
     setType(next)
-    // A property of another owner is another property, so the reader chooses it anew.
+    // Persons and events may have properties with the same name. After a change of the owner, the reader must choose
+    // the property again.
     if (key !== '') set(null)
   }
   return (
@@ -455,7 +468,7 @@ function PropertyRow({ chosen: { key }, set, type, setType }: PropertyRowProps) 
   )
 }
 
-/** A breakdown by cohorts, which an insight may have. */
+/** Shows a breakdown by cohorts. The builder cannot create one, but the query of an insight may have one. */
 function CohortRow({ chosen: { key }, set }: BreakdownRowProps) {
   const { data } = useGet('project/cohorts/', { limit: 1000 } as never)
   const names = key.split(',').map((id) => {
@@ -472,7 +485,7 @@ function CohortRow({ chosen: { key }, set }: BreakdownRowProps) {
   )
 }
 
-/** The events that end a funnel between two of its steps. */
+/** The fields for events that take persons out of a funnel if they happen between two steps. */
 function Exclusions() {
   const list = exclusions.value
   const steps = choices.value.map((_, at) => [String(at), `step ${at + 1}`] as const)
@@ -510,10 +523,13 @@ function Exclusions() {
   )
 }
 
-/** The property whose values are the items of a path. Other items are names of events. */
+/**
+ * For each kind of items in a path, the property whose values are the items. For other kinds, the items are event
+ * names.
+ */
 const ITEM_KEYS: Readonly<Record<string, string>> = { $pageview: '$current_url', $screen: '$screen_name' }
 
-/** The first and the last step of the paths. */
+/** The fields for the first and the last step of paths. */
 function PathFields() {
   const items = choice('items', DEFAULTS.items)
   const [begun, setBegun] = useState('')
@@ -538,7 +554,10 @@ function PathFields() {
   )
 }
 
-/** The items that paths skip. "All events" skips the technical events of SDKs unless the reader chooses others. */
+/**
+ * The fields for items that paths leave out. If paths are made of all events, the technical events of SDKs are left out
+ * unless the reader chooses others.
+ */
 function LeftOut() {
   const list = leftOutOf(query.value)
   const events = useEventSuggestions()

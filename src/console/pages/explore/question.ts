@@ -1,4 +1,4 @@
-/** The query of the page "Explore", which the URL describes. */
+/** The query of the page "Explore", as a set of signals that are read from the URL. */
 import { computed, signal } from '@preact/signals'
 import {
   type ExclusionChoice,
@@ -13,7 +13,7 @@ import {
 } from '../../base/query-address.ts'
 import { type Options, type Query, query, setQuery, today } from '../../kit.ts'
 
-/** The kinds of queries with their labels. */
+/** The kinds of queries that the reader can choose, with their labels. */
 export const WAYS: Options<Way> = [
   ['trends', 'Trends'],
   ['funnel', 'Funnel'],
@@ -23,7 +23,7 @@ export const WAYS: Options<Way> = [
   ['stickiness', 'Stickiness'],
 ]
 
-/** The ways of counting a series of trends. Those from `sum` on need a property. */
+/** How a series of trends can be counted. The ways from `sum` on compute something from the values of a property. */
 export const MATHS: Options = [
   ['total', 'Total count'],
   ['dau', 'Unique users'],
@@ -42,12 +42,12 @@ export const MATHS: Options = [
   ['p99', '99th percentile of property'],
 ]
 
-/** Returns true for ways of counting that need a property. */
+/** Returns true for ways of counting that use the values of a property. */
 export function readsProperty(math = 'total'): boolean {
   return MATHS.findIndex(([one]) => one === math) >= MATHS.findIndex(([one]) => one === 'sum')
 }
 
-/** The kind of query in the URL. */
+/** The kind of query that the URL describes. */
 export const way = computed<Way>(() => wayOf(query.value))
 
 /** The series in the URL. */
@@ -59,15 +59,18 @@ export const exclusions = computed<readonly ExclusionChoice[]>(() => exclusionsO
 /** The interval between two points of the chart. */
 export const chartInterval = computed(() => intervalOf(query.value, today.value))
 
-/** True if the query has options that the builder cannot show. */
+/** True if the URL contains a whole query, because the builder cannot show all of its options. */
 export const isWhole = computed(() => isKeptWhole(query.value))
 
-/** The query of the opened insight if it is too long for a URL. The URL then has `SAVED` in its place. */
+/**
+ * The query of the opened insight, if it is too long for the URL. In that case, the parameter `q` of the URL is
+ * `SAVED`.
+ */
 export const longQuery = signal<Query | null>(null)
-/** The value of the URL parameter `q` for the query of the opened insight. */
+/** The value of the URL parameter `q` that stands for the query in `longQuery`. */
 export const SAVED = 'saved'
 
-/** The query of the page, without members that only the page itself needs. */
+/** The query of the page. It does not contain the member that only the page uses. */
 export const question = computed<Query>(() => {
   const long = query.value.get('q') === SAVED ? longQuery.value : null
   const { persons_urls: _, ...asked } = long ?? toQuery(query.value, today.value)

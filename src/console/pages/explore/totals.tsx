@@ -1,4 +1,7 @@
-/** The table of totals below a chart over time: it adds up each series, sorts them, and hides the lines of some. */
+/**
+ * The table of totals below a chart over time. It adds up the numbers of each series. The reader can sort it, and hide
+ * the lines of some series in the chart.
+ */
 import type { ComponentType } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import { Check, exact, isOngoing, type Query, type Series } from '../../kit.ts'
@@ -6,7 +9,7 @@ import { Check, exact, isOngoing, type Query, type Series } from '../../kit.ts'
 interface TotalsProps {
   readonly query: Query
   readonly results: unknown
-  /** The view of the answer. */
+  /** The component that shows the answer. */
   readonly view: ComponentType<{ readonly query: Query; readonly results: unknown }>
 }
 
@@ -14,7 +17,7 @@ interface TotalsProps {
 export function Totals({ query, results, view: View }: TotalsProps) {
   const [hidden, setHidden] = useState<ReadonlySet<number>>(new Set())
   const series = seriesIn(query, results)
-  // A hidden series keeps its place, so that the other lines keep their colours.
+  // A hidden series is emptied and not removed, so that the other lines keep their colours.
   const shown = useMemo(
     () =>
       series === null || hidden.size === 0 ? results : series.map((one, at) => (hidden.has(at) ? emptied(one) : one)),
@@ -43,7 +46,7 @@ interface Row {
   readonly name: string
   readonly total: number | null
   readonly average: number
-  /** The relative change since the period of comparison. */
+  /** The relative change of the total since the period with which it is compared. */
   readonly change: number | null
 }
 
@@ -115,7 +118,10 @@ function TotalsTable({ query, series, hidden, setHidden }: TableProps) {
   )
 }
 
-/** The ways of counting whose numbers can be added up over time. */
+/**
+ * The ways of counting whose numbers can be added up over several intervals. Unique users cannot, because the same user
+ * may be counted in each.
+ */
 const SUMMED: readonly string[] = ['total', 'sum', 'first_time_for_user', 'first_matching_event_for_user']
 
 function rowsOf(query: Query, series: readonly Series[]): readonly Row[] {
@@ -123,7 +129,7 @@ function rowsOf(query: Query, series: readonly Series[]): readonly Row[] {
   const { formula, display } = (query['trendsFilter'] ?? {}) as { readonly formula?: string; readonly display?: string }
   const canSum = maths.every((math) => SUMMED.includes(math)) && !formula && !display?.endsWith('Cumulative')
   return series.map(({ data, label, breakdown_value: value, compare_label: period, days }, at) => {
-    // The running period has not all of its events, so it would lower the average.
+    // The current period is not over, so it would lower the average. It is left out.
     const isRunning = data.length > 1 && isOngoing(days.at(-1), query['interval'])
     const whole = isRunning ? data.slice(0, -1) : data
     const sum = (numbers: readonly number[]) => numbers.reduce((all, one) => all + (one ?? 0), 0)

@@ -1,7 +1,10 @@
-/** Code that asks for a flag, in the languages of the SDKs. */
+/** Code examples that ask for the value of a flag, in the languages of the SDKs. */
 import type { Draft } from './draft.ts'
 
-/** Returns code for a flag, by language. `address` is that of the daemon, and `token` the key of the project. */
+/**
+ * Returns code examples for a flag, by language. `address` is the URL of the daemon, and `token` is the key of the
+ * project.
+ */
 export function codeFor(
   { key, variants }: Pick<Draft, 'key' | 'variants'>,
   address: string,

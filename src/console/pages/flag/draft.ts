@@ -1,35 +1,43 @@
-/** The draft of a flag that is being edited: its rules, its variants, its changes and its problems. */
+/**
+ * The draft of a flag that is being edited: its fields, how it differs from the stored flag, and what is wrong with it.
+ */
 import type { components } from '../../base/api-types.d.ts'
 import { jsonFault } from './json-fault.ts'
 
-/** A flag as it is stored. */
+/** A flag in the form in which the API returns it. */
 export type Flag = components['schemas']['FeatureFlag']
 
 /** A filter of a rule: a property, the membership in a cohort, or the value of another flag. */
 export interface RuleFilter {
   readonly key: string
   readonly type: 'person' | 'group' | 'cohort' | 'flag'
-  /** Absent in filters on cohorts that mean "in". */
+  /** How the value is compared. A filter on a cohort without an operator means "in". */
   readonly operator?: string
   readonly value?: unknown
   readonly group_type_index?: number | null
 }
 
-/** A rule of a flag: its filters, the percentage of matching users, and the variant that they get. */
+/**
+ * A rule of a flag: its filters, the percentage of the matching users, and the variant that they get. In the API, it is
+ * a condition.
+ */
 export interface Rule {
   readonly properties?: readonly RuleFilter[] | null
   readonly rollout_percentage?: number | null
   readonly variant?: string | null
 }
 
-/** A variant, with its share of all users who get a variant. */
+/** A variant, with the percentage of all users with a variant who get this one. */
 export interface Variant {
   readonly key: string
   readonly name?: string | null
   readonly rollout_percentage: number
 }
 
-/** The edited fields. Payloads are JSON texts by variant. The key `true` has the payload of a flag without variants. */
+/**
+ * The fields of a flag while it is edited. `payloads` contains a JSON text for each variant. If the flag has no
+ * variants, the key of its payload is `true`.
+ */
 export interface Draft {
   readonly key: string
   readonly name: string
@@ -41,7 +49,7 @@ export interface Draft {
   readonly payloads: Readonly<Record<string, string>>
 }
 
-/** The fields of a stored flag that have a counterpart in a draft. */
+/** The fields of a stored flag from which a draft is made. */
 export interface DraftFields {
   readonly key: string
   readonly name: string
@@ -51,7 +59,7 @@ export interface DraftFields {
   readonly filters: Readonly<Record<string, unknown>>
 }
 
-/** Returns the draft that shows a flag as it is stored. */
+/** Returns the draft for a flag. It contains the values of the stored flag. */
 export function draftOf(flag: DraftFields): Draft {
   const { groups, multivariate, payloads } = flag.filters as Flag['filters']
   const texts = Object.entries(payloads ?? {}).map(([variant, payload]) => [
@@ -70,12 +78,15 @@ export function draftOf(flag: DraftFields): Draft {
   }
 }
 
-/** Returns the keys of the values that a payload can belong to. */
+/** Returns the keys of the values of a flag that can have a payload. */
 function outcomesOf({ variants }: Pick<Draft, 'variants'>): readonly string[] {
   return variants.length === 0 ? ['true'] : variants.map(({ key }) => key)
 }
 
-/** Returns the filters of a draft. Members that have no field are taken from the flag. */
+/**
+ * Returns the filters that a draft describes. Members of the filters that the form does not show are taken from the
+ * flag.
+ */
 export function filtersOf(flag: Pick<Flag, 'filters'>, draft: Draft): Flag['filters'] {
   const { rules, variants, payloads } = draft
   const outcomes = outcomesOf(draft)
@@ -90,7 +101,7 @@ export function filtersOf(flag: Pick<Flag, 'filters'>, draft: Draft): Flag['filt
   } as Flag['filters']
 }
 
-/** Returns the fields that differ from the stored flag. */
+/** Returns the fields of a draft that differ from the stored flag. */
 export function editedOf(flag: DraftFields, draft: Draft): Partial<Draft> {
   const before: Record<string, unknown> = { ...draftOf(flag) }
   const edited = Object.entries(draft).filter(
@@ -100,8 +111,8 @@ export function editedOf(flag: DraftFields, draft: Draft): Partial<Draft> {
 }
 
 /**
- * Returns the body of a change to the stored flag. With `version` the daemon can refuse to overwrite changes of another
- * user.
+ * Returns the body of the request that changes the stored flag. It contains the version of the flag, so that the daemon
+ * can refuse to overwrite changes that another user has made since.
  */
 export function changesOf(flag: Flag, { continuity, tags, ...edited }: Partial<Draft>) {
   const { rules, variants, payloads, ...plain } = edited
@@ -117,10 +128,13 @@ export function changesOf(flag: Flag, { continuity, tags, ...edited }: Partial<D
   }
 }
 
-/** The members of a change that name no field of the flag. */
+/** The members of such a body that are not fields of the flag. */
 const ABOUT_CHANGE = ['version', 'original_flag', 'note']
 
-/** Returns the body that takes a change back. It is refused if somebody else has changed the same fields since. */
+/**
+ * Returns the body of the request that takes a change back. The daemon refuses it if another user has changed the same
+ * fields since.
+ */
 export function undoOf(before: Flag, body: object, after: Flag) {
   const fields = Object.keys(body).filter((name) => !ABOUT_CHANGE.includes(name))
   const values: Partial<Flag> = Object.fromEntries(
@@ -133,7 +147,10 @@ export function undoOf(before: Flag, body: object, after: Flag) {
   }
 }
 
-/** Returns the payload of a value. A variant may have the name of a member of every object, such as `constructor`. */
+/**
+ * Returns the payload for a value. The own-property test is needed because a variant may be called like a member that
+ * every object has, such as `constructor`.
+ */
 export function payloadOf(payloads: Draft['payloads'], key: string): string | undefined {
   return Object.hasOwn(payloads, key) ? payloads[key] : undefined
 }
@@ -144,7 +161,7 @@ export function sumOfShares(variants: readonly Variant[]): number {
   return Math.round(sum * 100) / 100
 }
 
-/** Returns the problem of a draft as a sentence, or null. The daemon checks everything again. */
+/** Returns a sentence about what is wrong with a draft, or null. The daemon checks the flag again when it is saved. */
 export function problemOf(draft: Draft): string | null {
   const { key, rules, variants, payloads } = draft
   if (key.trim() === '') return 'The key is empty.'
@@ -164,7 +181,7 @@ export function problemOf(draft: Draft): string | null {
   return null
 }
 
-/** Returns the error of a payload. An empty payload is none. */
+/** Returns the error in the JSON of a payload, or null. An empty payload has no error. */
 export function payloadFault(text = '') {
   return text.trim() === '' ? null : jsonFault(text)
 }
@@ -174,7 +191,10 @@ function isUnfinished({ key, type, operator = '', value }: RuleFilter): boolean 
   return key === '' || (type !== 'flag' && (value === '' || value == null))
 }
 
-/** Returns variants with equal shares, rounded to hundredths, whose sum is 100: 33.34, 33.33, 33.33. */
+/**
+ * Returns the variants with equal shares, rounded to hundredths of a percent. Their sum is 100, so the first share may
+ * be larger: 33.34, 33.33, 33.33.
+ */
 export function equalShares(variants: readonly Variant[]): readonly Variant[] {
   const share = Math.floor(10_000 / variants.length) / 100
   const rest = Math.round((100 - share * (variants.length - 1)) * 100) / 100
@@ -182,7 +202,7 @@ export function equalShares(variants: readonly Variant[]): readonly Variant[] {
 }
 
 /**
- * Moves the border between a variant and the next one by some percent. The other shares stay, and no share becomes
+ * Moves the border between a variant and the next one by `by` percent. All other shares stay the same. No share becomes
  * negative.
  */
 export function movedBorder(
@@ -209,7 +229,10 @@ export function moved<Item>(list: readonly Item[], from: number, to: number): re
   return list.toSpliced(from, 1).toSpliced(to, 0, item)
 }
 
-/** Renames a variant, together with its payload and the rules that always give it. */
+/**
+ * Returns the changes of a draft that rename a variant. Its payload, and the rules that always give this variant, are
+ * changed, too.
+ */
 export function renamed(
   { rules, variants, payloads }: Draft,
   at: number,

@@ -1,4 +1,4 @@
-/** The fields of a flag: its rules as cards, its variants and their payloads. */
+/** The form for a flag: its rules as cards, its variants and their payloads. */
 import { useEffect, useState } from 'preact/hooks'
 import { Button, Card, Choice, exact, Fields, listOf, post, TextField } from '../../kit.ts'
 import { type Draft, equalShares, moved, payloadFault, payloadOf, type Rule, renamed, sumOfShares } from './draft.ts'
@@ -23,7 +23,7 @@ const FIELDS = {
 /** All fields of a flag. */
 export function Editor(props: EditorProps) {
   const { draft, set, world } = props
-  // The text as it is typed, including commas at the end.
+  // The tags as the reader types them. This text may end with a comma, which the list of tags would lose.
   const [tags, setTags] = useState(draft.tags.join(', '))
   const { continuity, ...others } = FIELDS
   return (
@@ -153,7 +153,7 @@ function RuleFields({ rule, at, count, variants, world, drag, move, change, copy
 
 const REACH_PAUSE_MS = 300
 
-/** Shows how many persons or groups a rule matches, while it is being written. */
+/** Shows how many persons or groups a rule matches, while the reader writes it. */
 export function Reach({ rule, world: { groupType, names } }: { rule: Rule } & Pick<EditorProps, 'world'>) {
   const [words, setWords] = useState('')
   const type = groupType?.group_type_index ?? null
@@ -241,7 +241,7 @@ function VariantFields({ draft, set, at }: DraftProps & { at: number }) {
   )
 }
 
-/** The payload of a value. An error is shown with its line. */
+/** The field for the payload of a value. If it is not valid JSON, the error is shown with its line. */
 function Payload({ name, draft: { payloads }, set }: DraftProps & { name: string }) {
   const text = payloadOf(payloads, name) ?? ''
   const fault = payloadFault(text)

@@ -1,4 +1,4 @@
-/** Tests a flag with one user: its value for them, and the reason, rule by rule. */
+/** Tests a flag with one user: shows the value that the user gets, and the reasons, rule by rule. */
 import { useState } from 'preact/hooks'
 import {
   Button,
@@ -29,7 +29,7 @@ interface ExplainProps {
   readonly world: World
 }
 
-/** The question and its answer, which are both stored in the URL. */
+/** The field for a user and the answer. The URL contains the user. */
 export function Explain({ flag, world }: ExplainProps) {
   const who = query.value.get('who') ?? ''
   return (
@@ -42,13 +42,16 @@ export function Explain({ flag, world }: ExplainProps) {
   )
 }
 
-/** The field that asks for a user. The answer is on the tab "Test with a user". */
+/** The field for a user on another tab. The answer is shown on the tab "Test with a user". */
 export function AskWho({ value = '' }: { value?: string }) {
   const ask = (distinctId: string) => setQuery({ tab: 'explain', who: distinctId, groups: null })
   return <PersonPicker label="Person" hint="Choose a person, or press Enter." value={value} choose={ask} />
 }
 
-/** The persons whom a text may mean: the owner of the distinct ID, or else everybody with the e-mail address. */
+/**
+ * Finds the persons whom a text may stand for: the person with this distinct ID, or else all persons with this email
+ * address.
+ */
 function usePersons(who: string) {
   return useLoaded(`who ${project.value.id} ${who}`, async (signal): Promise<readonly Person[] | null> => {
     if (!may('person:read')) return null
@@ -58,7 +61,7 @@ function usePersons(who: string) {
   })
 }
 
-/** The number of persons with the same e-mail address that are offered. */
+/** If several persons have the same email address, at most this many are offered. */
 const PERSONS_MAX = 10
 
 function Answer({ who, ...props }: ExplainProps & { who: string }) {
@@ -95,10 +98,10 @@ interface ExplainedProps extends ExplainProps {
   readonly person: Person | null
 }
 
-/** The number of recent events that are searched for the groups of a person. */
+/** How many of the latest events are searched for the groups of a person. */
 const EVENTS_SEARCHED = 50
 
-/** Returns the groups of the newest event of a person that names any. */
+/** Returns the groups in the latest event of a person that names any. */
 function useOwnGroups(person: Person | null) {
   return useLoaded(`own groups ${person?.uuid}`, async (signal): Promise<Readonly<Record<string, string>>> => {
     if (person === null || !may('event:read')) return {}
@@ -112,7 +115,7 @@ function useOwnGroups(person: Person | null) {
 function Explained(props: ExplainedProps) {
   const { person, world } = props
   const own = useOwnGroups(person)
-  // Groups that nobody has chosen yet are those of the person.
+  // For a group type for which the reader has not chosen a group, the group of the person is used.
   if (world.groupTypes.length > 0 && own.data === undefined && own.error === null)
     return <Shown of={own}>{() => ''}</Shown>
   return <WithGroups {...props} own={own.data ?? {}} />
@@ -187,7 +190,7 @@ function Result({ answer, distinctId, person, world }: ExplainedProps & { answer
   )
 }
 
-/** Returns why a flag has its value, as the end of a sentence. */
+/** Returns the reason why a flag has its value, as the end of a sentence. */
 function reasonOf({ reason, condition_index: at, description }: Explanation): string {
   if (reason === 'condition_match' && at !== null) return `because rule ${at + 1} matches`
   return REASONS[reason] ?? `(${description})`
@@ -231,7 +234,7 @@ function RuleOutcome({ condition, world }: { condition: Outcome; world: World })
 
 type FilterStory = Outcome['properties'][number]
 
-/** Returns the value that a filter was compared with, as the end of a sentence. */
+/** Returns the value with which a filter was compared, as the end of a sentence. */
 function foundBy({ value }: FilterStory, { type }: RuleFilter): string {
   if (type === 'cohort') return value === true ? 'is a member' : value === false ? 'is not a member' : ''
   const word = value === true ? 'on' : value === false ? 'off' : plain(value)

@@ -1,4 +1,7 @@
-/** The changes of a flag in sentences, with their authors and reasons, and a way to take them back. */
+/**
+ * The history of a flag: its changes in sentences, with their authors and reasons, and a button that takes a change
+ * back.
+ */
 import { useState } from 'preact/hooks'
 import { Button, Card, Got, may, time } from '../../kit.ts'
 import { type DraftFields, draftOf, type Flag } from './draft.ts'
@@ -17,11 +20,11 @@ interface FlagActivity {
 interface HistoryProps {
   readonly flag: Flag
   readonly world: World
-  /** The number of changes on a page. The default is that of the route. */
+  /** How many changes are shown. The default is 10. */
   readonly limit?: number
 }
 
-/** The fields in which a change can be taken back. */
+/** The fields whose changes can be taken back. */
 const RESTORED = ['name', 'filters', 'active', 'tags', 'ensure_experience_continuity']
 
 /** The card with all changes. */
@@ -83,7 +86,7 @@ interface RestoreProps extends HistoryProps {
   readonly changes: readonly LoggedChange[]
 }
 
-/** Reviews the change that takes an earlier change back. Later changes of other fields stay. */
+/** The dialog that reviews taking back a change. Later changes of other fields are kept. */
 function Restore({ label, flag, world, changes }: RestoreProps) {
   const [isOpen, setOpen] = useState(false)
   const fields = changes.map(({ field, before }) => [field, before])

@@ -1,6 +1,9 @@
-/** Finds the first error of a JSON text and its line. Browsers report it in different words, and some without a place. */
+/**
+ * Finds the first error in a JSON text, and its line. The parsers of browsers describe an error in different words, and
+ * some do not say where it is.
+ */
 
-/** The first error of a text: its line, from 1, and what is wrong there. */
+/** The first error in a text: the number of its line, from 1, and a description. */
 interface JsonFault {
   readonly line: number
   readonly words: string
@@ -9,7 +12,7 @@ interface JsonFault {
 const SPACE = /[ \t\r\n]*/y
 const TEXT = /"(?:[ !#-[\]-\uffff]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y
 const OTHER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y
-/** Deeper nesting is not checked here. The daemon reads the text in any case. */
+/** Values that are nested deeper than this are not checked here. The daemon checks the text in any case. */
 const DEPTH_MAX = 200
 
 class Fault extends Error {
@@ -21,7 +24,7 @@ class Fault extends Error {
   }
 }
 
-/** Returns the first error of a text, or null if it is JSON. */
+/** Returns the first error in a text, or null if the text is valid JSON. */
 export function jsonFault(text: string): JsonFault | null {
   try {
     const end = skipSpace(text, skipValue(text, skipSpace(text, 0), 0))
@@ -52,7 +55,7 @@ function skipText(text: string, at: number): number {
   return end
 }
 
-/** Returns the offset behind the value that begins at an offset. */
+/** Returns the offset after the value that begins at `at`. */
 function skipValue(text: string, at: number, depth: number): number {
   const first = text[at]
   if (first === undefined) throw new Fault(at, 'a value is missing at the end')
@@ -64,7 +67,7 @@ function skipValue(text: string, at: number, depth: number): number {
   throw new Fault(at, first === '}' || first === ']' ? `a value is missing before ${first}` : words)
 }
 
-/** Returns the offset behind the object or list that begins at an offset. */
+/** Returns the offset after the object or the list that begins at `start`. */
 function skipItems(text: string, start: number, depth: number): number {
   const isObject = text[start] === '{'
   const end = isObject ? '}' : ']'
@@ -80,7 +83,7 @@ function skipItems(text: string, start: number, depth: number): number {
   }
 }
 
-/** Returns the offset of the value whose name begins at an offset. */
+/** Returns the offset of the value of a member whose name begins at `at`. */
 function skipName(text: string, at: number): number {
   if (text[at] !== '"') throw new Fault(at, 'a name in double quotes is missing')
   const colon = skipSpace(text, skipText(text, at))

@@ -1,4 +1,4 @@
-/** A flag to look at: who gets it, its decisions of the last day, a test with one user, and its latest changes. */
+/** The overview of a flag: who gets it, its decisions of the last day, a test with one user, and its latest changes. */
 import { useState } from 'preact/hooks'
 import { Bar, Button, Card, exact, go, may, percent, post, Shown, useLoaded, withQuery } from '../../kit.ts'
 import { type Draft, draftOf, type Flag } from './draft.ts'
@@ -21,7 +21,7 @@ interface OverviewProps {
 const HOURS = 24
 const CHANGES_SHOWN = 5
 
-/** The first tab of a flag. */
+/** The tab with the overview, which opens first. */
 export function Overview(props: OverviewProps) {
   const { flag, editing } = props
   return (
@@ -49,7 +49,7 @@ export function Overview(props: OverviewProps) {
   )
 }
 
-/** Says that this tab of the browser has unsaved changes of the flag. */
+/** Tells the reader that this browser tab has unsaved changes of the flag. */
 function Unsaved({ discard }: Editing) {
   return (
     <p class="notice row">
@@ -116,7 +116,7 @@ function WhoGetsIt({ flag, world }: Omit<OverviewProps, 'editing'>) {
   )
 }
 
-/** The number of persons or groups that get the flag, or would get it if it were on. */
+/** Shows how many persons or groups get the flag. If the flag is off, they are those who would get it if it were on. */
 function Total({ flag, world: { names } }: Omit<OverviewProps, 'editing'>) {
   const body = { id: flag.id, active: true, filters: flag.filters }
   const loaded = useLoaded(`total ${flag.version} ${JSON.stringify(body)}`, (signal) =>
@@ -145,7 +145,7 @@ function Total({ flag, world: { names } }: Omit<OverviewProps, 'editing'>) {
 
 const STEPS = [10, 25, 50, 100]
 
-/** Buttons that review a larger percentage of the last rule. */
+/** Buttons that increase the percentage of the last rule. Each opens the review of this change. */
 function RollOut({ draft, review }: { draft: Draft; review: (draft: Draft) => void }) {
   const { rules } = draft
   const at = rules.length - 1

@@ -1,14 +1,14 @@
-/** A field that finds a person by a part of the e-mail address, a distinct ID or a UUID. */
+/** A field that finds a person by a part of an email address, by a distinct ID or by a UUID. */
 import { useEffect, useId, useState } from 'preact/hooks'
 import { get, may, project, type Shapes, useLoaded } from '../../kit.ts'
 
-/** A person, as lists have it. */
+/** A person in the form in which lists contain it. */
 export type Person = Shapes['Person']
 
 const PAUSE_MS = 200
 const FOUND_MAX = 8
 
-/** Returns the oldest distinct ID of a person, by which flags decide. */
+/** Returns the oldest distinct ID of a person. Flags are decided for this ID. */
 export function idOf({ distinct_ids: ids, uuid }: Person): string {
   return ids[0] ?? uuid
 }
@@ -17,13 +17,19 @@ interface PickerProps {
   readonly label: string
   readonly hint?: string
   readonly value?: string
-  /** Called with a distinct ID, and with the person unless the reader typed an ID that was not found. */
+  /**
+   * Called with the chosen distinct ID and its person. The person is null if the reader has typed an ID that no person
+   * has.
+   */
   readonly choose: (distinctId: string, person: Person | null) => void
-  /** True to empty the field after each choice. */
+  /** True if the field is emptied after each choice, so that the reader can choose several persons. */
   readonly isRepeated?: boolean
 }
 
-/** The field with the persons found. Enter chooses the marked person, or else takes the text as a distinct ID. */
+/**
+ * The field with a list of the persons that were found. Enter chooses the marked person. If none is marked, the text
+ * itself is taken as a distinct ID.
+ */
 export function PersonPicker({ label, hint, value = '', choose, isRepeated = false }: PickerProps) {
   const id = useId()
   const [words, setWords] = useState(value)

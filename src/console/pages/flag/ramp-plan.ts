@@ -1,19 +1,21 @@
-/** Turns the fields of the form "Roll out safely" into the plan of a ramp. */
+/** Converts the fields of the form "Roll out safely" to the plan of a ramp. */
 
-/** The fields as numbers. */
+/** The values of the fields, converted to numbers. */
 export interface RampFields {
   readonly percentages: readonly number[]
-  /** The hours between two steps. */
+  /** How many hours lie between two steps. */
   readonly hours: number
-  /** The index of the rule. */
+  /** The index of the rule whose percentage is changed. */
   readonly condition: number
-  /** The tolerated difference of the shares of people with errors. Null: no guard. */
+  /** How much larger the share of people with errors may become. Null if the errors are not watched. */
   readonly tolerance: number | null
 }
 
 const HOUR_SECONDS = 3600
 
-/** Returns the percentages of a text such as `5, 25, 100`, or null if it has others or none. */
+/**
+ * Returns the percentages in a text such as `5, 25, 100`. Returns null if it contains anything else or no percentage.
+ */
 export function percentagesOf(text: string): readonly number[] | null {
   const words = text.split(/[\s,;%]+/).filter((word) => word !== '')
   const numbers = words.map(Number)
@@ -21,13 +23,13 @@ export function percentagesOf(text: string): readonly number[] | null {
   return numbers.length > 0 && areFine ? numbers : null
 }
 
-/** Returns the hours of a text, or null if it is no number above 0. */
+/** Returns the number of hours in a text. Returns null if it is not a number above 0. */
 export function hoursOf(text: string): number | null {
   const hours = Number(text)
   return text.trim() !== '' && hours > 0 && Number.isFinite(hours) ? hours : null
 }
 
-/** Returns the `value` of the operation `ramp`. */
+/** Returns the value of the scheduled operation `ramp`. */
 export function rampValue({ percentages, hours, condition, tolerance }: RampFields) {
   return {
     steps: percentages.map((rollout_percentage, index) =>

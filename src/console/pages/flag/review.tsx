@@ -1,4 +1,7 @@
-/** The review before a change of a flag: the change in sentences, its effect on people, and a note why. */
+/**
+ * The review of a change of a flag before it is saved. It shows the change in sentences and its effect on people, and
+ * takes a note about the reason.
+ */
 import { useState } from 'preact/hooks'
 import {
   ApiError,
@@ -26,7 +29,7 @@ import { type Names, sentencesOfEdit } from './sentences.ts'
 type Rehearsal = Shapes['FlagRehearsal']
 
 interface ReviewProps {
-  /** The stored flag that the draft began with. */
+  /** The stored flag from which the draft was made. */
   readonly flag: Flag
   readonly draft: Draft
   readonly names: Names
@@ -35,7 +38,7 @@ interface ReviewProps {
   readonly saved: () => void
 }
 
-/** Saves the draft with a reason, and offers to take the change back. Throws `ApiError`. */
+/** Saves the draft with a note, and offers to take the change back. Throws `ApiError`. */
 async function saveDraft(flag: Flag, draft: Draft, base: Flag, note: string): Promise<void> {
   const fields = changesOf(base, editedOf(flag, draft))
   const body = note.trim() === '' ? fields : { ...fields, note }
@@ -94,7 +97,7 @@ export function Review({ flag, draft, names, close, saved }: ReviewProps) {
   )
 }
 
-/** Shows whose value the draft changes. Nothing is saved for that. */
+/** Shows whose value would change. Nothing is saved to find this out. */
 function Effect({ flag, draft, names }: Pick<ReviewProps, 'flag' | 'draft' | 'names'>) {
   const { active, rules, variants, payloads } = editedOf(flag, draft)
   const decides = active !== undefined || (rules ?? variants ?? payloads) !== undefined
@@ -110,7 +113,7 @@ function Rehearsed({ body, names }: { body: Shapes['FlagRehearsalDraft']; names:
   return <Shown of={loaded}>{(answer) => <Outcome answer={answer} names={names} />}</Shown>
 }
 
-/** Returns how many get the flag, lose it, or get another variant. */
+/** Returns for how many users the flag would go on, would go off, or would get another variant. */
 function balanceOf({ flips }: Rehearsal) {
   const sum = (chosen: typeof flips) => chosen.reduce((all, { count }) => all + count, 0)
   return {
@@ -154,13 +157,13 @@ function Outcome({ answer, names }: { answer: Rehearsal; names: Names }) {
   )
 }
 
-/** Returns a value in words, with the rule that gives it. */
+/** Returns a value of a flag in words, with the rule that gives it. */
 function wordOf(value: boolean | string, rule: number | null = null): string {
   const word = value === true ? 'on' : value === false ? 'off' : value
   return rule === null ? word : `${word}, by rule ${rule + 1}`
 }
 
-/** The number of examples whose persons are looked up. */
+/** At most this many examples of affected persons are shown with the names of the persons. */
 const NAMED_MAX = 12
 
 function Examples({ examples }: Pick<Rehearsal, 'examples'>) {
@@ -207,8 +210,8 @@ interface ConflictProps extends Pick<ReviewProps, 'flag' | 'draft' | 'names' | '
 }
 
 /**
- * Shows both changes after another user has saved the flag in the meantime, and lets the reader choose. Nothing that
- * was typed is lost.
+ * Shown if another user has saved the flag in the meantime. It shows the changes of both users, and lets the reader
+ * choose. Nothing that the reader has typed is lost.
  */
 function Conflict({ flag, draft, names, theirs, close, useTheirs, overwrite }: ConflictProps) {
   const before = draftOf(flag)

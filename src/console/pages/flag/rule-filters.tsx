@@ -1,4 +1,7 @@
-/** The conditions of a rule: properties, persons, cohorts, groups and other flags, each with a fitting picker. */
+/**
+ * The form fields for the conditions of a rule: properties, persons, cohorts, groups and other flags. Each kind has a
+ * suitable picker.
+ */
 import { OPERATORS } from '../../base/operators.ts'
 import { Button, Choice, get, may, plain, project, TextField, useLoaded } from '../../kit.ts'
 import type { RuleFilter } from './draft.ts'
@@ -6,10 +9,10 @@ import { PersonPicker } from './person-picker.tsx'
 import { isExcluding } from './sentences.ts'
 import type { World } from './world.ts'
 
-/** What a condition compares. */
+/** What a condition is about. `people` and `groups` are lists of identifiers. */
 type Kind = 'person' | 'people' | 'cohort' | 'flag' | 'group' | 'groups'
 
-/** The property that holds the identifier of a person or a group. */
+/** For conditions that list identifiers, the property that contains the identifier. */
 const IDENTIFIERS: Partial<Record<Kind, string>> = { people: 'distinct_id', groups: '$group_key' }
 
 function kindOf({ type, key, operator = 'exact' }: RuleFilter): Kind {
@@ -19,7 +22,7 @@ function kindOf({ type, key, operator = 'exact' }: RuleFilter): Kind {
   return type
 }
 
-/** Returns a new condition of a kind, which has yet to be completed. */
+/** Returns a new condition of a kind. The reader must still complete it. */
 function newFilter(kind: Kind, { groupType, cohorts, flags }: World): RuleFilter {
   if (kind === 'cohort') return { key: 'id', type: 'cohort', operator: 'in', value: cohorts[0]?.[0] ?? '' }
   if (kind === 'flag')
@@ -35,7 +38,7 @@ interface FiltersProps {
   readonly world: World
 }
 
-/** The conditions of a rule, which must all match, and a button that adds one. */
+/** The fields for the conditions of a rule, all of which must match, and a button that adds a condition. */
 export function RuleFilters({ filters, change, world }: FiltersProps) {
   const isOfPersons = world.groupType === null
   return (
@@ -154,7 +157,7 @@ function FlagFields({ filter, change, world: { flags, names } }: FieldsProps) {
   )
 }
 
-/** The identifiers of persons or groups, with a field that adds one. */
+/** The fields for a list of identifiers of persons or groups, and a field that adds one. */
 function ListFields({ filter, change, world, isOfPersons }: FieldsProps & { isOfPersons: boolean }) {
   const { value, operator = 'exact' } = filter
   const ids = (Array.isArray(value) ? value : [value ?? '']).map(plain).filter((id) => id !== '')
@@ -204,7 +207,7 @@ function GroupPicker({ world: { groupType }, choose }: { world: World; choose: (
   )
 }
 
-/** Returns the keys of groups of a type, newest first. */
+/** Returns the keys of the groups of a type, the newest group first. */
 export function useGroupKeys(type: number): readonly string[] {
   const { data } = useLoaded(`groups ${project.value.id} ${type}`, async (signal) => {
     if (!may('group:read')) return []
@@ -240,7 +243,10 @@ function PropertyFields({ filter, change, world: { groupType } }: FieldsProps) {
   )
 }
 
-/** Returns the value of a condition after its operator has changed. Only equality takes several values. */
+/**
+ * Returns the value of a condition for another operator. If only the operators for equality take several values, a list
+ * is joined to one text.
+ */
 function valueFor(operator: string, { operator: before = '', value }: RuleFilter): unknown {
   if (operator.endsWith('_set')) return operator
   if (before.endsWith('_set') || before.startsWith('is_date_') !== operator.startsWith('is_date_')) return ''
@@ -265,7 +271,7 @@ function ValueField({ filter, change, isOfPersons }: ValueProps & { isOfPersons:
   return <TextField isNarrow label="Value" value={words} options={data} change={set} />
 }
 
-/** A date, or a number of days before the decision. */
+/** The fields for a date. It is a fixed date, or a number of days before the decision. */
 function DateFields({ filter, change }: ValueProps) {
   const value = plain(filter.value ?? '')
   const days = /^-(\d+)d$/.exec(value)?.[1]
@@ -301,7 +307,7 @@ function DateFields({ filter, change }: ValueProps) {
   )
 }
 
-/** Returns the names of properties of persons, or of groups of a type, most frequent first. */
+/** Returns the names of the properties of persons or of groups of a type, the most frequent first. */
 function usePropertyNames(groupType: number | null): readonly string[] {
   const { data } = useLoaded(`names ${project.value.id} ${groupType}`, async (signal) => {
     if (!may('property_definition:read')) return []

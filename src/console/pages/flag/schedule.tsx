@@ -1,4 +1,4 @@
-/** What happens to a flag by itself: changes at a time, and ramps with their steps and guards. */
+/** The scheduled changes of a flag: single changes at a given time, and ramps with their steps and guards. */
 import { useState } from 'preact/hooks'
 import {
   ApiError,
@@ -39,7 +39,7 @@ interface ScheduleProps {
   readonly world: World
 }
 
-/** The time after which the page asks again, because steps are made without the reader. */
+/** The data is requested again after this many milliseconds, because the daemon makes changes without the reader. */
 const EVERY_MS = 5000
 
 /** The tab "Schedule" of a flag. */
@@ -106,7 +106,7 @@ function titleOf({ payload }: Change): string {
   return payload.value === true ? 'Switch on' : 'Switch off'
 }
 
-/** A change that is made at a time. */
+/** A single change that is made at a given time. */
 function Once({ change, canEdit }: ChangeProps) {
   const { scheduled_at: at, executed_at: endedAt, last_executed_at: lastAt, failure_reason: reason } = change
   const { is_recurring: isRecurring, recurrence_interval: interval, end_date: endDate } = change
@@ -186,7 +186,7 @@ interface GuardsProps {
   readonly isWatched: boolean
 }
 
-/** The last look at the guards. */
+/** Shows what the last check of the guards has found. */
 function Guards({ looks, lookedAt, isWatched }: GuardsProps) {
   if (!isWatched) return <p class="quiet">The guards begin with the first step.</p>
   if (lookedAt === null) return <p class="quiet">The guards were not looked at yet.</p>
@@ -216,7 +216,10 @@ function verdictOf({ is_violated: isViolated, missing }: Look): string {
   return isViolated ? 'Violated' : 'Within bounds'
 }
 
-/** Returns the time of a field of the browser, which is in its own time zone. */
+/**
+ * Returns the moment in a date field of the browser. The field contains a wall clock time in the time zone of the
+ * browser.
+ */
 function timeOf(words: string): string {
   const moment = new Date(words)
   if (!Number.isNaN(moment.getTime())) return moment.toISOString()
@@ -359,7 +362,7 @@ interface PreviewProps {
   readonly subjects: string
 }
 
-/** What each step changes. Nothing is saved for that. */
+/** Shows what each step would change. Nothing is saved to find this out. */
 function Preview({ flag, payload, subjects }: PreviewProps) {
   const body = { record_id: flag.id, payload }
   const loaded = useLoaded(`preview ${flag.version} ${JSON.stringify(body)}`, (signal) =>

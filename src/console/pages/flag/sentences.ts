@@ -1,4 +1,4 @@
-/** Flags in sentences: their rules, and the differences that a change makes. */
+/** Describes flags in sentences: their rules, and what a change of a flag changes. */
 import { conditionWords } from '../../base/operators.ts'
 import {
   type Draft,
@@ -10,15 +10,15 @@ import {
   type Variant,
 } from './draft.ts'
 
-/** The names of the things that rules refer to by number. */
+/** Functions that return the names of objects to which rules refer by number. */
 export interface Names {
-  /** The plural noun for the subjects of the flag: `people`, or a group type such as `companies`. */
+  /** The plural noun for those for whom the flag is decided: `people`, or a group type such as `companies`. */
   readonly subjects: string
   readonly cohort: (id: number) => string
   readonly flag: (id: number) => string
 }
 
-/** Properties whose names nobody would know. */
+/** Readable names for properties whose own names are hard to understand. */
 const LABELS: Readonly<Record<string, string>> = { distinct_id: 'distinct ID', $group_key: 'key' }
 
 function textOf(value: unknown): string {
@@ -34,7 +34,7 @@ export function isExcluding({ operator, ...filter }: RuleFilter & { negation?: u
   return operator === 'not_in' || filter.negation === true
 }
 
-/** Returns a filter as part of a sentence: `plan is pro`, `in the cohort Founders`, `the flag beta is on`. */
+/** Returns a filter as a part of a sentence: `plan is pro`, `in the cohort Founders`, `the flag beta is on`. */
 export function clauseOf(filter: RuleFilter, names: Names): string {
   const { key, type, operator = 'exact', value } = filter
   if (type === 'cohort') {
@@ -48,7 +48,7 @@ export function clauseOf(filter: RuleFilter, names: Names): string {
   return conditionWords(LABELS[key] ?? key, operator, listed(value, 'or'))
 }
 
-/** Returns who a rule matches, without its percentage: `People in the cohort Founders where plan is pro`. */
+/** Returns in words whom a rule matches, without its percentage: `People in the cohort Founders where plan is pro`. */
 export function audienceOf({ properties }: Rule, names: Names): string {
   const filters = properties ?? []
   const { subjects } = names
@@ -71,7 +71,7 @@ export function sentenceOf(rule: Rule, names: Names): string {
   return `${part}${rule.variant ? `, always ${rule.variant}` : ''}`
 }
 
-/** Returns the percentage of a rule. A rule without one covers everybody who matches. */
+/** Returns the percentage of a rule. Without a percentage, the rule covers everybody who matches. */
 export function shareOf({ rollout_percentage: share }: Rule): number {
   return share ?? 100
 }
@@ -84,7 +84,7 @@ function lowered(words: string): string {
   return words.charAt(0).toLowerCase() + words.slice(1)
 }
 
-/** Returns the differences between two drafts of a flag as sentences, the most important first. */
+/** Returns the differences between two drafts of a flag as sentences, the most important difference first. */
 export function sentencesOfEdit(before: Draft, after: Draft, names: Names): readonly string[] {
   const plain = (label: string, one: string, other: string) =>
     one === other ? [] : [`${label}: ${one || 'none'} → ${other || 'none'}.`]
@@ -107,7 +107,7 @@ export function sentencesOfEdit(before: Draft, after: Draft, names: Names): read
   ]
 }
 
-/** A rule before and after a change. */
+/** The positions of a rule before and after a change. */
 interface Pair {
   readonly from: number
   readonly to: number
@@ -150,13 +150,16 @@ function changedRule(from: Rule, rule: Rule, at: number, names: Names): readonly
 }
 
 function filtersText({ properties }: Rule): string {
-  // Answers add the names of cohorts, and the log of changes does not have them.
+  // The names of cohorts are ignored, because answers of the API contain them and the log of changes does not.
   return JSON.stringify(properties ?? [], (name, value: unknown) =>
     name === 'cohort_name' ? undefined : value,
   )
 }
 
-/** Pairs rules with equal filters first, and then the remaining rules at the same position. Ordered by the new position. */
+/**
+ * Finds out which rules before a change are the same as rules after it. Rules with equal filters are paired first, and
+ * then the remaining rules that have the same position. The pairs are ordered by the new position.
+ */
 function pairsOf(before: readonly Rule[], after: readonly Rule[]): readonly Pair[] {
   const left = new Set(before.keys())
   const take = (from: number | undefined, to: number): readonly Pair[] => {
@@ -209,7 +212,7 @@ function payloadSentences(before: Draft, after: Draft): readonly string[] {
   })
 }
 
-/** A changed field in the log of changes. Values are missing if they were too large to store. */
+/** A changed field in the log of changes. `before` and `after` are absent if the values were too large to be stored. */
 export interface LoggedChange {
   readonly field: string
   readonly before?: unknown
@@ -234,7 +237,10 @@ export function sentencesOfLog(changes: readonly LoggedChange[], names: Names): 
   ]
 }
 
-/** Fields that change only together with others, which say enough. */
+/** Fields that only change together with others. The sentences about those others say enough. */
 const UNSAID = ['deleted', 'performed_rollback']
-/** The fields of the log that a draft contains. */
+/**
+ * The fields in the log of changes that are also fields of a draft. Their changes are described like the changes of a
+ * draft.
+ */
 const DRAWN = ['key', 'name', 'active', 'tags', 'filters', 'ensure_experience_continuity']

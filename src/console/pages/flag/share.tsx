@@ -1,4 +1,4 @@
-/** Percentages of flags: a slider with its number, and the bar that shows the shares of all variants. */
+/** Form fields for the percentages of a flag: a slider with its number, and a bar with the shares of all variants. */
 import { useRef } from 'preact/hooks'
 import { TextField } from '../../kit.ts'
 import { movedBorder, type Variant } from './draft.ts'
@@ -9,7 +9,7 @@ interface ShareProps {
   readonly change: (share: number) => void
 }
 
-/** A percentage, as a slider and as a number. */
+/** A field for a percentage, which can be set with a slider or as a number. */
 export function Share({ label = 'Share in %', value, change }: ShareProps) {
   const set = (words: string) => change(Math.max(0, Math.min(100, Number(words))))
   return (
@@ -29,14 +29,16 @@ export function Share({ label = 'Share in %', value, change }: ShareProps) {
 
 interface BarProps {
   readonly variants: readonly Variant[]
-  /** Set if the borders between the variants can be moved. */
+  /** Called when a border between two variants is moved. Absent if the borders cannot be moved. */
   readonly change?: (variants: readonly Variant[]) => void
 }
 
-/** The steps of the arrow keys, in percent. */
+/** For each key, by how many percent it moves a border. */
 const STEPS: Readonly<Record<string, number>> = { ArrowLeft: -1, ArrowRight: 1, PageDown: -10, PageUp: 10 }
 
-/** A bar with a part for each variant. Its borders can be dragged, or moved with the arrow keys. */
+/**
+ * A bar with a part for each variant. The borders between the parts can be dragged, or moved with the keys in `STEPS`.
+ */
 export function VariantBar({ variants, change }: BarProps) {
   const bar = useRef<HTMLDivElement>(null)
   function drag(event: PointerEvent, at: number) {

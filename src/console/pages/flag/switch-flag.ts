@@ -2,7 +2,7 @@
 import { act, patch } from '../../kit.ts'
 import { type Flag, undoOf } from './draft.ts'
 
-/** Switches a flag on or off, and offers to take that back. Resolves to false if it failed. */
+/** Switches a flag on or off, and offers to undo that. Resolves with false if it failed. */
 export async function switchFlag(flag: Flag, active: boolean): Promise<boolean> {
   const { id, key } = flag
   let after = flag

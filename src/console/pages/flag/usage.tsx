@@ -1,4 +1,4 @@
-/** The number of decisions of a flag, by hour and value. */
+/** Charts of how often a flag was decided, by hour and value. */
 import { ago, Card, Chart, Empty, exact, Got, percent, plain, type Shapes, time } from '../../kit.ts'
 import type { Flag } from './draft.ts'
 
@@ -7,7 +7,7 @@ type Rows = Shapes['FlagUsage']['results']
 const DAYS = 7
 const HOUR_MS = 3_600_000
 
-/** The chart of the decisions of a week. */
+/** The card with the decisions of a week. */
 export function Usage({ flag }: { flag: Flag }) {
   return (
     <Card title="Decisions in the last 7 days">
@@ -16,7 +16,10 @@ export function Usage({ flag }: { flag: Flag }) {
   )
 }
 
-/** The chart of the decisions of the last hours, the share of each value, and the time of the last decision. */
+/**
+ * The chart of the decisions of the last hours. It also shows the share of each value, and when the last decision was
+ * made.
+ */
 export function Decisions({ flag, hours }: { flag: Flag; hours: number }) {
   return (
     <Got
@@ -42,7 +45,7 @@ export function Decisions({ flag, hours }: { flag: Flag; hours: number }) {
   )
 }
 
-/** Returns a value in words. Null stands for flags that could not be decided. */
+/** Returns a value of a flag in words. Null stands for a decision that failed. */
 function wordOf(value: Rows[number]['value']): string {
   if (value === null) return 'failed'
   return value === true ? 'on' : value === false ? 'off' : plain(value)
@@ -71,7 +74,7 @@ function Bars({ flag: { key: name, filters }, results, hours: count }: BarsProps
   const variants = (filters.multivariate?.variants ?? []).map(({ key }) => key)
   const hours = hoursUntil(Date.now(), count)
   const found = new Set(results.map(({ value }) => wordOf(value)))
-  // Variants have the same colours as elsewhere on the page.
+  // Variants are in the order of the flag, so that they have the same colours as elsewhere on the page.
   const values = [...variants.filter((key) => found.delete(key)), ...[...found].sort().reverse()]
   const counts = new Map(results.map(({ at, value, count: times }) => [`${Date.parse(at)} ${wordOf(value)}`, times]))
   const lines = values.map((label) => ({ label, data: hours.map((at) => counts.get(`${at} ${label}`) ?? 0) }))
@@ -79,7 +82,7 @@ function Bars({ flag: { key: name, filters }, results, hours: count }: BarsProps
   return <Chart label={`Decisions of ${name}`} labels={labels} lines={lines} kind="bars" isOpen />
 }
 
-/** Returns the starts of all hours of the range, including hours without decisions. */
+/** Returns the starts of the last hours, including hours in which the flag was not decided. */
 function hoursUntil(nowMs: number, count: number): readonly number[] {
   const last = Math.floor(nowMs / HOUR_MS) * HOUR_MS
   return Array.from({ length: count + 1 }, (_, index) => last - (count - index) * HOUR_MS)

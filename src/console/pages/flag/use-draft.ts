@@ -1,12 +1,12 @@
 /**
- * The unsaved changes of a flag. They are kept in the tab of the browser until they are saved or discarded, and the
- * reader is asked before another page opens.
+ * The unsaved changes of a flag. They are stored in the browser tab until they are saved or discarded. The reader is
+ * asked before another page opens.
  */
 import { useEffect, useState } from 'preact/hooks'
 import { guardPage, session } from '../../kit.ts'
 import { type Draft, draftOf, editedOf, type Flag } from './draft.ts'
 
-/** A draft, and the stored flag from which it began. */
+/** A draft, and the stored flag from which it was made. */
 interface KeptDraft {
   readonly flag: Flag
   readonly draft: Draft
@@ -16,11 +16,11 @@ function nameOf({ id }: Flag): string {
   return `tenrec-flag-draft-${session.value?.user.id ?? 0}-${id}`
 }
 
-/** Returns the draft that is kept in this tab, or null. */
+/** Returns the draft of a flag that this tab has stored, or null. */
 function keptDraft(flag: Flag): KeptDraft | null {
   try {
     const kept = JSON.parse(sessionStorage.getItem(nameOf(flag)) ?? 'null') as KeptDraft | null
-    // Another version of the console may have left a draft of another form.
+    // Another version of the console may have stored a draft with other fields.
     const isWhole = Object.keys(draftOf(flag)).every((name) => name in (kept?.draft ?? {}))
     return kept?.flag?.id === flag.id && isWhole ? kept : null
   } catch {
@@ -28,12 +28,12 @@ function keptDraft(flag: Flag): KeptDraft | null {
   }
 }
 
-/** Keeps a draft in this tab. */
+/** Stores a draft in this tab. */
 function keepDraft(kept: KeptDraft): void {
   try {
     sessionStorage.setItem(nameOf(kept.flag), JSON.stringify(kept))
   } catch {
-    // The storage is full or forbidden. The guard still asks before the page closes.
+    // The storage is full or not allowed. The reader is still asked before the page closes.
   }
 }
 
@@ -42,15 +42,15 @@ function dropDraft(flag: Flag): void {
   sessionStorage.removeItem(nameOf(flag))
 }
 
-/** The draft of a flag, and what can be done with it. */
+/** The draft of a flag, and the functions that change it. */
 export type Editing = ReturnType<typeof useDraft>
 
-/** Returns the draft of a flag. It must be used where the whole page of the flag is shown. */
+/** Returns the draft of a flag. Must be used by the component that shows the whole page of the flag. */
 export function useDraft(flag: Flag) {
   const [kept, setKept] = useState<KeptDraft>(
     () => keptDraft(flag) ?? { flag, draft: draftOf(flag) },
   )
-  /** Set while the reader is asked whether to leave. */
+  /** The function that leaves the page. Null unless the reader is being asked whether to leave. */
   const [leave, setLeave] = useState<(() => void) | null>(null)
   const isChanged = Object.keys(editedOf(kept.flag, kept.draft)).length > 0
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** The things of a project that rules of flags refer to: cohorts, other flags and group types. */
+/** The objects of a project to which the rules of a flag refer: cohorts, other flags and group types. */
 import { get, may, project, type Shapes, useLoaded } from '../../kit.ts'
 import type { Flag } from './draft.ts'
 import type { Names } from './sentences.ts'
@@ -6,25 +6,25 @@ import type { Names } from './sentences.ts'
 /** A group type, such as company. */
 export type GroupType = Shapes['GroupType']
 
-/** A flag as rules of other flags refer to it. */
+/** A flag with the members that rules of other flags need. */
 interface OtherFlag {
   readonly id: number
   readonly key: string
   readonly variants: readonly string[]
 }
 
-/** The things that rules can refer to, and their names. */
+/** The objects to which rules can refer, and their names. */
 export interface World {
   readonly names: Names
   readonly cohorts: readonly (readonly [id: number, name: string])[]
-  /** The active flags, without the flag of the page. */
+  /** The active flags of the project, without the flag of the page. */
   readonly flags: readonly OtherFlag[]
   readonly groupTypes: readonly GroupType[]
-  /** The group type that the flag decides for, or null for persons. */
+  /** The group type for which the flag is decided, or null for persons. */
   readonly groupType: GroupType | null
 }
 
-/** The largest number of cohorts and of flags that the fields offer. */
+/** The fields offer at most this many cohorts and this many flags. */
 const OFFERED_MAX = 1000
 
 /** Loads the group types of the project, with their names. */
@@ -32,12 +32,12 @@ export async function loadGroupTypes(signal: AbortSignal): Promise<readonly Grou
   return may('group:read') ? get('project/groups_types/', {}, signal) : []
 }
 
-/** Returns the plural of a group type: the name that was given to it, or a regular plural. */
+/** Returns the plural of a group type. It is the one that somebody has entered, or else a regular plural. */
 export function pluralOf({ name_plural: plural, group_type: type }: GroupType): string {
   return plural || (/[^aeiou]y$/.test(type) ? `${type.slice(0, -1)}ies` : `${type}s`)
 }
 
-/** Returns the things that rules of a flag refer to. The lists are empty while they load. */
+/** Returns the objects to which the rules of a flag can refer. The lists are empty while they load. */
 export function useWorld(flag: Flag): World {
   const { data } = useLoaded(`flag world ${project.value.id}`, async (signal) => {
     const [types, cohorts, flags] = await Promise.all([
@@ -73,7 +73,7 @@ export function useWorld(flag: Flag): World {
   }
 }
 
-/** Returns the names of cohorts that the answer about a flag contains. */
+/** Returns the numbers and names of the cohorts that the filters of a flag contain. */
 function namesIn({ filters }: Flag): readonly (readonly [number, string])[] {
   const all = (filters.groups ?? []).flatMap(({ properties }) => properties ?? [])
   return all.flatMap((filter) => {

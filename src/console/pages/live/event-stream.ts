@@ -4,30 +4,30 @@
  */
 import { ApiError, get, type Shapes, send } from '../../kit.ts'
 
-/** An event as lists return it. */
+/** An event in the form in which lists contain it. */
 export type LiveEvent = Shapes['Event']
 
-/** The filter of the stream; '' matches everything. */
+/** The filter of the stream. An empty text matches everything. */
 export interface LiveFilter {
   readonly event: string
   readonly distinct_id: string
 }
 
 /**
- * The state of the connection. It is `polling` if the stream is not available, and `replaced` if newer streams of this
- * session have taken its place.
+ * The state of the connection. `polling` means that the stream is not available and the list of events is read instead.
+ * `replaced` means that the daemon has ended this stream, because the session has opened newer ones.
  */
 export type LiveState = 'connecting' | 'live' | 'polling' | 'waiting' | 'replaced' | 'refused'
 
-/** The receiver of a stream. */
+/** The filter of a stream, and the functions that receive its events. */
 export interface Watcher {
   readonly filter: LiveFilter
   readonly signal: AbortSignal
-  /** Receives events, newest last. Some of them may have been received before. */
+  /** Receives events, the newest one last. It may receive an event several times. */
   readonly take: (events: readonly LiveEvent[]) => void
-  /** Receives the number of further events that the stream left out. */
+  /** Receives the number of events that the daemon has left out of the stream. */
   readonly miss: (count: number) => void
-  /** Receives the new state, with the reason if the daemon has given one. */
+  /** Receives the new state of the connection. If the daemon has given a reason, it is in `error`. */
   readonly change: (state: LiveState, error?: ApiError) => void
 }
 
@@ -36,7 +36,7 @@ const POLL_MS = 1000
 const RETRY_MS = 1000
 const RETRY_MS_MAX = 15_000
 
-/** Reads events until the signal aborts. It reconnects after a lost connection. */
+/** Reads events until the signal is aborted. If the connection is lost, it connects again. */
 export async function watchEvents(watcher: Watcher): Promise<void> {
   const { signal, change, take } = watcher
   let isPolling = false
@@ -72,7 +72,7 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   })
 }
 
-/** Returns the set filters as parameters. */
+/** Returns the parameters for a filter. Empty filters are left out. */
 function given({ event, distinct_id }: LiveFilter) {
   return { ...(event === '' ? {} : { event }), ...(distinct_id === '' ? {} : { distinct_id }) }
 }
@@ -87,7 +87,10 @@ async function askRecent({ filter, signal }: Watcher): Promise<readonly LiveEven
   return results.toReversed()
 }
 
-/** Reads messages until the stream ends. Returns the reason if newer streams have taken its place, else null. */
+/**
+ * Reads messages until the stream ends. If the daemon has ended it because of newer streams, returns the reason as a
+ * sentence, otherwise null.
+ */
 async function readStream(
   stream: ReadableStream<Uint8Array>,
   watcher: Watcher,
@@ -110,7 +113,7 @@ async function readStream(
   }
 }
 
-/** Returns the name and data of a message. A ping has neither. */
+/** Returns the name and the data of a message. A ping, which only keeps the connection open, has neither. */
 function readMessage(message: string): { name: string; data: unknown } {
   const field = (name: string) => new RegExp(`^${name}: ?(.*)$`, 'm').exec(message)?.[1] ?? ''
   const data = field('data')

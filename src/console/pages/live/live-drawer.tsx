@@ -1,8 +1,8 @@
-/** Shows one event of the stream in a drawer, with its fate and its warnings. */
+/** Shows an event of the stream in a drawer, with its fate and its warnings. */
 import { Dialog, Got, plain, Shown, setQuery, useGet } from '../../kit.ts'
 import { EventDrawer } from '../../parts/event.tsx'
 
-/** The drawer of the event in the URL parameter `open`. */
+/** The drawer with the event whose UUID is in the URL parameter `open`. */
 export function LiveDrawer({ uuid }: { uuid: string }) {
   const loaded = useGet('project/events/{uuid}/', { uuid })
   const close = () => setQuery({ open: null })

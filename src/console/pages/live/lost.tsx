@@ -1,4 +1,4 @@
-/** The tab "Rejected events": events that were not stored, with the reasons, and warnings about stored events. */
+/** The tab "Rejected events". It shows which events were not stored and why, and warnings about stored events. */
 import { ago, Card, counted, Got, plain, type Shapes, Table } from '../../kit.ts'
 
 const EVERY_MS = 5000
@@ -23,7 +23,7 @@ export function Lost() {
   )
 }
 
-/** What each reason means. docs/compatibility/events.md, "Events that are not stored", and errors.md. */
+/** For each reason, its meaning in words. docs/compatibility/events.md, "Events that are not stored", and errors.md. */
 const REASONS: Readonly<Record<string, string>> = {
   no_event_name: 'Events without a name',
   no_distinct_id: 'Events without a distinct ID',
@@ -73,7 +73,7 @@ function Reason({ fate }: { fate: Shapes['IngestionFate'] }) {
   )
 }
 
-/** What each type of warning means. docs/compatibility/events.md, "Ingestion warnings". */
+/** For each type of warning, its meaning in words. docs/compatibility/events.md, "Ingestion warnings". */
 const WARNINGS: Readonly<Record<string, string>> = {
   cannot_merge_already_identified: 'A person was not merged, because it is already identified',
   cannot_merge_with_illegal_distinct_id: 'A person was not merged, because the distinct ID is a placeholder',

@@ -1,28 +1,31 @@
-/** Provides the newest events of the stream to a component, at a limited pace, together with their rate. */
+/**
+ * Gives a component the newest events of the stream and their rate. However many events arrive, the component is
+ * updated only a few times a second.
+ */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, project } from '../../kit.ts'
 import { type LiveEvent, type LiveFilter, type LiveState, watchEvents } from './event-stream.ts'
 
-/** The most rows that are kept, so that memory does not grow. */
+/** At most this many events are kept, so that the memory of the page does not grow. */
 export const LIVE_ROWS_MAX = 200
-/** The number of seconds that the rate covers. */
+/** For how many seconds the rate is kept. */
 const RATE_SECONDS = 60
 /** The shortest time between two updates of the page, in milliseconds. */
 const SHOW_MS = 250
 
-/** The displayed state. */
+/** What the page "Live" shows. */
 export interface Live {
   readonly state: LiveState
   readonly error: ApiError | null
-  /** False until the newest stored events have been read. Until then it is not known whether there are any. */
+  /** False until the newest stored events have been read. Until then, it is unknown whether there are any events. */
   readonly isRead: boolean
   /** The events, newest first. */
   readonly rows: readonly LiveEvent[]
-  /** The number of events that arrived since the display was paused. */
+  /** How many events have arrived since the reader has paused the display. */
   readonly held: number
-  /** The number of events that the stream left out. */
+  /** How many events the daemon has left out of the stream. */
   readonly missed: number
-  /** The number of events in each of the last seconds, latest last. */
+  /** How many events arrived in each of the last seconds. The latest second comes last. */
   readonly rates: readonly number[]
 }
 
@@ -36,7 +39,7 @@ const NOTHING: Live = {
   rates: Array.from({ length: RATE_SECONDS }, () => 0),
 }
 
-/** Reads the stream while the component is shown. A change of `turn` starts it again. */
+/** Reads the stream while the component is shown. If `turn` changes, the stream is opened again. */
 export function useLive(filter: LiveFilter, isPaused: boolean, turn: number): Live {
   const [live, setLive] = useState(NOTHING)
   const paused = useRef(isPaused)
@@ -65,7 +68,7 @@ export function useLive(filter: LiveFilter, isPaused: boolean, turn: number): Li
   return live
 }
 
-/** The events that arrived since the last update of the page. */
+/** Collects the events that arrive between two updates of the page. */
 class Arrivals {
   #rows: readonly LiveEvent[] = []
   #waiting: LiveEvent[] = []
@@ -81,7 +84,7 @@ class Arrivals {
     const fresh = events.filter(({ uuid }) => !seen.has(uuid))
     this.#waiting = [...this.#waiting, ...fresh].slice(-LIVE_ROWS_MAX)
     this.#held += fresh.length
-    // The first batch was stored before the page was opened, so it does not count as new.
+    // The first batch contains events that were stored before the page was opened, so it does not count for the rate.
     if (this.#isRead && fresh.length > 0) this.#count(fresh.length)
     this.#hasNews ||= !this.#isRead
     this.#isRead = true
@@ -92,7 +95,7 @@ class Arrivals {
     this.#count(count)
   }
 
-  /** Returns the changes to show now, or null. */
+  /** Returns what has changed since the last update of the page, or null if nothing has. */
   changes(isPaused: boolean): Partial<Live> | null {
     const isLater = this.#step()
     if (!this.#hasNews && !isLater && (isPaused || this.#waiting.length === 0)) return null
@@ -117,7 +120,10 @@ class Arrivals {
     this.#hasNews = true
   }
 
-  /** Shifts the rates by the seconds that have passed. Returns true if there are any. */
+  /**
+   * Moves the rates on by the seconds that have passed since the last call. Returns true if at least one second has
+   * passed.
+   */
   #step(): boolean {
     const now = Math.floor(Date.now() / 1000)
     const passed = Math.min(RATE_SECONDS, now - this.#second)

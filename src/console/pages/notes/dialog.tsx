@@ -1,12 +1,12 @@
-/** The dialog of the annotations of a chart, in which they are added, changed and deleted. */
+/** The dialog in which the annotations of a chart are added, changed and deleted. */
 import { Ask, act, Button, Dialog, Form, may, type Note, patch, post, project, type Shapes, time } from '../../kit.ts'
 import { momentAt, wallAt } from './moment.ts'
 
 interface NotesDialogProps {
-  /** The name of the period, or of the whole range. */
+  /** The name of the period, or of the whole date range. */
   readonly title: string
   readonly notes: readonly Note[]
-  /** The start of the period of a new annotation. */
+  /** The start of the period that a new annotation belongs to. */
   readonly start: string
   readonly close: () => void
 }
@@ -20,7 +20,8 @@ const fieldsOf = (content: string, day: string) =>
 /** Shows the annotations of a period, or of a whole chart. */
 export function NotesDialog({ title, notes, start, close }: NotesDialogProps) {
   const canWrite = may('annotation:write')
-  // An hour keeps its clock. The middle of a day is the same day for readers in most time zones.
+  // If the period is an hour, the annotation gets the time of this hour. If it is a day, the annotation gets noon,
+  // because noon is on the same day in most time zones.
   const clock = /\d\d:\d\d(?::\d\d)?$/.exec(start)?.[0].padEnd(8, ':00') ?? '12:00:00'
   return (
     <Dialog title={`Annotations: ${title}`} close={close}>

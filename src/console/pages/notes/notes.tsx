@@ -1,4 +1,4 @@
-/** The annotations of a page: it reads them once for all of its charts, and opens the dialog that changes them. */
+/** Reads the annotations of a page once for all its charts, and opens the dialog that changes them. */
 import { useEffect, useState } from 'preact/hooks'
 import { may, notesOfPage, type OpenNotes, useGet } from '../../kit.ts'
 import type { NotesDialog } from './dialog.tsx'
@@ -6,12 +6,15 @@ import type { NotesDialog } from './dialog.tsx'
 const NOTES_MAX = 1000
 
 interface NotesProps {
-  /** The number of the dashboard or the insight of the page, whose own annotations are shown too. */
+  /**
+   * The number of the dashboard that the page shows. Its own annotations are shown, too. `insight` is the same for an
+   * insight.
+   */
   readonly dashboard?: number
   readonly insight?: number | undefined
 }
 
-/** Gives the charts of the page the annotations of the project. */
+/** Makes the annotations of the project available to the charts of the page. */
 export function Notes(props: NotesProps) {
   return may('annotation:read') ? <Loaded {...props} /> : null
 }
@@ -33,7 +36,7 @@ function Loaded({ dashboard, insight }: NotesProps) {
     },
     [],
   )
-  // The code of the dialog is loaded when it opens.
+  // The code of the dialog is loaded only when the dialog opens.
   useEffect(() => {
     if (opened !== null) void import('./dialog.tsx').then((loaded) => setView(() => loaded.NotesDialog))
   }, [opened])

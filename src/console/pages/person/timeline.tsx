@@ -20,14 +20,14 @@ type Event = Shapes['Event']
 
 const EVENTS_A_PAGE = 100
 
-/** The timeline of a person. */
+/** The list of the events of a person, with a filter for the event name. */
 export function Timeline({ personId }: { personId: string }) {
   const [cursor, setCursor] = useState<string>()
   const [name, setName] = useState('')
   const [events, setEvents] = useState<readonly Event[]>([])
   const [opened, setOpened] = useState<Event | null>(null)
   const loaded = useLoaded(`timeline ${personId} ${name} ${cursor}`, (signal) => read(personId, name, cursor, signal))
-  // A further page is appended to the events that are shown.
+  // When a further page arrives, its events are appended to those that are already shown.
   const { data } = loaded
   useEffect(() => {
     if (data?.cursor === cursor && data?.name === name)
@@ -84,7 +84,7 @@ interface EntryProps {
   readonly open: () => void
 }
 
-/** An event, below the heading of its day and of its visit if it is the newest of them. */
+/** Shows an event. The newest event of a day or of a visit is shown below a heading with the day or the visit. */
 function Entry({ events, place, open }: EntryProps) {
   const [event, before] = [events[place] as Event, events[place - 1]]
   const { properties, timestamp } = event
@@ -113,7 +113,10 @@ function sessionOf({ properties }: Event): string {
   return plain(properties['$session_id'])
 }
 
-/** Describes the visit whose newest event has this place: `Visit of 3m 12s, 6 pageviews, from google.com`. */
+/**
+ * Returns a description of the visit whose newest event is at the index `place`: `Visit of 3m 12s, 6 pageviews, from
+ * google.com`.
+ */
 function visitOf(events: readonly Event[], place: number): string {
   const session = sessionOf(events[place] as Event)
   const end = events.findIndex((event, at) => at > place && sessionOf(event) !== session)

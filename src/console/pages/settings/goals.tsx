@@ -1,4 +1,4 @@
-/** The goals of the project: a list in which goals are added, renamed and removed. */
+/** The list of the goals of the project. Goals can be added, renamed and removed here. */
 import {
   Ask,
   Empty,
@@ -66,7 +66,10 @@ function Name({ goal: { id, name } }: { goal: Action }) {
   )
 }
 
-/** Removes a goal. An action with further tags stays, because something else may use it. */
+/**
+ * Removes a goal. If its action has other tags, only the tag of goals is removed, because something else may use the
+ * action.
+ */
 async function removeGoal(goal: Action) {
   const place = { action_id: goal.id }
   const tags = tagsWithoutGoal(goal)

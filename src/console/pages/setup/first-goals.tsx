@@ -1,10 +1,10 @@
-/** The last step of the setup: the events that most visitors send, as buttons that make goals of them. */
+/** The last step of the setup. It shows the most frequent events as buttons. A click on one makes the event a goal. */
 import { act, Button, GOAL_TAG, may, pageOf, post, type Shapes, useGet } from '../../kit.ts'
 
 const OFFERED_MAX = 5
 const ROWS_MAX = 1000
 
-/** Offers the most frequent events that are no goals yet. */
+/** Offers the most frequent events that are not goals yet. */
 export function FirstGoals({ goals }: { goals: readonly Shapes['Action'][] }) {
   const { data } = useGet('project/event_definitions/', { limit: ROWS_MAX } as never)
   const taken = goals.flatMap(({ steps }) => steps.map(({ event }) => event))

@@ -1,19 +1,25 @@
-/** Code for sending events and reading flags, with the real URL and key, ready to be copied. */
+/**
+ * Code that sends events and reads flags. It contains the URL of this server and the key of the project, so that it can
+ * be copied without changes.
+ */
 import { loaderLine } from '../../kit.ts'
 
-/** A code snippet. `text` returns the code. */
+/** A piece of code for one language or SDK. `text` returns the code. */
 export interface Snippet {
-  /** The value in the URL. */
+  /** The value in the URL that chooses this snippet. */
   readonly id: string
   readonly name: string
-  /** The command that must be run first. */
+  /** The command that the reader must run before the code works. */
   readonly before?: string
   readonly text: (origin: string, key: string) => string
 }
 
 const INSTALL_FILES = 'npx tenrec snippet install'
 
-/** Returns the snippet that collects early calls in a list until array.js is loaded, which then replays them. */
+/**
+ * Returns a script for web pages. Until array.js is loaded, it collects calls of the SDK in a list. array.js then makes
+ * these calls.
+ */
 function arraySnippet(origin: string, key: string): string {
   return `<script>
   !function (list) {
@@ -39,7 +45,7 @@ function arraySnippet(origin: string, key: string): string {
 </script>`
 }
 
-/** All snippets, shortest first. */
+/** All snippets, the shortest first. */
 export const SNIPPETS: readonly Snippet[] = [
   { id: 'script', name: '<script>', before: INSTALL_FILES, text: loaderLine },
   { id: 'array', name: 'PostHog snippet', before: INSTALL_FILES, text: arraySnippet },

@@ -1,48 +1,51 @@
-/** The parts of a query that everything on the page "Web" shares, and the figures of the page. */
+/** The members that all queries of the page "Web" have in common, and the figures of the page. */
 import { exact, type PropertyFilter, percent, seconds } from '../../kit.ts'
 
-/** The parameters that all queries of the page share. */
+/** The members that all queries of the page have in common. */
 export interface Asked extends Partial<Goal> {
   readonly dateRange: object
   readonly properties: readonly PropertyFilter[]
 }
 
-/** The goal as queries accept it. */
+/** The goal, in the form that queries accept. */
 export interface Goal {
   readonly conversionGoal: { readonly actionId: number }
 }
 
 type Format = (value: number | null | undefined) => string
 
-/** A figure of the page: a tile, and a line of the chart. */
+/** A figure of the page. It is shown as a tile and can be shown as the line of the chart. */
 export interface Figure {
-  /** The value in the URL. */
+  /** The value in the URL that stands for the figure. */
   readonly id: string
   readonly label: string
-  /** The key of the item of `WebOverviewQuery`. */
+  /** The `key` of the figure in the answer to `WebOverviewQuery`. */
   readonly key: string
   readonly format: Format
   readonly isLessBetter?: true
-  /** True for figures that exist only with a goal. */
+  /** True if the figure exists only when a goal is chosen. */
   readonly isOfGoal?: true
-  /** Returns the value of a period, in the unit of the tile, from the metrics of `WebTrendsQuery`. */
+  /**
+   * Returns the value of the figure in one period, from the metrics of this period. It has the unit that the tile
+   * shows.
+   */
   readonly valueOf: (metrics: Metrics) => number | null
 }
 
-/** The metrics of a period as `WebTrendsQuery` names them. */
+/** The metrics of one period, with the names that `WebTrendsQuery` uses. */
 export interface Metrics {
   readonly UniqueUsers: number
   readonly PageViews: number
   readonly Sessions: number
   readonly SessionDuration: number
   readonly Bounces: number
-  /** The events that meet the goal. */
+  /** How many events have met the goal. */
   readonly TotalConversions: number
-  /** The persons who met it. */
+  /** How many persons have met the goal. */
   readonly UniqueConversions: number
 }
 
-/** The names of the metrics without a goal, as a query requests them. */
+/** The metrics that a query without a goal requests. */
 export const METRICS: readonly (keyof Metrics)[] = [
   'UniqueUsers',
   'PageViews',
@@ -51,7 +54,7 @@ export const METRICS: readonly (keyof Metrics)[] = [
   'Bounces',
 ]
 
-/** The names of the metrics that are requested with a goal. */
+/** The metrics that a query with a goal requests. */
 export const GOAL_METRICS: readonly (keyof Metrics)[] = [
   'UniqueUsers',
   'TotalConversions',
@@ -64,7 +67,7 @@ function each(sum: number, count: number): number | null {
 
 const percentage: Format = (value) => percent(value == null ? null : value / 100)
 
-/** The figures in the order of the tiles. */
+/** The figures, in the order of the tiles. */
 export const FIGURES: readonly [Figure, ...Figure[]] = [
   {
     id: 'visitors',

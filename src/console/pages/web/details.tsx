@@ -1,4 +1,4 @@
-/** The dialog with all rows of a table of the page "Web", which can be searched, sorted and exported. */
+/** The dialog with all rows of a table of the page "Web". The rows can be searched, sorted and exported. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { type Column, Dialog, ExportMenu, exact, percent, Shown, setQuery, Table } from '../../kit.ts'
@@ -7,9 +7,9 @@ import { Compared, filterBy, shareOf } from './report-card.tsx'
 import type { Report } from './reports.ts'
 import { type Row, tableQuery, useRows, wordsOf } from './rows.ts'
 
-/** As many rows as a query can answer. */
+/** The number of rows that is requested, which is the most that a query can return. */
 const ROWS_MAX = 50_000
-/** The rows that are drawn. The search finds the others, and the file contains all. */
+/** At most this many rows are drawn. A search also finds the other rows, and an exported file contains all of them. */
 const DRAWN_MAX = 1000
 
 interface DetailsProps {
@@ -19,7 +19,7 @@ interface DetailsProps {
   readonly visitors: number | null
 }
 
-/** Shows all rows of a table. A click on a row filters the page by it. */
+/** Shows all rows of a table. A click on a row adds its filter to the page. */
 export function Details({ report, asked, compareFilter, visitors }: DetailsProps) {
   const query = tableQuery(report, asked, {
     limit: ROWS_MAX,
@@ -140,7 +140,7 @@ function compareNumbers(a: number | null, b: number | null): number {
   return (a ?? Number.NEGATIVE_INFINITY) - (b ?? Number.NEGATIVE_INFINITY) || 0
 }
 
-/** Returns the function that makes the row of a file. */
+/** Returns the function that converts a row of the table to a row of the exported file. */
 function fileRowOf(report: Report) {
   return ({ value, visitors, visitorsBefore, views, viewsBefore, bounceRate, scroll, ...goal }: Row) => ({
     [report.one.toLowerCase()]: wordsOf(report, value),

@@ -1,4 +1,4 @@
-/** The goal of the page "Web", which the URL holds as the number of an action: `goal=7`. */
+/** The choice of a goal on the page "Web". The URL contains the number of its action: `goal=7`. */
 import { query as address, Choice, setQuery, useGoals } from '../../kit.ts'
 
 /** Returns the number of the chosen goal, or null. */
@@ -7,7 +7,7 @@ export function chosenGoal(): number | null {
   return /^\d{1,15}$/.test(given) ? Number(given) : null
 }
 
-/** The menu from which a goal is chosen. It is hidden if the project has no goal. */
+/** The menu in which the reader chooses a goal. It is hidden if the project has no goals. */
 export function GoalChoice() {
   const goals = useGoals()
   const chosen = chosenGoal()

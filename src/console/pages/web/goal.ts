@@ -1,26 +1,31 @@
 /**
- * Goals: events and pages that count as a success. A goal is an action of the project with the tag `goal`, so every
- * query that accepts actions can use it.
+ * Goals: events and pageviews that count as a success. A goal is an action of the project that has the tag `goal`, so
+ * every query that accepts actions can use it.
  */
 import type { components } from '../../base/api-types.d.ts'
 
 type Action = components['schemas']['Action']
-/** The body that creates an action. */
+/** The body of a request that creates an action. */
 type ActionDraft = components['schemas']['ActionDraft']
 
-/** The tag of actions that are goals, as `GOAL_TAG` in the kit, which only browsers can load. */
+/**
+ * The tag that makes an action a goal. It has the same value as `GOAL_TAG` in base/goals.ts, which cannot be imported
+ * here, because it can only be loaded in browsers.
+ */
 const TAG = 'goal'
 const VIEW = '$pageview'
 const PATHNAME = '$pathname'
 
-/** What a goal counts. A path may contain `*`, which stands for any text. */
+/**
+ * What a goal counts: an event, or views of a page. The path of the page may contain `*`, which stands for any text.
+ */
 export type Counted =
   | { readonly of: 'event'; readonly event: string }
   | { readonly of: 'page'; readonly path: string }
-  /** Conditions that only the API can change. */
+  /** The action has other conditions, which only the API can change. */
   | { readonly of: 'action' }
 
-/** Returns the body that creates a goal. */
+/** Returns the body of a request that creates a goal. */
 export function goalDraft(name: string, counted: Exclude<Counted, { of: 'action' }>): ActionDraft {
   return {
     name,
@@ -29,7 +34,7 @@ export function goalDraft(name: string, counted: Exclude<Counted, { of: 'action'
   }
 }
 
-/** Returns the tags of a goal that is only an action from now on. */
+/** Returns the tags of an action after it has stopped being a goal. */
 export function tagsWithoutGoal({ tags }: Pick<Action, 'tags'>): string[] {
   return tags.filter((tag) => tag !== TAG)
 }
@@ -47,7 +52,7 @@ export function countedBy({ steps }: Pick<Action, 'steps'>): Counted {
   return path === null ? other : { of: 'page', path }
 }
 
-/** Returns what a goal counts, as words. */
+/** Returns in words what a goal counts. */
 export function goalWords(counted: Counted, eventLabel: (name: string) => string): string {
   if (counted.of === 'event') return `Event ${eventLabel(counted.event)}`
   return counted.of === 'page' ? `Page ${counted.path}` : 'Action with several conditions'
@@ -65,7 +70,7 @@ function viewOf(path: string) {
   return { event: VIEW, properties: [filter] }
 }
 
-/** Returns the path of a filter that `viewOf` makes, or null. */
+/** Returns the path in a filter that `viewOf` has made, or null for another filter. */
 function pathOf(filter: unknown): string | null {
   const { key, type, operator, value } = (filter ?? {}) as Readonly<Record<string, unknown>>
   if (key !== PATHNAME || type !== 'event' || typeof value !== 'string') return null

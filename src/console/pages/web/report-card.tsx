@@ -1,4 +1,4 @@
-/** A card of the page "Web": tabs, and the first rows of the chosen table. Only that table is requested. */
+/** A card of the page "Web" with tabs, and the first rows of the chosen table. Only the chosen table is requested. */
 import {
   addFilter,
   query as address,
@@ -22,11 +22,11 @@ interface ReportBoxProps {
   readonly card: ReportCard
   readonly asked: Asked
   readonly compareFilter: object | null
-  /** The visitors of the whole page, or null while they are unknown. The shares refer to them. */
+  /** The number of visitors of the whole page, to which the shares in the table refer. Null while it is unknown. */
   readonly visitors: number | null
 }
 
-/** One of the cards. A click on a row adds its filter to the whole page. */
+/** A card with a table. A click on a row adds its filter to the page. */
 export function ReportBox({ card, asked, compareFilter, visitors }: ReportBoxProps) {
   const { parameter, title, reports, more } = card
   const others = more?.reports ?? []
@@ -107,12 +107,15 @@ const CONVERSIONS: readonly Column<Row>[] = [
   ['Rate', ({ rate }) => percent(rate), 'number'],
 ]
 
-/** Adds the filters of a row to the page. */
+/** Adds the filters for the value of a row to the page. */
 export function filterBy({ filtersOf }: Report, value: Row['value']): void {
   for (const filter of filtersOf(value)) addFilter(filter)
 }
 
-/** Returns the share of visitors. Somebody whose visit began before the range is in a row and not in the total. */
+/**
+ * Returns the share of a row's visitors among all visitors. It is at most 1: a visitor whose visit began before the
+ * date range counts in a row, but not in the total.
+ */
 export function shareOf(own: number, all: number | null): number | null {
   return all === null || all === 0 ? null : Math.min(1, own / all)
 }
@@ -121,7 +124,7 @@ function shareText(own: number, all: number | null): string {
   return percent(shareOf(own, all))
 }
 
-/** Shows the value of a row on a bar that represents its share of all visitors. */
+/** Shows the value of a row. The bar behind it represents its share of all visitors. */
 function Value({ report, row, visitors }: { report: Report; row: Row; visitors: number | null }) {
   const words = wordsOf(report, row.value)
   return (
@@ -133,7 +136,7 @@ function Value({ report, row, visitors }: { report: Report; row: Row; visitors: 
   )
 }
 
-/** Shows a number, and its change if there is a number to compare it with. */
+/** Shows a number. If there is an earlier number to compare it with, also shows the change. */
 export function Compared({ now, before }: { now: number; before: number | null }) {
   const words = now.toLocaleString('en')
   if (before === null) return words

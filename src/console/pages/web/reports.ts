@@ -1,21 +1,21 @@
-/** The tables of the page "Web": their names, their queries, and the filters of each row. */
+/** The tables of the page "Web": their names, their queries, and the filters that a click on a row adds. */
 import type { PropertyFilter } from '../../kit.ts'
 
-/** A value of a table: a text, or several parts, such as a country and a city. */
+/** The value of a row: one value, or several, such as a country and a city. */
 export type ReportValue = string | number | null | readonly (string | number | null)[]
 
-/** A table of visitors and views by one property. */
+/** A table that shows visitors and views for each value of a property. */
 export interface Report {
-  /** The `breakdownBy` of the query, which is also the value in the URL. */
+  /** The member `breakdownBy` of the query. The URL contains the same text for this table. */
   readonly by: string
   readonly name: string
-  /** The heading of the column of values. */
+  /** The heading of the first column, which contains the values. */
   readonly one: string
-  /** Returns the filters that select the events of a row, also for a missing value. */
+  /** Returns the filters for the events of a row. The value of the row may be null. */
   readonly filtersOf: (value: ReportValue) => readonly PropertyFilter[]
-  /** Returns the display name of a value. */
+  /** Returns a readable name for a value. */
   readonly wordsOf?: (value: ReportValue) => string
-  /** Returns the code of the country that a value belongs to, if it has one. */
+  /** Returns the code of the country that a value belongs to, or undefined if it belongs to none. */
   readonly countryOf?: (value: ReportValue) => string | undefined
 }
 
@@ -26,12 +26,12 @@ function filterOn(type: Owner, key: string, value: ReportValue): PropertyFilter 
   return { key, value: String(value), operator: 'exact', type }
 }
 
-/** Makes a table by a property of events or sessions. */
+/** Returns a table by one property of events or of sessions. */
 function report(by: string, name: string, one: string, type: Owner, key: string): Report {
   return { by, name, one, filtersOf: (value) => [filterOn(type, key, value)] }
 }
 
-/** Makes a table whose values consist of several properties of events, in the order of `keys`. */
+/** Returns a table by a combination of several properties of events. The parts of a value have the order of `keys`. */
 function combined(by: string, name: string, one: string, keys: readonly string[]): Report {
   return {
     by,
@@ -48,13 +48,16 @@ function partOf(value: ReportValue, place: number): string | number | null {
   return typeof value === 'object' && value !== null ? (value[place] ?? null) : value
 }
 
-/** Returns the code of a country, which is the value or its first part. */
+/** Returns the code of a country. It is the value itself or its first part. */
 function codeOf(value: ReportValue): string | undefined {
   const code = partOf(value, 0)
   return code === null ? undefined : String(code)
 }
 
-/** Returns the function that names countries or languages with the browser's data. An unknown code stays unchanged. */
+/**
+ * Returns a function that returns the name of a country or a language, from the data of the browser. If the code is
+ * unknown, it returns the code.
+ */
 function namesOf(type: 'region' | 'language'): (value: ReportValue) => string {
   const names = new Intl.DisplayNames('en', { type })
   return (value) => {
@@ -69,7 +72,10 @@ function namesOf(type: 'region' | 'language'): (value: ReportValue) => string {
 
 const countryName = namesOf('region')
 
-/** A row of languages includes all regions: `en-US` in the table stands for `en`, `en-US` and `en-GB`. */
+/**
+ * A row of the table of languages includes all regions of a language. The row `en-US` therefore stands for `en`,
+ * `en-US` and `en-GB`.
+ */
 const LANGUAGE: Report = {
   ...report('Language', 'Languages', 'Language', 'event', '$browser_language'),
   wordsOf: namesOf('language'),
@@ -109,17 +115,17 @@ function withCountry(name: string, code: string | number | null): string {
   return code === null ? name : `${name}, ${countryName(code)}`
 }
 
-/** A card of the page. A URL parameter holds its chosen table. */
+/** A card of the page. `parameter` is the URL parameter that contains the chosen table. */
 export interface ReportCard {
   readonly parameter: string
   readonly title: string
-  /** The tables that have a tab. */
+  /** The tables that have a tab of their own. */
   readonly reports: readonly Report[]
-  /** The tables that share one choice, and its name. */
+  /** The other tables, which share one tab, and the name of this tab. */
   readonly more?: { readonly name: string; readonly reports: readonly Report[] }
 }
 
-/** The cards in their order. Each shows its first table at first. */
+/** The cards, in their order on the page. At first, each shows its first table. */
 export const CARDS: readonly ReportCard[] = [
   {
     parameter: 'sources',

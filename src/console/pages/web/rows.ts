@@ -3,7 +3,7 @@ import { askQueryWhole, project, type Query, useLoaded } from '../../kit.ts'
 import type { Asked } from './asked.ts'
 import type { Report, ReportValue } from './reports.ts'
 
-/** A row of a table. The numbers of the comparison are null if there is none. */
+/** A row of a table. The numbers of the comparison period are null if there is no comparison. */
 export interface Row {
   readonly value: ReportValue
   readonly visitors: number
@@ -14,13 +14,16 @@ export interface Row {
   readonly bounceRate: number | null
   /** The mean depth to which visitors scrolled, between 0 and 1. */
   readonly scroll: number | null
-  /** The events that meet the goal, and the share of visitors who met it. Null without a goal. */
+  /**
+   * How many events have met the goal, how many visitors have met it, and their share of all visitors. Null if no goal
+   * is chosen.
+   */
   readonly conversions: number | null
   readonly converted: number | null
   readonly rate: number | null
 }
 
-/** The rows of an answer, and whether more rows follow. */
+/** The rows in the answer to a query, and whether there are more rows. */
 export interface Rows {
   readonly rows: readonly Row[]
   readonly hasMore: boolean
@@ -28,10 +31,10 @@ export interface Rows {
 
 type Cell = readonly [current: number | null, previous: number | null]
 
-/** Returns the query of a table. */
+/** Returns the query for the rows of a table. */
 export function tableQuery({ by }: Report, asked: Asked, more: object): Query {
-  // The bounce rate of pages is the one of the sessions that began there; then sessions count where they begin, as in
-  // the tiles.
+  // With `includeBounceRate`, a session counts for the page on which it began, as it does in the tiles. The table of
+  // pages always uses this, because the bounce rate of a page is that of the sessions that began on it.
   const bounces = by === 'Page' ? { includeBounceRate: true } : {}
   return { kind: 'WebStatsTableQuery', breakdownBy: by, ...asked, ...bounces, ...more }
 }
@@ -71,7 +74,7 @@ async function askRows(query: Query, signal: AbortSignal): Promise<Rows> {
   return { rows, hasMore: answer['hasMore'] === true }
 }
 
-/** Returns a value as the page shows it. */
+/** Returns the value of a row as the page shows it. */
 export function wordsOf({ wordsOf: ownWords = String }: Report, value: ReportValue): string {
   return value === null ? '(none)' : ownWords(value)
 }

@@ -1,27 +1,30 @@
-/** The tiles of the page "Web". Each is a radio button that chooses the line of the chart. */
+/** The tiles of the page "Web". Each is a radio button that chooses the figure in the chart. */
 import { query as address, percent, setQuery } from '../../kit.ts'
 import { FIGURES, type Figure } from './asked.ts'
 import { chosenGoal } from './goal-choice.tsx'
 
-/** A number of `WebOverviewQuery`. */
+/** A number in the answer to `WebOverviewQuery`. */
 export interface OverviewItem {
   readonly key: string
   readonly value: number | null
   readonly previous: number | null
 }
 
-/** Returns the figures of the page. Some exist only with a goal. */
+/** Returns the figures that the page shows. Some exist only when a goal is chosen. */
 function figures(): readonly Figure[] {
   return FIGURES.filter(({ isOfGoal }) => !isOfGoal || chosenGoal() !== null)
 }
 
-/** Returns the figure of the chart, which the URL names. */
+/** Returns the figure that the chart shows. The URL contains its ID. */
 export function chosenFigure(): Figure {
   const given = address.value.get('figure')
   return figures().find(({ id }) => id === given) ?? FIGURES[0]
 }
 
-/** Shows the figures. Without `items` their values are not known yet. `before` names the period of the comparison. */
+/**
+ * The tiles with the figures. If `items` is undefined, the values are not known yet. `before` is the name of the
+ * comparison period.
+ */
 export function FigureTiles({ items, before }: { items: readonly OverviewItem[] | undefined; before: string }) {
   const chosen = chosenFigure()
   const [first] = FIGURES

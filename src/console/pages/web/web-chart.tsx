@@ -1,4 +1,4 @@
-/** The chart of the page "Web": the chosen figure over the range, and over the period of the comparison. */
+/** The chart of the page "Web". It shows the chosen figure in the date range and in the comparison period. */
 import {
   askQuery,
   bucketText,
@@ -16,14 +16,14 @@ import {
 import { type Asked, type Figure, GOAL_METRICS, type Goal, METRICS, type Metrics } from './asked.ts'
 import { chosenFigure } from './tiles.tsx'
 
-/** A period of `WebTrendsQuery`. */
+/** One period in the answer to `WebTrendsQuery`. */
 interface Item {
   readonly bucket: string
   readonly metrics: Metrics
   readonly previous?: Item | null
 }
 
-/** The answer with the interval and the figure that it was asked for, because those of the page may have changed since. */
+/** An answer, with the interval and the figure for which it was requested. The reader may have chosen others since. */
 interface Drawn {
   readonly items: readonly Item[]
   readonly step: string
@@ -34,15 +34,16 @@ interface WebChartProps {
   readonly asked: Asked
   readonly goal: Goal | null
   readonly compareFilter: object | null
-  /** The name of the period of the comparison. */
+  /** The name of the comparison period. */
   readonly before: string
 }
 
-/** Shows the chart. A click on a day, and a drag over several, choose them as the range. */
+/** The chart. A click on a day, or dragging over several days, chooses these days as the date range. */
 export function WebChart({ asked, goal, compareFilter, before }: WebChartProps) {
   const step = interval.value
   const figure = chosenFigure()
-  // With a goal, other events count as well. The other figures therefore come from a query without one.
+  // A query with a goal also counts events other than pageviews. For figures that do not belong to the goal, the query
+  // is therefore sent without a goal.
   const wished = figure.isOfGoal ? { metrics: GOAL_METRICS, ...goal } : { metrics: METRICS }
   const query: Query = {
     kind: 'WebTrendsQuery',
@@ -60,7 +61,8 @@ export function WebChart({ asked, goal, compareFilter, before }: WebChartProps) 
     <Shown of={loaded}>
       {(drawn) => {
         const { items } = drawn
-        // An answer to the other query does not have the chosen figure.
+        // If the reader has just changed between these two kinds of figures, the answer does not contain the chosen
+        // figure yet. The previous figure is shown until the new answer arrives.
         const shown = drawn.figure.isOfGoal === figure.isOfGoal ? figure : drawn.figure
         const current = { label: shown.label, data: items.map(({ metrics }) => shown.valueOf(metrics)) }
         const earlier = items.map(({ previous }) => (previous ? shown.valueOf(previous.metrics) : null))
@@ -88,7 +90,7 @@ export function WebChart({ asked, goal, compareFilter, before }: WebChartProps) 
   )
 }
 
-/** Changes the range to the periods from one to another. */
+/** Changes the date range to the periods from the index `from` to the index `to`. */
 function zoom({ items, step }: Drawn, from: number, to: number): void {
   const first = items[from]?.bucket.slice(0, 10)
   const last = items[to]?.bucket.slice(0, 10)
@@ -96,7 +98,7 @@ function zoom({ items, step }: Drawn, from: number, to: number): void {
   setQuery({ range: `${first}..${lastDay(last, step)}` })
 }
 
-/** Returns the last day of the period that begins with a day. */
+/** Returns the last day of the period that begins on the day `start`. */
 function lastDay(start: string, step: string): string {
   const [year = 1970, month = 1, day = 1] = start.split('-').map(Number)
   const next = {

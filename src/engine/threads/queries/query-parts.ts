@@ -52,22 +52,31 @@ export function foundInPart(
   }
   const name = JSON.stringify([shard.context.projectId, plan])
   const first = Math.max(counts.of(name), piecesAtFirst(planned, shard, part, memory))
-  for (let count = Math.min(first, QUERY_PIECES_MAX); count <= QUERY_PIECES_MAX; count *= 2) {
+  let count = Math.min(first, QUERY_PIECES_MAX)
+  /** The numbers of the pieces that are left, of `count` pieces. */
+  let left = Array.from({ length: count }, (_, piece) => piece)
+  const found: unknown[] = []
+  for (let piece = left[0]; piece !== undefined; piece = left[0]) {
     try {
       memory.isLimited = true
-      const found = foundInPieces(planned, shard, part, count)
-      counts.keep(name, count)
-      return found
+      const own = pieceOf(planned, shard, part, { piece, count })
+      const result: unknown = kind.partial(plan, { ...shard, part: own })
+      memory.isLimited = false
+      left.shift()
+      add(result, found, planned, shard, part)
     } catch (error) {
       if (!(error instanceof WorkingMemoryFullError)) throw error
-      shard.scanner.startOver?.(shard.context.projectId)
+      if (2 * count > QUERY_PIECES_MAX) throw tooLarge()
+      // What was found stays. The other pieces are probably as large as this one.
+      left = left.flatMap((whole) => halvesOf(part, whole, count))
+      count *= 2
     } finally {
       memory.isLimited = false
     }
+    if (left.length > 0) shard.scanner.startOver?.(shard.context.projectId)
   }
-  const detail =
-    'The query needs more memory than is available, even when it is run in parts. Choose a shorter time range or fewer events, or raise the setting `memory_max`.'
-  throw new ServiceError('query_too_large', detail)
+  counts.keep(name, count)
+  return found
 }
 
 /**
@@ -86,39 +95,44 @@ function piecesAtFirst(
   return Math.max(1, Math.ceil(((events / count) * SESSION_BYTES) / bytesMax))
 }
 
-function foundInPieces(
+/** Adds the result of a piece, and merges it with the results before it if the merged result is a part again. */
+function add(
+  result: unknown,
+  found: unknown[],
   { kind, plan }: PlannedQuery,
-  shard: QueryShard,
-  part: EventPart,
-  count: number,
-): readonly unknown[] {
-  const { scanner, context } = shard
-  const found: unknown[] = []
-  for (let piece = 0; piece < count; piece++) {
-    if (piece > 0) scanner.startOver?.(context.projectId)
-    found.push(
-      kind.partial(plan, { ...shard, part: pieceOf(part, piece, count, kind, plan, shard) }),
-    )
-    // A merged result of sessions need not be a part again, so it can only be merged once, with all parts.
-    if (part.by === 'sessions' || found.length === 1) continue
-    found.splice(0, 2, kind.merge(plan, found, scanner))
-  }
-  return found
+  { scanner }: QueryShard,
+  { by }: EventPart,
+): void {
+  found.push(result)
+  if (found.length === 1) return
+  if (by !== 'sessions') found.splice(0, 2, kind.merge(plan, found, scanner))
+  else if (kind.combine !== undefined) found.splice(0, 2, kind.combine(found))
+}
+
+/** Returns the two pieces of twice as many that together contain the same events as a piece. */
+function halvesOf({ by }: EventPart, piece: number, count: number): readonly number[] {
+  return by === 'sessions' ? [2 * piece, 2 * piece + 1] : [piece, piece + count]
 }
 
 function pieceOf(
-  part: EventPart,
-  piece: number,
-  pieces: number,
-  kind: PlannedQuery['kind'],
-  plan: unknown,
+  { kind, plan }: PlannedQuery,
   { scanner, context }: QueryShard,
+  part: EventPart,
+  { piece, count: pieces }: { readonly piece: number; readonly count: number },
 ): EventPart {
   const count = part.count * pieces
-  if (part.by !== 'sessions') return { ...part, index: part.index + part.count * piece, count }
-  // The pieces of a part by sessions are adjacent in time, because sessions that began at the same time are in the same
-  // segments.
+  const isPiece = pieces > 1
+  if (part.by !== 'sessions') {
+    return { ...part, index: part.index + part.count * piece, count, isPiece }
+  }
+  // Pieces of a part are adjacent in time: sessions that began at the same time are in the same segments.
   const range = kind.rangeOf?.(plan) ?? ALWAYS
   const bounds = scanner.sessionBounds(context.projectId, range, count)
-  return { ...part, index: part.index * pieces + piece, count, bounds }
+  return { ...part, index: part.index * pieces + piece, count, bounds, isPiece }
+}
+
+function tooLarge(): ServiceError {
+  const detail =
+    'The query needs more memory than is available, even when it is run in parts. Choose a shorter time range or fewer events, or raise the setting `memory_max`.'
+  return new ServiceError('query_too_large', detail)
 }

@@ -42,7 +42,12 @@ export class WorkingMemory {
     this.#lookAtMs = nowMs + MEMORY_LOOK_MS_MAX
     if (this.#taken() - this.#atStart < this.#collectFrom) return
     collectGarbage()
-    const bytes = this.#taken() - this.#atStart
+    let bytes = this.#taken() - this.#atStart
+    if (bytes >= this.bytesMax) {
+      // V8 frees the memory of collected buffers in another thread. The next collection waits until it is freed.
+      collectGarbage()
+      bytes = this.#taken() - this.#atStart
+    }
     if (bytes >= this.bytesMax) throw new WorkingMemoryFullError()
     this.#collectFrom = Math.max(this.bytesMax, bytes + this.bytesMax * LOOK_AGAIN_SHARE)
     this.#lookAtMs = performance.now() + MEMORY_LOOK_MS_MAX

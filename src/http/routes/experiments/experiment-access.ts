@@ -1,4 +1,7 @@
-/** The common part of the routes of experiments and holdouts: rights, changes, and how they are shown. */
+/**
+ * The common part of the routes of experiments and holdouts: checks the rights of the caller, makes changes, and shows
+ * the objects.
+ */
 import { invalidInput } from '../../../base/errors.ts'
 import { experimentBody, holdoutBody } from '../../../rules/experiments/edit/experiment-body.ts'
 import type { ExperimentCommand } from '../../../rules/experiments/edit/experiment-changes.ts'
@@ -16,28 +19,31 @@ export interface ExperimentServices extends FlagServices, OrganizationServices {
   readonly flags: FlagServices['flags']
 }
 
-/** A request about experiments. */
+/** A request to one of these routes. */
 export type ExperimentCall = Call<ExperimentServices>
 
 const UNKNOWN = 'The project has no such experiment.'
 
-/** Returns the project and the number in the path. A text that is not a number becomes 0, which no experiment has. */
+/**
+ * Returns the project and the number in the path. If the text in the path is not a number, the number is 0, which no
+ * experiment has.
+ */
 export function placeInPath(call: ExperimentCall): SavedPlace {
   return { projectId: call.projectId, id: call.number('id') ?? 0 }
 }
 
-/** Returns the experiment in the path, even a deleted one. Throws 404 `not_found`. */
+/** Returns the experiment that the path names, even if it is deleted. Throws 404 `not_found`. */
 export async function experimentInPath(call: ExperimentCall): Promise<ExperimentView> {
   return existing(await ask(call, 'getExperiment', placeInPath(call)), UNKNOWN)
 }
 
-/** Returns the experiment in the path if it is not deleted. Throws 404 `not_found`. */
+/** Returns the experiment that the path names, unless it is deleted. Throws 404 `not_found`. */
 export async function visibleExperiment(call: ExperimentCall): Promise<ExperimentView> {
   const view = await experimentInPath(call)
   return existing(view.experiment.isDeleted ? null : view, UNKNOWN)
 }
 
-/** Throws 403 `permission_denied` if the caller may not change the flag of an experiment. */
+/** Throws 403 `permission_denied` if the caller may not change the flag that an experiment uses. */
 export function requireFlagEdit(call: ExperimentCall, { experiment }: ExperimentView): void {
   const flag = call.services.flags.flagById(call.projectId, experiment.fields.flag_id)
   if (flag !== null) requireEdit(call, flag)
@@ -49,7 +55,10 @@ export function requireKeyEdit(call: ExperimentCall, key: string): void {
   if (flag !== null) requireEdit(call, flag)
 }
 
-/** Refuses metrics that are shared by experiments. Throws 400 `invalid_input`. */
+/**
+ * Throws 400 `invalid_input` for a body that refers to metrics shared by several experiments, which Tenrec does not
+ * support.
+ */
 export function refuseSavedMetrics(found: unknown): void {
   const isEmpty = found === undefined || found === null || (Array.isArray(found) && !found.length)
   if (isEmpty) return
@@ -57,9 +66,8 @@ export function refuseSavedMetrics(found: unknown): void {
 }
 
 /**
- * Makes a change together with its audit entry. It is durable, and every later decision uses it, when the promise
- * resolves with the number of the experiment or the holdout. Throws 400, 404 `not_found`, and 503 if nothing can be
- * written.
+ * Makes a change together with its audit entry. Resolves with the number of the experiment or the holdout. By then, the
+ * change is durable and every later decision uses it. Throws 400, 404 `not_found`, and 503 if nothing can be written.
  */
 export async function changeExperiment(
   { request, services, projectId, nowMs, actor }: ExperimentCall,
@@ -75,7 +83,7 @@ export async function changeExperiment(
   return id
 }
 
-/** Makes a change of an experiment and returns the experiment as it is then. */
+/** Makes a change of an experiment, and returns the experiment after the change. */
 export async function changedExperiment(
   call: ExperimentCall,
   change: ExperimentCommand,

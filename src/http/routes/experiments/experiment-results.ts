@@ -1,6 +1,6 @@
 /**
- * The members of the answers of `ExperimentQuery` and `ExperimentExposureQuery`, as the API description lists them.
- * Source: docs/compatibility/queries.md, "ExperimentQuery".
+ * The members of the answers to `ExperimentQuery` and `ExperimentExposureQuery`, for the API description. Source:
+ * docs/compatibility/queries.md, "ExperimentQuery".
  */
 import * as is from '../../server/schema.ts'
 
@@ -69,7 +69,7 @@ const METRIC = {
 const { cuped: CUPED, ...METRIC_MEMBERS } = METRIC
 const METRIC_RESULT = is.namedObject('ExperimentMetricResult', METRIC_MEMBERS, { cuped: CUPED })
 
-/** The members that such an answer may have, besides those of every query. */
+/** The members that an answer may have in addition to those of every query. */
 export const EXPERIMENT_ANSWER_MEMBERS = {
   kind: is.TEXT,
   ...METRIC,

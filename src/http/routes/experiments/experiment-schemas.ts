@@ -99,7 +99,7 @@ const STATS = is.about(
   'method (bayesian or frequentist), bayesian.ci_level, frequentist.alpha, baseline_variant_key, horizon_persons, and cuped.enabled with cuped.lookback_days.',
 )
 
-/** A holdout. */
+/** A holdout in an answer. */
 export const HOLDOUT = is.namedObject('ExperimentHoldout', {
   id: is.WHOLE,
   name: is.TEXT,
@@ -119,18 +119,18 @@ const HOLDOUT_FILTERS = is.about(
   is.list(is.openObject({ rollout_percentage: is.NUMBER }, { properties: is.list(is.ANY) })),
   'One entry with the percentage of all persons.',
 )
-/** A new holdout in a body. */
+/** A new holdout in the body of a request. */
 export const HOLDOUT_DRAFT = is.named(
   'ExperimentHoldoutDraft',
   is.openObject({ name: NAME, filters: HOLDOUT_FILTERS }, { description: DESCRIPTION }),
 )
-/** The changes of a holdout in a body. */
+/** The changes of a holdout in the body of a request. */
 export const HOLDOUT_CHANGES = is.named(
   'ExperimentHoldoutChanges',
   is.openObject({}, { name: NAME, filters: HOLDOUT_FILTERS, description: DESCRIPTION }),
 )
 
-/** An experiment. */
+/** An experiment in an answer. */
 export const EXPERIMENT = is.namedObject('Experiment', {
   id: is.WHOLE,
   name: is.TEXT,
@@ -190,20 +190,20 @@ const CHANGED = {
   conclusion: CONCLUSION,
   conclusion_comment: DESCRIPTION,
 }
-/** A new experiment in a body. */
+/** A new experiment in the body of a request. */
 export const EXPERIMENT_DRAFT = is.named(
   'ExperimentDraft',
   is.openObject({ name: NAME, feature_flag_key: FLAG_KEY }, CHANGED),
 )
-/** The changes of an experiment in a body. */
+/** The changes of an experiment in the body of a request. */
 export const EXPERIMENT_CHANGES = is.named(
   'ExperimentChanges',
   is.openObject({}, { name: NAME, feature_flag_key: is.TEXT, ...CHANGED }),
 )
 const ENDING = { conclusion: CONCLUSION, conclusion_comment: DESCRIPTION }
-/** The judgement that ends an experiment. */
+/** The conclusion with which an experiment is ended, in the body of a request. */
 export const ENDED = is.named('ExperimentEnding', is.openObject({}, ENDING))
-/** The variant that is served to everybody. */
+/** The variant that everybody is to get from now on, in the body of a request. */
 export const SHIPPED = is.named(
   'ShippedVariant',
   is.openObject(
@@ -217,7 +217,7 @@ export const SHIPPED = is.named(
     },
   ),
 )
-/** The key and the name of a copy. */
+/** The flag key and the name of a copy of an experiment, in the body of a request. */
 export const COPIED = is.named(
   'ExperimentCopy',
   is.openObject(

@@ -46,7 +46,7 @@ const ORDERS = EXPERIMENT_ORDERS.flatMap((name) => [name, `-${name}`] as const)
 const collection = collectionOf<ExperimentServices>(BASE, READER, WRITER)
 const route = routesOf<ExperimentServices>(BASE, READER, WRITER)
 
-/** The experiments of a project. */
+/** The routes of experiments. */
 export const EXPERIMENT_RESOURCE: Resource<ExperimentServices> = {
   name: 'Experiments',
   sentence: 'Comparisons of the variants of a flag.',
@@ -152,7 +152,7 @@ export const EXPERIMENT_RESOURCE: Resource<ExperimentServices> = {
   ],
 }
 
-/** Returns the route of a step without a body. */
+/** Returns the route for a step in the life of an experiment, such as its launch. The request has no body. */
 function step(
   name: Exclude<ExperimentStep['step'], 'end' | 'ship'>,
   summary: string,
@@ -163,7 +163,7 @@ function step(
   })
 }
 
-/** Takes a step with the experiment in the path and returns its JSON. */
+/** Takes a step with the experiment that the path names, and returns the JSON of the experiment after it. */
 async function taken(call: ExperimentCall, wanted: () => ExperimentStep) {
   const view = await visibleExperiment(call)
   const step = wanted()

@@ -23,7 +23,7 @@ const collection = collectionOf<ExperimentServices>(
   inProject('experiment_holdout:write'),
 )
 
-/** The holdouts of a project. */
+/** The routes of holdouts. */
 export const HOLDOUT_RESOURCE: Resource<ExperimentServices> = {
   name: 'Experiment holdouts',
   sentence: 'Shares of all persons who are kept out of experiments.',
@@ -80,7 +80,7 @@ async function holdoutOf(call: ExperimentCall, id: number): Promise<Holdout> {
   return existing(await ask(call, 'getHoldout', { projectId, id }), UNKNOWN)
 }
 
-/** Returns the percentage in the filters of a body. Throws 400 `invalid_input`. */
+/** Returns the percentage in the filters of a request's body. Throws 400 `invalid_input`. */
 function percentageIn(
   filters: readonly {
     readonly rollout_percentage: number

@@ -1,6 +1,6 @@
 /**
- * The common part of all flag routes: finding the flag of a request, checking whether the caller may change it, and
- * showing it.
+ * The common part of all flag routes: finds the flag that a request is about, checks whether the caller may change it,
+ * and shows it.
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
@@ -17,7 +17,7 @@ import type { FlagDirectory } from '../../../store/catalog/flag-store.ts'
 import { denied, type KeyUser, type RouteDirectory } from '../../server/auth.ts'
 import type { Call, RouteServices } from '../../server/route.ts'
 
-/** The directory of keys and projects, with users and their rights to change flags. */
+/** The projects and keys, and the users with their rights to change flags. */
 export interface FlagApiDirectory extends RouteDirectory {
   userById(id: number): UserFacts | null
   projectById(id: number): (Project & { readonly timezone?: string }) | null
@@ -33,25 +33,28 @@ export interface FlagServices extends RouteServices {
     DecisionService,
     'snapshot' | 'lookUp' | 'sources' | 'usage' | 'usageOfFlags'
   >
-  /** The daemon's schedule of changes. */
+  /** The schedule that makes planned changes of flags. */
   readonly schedule: Pick<FlagSchedule, 'looksOf'>
-  /** Reloads `flags` and `decisions` after a change. It is called before the change is answered. */
+  /**
+   * Reloads `flags` and `decisions` after a change. Must be called before the change is answered, so that the client
+   * sees it in the next request.
+   */
   readonly refresh: () => void
-  /** Returns the error with which changes must be refused at the moment, or null. */
+  /** Returns the error with which the daemon must refuse changes at the moment, or null if it accepts them. */
   readonly refusal: () => ServiceError | null
   readonly clock: Clock
 }
 
-/** A request about flags. */
+/** A request to one of the flag routes. */
 export type FlagCall = Call<FlagServices>
 
-/** Returns the number in the path, or null for a text that is not a number. */
+/** Returns the number in the path, or null if the text in the path is not a number. */
 export function flagIdInPath({ request }: FlagCall): number | null {
   const text = request.parameter('id')
   return /^[0-9]{1,15}$/.test(text) ? Number(text) : null
 }
 
-/** Returns the flag in the path, even if it is deleted. Throws 404 `not_found`. */
+/** Returns the flag that the path names, even if it is deleted. Throws 404 `not_found`. */
 export function flagInPath(call: FlagCall): Flag {
   const id = flagIdInPath(call)
   const flag = id === null ? null : call.services.flags.flagById(call.projectId, id)
@@ -71,8 +74,9 @@ export function requireEdit(
 }
 
 /**
- * Returns the JSON of a flag for the caller. Roles contain it too. Interface description, section 2.3. Pages of many
- * flags leave out the details, which need every pattern to be compiled.
+ * Returns the JSON of a flag for the caller. Answers about roles contain flags in the same form. Pages with many flags
+ * set `hasDetails` to false, because the details need every pattern to be compiled. Source: interface description,
+ * section 2.3.
  */
 export function presentFlag(
   { services, user, nowMs }: Pick<FlagCall, 'services' | 'user' | 'nowMs'>,
@@ -90,12 +94,12 @@ export function presentFlag(
   })
 }
 
-/** Returns the 404 error for a flag. */
+/** Returns the 404 error for a flag that the project does not have. */
 export function unknownFlag(): ServiceError {
   return new ServiceError('not_found', 'The project has no such flag.')
 }
 
-/** Returns a user as answers show users, or null if there is none. */
+/** Returns a user in the form in which answers contain users, or null if there is no such user. */
 export function summaryOf({ directory }: Pick<FlagServices, 'directory'>, userId: number | null) {
   const user = userId === null ? null : directory.userById(userId)
   return user === null ? null : userSummary(user)

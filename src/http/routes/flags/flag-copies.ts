@@ -1,6 +1,6 @@
 /**
- * Copies a flag to other projects of the organization, with the cohorts that it refers to. The project of a copy is
- * found by names: the flag by its key, cohorts and group types by their names. Shapes: PostHog
+ * Copies a flag to other projects of the organization, with the cohorts that it refers to. What belongs together in two
+ * projects has the same name: a flag is found by its key, a cohort or a group type by its name. Shapes: PostHog
  * posthog/api/organization_feature_flag.py. Source: docs/compatibility/flags.md, "Copies of feature flags".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
@@ -40,7 +40,10 @@ import { FEATURE_FLAG, FILTERS, PLAN } from './flag-schemas.ts'
 export type CopyServices = FlagServices &
   PersonServices & { readonly queries: Pick<OrganizationPort, 'organization'> }
 
-/** The number of the first cohort that a rehearsal assumes. No stored cohort has such a number. */
+/**
+ * During a rehearsal, the target project is assumed to have the missing cohorts, with numbers from here on. No stored
+ * cohort has such a number.
+ */
 const FIRST_ASSUMED_ID = 999_999_999_000_000
 
 const COPY = {
@@ -70,7 +73,7 @@ const route = routesOf<CopyServices>(
   inAnyProject('feature_flag:write'),
 )
 
-/** The copies of a flag in the projects of the organization. */
+/** The routes that show a flag in several projects and copy it. */
 export const FLAG_COPY_RESOURCE: Resource<CopyServices> = {
   name: 'Copies of feature flags',
   sentence: 'Feature flags in several projects of the organization.',
@@ -160,19 +163,19 @@ export const FLAG_COPY_RESOURCE: Resource<CopyServices> = {
   ],
 }
 
-/** The flag to copy. */
+/** The flag to copy, and the project that has it. */
 interface Source {
   readonly flag: Flag
   readonly set: FlagSet
   readonly hasDependencies: boolean
 }
 
-/** The state of a target before the copy. */
+/** A target project before the copy. */
 interface Target {
   readonly set: FlagSet
-  /** The flags to copy in the form of a file. */
+  /** The flags to copy, in the form in which files contain flags. */
   readonly flags: readonly JsonObject[]
-  /** The cohorts of the source that the target lacks, each after those that it refers to. */
+  /** The cohorts that the target lacks. Each comes after the cohorts that it refers to. */
   readonly missing: readonly FlagCohort[]
 }
 
@@ -182,19 +185,19 @@ function requireOrganization({ request, services }: FlagCall): void {
   throw new ServiceError('not_found', 'This organization does not exist. Use its ID or `@current`.')
 }
 
-/** Returns whether the caller may use a project with this scope, at the level of the user in the project. */
+/** Returns true if the caller may use a project with this scope, at the level that the user has in this project. */
 function mayUse(grant: FlagCall['grant'], id: number, scope: Scope): boolean {
   const { projectIds } = grant
   const isOpen = projectIds === 'all' || projectIds.includes(id)
   return isOpen && hasScope(scopesIn(grant, id), scope)
 }
 
-/** Returns the request with the level that the user has in a project. */
+/** Returns the request as if it were made in another project, with the level that the user has there. */
 function callIn({ services, nowMs, grant }: FlagCall, projectId: number) {
   return { services, nowMs, user: userOf(grantIn(grant, projectId)) }
 }
 
-/** Returns the flag to copy. Throws 400, 403 and 404. */
+/** Returns the flag that the body of a request asks to copy. Throws 400, 403 and 404. */
 function sourceOf(call: CopyCall): Source {
   requireOrganization(call)
   const {
@@ -224,7 +227,9 @@ function setOf(
   return mayUse(grant, projectId, scope) ? services.decisions.snapshot(projectId)?.set : undefined
 }
 
-/** Runs `action` for each target, one after the other. An error of one target does not concern the others. */
+/**
+ * Runs `action` for each target project, one after the other. If it fails for one target, the others are not affected.
+ */
 async function inEach<T>(call: CopyCall, action: (target: FlagSet) => Promise<T>) {
   const done: T[] = []
   const failed: { project_id: number; errors: string }[] = []
@@ -248,7 +253,8 @@ async function copy(call: CopyCall, source: Source, set: FlagSet): Promise<JsonO
   const { services, request, actor, nowMs } = call
   const { projectId, timezone } = set
   const { flags, missing } = targetOf(call, source, set)
-  // Cohorts without a flag would remain if the flags could not be changed.
+  // The change of the flags is rehearsed before the cohorts are created. If it failed later, cohorts that no flag uses
+  // would remain.
   const assumed = assumedCohorts(source, set, missing)
   requirePossible(
     await services.queries.planFlags(
@@ -296,7 +302,10 @@ async function rehearse(call: CopyCall, source: Source, set: FlagSet) {
   }
 }
 
-/** Returns what is copied into a target. Throws 400 if a name is missing or ambiguous, and 403. */
+/**
+ * Returns what must be copied to a target project. Throws 400 if a name does not identify a flag or a cohort, and 403
+ * if the caller may not make these changes.
+ */
 function targetOf(
   call: CopyCall,
   { flag, set: from, hasDependencies }: Source,
@@ -307,7 +316,7 @@ function targetOf(
   }
   const flags = [portableFlag(flag, from)]
   const keys = new Set([flag.key])
-  // Dependencies of dependencies follow, because the list grows.
+  // The list grows while it is read, so that it also takes the dependencies of dependencies.
   for (const one of flags) {
     if (!hasDependencies) break
     for (const key of dependenciesOfPortable(one)) {
@@ -338,8 +347,9 @@ function targetOf(
 }
 
 /**
- * Adds a cohort that the target lacks, after those that its rule refers to. `above` has the names of the cohorts whose
- * rules lead to it. Throws 400 for a static cohort, and if the name of a cohort in a rule does not stand for it.
+ * Adds a cohort that the target lacks to `missing`, after the cohorts that its rule refers to. `above` contains the
+ * names of the cohorts whose rules have led to it. Throws 400 for a static cohort, and for a rule that refers to a
+ * deleted cohort, to a cohort whose rule leads back, or to a cohort whose name another cohort has.
  */
 function addMissing(
   name: string,
@@ -357,7 +367,8 @@ function addMissing(
   }
   const path = [...above, name]
   for (const id of cohortsOfTree(cohort.filters['properties'])) {
-    // The number of a cohort means another cohort in the target, or none.
+    // In the target, the number of a cohort stands for another cohort or for none, so the name must identify the
+    // cohort.
     const other = from.cohorts.get(id)
     const isClear =
       other !== undefined &&
@@ -399,7 +410,7 @@ function withCohortNames(tree: unknown, { cohorts }: FlagSet): unknown {
   )
 }
 
-/** Returns the missing cohorts as if the target had them, for a rehearsal. */
+/** Returns the missing cohorts with assumed numbers, so that a rehearsal can treat them as if the target had them. */
 function assumedCohorts(
   { set: from }: Source,
   set: FlagSet,

@@ -1,6 +1,6 @@
 /**
- * The routes about the value of flags for one user: evaluation_reasons, my_flags, local_evaluation, explain, usage and
- * remote_config. Source: docs/compatibility/flags.md, "Feature flag routes".
+ * The routes that show the value of flags for one user: evaluation_reasons, my_flags, local_evaluation, explain, usage
+ * and remote_config. Source: docs/compatibility/flags.md, "Feature flag routes".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'
@@ -50,7 +50,7 @@ const DAYS = is.about(
 
 const SERVER = forServers('feature_flag:read')
 const GROUPS = is.about(jsonOf('groups', 'group types and keys'), 'Group types with their keys.')
-/** Group types with the properties of each group. */
+/** For each group type, the properties of the group that the user belongs to. */
 const GROUP_PROPERTIES = is.refused(
   is.mapOf(is.JSON_OBJECT),
   '`group_properties` must be a percent-encoded JSON object of group types and properties.',
@@ -61,7 +61,7 @@ const route = routesOf<FlagServices>(
   inProject('feature_flag:read'),
 )
 
-/** The routes about the value of flags for one user. */
+/** The routes that show the value of flags for one user. */
 export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
   route('GET', 'evaluation_reasons/', 'getEvaluationReasons', 'Why flags have their values.', {
     query: is.object(
@@ -87,7 +87,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
         const evaluation = { reason, condition_index: conditionIndex }
         return [flag.key, { id: flag.id, value: shownValue(decision), evaluation }]
       })
-      // Inactive flags are listed too.
+      // Inactive flags are not evaluated, but are listed too.
       for (const { id, key, active } of call.services.flags.flagsOf(call.projectId)) {
         if (active) continue
         const evaluation = { reason: 'disabled', condition_index: null }
@@ -206,9 +206,10 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
       404: { description: 'The flag does not exist (no body), or the project does not exist.' },
     },
     /**
-     * Finds the flag by its number or key. The answer is the stored JSON text as a JSON string, which SDKs parse once
-     * more. A client that did not parse it again would confuse the text "42" with the number. Source: PostHog
-     * posthog/api/feature_flag.py `remote_config`, posthog-node `getRemoteConfigPayload`.
+     * Returns the payload of the flag that the path names by number or key. The answer is the stored JSON text as a
+     * JSON string, so clients parse it twice, as the SDKs do. A client that parsed it only once would confuse the text
+     * "42" with the number. Source: PostHog posthog/api/feature_flag.py `remote_config`, posthog-node
+     * `getRemoteConfigPayload`.
      */
     respond({ request, services, projectId }) {
       const text = request.parameter('id')
@@ -229,7 +230,9 @@ function jsonOf(name: string, what: string) {
   return is.refused(is.JSON_OBJECT, detail)
 }
 
-/** Decides all flags for one user. Looking at the values does not count as a decision. */
+/**
+ * Decides all flags for one user. These decisions are not counted as usage, because somebody only looks at the values.
+ */
 async function lookUp(
   { services, projectId, nowMs }: FlagCall,
   distinctId: string,

@@ -1,6 +1,6 @@
 /**
- * The routes by which a file determines flags: the flags as a file has them, the plan of a change, and its application.
- * Source: docs/compatibility/flags.md, "Flags in files".
+ * The routes for flags that are kept in a file: return all flags as such a file, show which changes a file would make,
+ * and make these changes. Source: docs/compatibility/flags.md, "Flags in files".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { REHEARSAL_SAMPLE_USUAL } from '../../../base/limits.ts'
@@ -20,7 +20,7 @@ const route = routesOf<FlagServices>(
   inProject('feature_flag:write'),
 )
 
-/** The routes about flags in files. */
+/** The routes for flags that are kept in a file. */
 export const FLAG_FILE_ROUTES: readonly AnyRoute<FlagServices>[] = [
   route('GET', 'file/', 'getFlagsFile', 'Returns all flags as a file has them.', {
     answers: { 200: done(FLAGS_FILE_BODY) },
@@ -71,7 +71,7 @@ export const FLAG_FILE_ROUTES: readonly AnyRoute<FlagServices>[] = [
   }),
 ]
 
-/** Returns the file with all flags, or null if it is too long for the main thread. */
+/** Returns the file with all flags, or null if it is so long that the main thread must not write it. */
 function shortFile(set: FlagSet): string | null {
   const texts: string[] = []
   let units = 0

@@ -1,5 +1,5 @@
 /**
- * The list of feature flags with its filters, order and pages, answered from memory. Source:
+ * The route that lists feature flags, with its filters, orders and pages. It answers from memory. Source:
  * docs/compatibility/flags.md, "List of feature flags".
  */
 import { isObject, objectsOf } from '../../../base/json.ts'
@@ -12,7 +12,7 @@ import { type FlagCall, presentFlag } from './flag-access.ts'
 
 const TYPES: readonly (string | null)[] = ['boolean', 'multivariant', 'experiment', 'remote_config']
 
-/** Answers one page. It checks every flag of the project. */
+/** Answers a request for one page of the list. Cost: each flag of the project is tested. */
 export function listFlags(call: FlagCall): Answer {
   const { request, services, projectId, nowMs } = call
   const found = services.flags.flagsOf(projectId).filter(filterOf(request.query, nowMs))
@@ -25,7 +25,7 @@ export function listFlags(call: FlagCall): Answer {
   return { status: 200, contentType: 'application/json', body }
 }
 
-/** Returns flags as JSON, up to the maximum size of a page. */
+/** Returns flags as JSON. If they exceed the largest size of a page, the rest is left out. */
 function textsOf(call: FlagCall, flags: readonly Flag[]): readonly string[] {
   const texts: string[] = []
   let units = 0
@@ -84,7 +84,10 @@ function creatorTest(text: string | null): FlagTest | null {
   return ({ createdById }) => createdById === Number(text)
 }
 
-/** Returns a filter whose value is a JSON list. Any other value is ignored. */
+/**
+ * Returns the test for a filter whose value is a JSON list. Returns null, so that the filter is ignored, for any other
+ * value.
+ */
 function listTest(
   text: string | null,
   test: (flag: Flag, list: readonly unknown[]) => boolean,
@@ -110,7 +113,7 @@ function runtimeTest(text: string | null): FlagTest | null {
 
 type FlagOrder = (a: Flag, b: Flag) => number
 
-/** The fields by which lists can be ordered. */
+/** The fields by which the list can be ordered, and the value of each in a flag. */
 const ORDERS: ReadonlyMap<string, (flag: Flag) => string | number | boolean> = new Map([
   ['id', (flag: Flag): string | number | boolean => flag.id],
   ['key', (flag) => flag.key],
@@ -120,7 +123,10 @@ const ORDERS: ReadonlyMap<string, (flag: Flag) => string | number | boolean> = n
   ['active', (flag) => flag.active],
 ])
 
-/** Returns the order of a known field, descending if it begins with `-`. The default is newest first. */
+/**
+ * Returns the comparison for the order that a request names: a field, with `-` in front for descending. The default is
+ * newest first.
+ */
 function orderOf(text: string | null): FlagOrder {
   const isDescending = text?.startsWith('-') === true
   const sortValue = ORDERS.get(isDescending ? text.slice(1) : (text ?? ''))

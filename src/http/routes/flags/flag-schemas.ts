@@ -1,7 +1,8 @@
 /**
- * The schemas of feature flags, for users who manage them and for SDKs that load them. Source: interface description,
- * section 2.3; docs/compatibility/flags.md, "Feature flag fields". The schemas of the fields are the rules that check
- * them (rules/flags/edit/flag-fields.ts). Filters have rules of their own, beside these.
+ * The schemas of feature flags, for users who manage flags and for SDKs that load them. The schemas of single fields
+ * come from the rules that check these fields (rules/flags/edit/flag-fields.ts). Filters are also checked by other
+ * rules, which no schema can express. Source: interface description, section 2.3; docs/compatibility/flags.md, "Feature
+ * flag fields".
  */
 
 import type { JsonObject } from '../../../base/json.ts'
@@ -18,9 +19,9 @@ import * as is from '../../server/schema.ts'
 import { USER_SUMMARY } from '../organization/organization-services.ts'
 import { PROPERTY_FILTER } from '../persons/question-schemas.ts'
 
-/** A list of names, such as tags, keys or contexts. */
+/** A list of names. They are tags, flag keys or contexts. */
 export const NAMES = is.list(is.TEXT)
-/** The runtime in which a flag is evaluated. */
+/** Where a flag may be evaluated: in clients, in servers, or in both. */
 export const RUNTIME = is.choice('all', 'client', 'server')
 /** The value of a flag for one user. */
 export const FLAG_VALUE: Schema<boolean | string> = { type: ['boolean', 'string'] }
@@ -63,7 +64,7 @@ export const FILTERS = is.named(
   ),
 )
 
-/** The fields that are written in the same form as they are shown. */
+/** The fields that have the same form in requests and in answers. */
 const { key: KEY = is.TEXT, ...FIELDS } = Object.fromEntries(
   Object.entries(FLAG_FIELDS).map(([name, { schema }]): [string, Schema] => [name, schema]),
 )
@@ -78,7 +79,7 @@ const CHANGED = {
   original_flag: is.about(is.JSON_OBJECT, 'The flag as it was when the client began to edit it.'),
 }
 
-/** A feature flag. */
+/** A feature flag in an answer. */
 export const FEATURE_FLAG = is.namedObject(
   'FeatureFlag',
   {
@@ -86,7 +87,7 @@ export const FEATURE_FLAG = is.namedObject(
     key: is.TEXT,
     ...FIELDS,
     filters: FILTERS,
-    // Every change may add as many as one body may name.
+    // Each change may add as many dashboards as one body may name, so the list has no limit.
     analytics_dashboards: is.list(is.WHOLE),
     created_by: is.nullable(USER_SUMMARY),
     last_modified_by: is.nullable(USER_SUMMARY),
@@ -109,9 +110,9 @@ export const FEATURE_FLAG = is.namedObject(
     ),
   },
 )
-/** A whole flag in a body. The key is required. */
+/** A new flag in the body of a request. Its key is required. */
 export const DRAFT = is.named('FeatureFlagDraft', is.openObject({ key: KEY }, CHANGED))
-/** The changes to a flag in a body. */
+/** The changes of a flag in the body of a request. */
 export const CHANGES = is.named('FeatureFlagChanges', is.openObject({}, { key: KEY, ...CHANGED }))
 
 const FILTER_STORY = is.object(
@@ -164,7 +165,7 @@ export const EXPLANATION = is.namedObject('FlagExplanation', {
   ),
 })
 
-/** The results of a flag's evaluations. */
+/** How often the evaluations of a flag had each result, by hour. */
 export const USAGE = is.namedObject('FlagUsage', {
   results: is.list(
     is.object({
@@ -182,7 +183,7 @@ export const USAGE = is.namedObject('FlagUsage', {
   ),
   since: is.about(is.TIME, 'When counting began, which is the start of the daemon.'),
 })
-/** A summary of the decisions of each flag. */
+/** How often each flag was decided. */
 export const USAGE_OF_FLAGS = is.namedObject('FlagsUsage', {
   results: is.list(
     is.object({
@@ -197,7 +198,7 @@ export const USAGE_OF_FLAGS = is.namedObject('FlagsUsage', {
   ),
   since: is.about(is.TIME, 'When counting began.'),
 })
-/** A change to a flag that is only rehearsed, not made. */
+/** A change of a flag that is only rehearsed, in the body of a request. */
 export const REHEARSED = is.named(
   'FlagRehearsalDraft',
   is.openObject(
@@ -227,7 +228,7 @@ const FLIP = {
   ),
   to_condition: is.about(CONDITION_INDEX, 'Index of the condition that matches after the change.'),
 }
-/** The effect that a change to a flag would have. */
+/** Whom a change of a flag would affect. */
 export const REHEARSAL = is.namedObject('FlagRehearsal', {
   is_new: is.about(is.BOOLEAN, 'No flag has this key.'),
   group_type_index: is.about(CONDITION_INDEX, 'The group type, or null if persons were evaluated.'),
@@ -255,12 +256,12 @@ export const REHEARSAL = is.namedObject('FlagRehearsal', {
   ),
 })
 
-/** The state of a flag in a file. */
+/** The content of a flag in a file. */
 const FLAG_IN_FILE = is.named('FlagInFile', PORTABLE_FLAG as Schema<JsonObject>)
 const FLAGS_IN_FILE = is.list(FLAG_IN_FILE, PLAN_FLAGS_MAX)
-/** A file with flags. */
+/** The content of a file with flags. */
 export const FLAGS_FILE_BODY = is.namedObject('FlagsFile', { flags: is.list(FLAG_IN_FILE) })
-/** A request for a plan. */
+/** A request for a plan: which changes the flags in files would make. */
 export const PLAN_WISH = is.named(
   'FlagPlanWish',
   is.object(
@@ -273,7 +274,7 @@ export const PLAN_WISH = is.named(
     },
   ),
 )
-/** The change of several flags to the state in files. */
+/** The changes that the flags in files would make. */
 export const PLAN = is.namedObject('FlagPlan', {
   flags: is.about(
     is.list(
@@ -306,7 +307,7 @@ export const PLAN = is.namedObject('FlagPlan', {
     'The flags that cannot be changed as wanted. A plan with faults cannot be applied.',
   ),
 })
-/** The application of a plan. */
+/** A request to make the changes of a plan. */
 export const PLAN_TO_APPLY = is.named(
   'FlagPlanToApply',
   is.object({
@@ -318,7 +319,7 @@ export const PLAN_TO_APPLY = is.named(
   }),
 )
 
-/** A flag as SDKs load it. */
+/** A flag in the form in which SDKs load it. */
 export const SUMMARY = is.namedObject('FlagSummary', {
   id: is.WHOLE,
   team_id: is.WHOLE,
@@ -336,13 +337,13 @@ export const SUMMARY = is.namedObject('FlagSummary', {
   evaluation_tags: NAMES,
   evaluation_contexts: NAMES,
 })
-/** The definitions for SDKs that evaluate flags locally. */
+/** The flag definitions for SDKs that evaluate flags locally. */
 export const DEFINITIONS = is.namedObject('FlagDefinitions', {
   flags: is.list(SUMMARY),
   group_type_mapping: is.mapOf(is.TEXT),
   cohorts: is.about(is.mapOf(is.JSON_OBJECT), 'Rules of the cohorts, by cohort number.'),
 })
-/** The query parameter that adds the rules of cohorts to the definitions. */
+/** The query parameter with which the definitions include the rules of cohorts. */
 export const SEND_COHORTS = is.about(is.TEXT, 'Include the rules of the cohorts.')
 
 const CHANGE = is.named(

@@ -1,6 +1,6 @@
 /**
- * The routes of feature flags. Reads are answered from memory. Changes are made by a thread of the worker pool. They
- * are answered when they are durable and every later decision uses them. Source: interface description, section 4.1;
+ * The routes of feature flags. Reads are answered from memory. A thread of the worker pool makes the changes. A change
+ * is answered when it is durable and every later decision uses it. Source: interface description, section 4.1;
  * docs/compatibility/flags.md, "Feature flag routes".
  */
 import type { FlagCommand } from '../../../engine/threads/tasks.ts'
@@ -54,7 +54,7 @@ const route = routesOf<FlagServices>(
   inProject('feature_flag:write'),
 )
 
-/** The feature flags of a project, without role access. */
+/** The routes of feature flags, except those of role access. */
 export const FLAG_RESOURCE: Resource<FlagServices> = {
   name: 'Feature flags',
   sentence: 'Management of feature flags.',
@@ -111,7 +111,7 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
       'POST',
       'rehearse/',
       'rehearseFeatureFlag',
-      'Estimates whose values a change would alter.',
+      'Estimates for which persons or groups a change would alter the value of the flag.',
       {
         who: inProject('feature_flag:read'),
         body: REHEARSED,
@@ -171,14 +171,17 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
   ],
 }
 
-/** Returns the arguments of a count in the worker pool. */
+/** Returns the arguments of the call with which the worker pool counts the users of a flag's conditions. */
 function countTask({ request, services, projectId, nowMs }: FlagCall) {
   const timezone = services.directory.projectById(projectId)?.timezone ?? 'UTC'
   const task = { projectId, timezone, nowMs, body: request.jsonBytes() }
   return [task, (giveUp: () => void) => request.onLeave(giveUp)] as const
 }
 
-/** Returns the flag with the filters that can never match. */
+/**
+ * Returns the JSON of a flag with all details. The details include the filters that can never match, so all patterns
+ * are compiled first.
+ */
 async function presentWhole(call: FlagCall, flag: Flag): Promise<unknown> {
   await compileInTurns(uncheckedPatterns(flag.filters), ['unicode'])
   return presentFlag(call, flag, true)
@@ -189,14 +192,14 @@ async function updateFlag(call: FlagCall, isKeyRequired: boolean): Promise<unkno
   return change(call, { kind: 'update', id, body: call.request.jsonBytes(), isKeyRequired })
 }
 
-/** Returns the flag in the path if the caller may change it. */
+/** Returns the flag that the path names. Throws 403 if the caller may not change it. */
 function editableFlag(call: FlagCall): Flag {
   const flag = flagInPath(call)
   requireEdit(call, flag)
   return flag
 }
 
-/** Makes a change and returns the changed flag. */
+/** Makes a change and returns the JSON of the changed flag. */
 async function change(call: FlagCall, command: FlagCommand): Promise<unknown> {
   const { request, services, projectId, nowMs, actor } = call
   const refusal = services.refusal()

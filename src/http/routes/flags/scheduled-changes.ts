@@ -1,5 +1,5 @@
 /**
- * The routes of scheduled changes of flags, and the preview of what a change would do. Source:
+ * The routes of scheduled changes of flags, and of the preview that shows what such a change would do. Source:
  * docs/compatibility/schedules.md, "Routes".
  */
 import { ServiceError } from '../../../base/errors.ts'
@@ -44,7 +44,7 @@ const PAYLOAD = is.named(
   'ScheduledPayload',
   is.openObject({
     operation: is.choice(...OPERATIONS),
-    // Checked by the rules, because it depends on the operation.
+    // The rules check the value, because its form depends on the operation.
     value: is.about(
       is.unchecked({ anyOf: [is.BOOLEAN, RAMP_PLAN, is.JSON_OBJECT] }),
       'update_status: true or false. add_release_condition: an object with `groups`. update_variants: an object with `variants` and `payloads`. ramp: see RampPlan.',
@@ -168,7 +168,7 @@ type Writing = Call<FlagServices>
 const collection = collectionOf<FlagServices>(BASE, READER, inProject('feature_flag:write'))
 const route = routesOf<FlagServices>(BASE, READER)
 
-/** The scheduled changes of a project. */
+/** The routes of scheduled changes. */
 export const SCHEDULED_RESOURCE: Resource<FlagServices> = {
   name: 'Scheduled changes',
   sentence: 'Changes of feature flags at a time, and ramps that stop by themselves.',
@@ -234,7 +234,7 @@ export const SCHEDULED_RESOURCE: Resource<FlagServices> = {
 }
 
 function previewRoute(): AnyRoute<FlagServices> {
-  return route('POST', 'preview/', 'previewScheduledChange', 'Estimates who would get the flag.', {
+  return route('POST', 'preview/', 'previewScheduledChange', 'Estimates how many would get the flag.', {
     who: READER,
     body: PREVIEWED,
     answers: { 200: done(PREVIEW) },
@@ -266,7 +266,7 @@ function previewRoute(): AnyRoute<FlagServices> {
   })
 }
 
-/** Returns the body of a PATCH for each step of a change. Throws 400. */
+/** Returns the body of the PATCH that each step of a scheduled change would send. Throws 400. */
 function bodiesOf(payload: JsonObject, flag: Flag) {
   const ramp = rampOf(payload, flag)
   if (ramp === null) return [{ percentage: null, body: bodyOfChange({ payload, ramp }, flag) }]
@@ -292,7 +292,7 @@ function bodyOf({ services }: FlagCall, change: ScheduledChange): JsonObject {
   })
 }
 
-/** Returns the flag that a body names. Throws 400 `does_not_exist`. */
+/** Returns the flag whose number a request sends as `record_id`. Throws 400 `does_not_exist`. */
 function flagOf({ services, projectId }: FlagCall, recordId: string | number): Flag {
   const id = flagIdOf(recordId)
   const flag = id === null ? null : services.flags.flagById(projectId, id)
@@ -301,13 +301,16 @@ function flagOf({ services, projectId }: FlagCall, recordId: string | number): F
   throw new ServiceError('does_not_exist', detail, { attr: 'record_id' })
 }
 
-/** Throws 403 if the caller may not change the flag. A flag that no longer exists may be changed by everybody. */
+/**
+ * Throws 403 if the caller may not change the flag. If the flag no longer exists, everybody may change what was
+ * scheduled for it.
+ */
 function requireEditById(call: FlagCall, flagId: number): void {
   const flag = call.services.flags.flagById(call.projectId, flagId)
   if (flag !== null) requireEdit(call, flag)
 }
 
-/** Returns the members of a body that the rules read, as plain data for a thread. */
+/** Returns the members of a body that the rules read, as a plain object that can be sent to a thread. */
 function membersOf(request: ScheduleRequest): ScheduleRequest {
   const { record_id, payload, scheduled_at, is_recurring, recurrence_interval } = request
   const { end_date, cron_expression, state } = request

@@ -1,4 +1,7 @@
-/** The route of the calling user. Source: docs/compatibility/organization.md, "Organization, users, keys, projects". */
+/**
+ * The route that shows the calling user. Source: docs/compatibility/organization.md, "Organization, users, keys,
+ * projects".
+ */
 import { ServiceError } from '../../../base/errors.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { currentProjectId } from '../../server/auth.ts'
@@ -18,7 +21,7 @@ const USER = is.namedObject('User', {
   organizations: is.list(ORGANIZATION),
 })
 
-/** The calling user and that user's personal keys. */
+/** The routes of the calling user and of this user's personal keys. */
 export const USER_RESOURCE: Resource<OrganizationServices> = {
   name: 'User and personal keys',
   sentence: 'The user who owns the key, and the other keys of that user.',

@@ -1,6 +1,7 @@
 /**
- * The routes of the accounts at the identity provider with which members log in. An account is linked at its first
- * login. Source: docs/compatibility/organization.md, "Accounts at an identity provider".
+ * The routes of linked accounts: the accounts at the identity provider with which members log in. An account is linked
+ * to a member at the first login with it. Source: docs/compatibility/organization.md, "Accounts at an identity
+ * provider".
  */
 import { timeText } from '../../../base/time.ts'
 import type { StoredIdentity } from '../../../rules/access/identity.ts'

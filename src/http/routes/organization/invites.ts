@@ -1,6 +1,6 @@
 /**
- * The routes of invitations. The server sends no e-mail. The inviting user passes on the link. Source: PostHog's
- * `organizations/:id/invites/`; docs/compatibility/organization.md, "Organization, users, keys, projects".
+ * The routes of invitations. The server sends no email: the user who invites somebody passes the link on. Source:
+ * PostHog's `organizations/:id/invites/`; docs/compatibility/organization.md, "Organization, users, keys, projects".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
@@ -93,7 +93,7 @@ export const INVITE_ROUTES = [
           firstName,
           level: invited,
           createdById: user.id,
-          // The key of the new user gets at most the rights of the inviting key.
+          // The key of the new user never has more rights than the key with which the invitation was made.
           scopes: grant.scopes,
           keyExpiresAtMs: grant.expiresAtMs,
         }).catch(nameTarget)
@@ -135,7 +135,8 @@ export const INVITE_ROUTES = [
         const invite = await services.limits.attempt(address, find)
         const accept = async () => {
           const passwordHash = await hashFor(call, invite, password)
-          // The valid code authenticates this request, so the request is recorded in the audit log from here on.
+          // The valid code authenticates this request. From here on, the request has a caller, so the audit log records
+          // it.
           request.caller = { source: 'api', userId: null, keyId: null }
           const acceptance = { code, firstName, passwordHash }
           const { user, made } = await change(call, 'acceptInvite', acceptance)
@@ -149,7 +150,7 @@ export const INVITE_ROUTES = [
   ),
 ]
 
-/** Returns the hash of an allowed password, or undefined without a password. Throws 400 for one that is not allowed. */
+/** Returns the hash of a password, or undefined if none was sent. Throws 400 if the password is not allowed. */
 async function hashFor(
   { services }: { readonly services: Pick<InviteServices, 'sessions'> },
   invite: Pick<InviteView, 'email' | 'firstName' | 'scopes' | 'keyExpiresAtMs'> | null,

@@ -1,7 +1,7 @@
 /**
- * The routes of the calling user's personal keys. A key cannot create a key with more rights than its own. It cannot
- * replace, revoke or change the rights of a key with more rights either. Source: docs/compatibility/organization.md,
- * "Organization, users, keys, projects".
+ * The routes of the calling user's personal keys. With a key, a client cannot create a key that has more rights than
+ * the key itself. It also cannot replace, revoke or change the rights of a key that has more rights. Source:
+ * docs/compatibility/organization.md, "Organization, users, keys, projects".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { given } from '../../../base/json.ts'
@@ -23,9 +23,9 @@ import * as is from '../../server/schema.ts'
 import { collectionOf, existing } from '../collection.ts'
 import { ask, change, type OrganizationServices } from './organization-services.ts'
 
-/** The label of a key in a body. */
+/** The label of a key in the body of a request. */
 export const LABEL = is.name(NAME_CHARACTERS_MAX)
-/** The members that all keys show. */
+/** The members of every key in an answer. */
 export const KEY_MEMBERS = {
   id: is.WHOLE,
   label: is.TEXT,
@@ -62,9 +62,12 @@ const PERSONAL_KEY_MEMBERS = {
   ),
   expires_at: is.nullable(is.TIME),
 }
-/** A personal key. */
+/** A personal key in an answer. */
 export const PERSONAL_KEY = is.namedObject('PersonalKey', PERSONAL_KEY_MEMBERS)
-/** The key of the request itself. Clients read the two lists without checking for null, so they are never null. */
+/**
+ * The key with which the request was made. Its two lists are never null, because clients read them without checking for
+ * null.
+ */
 const CURRENT_KEY = is.namedObject('CurrentPersonalKey', {
   ...PERSONAL_KEY_MEMBERS,
   scoped_teams: is.about(is.list(is.WHOLE), 'Project numbers. Empty means all projects.'),
@@ -135,7 +138,7 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
           throw invalidInput('expires_at', 'cannot be changed. Create another key')
         }
         if (changes.scopes !== undefined || changes.projectIds !== undefined) {
-          // A weak key must not take rights away from a stronger one either.
+          // A key must not take rights away from a key that has more rights.
           requireContained(call.grant, before, 'change the rights of a key')
           requireContained(call.grant, { ...before, ...changes }, 'give a key rights')
         }
@@ -146,7 +149,7 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       says: 'Revokes a key with at most the rights of the calling key.',
       async run(call) {
         const before = await keyInPath(call)
-        // A weak key that leaks must not lock its user out.
+        // Otherwise somebody who finds a key with few rights could lock its user out.
         requireContained(call.grant, before, 'revoke a key')
         await change(call, 'revokeKey', before.id)
       },
@@ -161,7 +164,8 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       answers: { 200: done(PERSONAL_KEY) },
       async handle(call) {
         const before = await keyInPath(call)
-        // The client that gets the new text has the rights of the key.
+        // The client that receives the new key has its rights, so these must not exceed the rights that the client
+        // already has.
         requireContained(call.grant, before, 'replace a key')
         const { text, key } = await change(call, 'rollKey', before.id)
         return keyBody(key, text)
@@ -170,18 +174,19 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
   ),
 ]
 
-/** The rights of a key. */
+/** The rights of a key: its scopes, its projects, and when it expires. */
 export type KeyRights = Pick<FullGrant, 'scopes' | 'projectIds' | 'expiresAtMs'>
 
 /**
- * Throws 403 `permission_denied` if `rights` exceed those of the calling key by a scope, a project or a later expiry.
- * `what` names the refused action in the error text.
+ * Throws 403 `permission_denied` if `rights` include a scope or a project that the calling key does not have, or expire
+ * later. `what` names the refused action in the error text.
  */
 export function requireContained(grant: FullGrant, rights: KeyRights, what: string): void {
   const refuse = (lack: string): never => {
     throw denied(`This personal API key cannot ${what} that ${lack}. Use a key with these rights.`)
   }
-  // Both belong to the same user, whose level limits both. The level can rise again, so it does not count here.
+  // Both keys belong to the same user, whose level limits the rights of both. The level may rise again later, so the
+  // rights are compared without it.
   const lacking = rights.scopes.filter((scope) => !hasScope(grant.keyScopes, scope))
   if (lacking.length > 0) refuse(`has scopes that the calling key lacks (${lacking.join(', ')})`)
   const { keyProjectIds: projectIds, expiresAtMs } = grant
@@ -194,7 +199,7 @@ export function requireContained(grant: FullGrant, rights: KeyRights, what: stri
   if (!isShorter) refuse('is valid for longer than the calling key')
 }
 
-/** Returns the body of a key. `value` is the key itself, which is shown only when it is created or rolled. */
+/** Returns the JSON of a key. `value` is the key itself if it was just created or rolled, and otherwise null. */
 export function keyBody(key: PersonalKeyView, value: string | null) {
   return {
     id: key.id,
@@ -210,7 +215,10 @@ export function keyBody(key: PersonalKeyView, value: string | null) {
   }
 }
 
-/** Converts the fields of a body. Null and an empty list of projects stand for all projects. */
+/**
+ * Converts the members of a request's body to the fields of the store. For projects, null and an empty list mean all
+ * projects.
+ */
 function fieldsOf<Fields extends TypeOf<typeof CHANGES>>(
   { scoped_teams: projects, expires_at: expiry, ...fields }: Fields,
   nowMs: number,

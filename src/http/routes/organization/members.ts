@@ -28,7 +28,7 @@ const MEMBER_SCHEMA = is.namedObject('Member', {
 
 const collection = organizationCollection<OrganizationServices>('members/')
 
-/** The routes of members and their levels. */
+/** The routes that list members, change their levels, and remove them. */
 export const MEMBER_ROUTES = collection({
   name: 'Member',
   noun: 'a member',
@@ -71,7 +71,7 @@ export const MEMBER_ROUTES = collection({
   },
 })
 
-/** Returns the body of a member. The ID of a membership is the UUID of its user. */
+/** Returns the JSON of a member. The ID of a membership is the UUID of its user. */
 function memberBody(_: MemberCall, user: User) {
   const joinedAt = timeText(user.createdAtMs)
   return {
@@ -85,19 +85,22 @@ function memberBody(_: MemberCall, user: User) {
 
 type MemberCall = Pick<OrganizationCall, 'services' | 'user' | 'uuid'>
 
-/** Throws 403 for the caller, and for a member above the caller. */
+/** Throws 403 if the member is the caller or has a higher level than the caller. */
 function requireOther({ user }: MemberCall, member: User, what: string): void {
   if (member.id === user.id) throw denied(`You cannot change your own ${what}.`)
   requireRank(user, member.level)
 }
 
-/** Throws 403 if the level is above that of the caller, who may then neither give nor take it. */
+/**
+ * Throws 403 if the level is above that of the caller. The caller can then neither give this level to anybody nor take
+ * it away.
+ */
 export function requireRank(user: KeyUser, level: UserLevel): void {
   if (level > user.level)
     throw denied('Only owners can change owners or make another user an owner.')
 }
 
-/** Returns the active member in the path. Throws 404 `not_found`. */
+/** Returns the active member that the path names. Throws 404 `not_found`. */
 export function memberInPath(call: Pick<MemberCall, 'services' | 'uuid'>): User {
   const uuid = call.uuid('user_uuid')
   const users = call.services.directory.users()

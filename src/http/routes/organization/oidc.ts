@@ -1,7 +1,7 @@
 /**
- * The routes of logins with OpenID Connect. The console begins a login and opens the address of the provider. The
- * provider sends the browser back to the page `login/oidc` of the console, which finishes the login with the query of
- * its address. docs/compatibility/console.md, "OpenID Connect".
+ * The routes of logins with OpenID Connect. The console begins a login and opens the URL of the provider. The provider
+ * sends the browser back to the page `login/oidc` of the console. This page finishes the login with the query in its
+ * URL. docs/compatibility/console.md, "OpenID Connect".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { AuditEntry } from '../../../rules/access/audit-entry.ts'
@@ -60,7 +60,7 @@ const PROVIDER = is.namedObject('OidcProvider', {
 
 /** The page of the console to which the provider sends the browser, relative to the path of the console. */
 const CALLBACK_PAGE = 'login/oidc'
-/** The name under which the audit log records that an account was linked to a user. */
+/** The route that the audit log shows when an account was linked to a user. */
 const LINK_ROUTE = '/api/console/oidc/link/'
 
 const route = routesOf<SessionServices>('/api/console/oidc/', ANYBODY)
@@ -130,7 +130,7 @@ function providerOf(call: Pick<SessionCall, 'services'>) {
   throw new ServiceError('not_found', 'This server has no identity provider. Set `oidc_issuer`.')
 }
 
-/** Returns the audit entry of a new link, in which the store sets the user. */
+/** Returns the audit entry for an account that is linked to a user. The store fills in the user. */
 function linkEntry({ nowMs }: Pick<SessionCall, 'nowMs'>, address: string): AuditEntry {
   return {
     atMs: nowMs,

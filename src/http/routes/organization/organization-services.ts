@@ -1,4 +1,4 @@
-/** The common part of the routes of the organization, its users, roles, projects and keys. */
+/** The common part of the routes of the organization and of its users, roles, projects and keys. */
 import type { Clock } from '../../../base/clock.ts'
 import type { ServiceError } from '../../../base/errors.ts'
 import type { DailyUsage } from '../../../engine/front/shares/daily-limits.ts'
@@ -36,7 +36,7 @@ import {
 import * as is from '../../server/schema.ts'
 import { collectionOf } from '../collection.ts'
 
-/** Returns the query and the answers of a list's record. */
+/** Returns the query parameters and the answer of a route that lists items. */
 export function listing(item: is.Schema) {
   return {
     query: is.options(is.pageParameters(PAGE_LIMITS.max)),
@@ -44,7 +44,7 @@ export function listing(item: is.Schema) {
   }
 }
 
-/** The members that describe a user. */
+/** The members of a user in an answer. */
 export const USER_MEMBERS = {
   id: is.WHOLE,
   uuid: is.UUID,
@@ -53,9 +53,9 @@ export const USER_MEMBERS = {
   email: is.TEXT,
   is_email_verified: is.BOOLEAN,
 }
-/** A user inside another object. Interface description, section 2.2. */
+/** A user inside another object of an answer. Interface description, section 2.2. */
 export const USER_SUMMARY = is.namedObject('UserSummary', USER_MEMBERS)
-/** The level of a member. */
+/** The level of a member of the organization. */
 export const LEVEL = levelChoice(USER_LEVELS)
 /** The level of a member of a project. */
 export const PROJECT_LEVEL = levelChoice(PROJECT_LEVELS)
@@ -74,24 +74,27 @@ export interface OrganizationDirectory extends RouteDirectory {
   flagEditor(user: Pick<KeyUser, 'id' | 'level'>): FlagEditor
 }
 
-/** The services that these routes need. */
+/** The services that the routes of the organization need. */
 export interface OrganizationServices extends RouteServices {
   readonly directory: OrganizationDirectory
   readonly queries: OrganizationPort
   readonly flags: {
-    /** Returns a flag of a project, even if it is deleted, or null. */
+    /** Returns a flag of a project, even if it is deleted. Returns null if there is no such flag. */
     flagById(projectId: number, id: number): Flag | null
   }
-  /** Returns the events and bytes that were accepted for a project today. */
+  /** Returns how many events and bytes were accepted today for a project. */
   readonly usageOf: (projectId: number) => DailyUsage
-  /** Reloads the directory after a change. It is called before the change is answered. */
+  /**
+   * Reloads the directory after a change. Must be called before the change is answered, so that the client sees it in
+   * the next request.
+   */
   readonly refresh: () => void
-  /** Returns the error with which changes must be refused at the moment, or null. */
+  /** Returns the error with which the daemon must refuse changes at the moment, or null if it accepts them. */
   readonly refusal: () => ServiceError | null
   readonly clock: Clock
 }
 
-/** A request to one of these routes. */
+/** A request to one of the routes of the organization. */
 export type OrganizationCall = Pick<
   Call<OrganizationServices>,
   'request' | 'services' | 'base' | 'user' | 'uuid'
@@ -101,19 +104,19 @@ const READER = inOrganization('organization:read')
 const WRITER = byAdministrators(inOrganization('organization:write'))
 
 /**
- * Returns the writer of records for paths under the organization. Users may read them, and administrators may change
- * them.
+ * Returns the function that creates routes below the path of the organization. By default, all users may read, and
+ * administrators may change something.
  */
 export function organizationRoutes<Services extends OrganizationServices>(base = '') {
   return routesOf<Services>(`/api/organizations/:org_id/${base}`, READER, WRITER)
 }
 
-/** Returns the writer of collections for such paths. */
+/** Returns the function that creates collections below the path of the organization, with the same defaults. */
 export function organizationCollection<Services extends OrganizationServices>(base: string) {
   return collectionOf<Services>(`/api/organizations/:org_id/${base}`, READER, WRITER)
 }
 
-/** Sends a query to the store. */
+/** Sends a query to the store and resolves with its result. */
 export function ask<Name extends OrganizationOperation>(
   { services }: Pick<OrganizationCall, 'services'>,
   name: Name,
@@ -123,8 +126,8 @@ export function ask<Name extends OrganizationOperation>(
 }
 
 /**
- * Makes a change together with its audit entry, so that every later request sees it. `objectId` is for the entry if
- * neither the path nor the result contains the ID. Throws 503 if nothing can be written.
+ * Makes a change together with its audit entry. Every request after it sees the change. `objectId` is the ID for the
+ * entry, if neither the path nor the result contains it. Throws 503 if nothing can be written.
  */
 export async function change<Name extends OrganizationOperation>(
   { request, services }: Pick<OrganizationCall, 'request' | 'services'>,
@@ -142,7 +145,7 @@ export async function change<Name extends OrganizationOperation>(
   return result
 }
 
-/** Returns the organization, which exists from the first start on. */
+/** Returns the organization. It exists from the first start on. */
 export function organizationOf({
   directory,
 }: Pick<OrganizationServices, 'directory'>): Organization {
@@ -151,7 +154,7 @@ export function organizationOf({
   return organization
 }
 
-/** Returns the schema of a level, whose description lists the numbers with their titles. */
+/** Returns the schema of a level. Its description lists the number and the title of each level. */
 function levelChoice<const Kind extends Levels>(kind: Kind) {
   const titles = kind.map(({ number, title }) => `${number} ${title}`)
   return is.about(is.numberChoice(...levelNumbers(kind)), `${titles.join(', ')}.`)

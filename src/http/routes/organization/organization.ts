@@ -1,6 +1,6 @@
 /**
- * The routes of the organization, its members, its default access to flags, its audit log and its dead letters. Source:
- * docs/compatibility/organization.md, "Organization, users, keys, projects".
+ * The routes of the organization: its name, its members, the access to flags that they have by default, its audit log
+ * and its dead letters. Source: docs/compatibility/organization.md, "Organization, users, keys, projects".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
@@ -38,11 +38,11 @@ import {
 } from './organization-services.ts'
 import { visibleProjects } from './projects.ts'
 
-/** The resource of the only access setting, and the ID of that setting. */
+/** The `resource` and the ID of the only setting for default access. */
 const FLAG_RESOURCE = 'feature flags'
 const FLAG_RESOURCE_ID = 1
 
-/** The organization as one of its users sees it. */
+/** The organization in an answer to one of its users. */
 export const ORGANIZATION = is.namedObject('Organization', {
   id: is.UUID,
   name: is.TEXT,
@@ -92,10 +92,13 @@ const AUDIT_ENTRY = is.namedObject('AuditEntry', {
   status: is.about(is.nullable(is.WHOLE), 'HTTP status of the answer. Null for the command line.'),
 })
 
-/** The services of all these routes. The routes about the server and the invitations need more than the others. */
+/**
+ * The services of all routes of the organization. The routes about the server and about invitations need more than the
+ * others.
+ */
 export type ServerServices = DeadLetterServices & StatusServices & InviteServices
 
-/** The organization, its members and its default access to flags. */
+/** The routes of the organization. */
 export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
   name: 'Organization',
   sentence: 'The organization, its members, and their default access to feature flags.',
@@ -175,7 +178,7 @@ export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
   ],
 }
 
-/** Returns the body of the organization for the caller. */
+/** Returns the JSON of the organization for the caller. */
 export function organizationBody(
   { services, user }: Pick<OrganizationCall, 'services' | 'user'>,
   projects: readonly Project[],

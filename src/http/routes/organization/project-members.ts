@@ -1,6 +1,6 @@
 /**
- * The routes of the members of a project: users who have another level in the project than in the organization. Source:
- * PostHog's `explicit_members/`; docs/compatibility/organization.md, "Access to projects".
+ * The routes of the members of a project: users who have a level of their own in this project. Source: PostHog's
+ * `explicit_members/`; docs/compatibility/organization.md, "Access to projects".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
@@ -37,7 +37,7 @@ const collection = collectionOf<OrganizationServices>(
   byAdministrators(inProject('project:write')),
 )
 
-/** The routes of members of a project. */
+/** The routes of the members of a project. */
 export const PROJECT_MEMBER_ROUTES = collection({
   name: 'ProjectMember',
   noun: 'a member of the project',
@@ -85,7 +85,7 @@ export const PROJECT_MEMBER_ROUTES = collection({
   },
 })
 
-/** Throws 403 for the caller. */
+/** Throws 403 if the member is the caller. */
 function requireOther({ user }: Pick<Call, 'user'>, { userId }: ProjectMembership): void {
   if (userId === user.id) throw denied('You cannot change your own membership.')
 }
@@ -107,7 +107,7 @@ function memberBody({ services }: Pick<MemberCall, 'services'>, member: ProjectM
     user: user === null ? null : userSummary(user),
     level: member.level,
     parent_level: parent,
-    // Administrators of the organization keep their level everywhere.
+    // Administrators of the organization keep their level in every project.
     effective_level: Math.max(member.level, isAdministrator(parent) ? parent : 0),
     joined_at: timeText(member.joinedAtMs),
     updated_at: timeText(member.updatedAtMs),

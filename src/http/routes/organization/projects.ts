@@ -1,6 +1,6 @@
 /**
- * The routes of projects, their settings and secret keys. Source: docs/compatibility/organization.md, "Organization,
- * users, keys, projects".
+ * The routes of projects, of their settings and of their secret keys. Source: docs/compatibility/organization.md,
+ * "Organization, users, keys, projects".
  */
 import { uuidV5 } from '../../../base/ids.ts'
 import { given } from '../../../base/json.ts'
@@ -84,7 +84,7 @@ const SETTINGS = {
     'Also contains `customChannelTypeRules`. It can be written here or at the top level, and is shown in both places.',
   ),
 }
-/** The settings that the store knows under other names. */
+/** The settings that have another name in the store. For each name in the API, the name in the store. */
 const STORED_NAMES: ReadonlyMap<string, keyof ProjectChanges> = new Map([
   ['access_control', 'isPrivate'],
   ['anonymize_ips', 'isIpAnonymized'],
@@ -97,7 +97,7 @@ const STORED_NAMES: ReadonlyMap<string, keyof ProjectChanges> = new Map([
   ['daily_events_limit', 'dailyEventsMax'],
   ['daily_bytes_limit', 'dailyBytesMax'],
 ])
-/** A project. */
+/** A project in an answer. */
 export const PROJECT = is.namedObject('Project', {
   id: is.WHOLE,
   uuid: is.UUID,
@@ -133,7 +133,7 @@ const secrets = collectionOf<OrganizationServices>(SECRETS, READER, WRITER)
 const secretRoute = routesOf<OrganizationServices>(SECRETS, READER, WRITER)
 const ofOrganization = organizationRoutes<OrganizationServices>('projects/')
 
-/** The projects and their secret keys. */
+/** The routes of projects and of their secret keys. */
 export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
   name: 'Projects',
   sentence:
@@ -214,7 +214,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
   ],
 }
 
-/** Returns the body of a project for the caller. */
+/** Returns the JSON of a project for the caller. */
 export function projectBody(
   { services, grant }: { readonly services: OrganizationServices; readonly grant: FullGrant },
   project: Project,
@@ -247,7 +247,7 @@ export function projectBody(
   }
 }
 
-/** Returns the projects that the key reaches and its user may use, ordered by number. */
+/** Returns the projects that both the key of a request and its user may use, ordered by number. */
 export function visibleProjects({
   services,
   grant,
@@ -260,12 +260,12 @@ export function visibleProjects({
   return projectIds === 'all' ? projects : projects.filter(({ id }) => projectIds.includes(id))
 }
 
-/** Converts settings to the names of the store. Absent settings stay absent. */
+/** Converts the names of settings to the names in the store. Settings that are absent stay absent. */
 function settingsOf<Fields extends TypeOf<typeof CHANGES>>({ modifiers, ...fields }: Fields) {
   const { customChannelTypeRules = fields.customChannelTypeRules } = modifiers ?? {}
   const settings = Object.entries({ ...fields, ...given({ customChannelTypeRules }) })
   const stored = settings.map(([name, value]) => [STORED_NAMES.get(name) ?? name, value])
-  // Each member has the type of its setting, because only names were changed.
+  // Each value still has the type of its setting, because only the names were changed.
   return Object.fromEntries(stored) as ProjectChanges & Pick<Fields, 'name'>
 }
 
@@ -282,8 +282,8 @@ function secretBody(key: SecretKeyView, value: string | null) {
 }
 
 /**
- * A client with the text of a secret key can read flag definitions permanently. The calling key therefore needs that
- * right itself.
+ * Throws 403 if the calling key may not read flag definitions. A client that knows a secret key can read them
+ * permanently, so only a key with this right may hand out a secret key.
  */
 function requireSecretRights({ grant, projectId }: ProjectCall): void {
   const rights = { scopes: ['feature_flag:read'], projectIds: [projectId], expiresAtMs: null }

@@ -1,6 +1,6 @@
 /**
- * The routes of role access, which list the roles that may change a restricted flag. Source: interface description,
- * sections 2.5 and 4.2; docs/compatibility/organization.md, "Roles and role access".
+ * The routes of role access: which roles may change a restricted flag. Source: interface description, sections 2.5 and
+ * 4.2; docs/compatibility/organization.md, "Roles and role access".
  */
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
 import { timeText } from '../../../base/time.ts'
@@ -41,7 +41,7 @@ interface Entry {
   readonly entry: RoleAccessView
 }
 
-/** The roles that may change a flag. */
+/** The routes of role access. */
 export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
   name: 'Role access',
   sentence: 'The roles that may edit a restricted flag.',
@@ -59,7 +59,7 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
         const numbers = flagInPath(call)
         const role = call.request.query.get('role_id')
         const uuid = role === null ? null : parseUuid(role)
-        // The ID of a role is always a UUID, so any other text finds no role.
+        // The ID of a role is always a UUID, so a text that is not a UUID finds no role.
         const roleId = uuid === null ? role : formatUuid(uuid, 0)
         const { count, results } = await ask(call, 'listRoleAccess', {
           flag: numbers,
@@ -119,7 +119,7 @@ function requireRights({ services, user }: AccessCall, flag: Flag): void {
   )
 }
 
-/** Returns the body of an entry. Interface description, section 2.5. */
+/** Returns the JSON of an entry: a role that may change a flag. Interface description, section 2.5. */
 function entryBody(call: AccessCall, { flag, entry: { id, role, addedAtMs, updatedAtMs } }: Entry) {
   return {
     id,

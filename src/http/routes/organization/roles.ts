@@ -22,7 +22,7 @@ import {
 const SEPARATOR = ', '
 const UNKNOWN = 'The organization has no such role.'
 
-/** A role. Interface description, section 2.4. */
+/** A role in an answer. Interface description, section 2.4. */
 export const ROLE_SCHEMA = is.namedObject('Role', {
   id: is.UUID,
   name: is.TEXT,
@@ -48,7 +48,7 @@ type RoleCall = Pick<Call<OrganizationServices>, 'services' | 'uuid'>
 const roles = organizationCollection<OrganizationServices>('roles/')
 const memberships = organizationCollection<OrganizationServices>('roles/:role_id/role_memberships/')
 
-/** The roles and their members. */
+/** The routes of roles and of their members. */
 export const ROLE_RESOURCE: Resource<OrganizationServices> = {
   name: 'Roles',
   sentence: 'Groups of users with shared access to flags.',
@@ -107,7 +107,7 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
   ],
 }
 
-/** Returns the body of a role. Deleted flags, and flags of projects that the caller may not use, are left out. */
+/** Returns the JSON of a role. It leaves out deleted flags, and flags of projects that the caller may not use. */
 export function roleBody(
   {
     services: { flags },
@@ -128,7 +128,8 @@ export function roleBody(
     feature_flags_access_level: role.level,
     created_at: timeText(role.createdAtMs),
     created_by: createdBy === null ? null : userSummary(createdBy),
-    // Members are in the order in which they joined, and flags in the order in which they were added.
+    // The members are listed in the order in which they joined the role, and the flags in the order in which they were
+    // added.
     members: members.map(({ user }) => user.email).join(SEPARATOR),
     associated_flags: keys.join(SEPARATOR),
   }

@@ -1,6 +1,6 @@
 /**
- * What the routes that log users in have in common: the services, the address of the client, and the answer with the new
- * session.
+ * The common part of the routes that log users in: the services, the IP address of the client, and the answer with the
+ * new session.
  */
 import { timeText } from '../../../base/time.ts'
 import { SESSION_PROOFS, sessionEndMs } from '../../../rules/access/console-session.ts'
@@ -17,19 +17,19 @@ import { visibleProjects } from './projects.ts'
 
 /** The services that the session routes need. */
 export interface SessionServices extends OrganizationServices {
-  /** The console's sessions. Absent if there is no console, and then these routes do not exist. */
+  /** The sessions of the console. Absent if there is no console. The session routes do not exist then. */
   readonly sessions?: ConsoleSessions | undefined
-  /** The path of the console, which begins and ends with a slash. */
+  /** The path under which the console is served. It begins and ends with a slash. */
   readonly consolePath: string
   readonly directory: OrganizationServices['directory'] & {
     passwordOf(userId: number): StoredPassword | null
   }
 }
 
-/** A request to one of these routes. */
+/** A request to one of the session routes. */
 export type SessionCall = Pick<Call<SessionServices>, 'request' | 'services' | 'nowMs'>
 
-/** A session as its user sees it. */
+/** A session in an answer to its user. */
 export const SESSION = is.namedObject('ConsoleSession', {
   user: is.object({ ...USER_MEMBERS, level: LEVEL }),
   scopes: is.list(is.TEXT),
@@ -51,13 +51,13 @@ export const SESSION = is.namedObject('ConsoleSession', {
   started_with: is.choice(...SESSION_PROOFS),
 })
 
-/** Returns the console's sessions. */
+/** Returns the sessions of the console. */
 export function sessionsOf({ services }: Pick<SessionCall, 'services'>): ConsoleSessions {
   if (services.sessions === undefined) throw new TypeError('This server has no console.')
   return services.sessions
 }
 
-/** Returns the address of the client, behind trusted proxies. */
+/** Returns the IP address of the client. If the request came through trusted proxies, it is taken from their header. */
 export function addressOf({
   request,
   services,
@@ -66,15 +66,18 @@ export function addressOf({
   return addressBehindProxies(peerAddress, head.forwardedFor, services.trustedProxies)
 }
 
-/** Returns the client that logs in. Call it before any wait, because the peer address is lost when the client leaves. */
+/**
+ * Returns the IP address and the user agent of the client that logs in. Call it before anything asynchronous, because
+ * the peer address is lost when the client leaves.
+ */
 export function originOf(call: SessionCall) {
   const userAgent = call.request.head.userAgent.slice(0, USER_AGENT_CHARACTERS_MAX)
   return { address: addressOf(call), userAgent }
 }
 
 /**
- * Returns the body of a session that was just started, and makes its user the author of the request. Returns null if
- * there is no such session.
+ * Returns the body of the answer for a session that was just started, or null if there is no session with this token.
+ * The audit log then names the user of the session as the author of the request.
  */
 export function startedSession(call: SessionCall, token: string | null) {
   const { request, services } = call
@@ -86,7 +89,7 @@ export function startedSession(call: SessionCall, token: string | null) {
   return sessionBody(call, grant)
 }
 
-/** Returns the body of a session: the user, and the user's rights. */
+/** Returns the body that describes a session: its user, and the rights of this user. */
 export function sessionBody(call: Pick<SessionCall, 'services' | 'nowMs'>, grant: FullGrant) {
   const user = userOf(grant)
   if (grant.session === undefined) throw new TypeError('The request has no session.')

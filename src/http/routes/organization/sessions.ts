@@ -1,7 +1,7 @@
 /**
- * The routes of the console's sessions: log in with a personal key, a password, the code of a login link or OpenID
- * Connect, list and end sessions, and set the password of the caller. A session has the rights of its key, or else all
- * rights of its user. docs/compatibility/console.md, "Sessions".
+ * The routes of the console's sessions. A user can log in with a personal key, a password, the code of a login link or
+ * OpenID Connect, list and end sessions, and set a password. A session has the rights of the key with which it was
+ * started. Without a key, it has all rights of its user. docs/compatibility/console.md, "Sessions".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
@@ -95,7 +95,7 @@ const ALL_RIGHTS = { scopes: ['*'], projectIds: 'all', expiresAtMs: null } as co
 
 const route = routesOf<SessionServices>('/api/console/', BY_SESSION)
 
-/** The routes for logging in, logging out and showing the session. */
+/** The routes of the console's sessions. */
 export const SESSION_RESOURCE: Resource<SessionServices> = {
   name: 'Console',
   sentence: 'Sessions of the console, which take the place of a personal key.',
@@ -142,7 +142,7 @@ export const SESSION_RESOURCE: Resource<SessionServices> = {
         if (session === undefined) {
           throw new ServiceError('not_found', 'You have no such session.')
         }
-        // A weak key that leaks must not log its user out.
+        // Otherwise somebody who finds a key with few rights could log its user out.
         const rights = session.key ?? ALL_RIGHTS
         if (call.grant.session?.id !== id) requireContained(call.grant, rights, 'end a session')
         await call.request.noting((entry) =>
@@ -163,10 +163,12 @@ export const SESSION_RESOURCE: Resource<SessionServices> = {
   ],
 }
 
-/** Sets the password of the caller. All sessions that began with the earlier password end, also this one. */
+/**
+ * Sets the password of the caller. All sessions that were started with the previous password end, including this one.
+ */
 async function setPassword(call: PasswordCall): Promise<void> {
   const { grant, user } = call
-  // A password gives all rights of the user, so a key with fewer rights must not set one.
+  // With a password, one has all rights of the user. A key with fewer rights must therefore not set one.
   requireContained(grant, ALL_RIGHTS, 'set a password')
   const { passwords } = sessionsOf(call)
   await passwords.setting(`user ${user.id}`, () => setPasswordNow(call))
@@ -193,14 +195,17 @@ async function setPasswordNow(call: PasswordCall): Promise<void> {
   const obstacle = password === null ? null : passwordObstacle(password, user)
   if (obstacle !== null) throw new ServiceError('invalid_input', obstacle, { attr: 'password' })
   const hash = password === null ? null : await sessions.passwords.hash(password)
-  // Checking and hashing take a while, in which the session may have ended.
+  // Checking the current password and hashing the new one take a while. The session may have ended in that time.
   if (!call.isStillAllowed()) {
     throw new ServiceError('authentication_failed', 'Your session has ended. Log in again.')
   }
   await change(call, 'setPassword', { userId: user.id, hash, expectedAtMs: before })
 }
 
-/** True if the session was just begun with a login link, which only the operator of the machine can create. */
+/**
+ * Returns true if the session was started a short time ago with a login link. Only the operator of the machine can
+ * create such a link, so the user need not know the current password.
+ */
 function isFreshLink({ grant: { session }, nowMs }: PasswordCall): boolean {
   if (session?.startedWith !== 'link') return false
   return nowMs - session.createdAtMs < LINK_PASSWORD_MS_MAX
@@ -209,7 +214,7 @@ function isFreshLink({ grant: { session }, nowMs }: PasswordCall): boolean {
 async function logIn(call: LoginCall) {
   const { request, services } = call
   const { directory } = services
-  // Another page must not log a user in under another account either.
+  // A page of another origin must not be able to log the user in under another account.
   requireConsole(request, services)
   const { key, code, email, password } = call.body()
   const hasPassword = email !== undefined && password !== undefined

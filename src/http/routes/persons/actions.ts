@@ -73,7 +73,7 @@ const collection = collectionOf<PersonServices>(
   inProject('action:write'),
 )
 
-/** The actions of a project. */
+/** The routes of actions. */
 export const ACTION_RESOURCE: Resource<PersonServices> = {
   name: 'Actions',
   sentence: 'Named sets of events.',
@@ -123,7 +123,7 @@ export const ACTION_RESOURCE: Resource<PersonServices> = {
   }),
 }
 
-/** Reads the action in the path. Throws 404 `not_found`. */
+/** Returns the action that the path names. Throws 404 `not_found`. */
 async function storedAction(call: Call<PersonServices>): Promise<ActionView> {
   const id = idInPath(call, 'action')
   const text = existing(await call.services.queries.getAction(call.projectId, id, 'json'), 'action')
@@ -137,13 +137,17 @@ async function patchAction(
   const { steps: sent, ...fields } = call.body()
   const steps = sent?.map(stepOf)
   const faults = await checkSteps(steps ?? [])
-  // A step that can never match may stay if it was stored before, so that the rest of the action can be changed.
+  // A step that can never match is accepted if it was stored before. Otherwise the rest of the action could not be
+  // changed.
   requireNoFault(newFault(faults, () => actionFaults(before.steps)))
   const changes = given({ ...fields, steps })
   return changed(call, { kind: 'update_action', id: before.id, changes }, 'action')
 }
 
-/** Returns the members of a step, of which `text` describes the texts and `matching` how they are compared. */
+/**
+ * Returns the members of a step. `text` is the schema of their texts, and `matching` returns the schema for how a text
+ * is compared.
+ */
 function stepMembers<Text, Matching>(
   text: is.Schema<Text>,
   matching: (name: string) => is.Schema<Matching>,
@@ -162,13 +166,13 @@ function stepMembers<Text, Matching>(
   }
 }
 
-/** Returns the schema of the way in which a member of a step is compared. */
+/** Returns the schema for how a member of a step is compared. `name` is the member. */
 function matching(name: string) {
   const detail = `\`steps\` need \`contains\`, \`exact\` or \`regex\` as \`${name}\`.`
   return is.refused(is.choice(...MATCHINGS, null), detail)
 }
 
-/** Returns a step with all members. An empty text means no condition. */
+/** Returns a step with all its members. An empty text means that the step has no such condition. */
 function stepOf(step: is.TypeOf<typeof STEP_FIELDS>): ActionStep {
   return {
     event: step.event || null,
@@ -184,7 +188,7 @@ function stepOf(step: is.TypeOf<typeof STEP_FIELDS>): ActionStep {
   }
 }
 
-/** Refuses steps that are invalid or have too many patterns. Returns the filters that can never match. */
+/** Throws 400 for steps that are invalid or have too many patterns. Returns the filters that can never match. */
 async function checkSteps(steps: readonly ActionStep[]): Promise<readonly FilterFault[]> {
   for (const { selector } of steps) {
     if (selector !== null && !isSelector(selector)) {

@@ -1,4 +1,7 @@
-/** The parameters of questions about the people behind a number of a chart, and the schemas of their answers. */
+/**
+ * The query parameters of the analytic routes, which list the people behind a number in a chart, and the schemas of
+ * their answers.
+ */
 
 import { PAGE_ROWS_MAX } from '../../server/limits.ts'
 import * as is from '../../server/schema.ts'
@@ -40,7 +43,7 @@ export const ACTOR_PAGE = is.namedObject(
   { results: is.list(PEOPLE), next: is.nullable(is.TEXT) },
   { total: is.WHOLE },
 )
-/** A page of people behind a point of a chart. */
+/** A page of the people behind a point in a chart. */
 export const CHART_ACTOR_PAGE = is.namedObject(
   'ChartActorPage',
   {
@@ -56,7 +59,7 @@ export const CHART_ACTOR_PAGE = is.namedObject(
   },
   { total: is.about(is.WHOLE, 'Number of people on all pages. Only with include_total.') },
 )
-/** A page of people with the periods in which they appear. */
+/** A page of people. Each has the periods in which the person appears. */
 export const RETENTION_PAGE = is.namedObject(
   'RetentionPage',
   {
@@ -93,7 +96,7 @@ const TARGET = {
   entity_math: is.about(is.TEXT, 'The math of the series in the chart.'),
   entity_order: is.about(is.WHOLE, 'Index of the series among the series of the chart.'),
   math_property: is.about(is.TEXT, 'The property that is summed up, averaged and so on.'),
-  math_group_type_index: is.about(is.WHOLE, 'Number of the group type that is counted.'),
+  math_group_type_index: is.about(is.WHOLE, 'Index of the group type whose groups are counted.'),
 }
 const BREAKDOWN = {
   breakdown: is.about(
@@ -183,9 +186,9 @@ const PATHS = {
   ...PAGE,
 }
 
-/** The parameters of a trend. */
+/** The query parameters for the people behind a trend. */
 export const TRENDS_QUERY = is.options({ ...SHARED, ...TARGET, ...BREAKDOWN, ...PAGE })
-/** The parameters of a lifecycle. */
+/** The query parameters for the people behind a lifecycle. */
 export const LIFECYCLE_QUERY = is.object(
   {
     target_date: is.about(is.TEXT, 'A time within the period.'),
@@ -193,7 +196,7 @@ export const LIFECYCLE_QUERY = is.object(
   },
   { ...SHARED, ...PAGE },
 )
-/** The parameters of a retention. */
+/** The query parameters for the people behind a retention. */
 export const RETENTION_QUERY = is.options({
   target_entity: is.about(SERIES, 'The event that starts a cohort. The default is $pageview.'),
   returning_entity: is.about(SERIES, 'The event that counts as a return.'),
@@ -208,16 +211,16 @@ export const RETENTION_QUERY = is.options({
   ...SHARED,
   ...PAGE,
 })
-/** The parameters of a stickiness. */
+/** The query parameters for the people behind a stickiness. */
 export const STICKINESS_QUERY = is.options({
   ...SHARED,
   ...TARGET,
   stickiness_days: is.about(is.WHOLE, 'The number of periods.'),
   ...PAGE,
 })
-/** The parameters of a funnel. */
+/** The query parameters for the people behind a funnel. */
 export const FUNNEL_QUERY = is.options({ ...FUNNEL, ...PAGE })
-/** The parameters of a correlation. */
+/** The query parameters for the people behind a correlation. */
 export const CORRELATION_QUERY = is.options(CORRELATION)
-/** The parameters of paths. */
+/** The query parameters for the people behind paths. */
 export const PATH_QUERY = is.options(PATHS)

@@ -63,7 +63,7 @@ const COHORT = is.namedObject('Cohort', {
   ),
   is_static: is.BOOLEAN,
 })
-/** The schema of the cohorts that a person belongs to. */
+/** The answer with the cohorts that a person belongs to. */
 export const COHORTS_OF_PERSON = is.object({ results: is.list(COHORT) })
 const { name, description } = SAVED_NAMES
 const MEMBERS = {
@@ -98,7 +98,7 @@ const collection = collectionOf<PersonServices>(
 
 const route = routesOf<PersonServices>(COHORTS, inProject('cohort:read'), inProject('cohort:write'))
 
-/** The cohorts of a project. */
+/** The routes of cohorts. */
 export const COHORT_RESOURCE: Resource<PersonServices> = {
   name: 'Cohorts',
   sentence: 'Sets of persons, defined by a rule or as a list.',
@@ -190,18 +190,21 @@ async function patchCohort(call: Changes, before: CohortView): Promise<CohortVie
   return changed(call, command, 'cohort')
 }
 
-/** Returns the option that a change must find persons, which holds for a table. */
+/** Returns an option of the change: if the body is a table, at least one of its persons must exist. */
 function wishOf({ hasOtherBody }: PersonCall): { readonly needsMembers?: true } {
   return hasOtherBody ? { needsMembers: true } : {}
 }
 
-/** Returns the definitions of all cohorts without member counts, which would need a pass over every person. */
+/**
+ * Returns the definitions of all cohorts by number. They have no member counts, because counting needs a pass over
+ * every person.
+ */
 async function knownCohorts({ services, projectId }: PersonCall): Promise<Map<number, CohortView>> {
   const cohorts = await services.queries.knownCohorts(projectId)
   return new Map(cohorts.map((cohort) => [cohort.id, cohort]))
 }
 
-/** Returns the filter tree of `{"properties": tree}`, the form in which cohorts are shown, or of a bare tree. */
+/** Returns the filter tree in a body. It may be inside `{"properties": tree}`, the form in which cohorts are shown. */
 function treeIn(filters: unknown): unknown {
   if (typeof filters !== 'object' || filters === null || Array.isArray(filters)) return filters
   if ('filterTestAccounts' in filters && filters.filterTestAccounts === true) {
@@ -212,7 +215,9 @@ function treeIn(filters: unknown): unknown {
   return Object.keys(filters).length === 0 ? null : filters
 }
 
-/** Returns the schema of a list of persons. `what` names its entries in errors. */
+/**
+ * Returns the schema of a list of persons. `attr` is the name of the list, and `what` describes its entries in errors.
+ */
 function membersOf(id: is.Schema<string>, attr: string, what: string) {
   const list = is.list(is.refused(id, `\`${attr}\` must contain ${what}.`), MEMBERS_MAX)
   const members = is.refused(list, tooMany(attr), 'invalid_input', 'maxItems')
@@ -223,7 +228,7 @@ function tooMany(attr: string): string {
   return `\`${attr}\` may have at most ${MEMBERS_MAX} persons. Send the rest with PATCH.`
 }
 
-/** Returns the persons to add, from a table or from the body. Lists without persons are absent. */
+/** Returns the persons to add, from a table or from the members of the body. A list without persons is absent. */
 function membersIn(call: Draft | Changes): Partial<TableMembers> {
   const table = call.hasOtherBody ? readTable(call.request.body) : null
   const { person_uuids: uuids, _create_static_person_ids: old, distinct_ids: ids } = call.body()
@@ -248,8 +253,8 @@ function readTable(body: Uint8Array): TableMembers {
 }
 
 /**
- * Reads the filter tree. A filter that can never match is refused, unless the cohort `before` already has exactly this
- * filter.
+ * Returns the filter tree in a body. A filter that can never match is refused, unless the cohort `before` already has
+ * exactly this filter.
  */
 async function readTree(sent: unknown, before: CohortView | null): Promise<FilterGroup> {
   if (sent === undefined || sent === null) throw required('filters')
@@ -274,8 +279,8 @@ function requireNoMembers({ personUuids, distinctIds }: Partial<TableMembers>): 
 }
 
 /**
- * Refuses trees that refer to unknown actions or cohorts, or lead back to the cohort that they belong to. The processing
- * thread checks the latter again, because another change may be stored in between.
+ * Throws 400 for a tree that refers to an unknown action or cohort, or that leads back to the cohort `ownId`. The
+ * processing thread checks for circles again, because another change may be stored in between.
  */
 async function checkReferences(
   call: PersonCall,
@@ -299,7 +304,7 @@ async function checkReferences(
   }
 }
 
-/** Refuses behaviors whose action does not exist. */
+/** Throws 400 if a filter on behavior refers to an action that does not exist. */
 async function checkActions({ services, projectId }: PersonCall, tree: FilterGroup): Promise<void> {
   for (const filter of filtersOf(tree).filter(isBehavior)) {
     const { event_type: type, key, seq_event_type: nextType, seq_event: next = '' } = filter

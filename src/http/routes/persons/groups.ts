@@ -52,12 +52,12 @@ const TYPE_CHANGES = is.list(
   ),
   GROUP_TYPES_MAX,
 )
-/** The members of a flag's filters that name a group type. */
+/** The members in the filters of a flag that contain the index of a group type. */
 const TYPE_MEMBERS: ReadonlySet<string> = new Set([
   'aggregation_group_type_index',
   'group_type_index',
 ])
-/** The most flags that an error text names. */
+/** An error text names at most this number of flags. */
 const FLAGS_SHOWN = 5
 const TYPE_INDEX = {
   group_type_index: is.about(is.WHOLE, 'Number of the group type, from 0 to 4.'),
@@ -77,7 +77,7 @@ const route = routesOf<GroupServices>(
   inProject('group:write'),
 )
 
-/** The groups and group types of a project. */
+/** The routes of groups and group types. */
 export const GROUP_RESOURCE: Resource<GroupServices> = {
   name: 'Groups',
   sentence: 'Companies and other groups that events refer to.',
@@ -161,8 +161,8 @@ async function listTypes(
 }
 
 /**
- * Refuses to delete a group type that flags use, because they would then decide by groups of another type. Throws 409
- * `conflict`.
+ * Throws 409 `conflict` if flags use a group type that is to be deleted. These flags would later decide by groups of
+ * another type if that type gets the same index.
  */
 function refuseIfUsed(
   { services, projectId }: Pick<Call<GroupServices>, 'services' | 'projectId'>,
@@ -197,7 +197,7 @@ async function listGroups(call: PersonCall): Promise<Answer> {
     typeIndex,
     search,
     limitOf(parameters.wholeNumber('limit'), PAGE_LIMITS),
-    // A client could send any text as a cursor. Only cursors that this server made are accepted.
+    // Clients could send any text as a cursor. Only texts that this server would produce are accepted.
     cursor === null
       ? null
       : decodeCursor(cursor, (key) => (encodeCursor(key) === cursor ? key : null)),

@@ -1,20 +1,24 @@
 /**
- * Reads tables of persons for static cohorts, including exports of Tenrec, PostHog and spreadsheets. It finds the
+ * Reads CSV tables of persons for static cohorts: exports of Tenrec, of PostHog, or of spreadsheets. It finds the
  * columns that identify the persons. Source: docs/compatibility/persons.md, "Cohorts".
  */
 import { csvRecords, unguardedCell } from '../../../base/csv.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
 
-/** The members of a cohort that an uploaded table names. */
+/** The persons that an uploaded table names. */
 export interface TableMembers {
   readonly distinctIds: readonly string[]
   readonly personUuids: readonly string[]
 }
 
-/** Matches the header of a column of distinct IDs. Lists have a column for each ID, such as `person.distinct_ids.0`. */
+/**
+ * Matches the header of a column with distinct IDs. An exported list has one column for each ID, such as
+ * `person.distinct_ids.0`.
+ */
 const DISTINCT_ID = /^(?:(?:person|actor)\.)?(?:event_)?distinct[_-]?ids?(?:\.\d+)?$/i
 /**
- * The headers of columns with person UUIDs, most reliable first. In a table of events, `uuid` is the UUID of the event.
+ * The headers of columns with person UUIDs, the most reliable first. `uuid` is less reliable, because in a table of
+ * events it is the UUID of the event.
  */
 const PERSON_UUID = [
   'person_id',
@@ -28,10 +32,7 @@ const PERSON_UUID = [
 ]
 const SEPARATORS = [',', ';', '\t'] as const
 
-/**
- * Returns the members that a table names. Throws 400 `invalid_input` with `attr` `csv` for a quoted cell without an
- * end.
- */
+/** Returns the persons that a table names. Throws 400 `invalid_input` with `attr` `csv` if a quoted cell has no end. */
 export function readMemberTable(text: string): TableMembers {
   for (const separator of SEPARATORS) {
     const [header = []] = csvRecords(firstLine(text), separator, 'csv')
@@ -43,11 +44,17 @@ export function readMemberTable(text: string): TableMembers {
 }
 
 interface Columns {
-  /** The columns of distinct IDs. The first one with a value identifies the person of a row. */
+  /**
+   * The indexes of the columns with distinct IDs. The first of them that has a value in a row identifies the person of
+   * the row.
+   */
   readonly distinctIds: readonly number[]
-  /** The column of UUIDs, which identifies the person if those columns are empty. Null if there is no such column. */
+  /**
+   * The index of the column with UUIDs, or null if there is none. It identifies the person if the columns with distinct
+   * IDs are empty.
+   */
   readonly uuid: number | null
-  /** True if the first line may be a person instead of a header. It is a person if the other cells are not UUIDs. */
+  /** True if the first line may be a row and not a header. It is a row if no other cell of the column is a UUID. */
   readonly isDoubtful: boolean
 }
 
@@ -79,15 +86,16 @@ function membersBelow(text: string, separator: string, columns: Columns): TableM
     else if (uuid !== null) personUuids.push(formatUuid(uuid, 0))
     else others.push(...idsOf(cells[0] ?? ''))
   }
-  // None of the IDs is a UUID. So `id` was the header of a column of distinct IDs, or is a distinct ID itself.
+  // None of the IDs is a UUID. The text `id` in the first line was therefore the header of a column with distinct IDs,
+  // or is itself a distinct ID.
   return isDoubtful && personUuids.length === 0
     ? { distinctIds: others, personUuids }
     : { distinctIds, personUuids }
 }
 
 /**
- * Returns the distinct ID in a cell. If a table for spreadsheets has put an apostrophe before it, the ID is returned
- * both without and with the apostrophe.
+ * Returns the distinct ID in a cell. If the cell begins with an apostrophe, an export for spreadsheets may have added
+ * it. In that case, the ID is returned both without and with the apostrophe.
  */
 function idsOf(cell: string): readonly string[] {
   if (cell === '') return []

@@ -1,13 +1,13 @@
 /**
- * Compiles regular expressions on the main thread. The worst ones take tens of milliseconds, so each one gets its own
- * turn of the event loop, and other requests continue in between.
+ * Compiles regular expressions on the main thread. The worst ones take tens of milliseconds. Each one is therefore
+ * compiled in its own turn of the event loop, so that other requests continue in between.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type PatternDialect, patternRefusal } from '../../../base/pattern/pattern.ts'
 
 /**
- * Compiles patterns, so that the next check finds them in the cache. `patterns` are at most as many as one flag, cohort
- * or action may have.
+ * Compiles patterns, so that the check after it finds them in the cache. The caller passes at most as many as one flag,
+ * cohort or action may have.
  */
 export async function compileInTurns(
   patterns: readonly string[],

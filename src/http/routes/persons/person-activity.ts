@@ -1,6 +1,6 @@
 /**
- * The routes about the past: changes that users made to persons, and the properties of one person over time. Source:
- * docs/compatibility/persons.md, "Activity of persons" and "Properties over time".
+ * The routes about the past of persons: the changes that users made to them, and the properties of one person over
+ * time. Source: docs/compatibility/persons.md, "Activity of persons" and "Properties over time".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
@@ -23,7 +23,7 @@ import { existing, type PersonCall, type PersonServices, readForPerson } from '.
 import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
 
 const ENTRIES = { default: 10, max: PAGE_ACTIVITY_MAX }
-/** The earliest time that a JavaScript date can represent. */
+/** The earliest moment that a JavaScript date can represent. */
 const BEGINNING_MS = -8_640_000_000_000_000
 
 const ACTIVITY = is.namedObject('Activity', {
@@ -58,7 +58,7 @@ const route = routesOf<PersonServices>(
   inProject('activity_log:read'),
 )
 
-/** The routes of changes to persons, and of one person's properties over time. */
+/** The routes that list the changes of persons, and the properties of one person over time. */
 export const ACTIVITY_ROUTES: readonly AnyRoute<PersonServices>[] = [
   route('GET', 'activity/', 'listPersonsActivity', 'Lists the changes of all persons.', {
     ...LOG,
@@ -148,7 +148,7 @@ async function showTimeline(call: PersonCall): Promise<Answer> {
   return answerRows(format, points, 'points', {}, behind)
 }
 
-/** Returns the range of `all`, which begins with the first event that counts. */
+/** Returns the date range for `all`. It begins with the first event that counts. */
 function wholeRange(asked: RangeRequest, { firstTimestamp }: TimelineRows): DateRange {
   return dateRange({
     ...asked,
@@ -177,7 +177,10 @@ function readTimeline(call: PersonCall, parameters: RequestParameters): Timeline
   }
 }
 
-/** Returns the event names of a list of series, or an empty list if one of the series means all events. */
+/**
+ * Returns the names of the events in a list of series. Returns an empty list if one of the series stands for all
+ * events.
+ */
 function eventNamesOf(series: unknown): readonly string[] {
   if (series === undefined || series === null) return []
   if (!Array.isArray(series) || series.length > SERIES_MAX) {
@@ -193,7 +196,9 @@ function eventNamesOf(series: unknown): readonly string[] {
   return names.includes(null) ? [] : [...new Set(names.filter((name) => name !== null))]
 }
 
-/** Returns the sorted keys of all person filters and of a breakdown by person, without duplicates. */
+/**
+ * Returns the keys of all filters on persons and of a breakdown by a person property, sorted and without duplicates.
+ */
 function crucialKeysOf(parameters: RequestParameters, series: unknown): readonly string[] {
   const keys = new Set<string>()
   collectKeys(parameters.properties(), keys)
@@ -212,7 +217,10 @@ function crucialKeysOf(parameters: RequestParameters, series: unknown): readonly
   return [...keys].sort()
 }
 
-/** Collects the keys of person filters from nested lists and groups. The nesting of client JSON is limited. */
+/**
+ * Adds the keys of filters on persons to `keys`, also from nested lists and groups. The recursion is limited, because
+ * JSON of clients may not be nested deeply.
+ */
 function collectKeys(value: unknown, keys: Set<string>): void {
   if (Array.isArray(value)) {
     for (const item of value as readonly unknown[]) collectKeys(item, keys)

@@ -1,7 +1,7 @@
 /**
- * The analytic routes of persons, which list the people behind a point of a chart. Parameters become a question for the
- * analytics threads, and the answer gets one of the forms that charts expect. Source: docs/compatibility/analytics.md,
- * "Analytic person routes", "Funnels and correlation" and "Paths".
+ * The analytic routes of persons, which list the people behind a point in a chart. The parameters of a request become a
+ * question for the analytics threads. The answer has the form that charts of this kind expect. Source:
+ * docs/compatibility/analytics.md, "Analytic person routes", "Funnels and correlation" and "Paths".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { RowFormat } from '../../../base/pages.ts'
@@ -42,10 +42,10 @@ import {
 } from './analytic-schemas.ts'
 import type { PersonCall, PersonServices } from './person-services.ts'
 
-/** The properties in which these routes differ. */
+/** The values in which the analytic routes differ from each other. */
 type AnalyticRoute = Pick<RouteRecord, 'summary'> & {
   readonly name: string
-  /** The end of the names of the operations. */
+  /** The end of the operation IDs, such as `Trends`. */
   readonly id: string
   readonly query: Schema
   readonly answer?: Schema
@@ -71,14 +71,17 @@ function get(spec: AnalyticRoute): AnyRoute<PersonServices> {
   return route('GET', `${name}/`, `get${id}`, summary, { ...recordOf(spec), query })
 }
 
-/** Returns GET and POST of a route whose parameters may be too long for a URL. */
+/**
+ * Returns a GET route and a POST route for the same question. A client uses POST if the parameters are too long for a
+ * URL.
+ */
 function getAndPost(spec: AnalyticRoute): readonly AnyRoute<PersonServices>[] {
   const { name, id, summary, query } = spec
   const record = { ...recordOf(spec), body: openObject({}, query['properties'] as Members) }
   return [get(spec), route('POST', `${name}/`, `post${id}`, summary, record)]
 }
 
-/** The routes that list the people behind a number of a chart. */
+/** The routes that list the people behind a number in a chart. */
 export const ANALYTIC_RESOURCE: Resource<PersonServices> = {
   name: 'Analytics',
   sentence:
@@ -145,7 +148,7 @@ async function answerQuestion(call: PersonCall, kind: AnalyticKind): Promise<Ans
   const { parameters, format } = inputOf(call)
   let question: AnalyticQuestion
   try {
-    // Charts also send questions about correlation to the route of funnels.
+    // Charts send questions about correlation to the route of funnels, too.
     const isCorrelation = kind === 'funnel' && isCorrelationRequest(parameters)
     question = readQuestion(isCorrelation ? 'correlation' : kind, parameters)
   } catch (error) {
@@ -164,7 +167,10 @@ async function answerQuestion(call: PersonCall, kind: AnalyticKind): Promise<Ans
   return pageOfPeople(call, parameters, format, question, answer)
 }
 
-/** Returns the special answer for a lifecycle without its required parameters. Throws any other error. */
+/**
+ * Returns the answer for a lifecycle request without its required parameters. It has a `message` in addition. Throws
+ * any other error.
+ */
 function missingParameter(error: unknown): Answer {
   const message = error instanceof ServiceError ? lifecycleMessage(error) : null
   if (message === null || !(error instanceof ServiceError)) throw error
@@ -203,8 +209,8 @@ function pageOfPeople(
 }
 
 /**
- * Returns a body around serialised rows. `inner` ends the object that contains the rows, and `outer` ends the object
- * around its list.
+ * Returns an answer with rows that a thread has written as text. `inner` contains the members that follow the list of
+ * rows in the same object, and `outer` the members after the list that contains this object.
  */
 function around(opening: string, rows: Uint8Array, inner: object, outer: object): Answer {
   const members = JSON.stringify(inner).slice(1)
@@ -213,7 +219,10 @@ function around(opening: string, rows: Uint8Array, inner: object, outer: object)
   return { status: 200, contentType: 'application/json', body }
 }
 
-/** Returns links to other pages of the same request. A page size that came in the body is repeated in the link. */
+/**
+ * Returns the URLs of other pages of the same request. If the page size was in the body, the URLs contain it as a
+ * parameter.
+ */
 function pageLinks(
   call: PersonCall,
   parameters: RequestParameters,

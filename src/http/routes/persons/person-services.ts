@@ -1,5 +1,6 @@
 /**
- * The services of the routes of persons, groups, cohorts, actions and analytics, and the functions that make changes.
+ * The common part of the routes of persons, groups, cohorts, actions and analytics: the services, and the functions
+ * that make changes.
  */
 import type { Clock } from '../../../base/clock.ts'
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
@@ -26,13 +27,13 @@ type ProjectSettings = Project & {
   readonly customChannelTypeRules?: readonly unknown[]
 }
 
-/** The directory of keys and projects, with the names of users for the change log and the settings of projects. */
+/** The projects with their settings, the keys, and the names of users for the change log. */
 export interface PersonDirectory extends RouteDirectory {
   userById(id: number): { readonly firstName: string; readonly email: string } | null
   projectById(id: number): ProjectSettings | null
 }
 
-/** The services that these routes need. */
+/** The services that the routes of persons need. */
 export interface PersonServices extends RouteServices {
   readonly directory: PersonDirectory
   readonly queries: PersonQueries & ActionQueries
@@ -41,16 +42,16 @@ export interface PersonServices extends RouteServices {
   readonly clock: Clock
 }
 
-/** A request to one of these routes. */
+/** A request to one of the routes of persons. */
 export type PersonCall = Pick<
   Call<PersonServices>,
   'request' | 'hasOtherBody' | 'services' | 'projectId' | 'base' | 'nowMs' | 'grant' | 'number'
 >
 
-/** The result of a change that was made. */
+/** The result of a change that the processing thread has made. */
 type DoneResult = Extract<CommandResult, { kind: 'done' }>
 
-/** The kinds of objects that changes return. */
+/** The kinds of objects that a change may return. */
 type Thing = 'person' | 'group' | 'group type' | 'cohort' | 'action' | 'erasure'
 
 const CHANGED_THINGS: Partial<Record<PersonCommand['kind'], Thing>> = {
@@ -62,7 +63,10 @@ const CHANGED_THINGS: Partial<Record<PersonCommand['kind'], Thing>> = {
   update_action: 'action',
 }
 
-/** Appends a change to the log and waits until every read shows it. Throws the error that its result stands for. */
+/**
+ * Appends a change to the log, and resolves with its result when every read shows the change. Throws the error that the
+ * result stands for.
+ */
 export async function change(
   { services, projectId, grant }: Pick<PersonCall, 'services' | 'projectId' | 'grant'>,
   command: PersonCommand,
@@ -103,7 +107,7 @@ export async function changed<Name extends Thing & keyof DoneResult>(
   return result
 }
 
-/** Returns the person in the path. Throws 400 `invalid_input` for a text that is neither a number nor a UUID. */
+/** Returns the person that the path names. Throws 400 `invalid_input` if the text is neither a number nor a UUID. */
 function personInPath({ request }: Pick<PersonCall, 'request'>): PersonReference {
   const person = personReference(request.parameter('id'))
   if (person !== null) return person
@@ -113,8 +117,8 @@ function personInPath({ request }: Pick<PersonCall, 'request'>): PersonReference
 }
 
 /**
- * Returns the person in the path, the format of the answer, and the parameters as `read` returns them. If the
- * parameters are invalid and the person does not exist either, it throws 404.
+ * Returns the person that the path names, the format of the answer, and the parameters as `read` returns them. If the
+ * parameters are invalid and the person does not exist, it throws 404 instead of 400.
  */
 export async function readForPerson<T>(
   call: Pick<PersonCall, 'request' | 'services' | 'projectId'>,
@@ -131,28 +135,28 @@ export async function readForPerson<T>(
   }
 }
 
-/** Returns the property that a request sets. Throws 400. */
+/** Returns an object with the property that a request sets. Throws 400. */
 export function namedValue(parameters: RequestParameters): JsonObject {
   const value = parameters.value('value')
   if (value === undefined || value === null) throw required('value')
   const key = parameters.requiredText('key')
-  // Events cannot set this property either.
+  // Events cannot set a property with this name either.
   if (key === '__proto__') throw invalidInput('key', 'must be another name')
   return { [key]: value }
 }
 
-/** Returns an object that was found. Throws 404 `not_found` for null. */
+/** Returns an object unless it is null. Throws 404 `not_found` for null. */
 export function existing<Found>(found: Found | null, thing: Thing): Found {
   if (found !== null) return found
   throw unknown(thing)
 }
 
-/** Returns the number of the object in the path. Throws 404 `not_found`. */
+/** Returns the number of the object that the path names. Throws 404 `not_found` if the path contains no number. */
 export function idInPath(call: Pick<PersonCall, 'number'>, thing: 'action' | 'cohort'): number {
   return existing(call.number(`${thing}_id`), thing)
 }
 
-/** Returns the 400 error for the rule of a cohort that leads back to the cohort. */
+/** Returns the 400 error for a cohort whose rule leads back to the cohort itself. */
 export function cohortCircle(): ServiceError {
   return invalidInput('filters', 'must not lead back to the cohort itself')
 }

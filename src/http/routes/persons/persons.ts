@@ -1,7 +1,7 @@
 /**
- * The routes of persons, except those about the past (person-activity.ts) and analytics (person-analytics.ts).
- * Parameters become queries for the worker pool or commands for the log. Source: docs/compatibility/persons.md,
- * "Persons", "Merging persons" and "Person properties".
+ * The routes of persons, except those about their past (person-activity.ts) and analytics (person-analytics.ts). The
+ * parameters of a request become a query for the worker pool or a command for the log. Source:
+ * docs/compatibility/persons.md, "Persons", "Merging persons" and "Person properties".
  */
 
 import { CSV_TYPE } from '../../../base/csv.ts'
@@ -42,7 +42,7 @@ import { FILTERS } from './question-schemas.ts'
 
 const PERSONS = '/api/projects/:project_id/persons/'
 const UNREADABLE_IDS = '`ids` must contain numbers or UUIDs of persons.'
-/** The largest offset of distinct IDs. No person has as many. */
+/** The largest offset in a list of distinct IDs. No person has so many. */
 const IDS_OFFSET_MAX = 0xffff_ffff
 
 const PERSON_MEMBERS = {
@@ -53,7 +53,7 @@ const PERSON_MEMBERS = {
   created_at: is.TIME,
   uuid: is.UUID,
 }
-/** Present if not all distinct IDs are shown. */
+/** How many distinct IDs the person has. Present if the answer does not contain all of them. */
 const ID_COUNT = { distinct_ids_count: is.WHOLE }
 const PERSON = is.namedObject('Person', PERSON_MEMBERS, ID_COUNT)
 const PERSON_CHANGED = is.namedObject(
@@ -100,7 +100,7 @@ const SETTING = {
 
 const route = routesOf<PersonServices>(PERSONS, inProject('person:read'), inProject('person:write'))
 
-/** The persons of a project, without analytics. */
+/** The routes of persons, without analytics. */
 export const PERSON_RESOURCE: Resource<PersonServices> = {
   name: 'Persons',
   sentence:
@@ -254,7 +254,7 @@ async function getPerson(call: PersonCall): Promise<Answer> {
   return answerRow(format, existing(row, 'person'))
 }
 
-/** Makes the change that `read` returns for the parameters, and answers with the person. */
+/** Makes the change that `read` returns for the parameters of a request, and answers with the changed person. */
 async function changePerson(
   call: PersonCall,
   status: 201 | 202,
@@ -281,14 +281,19 @@ async function deletePerson(call: PersonCall): Promise<void> {
   await change(call, { kind: 'delete_person', person, deletesEvents })
 }
 
-/** Returns whether a switch is on. It is on if it is present with any value except `false` and `0`. */
+/**
+ * Returns true if a switch among the parameters is on. It is on if it is present with any value except `false` and `0`.
+ */
 function isWanted(parameters: RequestParameters, name: string): boolean {
   if (!parameters.has(name)) return false
   const text = parameters.text(name)?.toLowerCase()
   return text !== 'false' && text !== '0'
 }
 
-/** Deletes persons. Unknown persons are ignored. The answer lists the persons that could not be deleted. */
+/**
+ * Deletes the persons that a request names. Unknown persons are ignored. The answer lists the persons that could not be
+ * deleted.
+ */
 async function deletePersons(
   call: Call<PersonServices, is.Schema, typeof DELETED>,
 ): Promise<Answer> {
@@ -314,8 +319,8 @@ async function deletePersons(
 }
 
 /**
- * Deletes or erases each person, and returns the UUIDs of those that failed. If all of them failed, it throws the first
- * error.
+ * Deletes each person or erases the events of each, and returns the UUIDs for which this failed. If it failed for all
+ * of them, throws the first error.
  */
 async function deleteEach(
   call: PersonCall,
@@ -370,7 +375,7 @@ async function mergePersons(call: PersonCall): Promise<Answer> {
   const { person: into, format, given: ids } = await readForPerson(call, readMergedIds)
   const target = await findPerson(call, into)
   const others: PersonReference[] = []
-  // Check that all persons exist before the first merge.
+  // All persons are looked up before the first merge, so that nothing is merged if one of them does not exist.
   for (const id of ids) {
     const { uuid } = await findPerson(call, id)
     if (uuid === target.uuid) throw invalidInput('ids', 'must not contain the person itself')

@@ -1,4 +1,4 @@
-/** The schemas that questions share: tests on properties, series of events, and ranges of days. */
+/** The schemas that several kinds of questions use: tests on properties, series of events, and ranges of days. */
 import * as is from '../../server/schema.ts'
 import { DESCRIPTION_UNITS_MAX, NAME_UNITS_MAX } from '../limits.ts'
 
@@ -42,12 +42,12 @@ const FILTER_GROUP = is.named(
   ),
 )
 
-/** Tests on properties, as a list or a tree. */
+/** Tests on several properties, as a list or as a tree. */
 export const FILTERS = is.named('Filters', {
   anyOf: [is.list(PROPERTY_FILTER), FILTER_GROUP, is.JSON_OBJECT],
 })
 
-/** Events that a question counts. */
+/** The events that a question counts. */
 export const SERIES = is.named(
   'Series',
   is.about(
@@ -66,7 +66,7 @@ export const SERIES = is.named(
   ),
 )
 
-/** The name and the description of an action or a cohort in a body. */
+/** The name and the description of an action or a cohort in the body of a request. */
 export const SAVED_NAMES = {
   name: { ...is.units(NAME_UNITS_MAX), trim: true, minLength: 1 } as is.Schema<string>,
   description: is.units(DESCRIPTION_UNITS_MAX),

@@ -1,7 +1,7 @@
 /**
- * The ingestion endpoints. A small request is checked on the main thread and a large one in the worker pool. It is
- * answered when its events are durable. The main thread does no work that grows with the size of a large body. Source:
- * interface description, section 4.4; docs/compatibility/ingestion.md, "Ingestion endpoints".
+ * The ingestion endpoints. A small request is checked on the main thread, and a large one in the worker pool, because
+ * the main thread does no work that grows with the size of a large body. A request is answered when its events are
+ * durable. Source: interface description, section 4.4; docs/compatibility/ingestion.md, "Ingestion endpoints".
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
@@ -51,8 +51,8 @@ import type { AddressesBehind } from '../../server/url.ts'
 import { CAPTURE_WAITING_BYTES_MAX } from '../limits.ts'
 
 /**
- * Maps each ingestion path to the kind of its requests. Each path works with and without a trailing slash, and never
- * redirects.
+ * For each ingestion path, the kind of its requests. Each path works with and without a trailing slash. No request is
+ * redirected.
  */
 export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
   '/capture': 'capture',
@@ -68,10 +68,14 @@ export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
 }
 
 const ACCEPTED = { status: 1 }
-/** posthog-js pauses recordings for a minute when it reads this answer, because recordings are not stored. */
+/**
+ * The answer to a recording. Recordings are not stored. When posthog-js reads this answer, it sends no recordings for a
+ * minute.
+ */
 const RECORDINGS_PAUSED = { status: 1, quota_limited: ['recordings'] }
 /**
- * posthog-js sends no events for a minute when it reads this answer, because a daily limit of the project is reached.
+ * The answer when a daily limit of the project is reached. When posthog-js reads this answer, it sends no events for a
+ * minute.
  */
 const EVENTS_LIMITED = { status: 1, quota_limited: ['events'] }
 const NO_BODY = new Uint8Array(0)
@@ -84,41 +88,47 @@ export interface CaptureOptions {
   readonly groupCommit: Pick<GroupCommit, 'add' | 'addBlock' | 'pendingBytes'>
   readonly directory: ProjectDirectory
   readonly budget: BodyBudget
-  /** The most bytes of a body as it is sent. A larger body is refused with 413. */
+  /** The largest body in bytes, as it is sent. A larger body is refused with 413. */
   readonly bodyBytesMax: number
-  /** The most bytes of a body after decoding. A larger body is refused with 413. */
+  /** The largest body in bytes, after decoding. A larger body is refused with 413. */
   readonly decodedBytesMax: number
   readonly isForwardedForTrusted: boolean
   readonly isGetCaptureEnabled: boolean
-  /** Counts the work that each sender has waiting, and its share of the queue. */
+  /** Counts how much of each sender's work is waiting, and limits its share of the queue. */
   readonly shares: Pick<FairShares, 'of'>
-  /** Finds the client address of a request. */
+  /** Finds the IP address of the client that sent a request. */
   readonly addresses: Pick<AddressesBehind, 'of'>
   readonly limits: Pick<DailyLimits, 'isReached'>
   /**
-   * Returns the error with which a sender must be refused, because no events or not this many can be accepted at the
-   * moment. Null if they can be accepted.
+   * Returns the error with which a request of a sender must be refused, because no events, or not this many, can be
+   * accepted at the moment. Returns null if they can be accepted.
    */
   readonly refusal: (account: SenderAccount, bytes?: number, events?: number) => ServiceError | null
-  /** Counts a request that a worker thread has checked. Throws the error if it must be refused. */
+  /**
+   * Counts a request for a project after a worker thread has checked it. Throws an error if the request must be
+   * refused.
+   */
   readonly admit?: (projectId: number) => void
-  /** Called when events were passed to the group commit, where they take this many bytes. */
+  /** Called when events were passed to the group commit. `bytes` is their size there. */
   readonly onAccepted: (projectId: number, eventCount: number, bytes: number) => void
   /** Called when events were dropped because a daily limit of the project is reached. */
   readonly onLimited?: (projectId: number, eventCount: number) => void
-  /** Called when a request is refused for its content. `request` is null if its body was too large to be read. */
+  /**
+   * Called when a request is refused because of its content. `request` is null if its body was too large to be read.
+   */
   readonly onRefused?: (error: ServiceError, request: CaptureRequest | null) => void
 }
 
-/** The origin of a request. */
+/** Where a request comes from. */
 interface Origin {
-  /** The address at the other end of the connection. */
+  /** The IP address at the other end of the connection. */
   readonly peer: string
   readonly sender: Sender
 }
 
 /**
- * The memory of a body: a slab, its own memory (null), or memory that is only valid until the call returns (`lent`).
+ * The memory that holds a body: a slab, memory of its own (null), or memory that is only valid until the call returns
+ * (`lent`).
  */
 type BodyMemory = Slab | null | 'lent'
 
@@ -145,7 +155,8 @@ class CaptureHandler {
     const peer = exchange.peerAddress
     const sender = shares.of(addresses.of(peer, head.forwardedFor))
     const isLarge = contentLength !== null && contentLength > FRONT_BODY_BYTES_MAX
-    // A body that is too large is refused as such: whoever sends it must not be told to send it again later.
+    // A body that is too large is refused for this reason even if no events are accepted at the moment. Otherwise its
+    // client would be told to send it again later.
     const canFit = contentLength === null || contentLength <= bodyBytesMax
     const refusal = this.#options.refusal(isLarge ? sender.large : sender.small)
     if (refusal !== null && canFit) {
@@ -222,12 +233,13 @@ class CaptureHandler {
     memory: BodyMemory,
   ): void {
     const { admit, budget, groupCommit, limits, pool } = this.#options
-    // Only here it is known that the request is large, so the limit of large requests is checked now.
+    // Only here it is known that the request is large, so the limit for large requests is checked now.
     const refused = this.#options.refusal(sender.large)
     if (refused !== null) throw refused
     const isLent = memory === 'lent'
     if (isLent) {
-      // A body that came in one chunk has nothing reserved yet. It may now wait, so its bytes are reserved.
+      // For a body that arrived in one chunk, nothing has been reserved yet. From now on the body may wait, so memory
+      // for it is reserved.
       if (!sender.tryReserve(request.body.length)) throw refusal(sender.fullReason)
       exchange.hold(sender, request.body.length)
     }
@@ -246,7 +258,7 @@ class CaptureHandler {
       .then((result) => {
         if (result.kind === 'refused') {
           const error = ServiceError.fromBody(result.error, result.retryAfterSeconds)
-          // The worker thread owns the body now.
+          // The body was transferred to the worker thread, so it is empty here.
           this.#options.onRefused?.(error, { ...request, body: NO_BODY })
           waiting.acknowledge(error)
           return
@@ -258,7 +270,7 @@ class CaptureHandler {
       .catch((error: unknown) => sendError(exchange, error))
   }
 
-  /** Accepts a large request after its size and number of events are known. */
+  /** Accepts a large request, now that its size and its number of events are known. */
   #takeBlock(request: RequestBlock, waiting: WaitingRequest): void {
     const { limits, groupCommit } = this.#options
     const { block, projectId, eventCount } = request
@@ -391,7 +403,7 @@ const V1_DONE = done(
 
 type CaptureRecord = PublicRecord<CaptureHandler>
 
-/** The ingestion routes: `/capture/` and its other paths. */
+/** The ingestion routes: `/capture/`, and the other paths that do the same. */
 export const CAPTURE: PublicResource<CaptureHandler> = {
   name: 'Ingestion',
   sentence: 'Sends events. All paths take the same bodies. 200 means that the events are on disk.',
@@ -462,7 +474,7 @@ function captureV1Records(
   ]
 }
 
-/** Returns the routes of `CAPTURE`. Those for GET are left out unless the settings enable them. */
+/** Returns the routes of `CAPTURE`. The GET routes are left out unless the settings enable them. */
 export function captureRoutes(options: CaptureOptions): readonly PublicRoute[] {
   const { isGetCaptureEnabled } = options
   const routes = bindPublic(CAPTURE.routes, new CaptureHandler(options))
@@ -474,9 +486,9 @@ class WaitingRequest implements AcknowledgeTarget, RecordSink {
   readonly account: SenderAccount
   /** True if a daily limit of the project is reached. The events of the request are then not added. */
   isLimited = false
-  /** The bytes that the events take in the group commit. */
+  /** How many bytes the events take in the group commit. */
   bytes = 0
-  /** The JSON answer of capture v1; null for every other protocol. */
+  /** The JSON answer of capture v1. Null for every other protocol. */
   answer: string | null = null
   readonly #exchange: Exchange
   readonly #groupCommit: CaptureOptions['groupCommit']

@@ -1,12 +1,12 @@
 /**
- * Writes decisions as JSON, in the shape of every protocol version. Each decision already holds the JSON of its flag as
- * bytes, so an answer needs only one copy for each flag. Source: interface description, sections 2.8 and 9;
+ * Writes decisions as JSON, in the form of each protocol version. A decision already contains the JSON of its flag as
+ * bytes, so the JSON of each flag is only copied to the answer. Source: interface description, sections 2.8 and 9;
  * docs/compatibility/decisions.md, "Flag answers".
  */
 import { randomUUID } from 'node:crypto'
 import type { Decisions, FlagDecision } from '../../../rules/flags/types.ts'
 
-/** The shapes of answers: four versions of `/decide/` and two of `/flags/`. */
+/** The forms of answers: four versions of `/decide/`, two of `/flags/`, and the answer to a GET. */
 export type AnswerShape =
   | 'decide1'
   | 'decide2'
@@ -14,7 +14,7 @@ export type AnswerShape =
   | 'decide4'
   | 'flags1'
   | 'flags2'
-  /** The answer to GET on `/decide/`: the empty members that old and new clients read. */
+  /** The answer to a GET of `/decide/`. It has the members that old and new clients read, without flags. */
   | 'decideEmpty'
 
 /** The contents of an answer. */
@@ -22,10 +22,13 @@ export interface AnswerParts {
   readonly shape: AnswerShape
   readonly decisions: Decisions
   readonly nowMs: number
-  /** The beginning of the answer: the configuration (see `decisionOpening`), or null for none. */
+  /**
+   * The bytes with which the answer begins: the configuration (see `decisionOpening`), or null for no configuration.
+   */
   readonly opening: Uint8Array | null
   /**
-   * True if a daily limit of the project is reached, so that its events are not stored. Its flags are decided anyway.
+   * True if a daily limit of the project is reached, so that its events are not stored. Its flags are decided all the
+   * same.
    */
   readonly isLimited?: boolean
 }
@@ -33,20 +36,20 @@ export interface AnswerParts {
 const MEMORY_BYTES = 64 * 1024
 const COMMA = 0x2c
 const OPENING = Buffer.from('{')
-/** A generous estimate of the bytes besides the flags and the configuration. */
+/** An estimate of the bytes of an answer without the flags and the configuration. It is rather too large. */
 const FRAME_BYTES = 1024
-/** The room for the end of an answer: two names, a UUID and a time. */
+/** The bytes that are reserved for the end of an answer: two names, a UUID and a time. */
 const END_ROOM_BYTES = 128
 const UUID_BYTES = 36
 const END_FRAME_BYTES = ',"requestId":"","evaluatedAt":}'.length + UUID_BYTES
 
-/** The buffer in which answers are built. It grows to the size of the largest one. */
+/** The memory in which answers are built. It grows to the size of the largest answer. */
 let memory = Buffer.allocUnsafeSlow(MEMORY_BYTES)
 let length = 0
 
 /**
- * Returns the bytes of an answer, in memory that the next call reuses. It takes linear time in the number of flags,
- * because each flag is copied from the bytes of its decision.
+ * Returns the bytes of an answer. They are valid until the next call, which uses the same memory. The time is linear in
+ * the number of flags, because the bytes of each flag are copied.
  */
 export function answerBytes({ shape, decisions, nowMs, opening, isLimited }: AnswerParts): Buffer {
   length = 0
@@ -57,30 +60,30 @@ export function answerBytes({ shape, decisions, nowMs, opening, isLimited }: Ans
   return memory.subarray(0, length)
 }
 
-/** A cached answer that may be sent again, in one contiguous block. */
+/** A cached answer. Its bytes are contiguous. */
 export interface KeptAnswer extends Pick<AnswerParts, 'shape' | 'opening'> {
-  /** The offset of the answer: the number of bytes that were used before it. */
+  /** Where the answer begins: the total number of bytes that the cache had used before it. */
   readonly start: number
-  /** The number of bytes that are the same in every answer. */
+  /** How many bytes at the beginning are the same each time the answer is sent. */
   readonly byteLength: number
 }
 
 /**
- * A cache of answers that are sent repeatedly. Only the end of an answer is written anew. The answers lie in a ring
- * buffer, in which the newest replaces the oldest. Separate memory for each answer would cost more than building it
- * again.
+ * A cache of answers that are sent repeatedly. When an answer is sent again, only its end is written anew. The answers
+ * are in a ring buffer, in which the newest answer overwrites the oldest ones. Separate memory for each answer would
+ * cost more than building the answer again.
  */
 export class KeptAnswers {
   readonly #memory: Buffer
-  /** The number of bytes that were used so far, including those skipped at the end of the memory. */
+  /** The total number of bytes that were used so far, including those that were skipped at the end of the buffer. */
   #given = 0
 
-  /** Creates a cache. `bytes` is the size of all answers together. */
+  /** Creates a cache whose answers take `bytes` bytes together. */
   constructor(bytes: number) {
     this.#memory = Buffer.allocUnsafeSlow(bytes)
   }
 
-  /** Caches an answer that was built from these parts. Returns null if it is too long. */
+  /** Caches an answer that was built from these parts. Returns null if the answer is too long. */
   keep({ shape, opening, nowMs }: AnswerParts, bytes: Uint8Array): KeptAnswer | null {
     const room = bytes.length + END_ROOM_BYTES
     const size = this.#memory.length
@@ -95,7 +98,7 @@ export class KeptAnswers {
 
   /**
    * Returns the bytes of a cached answer with a new end. They are valid until the next call of `keep` or `again`.
-   * Returns null if the answer was overwritten, or if another shape or configuration is needed.
+   * Returns null if the answer was overwritten, or if the request needs another form or configuration.
    */
   again(kept: KeptAnswer, { shape, opening, nowMs }: AnswerParts): Buffer | null {
     const size = this.#memory.length
@@ -107,7 +110,7 @@ export class KeptAnswers {
   }
 }
 
-/** Returns the end of an answer, which differs each time. */
+/** Returns the end of an answer, which is different each time. */
 function endOf(nowMs: number): string {
   return `,"requestId":"${randomUUID()}","evaluatedAt":${nowMs}}`
 }
@@ -133,7 +136,7 @@ function putMembers(shape: AnswerShape, { decisions, hasErrors }: Decisions): vo
       putValues(decisions, false)
       putAscii('},"featureFlagPayloads":{')
       putPayloads(decisions)
-      // SDKs read the first name. The API description has the second.
+      // SDKs read the first name of this member. The API description has the second one.
       putAscii(`},${error},"errorComputingFlags":${hasErrors}`)
       break
     case 'decide4':
@@ -154,8 +157,8 @@ function putDetails(decisions: readonly FlagDecision[]): void {
 }
 
 /**
- * Writes the values of flags. A flag that could not be computed is left out, because false would switch it off for its
- * users.
+ * Writes the values of flags. A flag that could not be computed is left out, because the value false would switch it
+ * off for its users.
  */
 function putValues(decisions: readonly FlagDecision[], areOnlyThoseOn: boolean): void {
   const start = length
@@ -173,20 +176,20 @@ function putPayloads(decisions: readonly FlagDecision[]): void {
   }
 }
 
-/** Writes a member, after a comma unless it is the first of the object that began at `start`. */
+/** Writes a member of the object that began at `start`. All members except the first follow a comma. */
 function putMember(bytes: Uint8Array, start: number): void {
   if (length > start) memory[length++] = COMMA
   putBytes(bytes)
 }
 
 function putBytes(bytes: Uint8Array): void {
-  // Leaves room for the comma of the next member.
+  // Also leaves room for the comma before the next member.
   ensure(bytes.length + 1)
   memory.set(bytes, length)
   length += bytes.length
 }
 
-/** Writes a short ASCII text. A loop is faster than a library call for short texts. */
+/** Writes a short ASCII text. For short texts, a loop is faster than a call of a library. */
 function putAscii(text: string): void {
   ensure(text.length)
   for (let index = 0; index < text.length; index++) memory[length + index] = text.charCodeAt(index)

@@ -1,7 +1,7 @@
 /**
  * The routes `/decide/` and `/flags/`, which decide the flags of a user. All work happens on the main thread and takes
- * microseconds. The body is small, flags are compiled, and a person is read through the memory map only if a flag needs
- * it. Source: interface description, sections 4.4 and 9; docs/compatibility/decisions.md, "Decisions".
+ * microseconds, because the body is small, the flags are compiled, and a person is read (through the memory map) only
+ * if a flag needs it. Source: interface description, sections 4.4 and 9; docs/compatibility/decisions.md, "Decisions".
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
@@ -48,7 +48,7 @@ export interface DecideOptions {
   readonly decisions: DecisionService
   readonly known: KnownDecisions
   readonly browserCapture: BrowserCaptureOf
-  /** Returns whether a daily limit of a project is reached. */
+  /** Returns true if a daily limit of a project is reached. */
   readonly isLimited: (projectId: number) => boolean
   readonly salts: Pick<DailySalts, 'saltOf'>
   readonly isForwardedForTrusted: boolean
@@ -69,7 +69,7 @@ function decide(
   })
 }
 
-/** Answers a GET, which names no project, with the defaults. */
+/** Answers a GET with the defaults, because it names no project. */
 function showDefaults(options: DecideOptions, exchange: Exchange, isDecide: boolean): void {
   sendReused(
     exchange,
@@ -82,7 +82,7 @@ function showDefaults(options: DecideOptions, exchange: Exchange, isDecide: bool
   )
 }
 
-/** A decision request with its body. */
+/** A request for decisions, with its body. */
 interface DecisionCall {
   readonly exchange: Exchange
   readonly head: RequestHead
@@ -99,7 +99,7 @@ function answerDecision(options: DecideOptions, call: DecisionCall): void {
   const name = known.nameOf(head, body)
   const before = name === null ? null : known.find(head, name)
   const hasConfig = isDecide || query.isConfigWanted
-  // The memory of an answer is reused, so the answer is built and sent without a wait in between.
+  // The memory of an answer is reused, so nothing asynchronous may happen between building and sending it.
   const answer = ({ projectId, decided, repeated }: Made): void => {
     const parts = {
       shape: isDecide ? query.decideShape : query.flagsShape,
@@ -119,7 +119,7 @@ function answerDecision(options: DecideOptions, call: DecisionCall): void {
   else made.then(answer).catch((error: unknown) => sendError(exchange, error))
 }
 
-/** A decision that is ready to be answered. `repeated` is the cached decision if it was made before, else null. */
+/** A decision that can be answered. `repeated` is the cached decision if it was found in the cache, otherwise null. */
 interface Made extends Pick<KnownDecision, 'projectId' | 'decided'> {
   readonly repeated: KnownDecision | null
 }
@@ -129,8 +129,8 @@ function repeatedDecision(repeated: KnownDecision): Made {
 }
 
 /**
- * Reads the request and decides. `name` is the key under which the decision may be cached, or null. The order of the
- * checks is part of the protocol: body, key, project, distinct_id.
+ * Reads the request and decides. `name` is the name under which the request may be cached, or null. The order of the
+ * checks is part of the protocol: first the body, then the key, the project and the distinct_id.
  */
 function makeDecision(
   options: DecideOptions,
@@ -150,7 +150,7 @@ function makeDecision(
     const detail = '`distinct_id` is missing. Send the ID of the user as a text or a number.'
     throw new ServiceError('missing_distinct_id', detail)
   }
-  // Only pages send an origin, and only pages can lack cookies.
+  // Only web pages send the header Origin, and only visitors of web pages can refuse cookies.
   const visitor =
     distinctId === COOKIELESS_ID && sent.origin !== ''
       ? visitorOf(options, exchange, sent, project.id, request.body, nowMs)
@@ -158,8 +158,8 @@ function makeDecision(
   const asked = decisionRequestOf(request, head, visitor, nowMs)
   const projectId = project.id
   const meaning = known.meaningOf(projectId, asked, request.jsonBytes)
-  // A request is not cached in two cases. The same bytes from a visitor without cookies may stand for another visitor
-  // each time. A personal key may lose its rights at any time.
+  // A request is not cached in two cases. If it comes from visitors without cookies, the same bytes may stand for
+  // another visitor each time. If it has a personal key, the key may lose its rights at any time.
   if (
     name !== null &&
     meaning !== null &&
@@ -171,7 +171,7 @@ function makeDecision(
   const repeated = meaning === null ? null : known.findMeant(meaning)
   if (repeated !== null) return repeatedDecision(repeated)
   const made = decisions.decideFully(projectId, asked)
-  // The person is stored on another machine. Such decisions are not cached.
+  // If `made` is a promise, the person is stored on another machine. Such a decision is not cached.
   if (made instanceof Promise) {
     return made.then(({ decided }) => ({ projectId, decided, repeated: null }))
   }
@@ -183,10 +183,10 @@ function makeDecision(
 }
 
 /**
- * Returns the ID of the visitor for a request that has the common ID of all visitors without cookies. It is the same ID
- * that the events of the visitor get. With the common ID, a flag for a tenth of all users would be on for all such
- * visitors or for none. The first call of a day may wait for the disk. Source: docs/compatibility/persons.md, "Visitors
- * without cookies".
+ * Returns the distinct ID of the visitor who has sent a request without cookies. The request contains an ID that all
+ * such visitors share. The returned ID is the one that the events of the visitor get, too. If the shared ID were used,
+ * a flag for a tenth of all users would be on for all visitors without cookies or for none of them. The first call of a
+ * day may wait for the disk. Source: docs/compatibility/persons.md, "Visitors without cookies".
  */
 function visitorOf(
   { salts, isForwardedForTrusted }: DecideOptions,
@@ -207,9 +207,9 @@ function visitorOf(
 }
 
 /**
- * Returns the project of a key. For a personal key it is the project that the request names, as for events. Throws
- * ServiceError `no_api_key`, `invalid_api_key`, `invalid_personal_api_key` or `invalid_project`. Source:
- * docs/compatibility/decisions.md, "Refused flag requests".
+ * Returns the project that a key belongs to. For a personal key, it is the project that the request names, as in
+ * requests with events. Throws ServiceError `no_api_key`, `invalid_api_key`, `invalid_personal_api_key` or
+ * `invalid_project`. Source: docs/compatibility/decisions.md, "Refused flag requests".
  */
 export function resolveFlagProject(
   key: unknown,

@@ -1,7 +1,7 @@
 /**
- * Streams that tell a client that the flags of its project have changed: one for OpenFeature's protocol (OFREP), and one
- * for clients without an SDK. A message has the version of the flags and nothing about them. Source:
- * docs/compatibility/decisions.md, "Changes of flags".
+ * Streams that tell a client that the flags of its project have changed: one stream for OpenFeature's protocol (OFREP),
+ * and one for clients without an SDK. A message contains the version of the flags, but nothing about the flags
+ * themselves. Source: docs/compatibility/decisions.md, "Changes of flags".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type {
@@ -18,29 +18,32 @@ import { ANYBODY } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { addressBehindProxies, baseUrl, type TrustedProxies } from '../../server/url.ts'
 
-/** The time for which a hidden page keeps its stream. It is the default of the protocol. */
+/** The seconds after which a hidden page should close its stream. It is the default of OFREP. */
 const INACTIVITY_SECONDS = 120
 const OFREP_PATH = '/ofrep/v1/event_stream'
 
 /** The services and settings of the streams. */
 export interface FlagChangeOptions {
-  /** Counts a request for the project that it finds. */
+  /** Finds projects for requests to open a stream. Each such request is counted against the limits of the project. */
   readonly directory: Pick<ProjectDirectory, 'projectByKey'>
-  /** Finds a project without counting a request. */
+  /** Finds projects without counting a request. */
   readonly projects: Pick<ProjectDirectory, 'projectByKey'>
   readonly listeners: Pick<FlagListeners, 'isOn' | 'refusalFor' | 'open'>
   readonly publicUrl: string | null
   readonly trustedProxies: TrustedProxies
 }
 
-/** A stream of changes, as answers in OpenFeature's protocol show it. */
+/** A stream of flag changes in the form in which answers of OFREP describe it. */
 export interface OfrepStream {
   readonly type: 'sse'
   readonly url: string
   readonly inactivityDelaySec: number
 }
 
-/** Returns the streams that a client of a project may open, for the answer to its evaluation. */
+/**
+ * Returns descriptions of the streams that a client of a project may open. The answer to an OFREP evaluation contains
+ * them.
+ */
 export function ofrepStreams(
   { listeners, publicUrl, trustedProxies }: FlagChangeOptions,
   exchange: Pick<Exchange, 'peerAddress'>,
@@ -53,7 +56,7 @@ export function ofrepStreams(
   return [{ type: 'sse', url, inactivityDelaySec: INACTIVITY_SECONDS }]
 }
 
-/** Opens a stream. Throws `ServiceError` for a wrong key, and if there are too many streams. */
+/** Opens a stream. Throws `ServiceError` if the key is wrong or if there are too many streams. */
 function listen(
   options: FlagChangeOptions,
   form: FlagMessageForm,
@@ -61,7 +64,7 @@ function listen(
   head: RequestHead,
 ): void {
   const { directory, projects, listeners, trustedProxies } = options
-  // The library does not end a connection after a chunked body until the answer ends.
+  // After a chunked request body, the connection ends only with the answer, and this answer does not end by itself.
   if (head.isChunked) throw new ServiceError('bad_request', 'Send this request without a body.')
   const key = keyOf(head)
   const project = directory.projectByKey(key)
@@ -89,7 +92,7 @@ function listen(
   const listener = listeners.open(request, stream)
 }
 
-/** Returns the key in the query, which is all that a browser can send, or in a header. Throws 401. */
+/** Returns the key in the query or in a header. Browsers can send it only in the query. Throws 401 if there is none. */
 function keyOf({ query, apiKey, authorization }: RequestHead): string {
   const bearer = /^Bearer\s+(\S+)\s*$/i.exec(authorization)?.[1] ?? ''
   const key = new URLSearchParams(query).get('token') || apiKey || bearer
@@ -119,7 +122,7 @@ function streamOf(
   ]
 }
 
-/** The streams of flag changes. */
+/** The routes that stream flag changes. */
 export const FLAG_CHANGE_ROUTES: readonly PublicRecord<FlagChangeOptions>[] = [
   ...streamOf(
     OFREP_PATH,

@@ -1,7 +1,7 @@
 /**
- * Flag definitions for SDKs that evaluate flags locally, under the paths of all generations of SDKs. It also has the
- * flag list that the first generation reads. These routes are for servers, because the key is secret. Source:
- * docs/compatibility/decisions.md, "Local evaluation".
+ * The routes that return flag definitions to SDKs that evaluate flags locally, under the paths that each generation of
+ * SDKs uses. The list of flags that the first generation reads is here, too. These routes are for servers, because
+ * their key is secret. Source: docs/compatibility/decisions.md, "Local evaluation".
  */
 import { createHash } from 'node:crypto'
 import { ServiceError } from '../../../base/errors.ts'
@@ -24,20 +24,23 @@ import type { ApiRequest } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
 import { DEFINITIONS, FEATURE_FLAG, SEND_COHORTS } from '../flags/flag-schemas.ts'
 
-/** The services that the definitions need. */
+/** The services that these routes need. */
 export interface DefinitionServices extends RouteServices {
   readonly snapshots: Pick<FlagSnapshots, 'of'>
 }
 
-/** Serialised definitions. */
+/** The definitions of all flags of a project as JSON. */
 interface Definitions {
-  /** The JSON in parts. */
+  /** The JSON, in consecutive parts. */
   readonly body: readonly Uint8Array[]
-  /** The weak tag, such as `W/"0123456789abcdef"`. Equal bodies have equal tags. */
+  /** The weak ETag, such as `W/"0123456789abcdef"`. Equal bodies have equal ETags. */
   readonly etag: string
 }
 
-/** The serialised definitions of one snapshot, each written once. */
+/**
+ * The cached definitions of one snapshot, with cohorts (`full`) and without them (`plain`). Each is written when it is
+ * first requested.
+ */
 interface KnownDefinitions {
   full?: Promise<Definitions>
   plain?: Promise<Definitions>
@@ -47,7 +50,7 @@ const ETAG_CHARACTERS = 16
 const known = new WeakMap<FlagSnapshot, KnownDefinitions>()
 
 const TOKEN = is.about(is.TEXT, 'Key of the project.')
-/** The answers of a route with definitions. */
+/** The answers of a route that returns definitions. */
 export const DEFINITION_ANSWERS = {
   200: done(DEFINITIONS),
   304: { description: 'The entity tag in If-None-Match is current.' },
@@ -56,8 +59,8 @@ export const DEFINITION_ANSWERS = {
 const route = routesOf<DefinitionServices>('', forServers('feature_flag:read'))
 
 /**
- * The definition routes of SDKs. Their paths name no project. The project comes from `token`, from the header
- * X-PostHog-Project-Api-Key, or from a key that reaches only one project.
+ * The routes that return definitions to SDKs. Their paths name no project. The project comes from the parameter
+ * `token`, from the header X-PostHog-Project-Api-Key, or from a key that is limited to one project.
  */
 export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
   route('GET', '/flags/definitions/', 'getDefinitions', 'Returns flag definitions with cohorts.', {
@@ -82,8 +85,8 @@ export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
 ]
 
 /**
- * Returns the definitions of a snapshot, or 304 if the client has them cached. It takes linear time in the size of the
- * flags after a change, and constant time otherwise.
+ * Returns an answer with the definitions of a snapshot, or 304 if the client has cached them. The first call for a
+ * snapshot takes time linear in the size of the flags, and later calls take constant time.
  */
 export async function definitionsAnswer(
   snapshot: FlagSnapshot,
@@ -107,7 +110,7 @@ export async function definitionsAnswer(
   })
 }
 
-/** Writes the definitions once for all clients. Other requests get their turn in between. */
+/** Writes the definitions of a snapshot once for all clients. Other requests get their turns while it runs. */
 async function writeDefinitions({ set }: FlagSnapshot, hasCohorts: boolean): Promise<Definitions> {
   const body: Buffer[] = []
   const hash = createHash('sha256')
@@ -118,13 +121,13 @@ async function writeDefinitions({ set }: FlagSnapshot, hasCohorts: boolean): Pro
   return { body, etag: `W/"${hash.digest('hex').slice(0, ETAG_CHARACTERS)}"` }
 }
 
-/** Returns whether the query has `send_cohorts` without a value, or with `true` or `1`. */
+/** Returns true if the query has the parameter `send_cohorts`, unless its value is `false` or `0`. */
 export function areCohortsWanted(request: Pick<ApiRequest, 'query'>): boolean {
   const value = request.query.get('send_cohorts')
   return value !== null && value !== 'false' && value !== '0'
 }
 
-/** Returns all flags in one page, because these clients read only the first page. */
+/** Returns all flags on one page, because SDKs of the first generation read only the first page. */
 function legacyList({ set }: FlagSnapshot, nowMs: number): Answer {
   return { status: 200, contentType: 'application/json', body: textBody(legacyTexts(set, nowMs)) }
 }

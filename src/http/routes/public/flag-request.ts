@@ -1,7 +1,7 @@
 /**
- * Turns the body and query of a flag request into the question for the flag rules. SDKs of ten years send the same data
- * under different names and in different encodings. All of them are read here. Source: interface description, section
- * 2.8; docs/compatibility/decisions.md, "Flag requests".
+ * Turns the body and the query of a flag request into a question for the flag rules. SDKs of ten years send the same
+ * data under different names and in different encodings, and all of them are accepted here. Source: interface
+ * description, section 2.8; docs/compatibility/decisions.md, "Flag requests".
  */
 import { isUtf8 } from 'node:buffer'
 import { ServiceError } from '../../../base/errors.ts'
@@ -35,17 +35,17 @@ const DECODE_LIMITS = { decodedBytesMax: FLAG_BODY_BYTES_MAX }
 const NO_PROPERTIES: JsonObject = Object.freeze({})
 const NO_NAMES: readonly string[] = Object.freeze([])
 
-/** The query of a flag request; '' and null for missing parameters. */
+/** The query parameters of a flag request. A missing parameter is '' or null. */
 interface FlagQuery {
-  /** The answer shape for `v` on `/decide/` and on `/flags/`. */
+  /** The form of the answer that the parameter `v` asks for, on `/decide/` and on `/flags/`. */
   readonly decideShape: AnswerShape
   readonly flagsShape: AnswerShape
-  /** True if answers of `/flags/` contain the configuration. */
+  /** True if answers of `/flags/` must contain the configuration. */
   readonly isConfigWanted: boolean
   readonly token: string | null
   readonly apiKey: string | null
   readonly projectId: string | null
-  /** The declared compression; `unknown` for a name that is not supported. */
+  /** The compression that the parameter `compression` declares, or `unknown` if it is not supported. */
   readonly compression: '' | 'gzip' | 'base64' | 'lz64' | 'unknown'
   readonly isSurveyFlagsOnly: boolean
 }
@@ -58,36 +58,36 @@ const COMPRESSIONS: ReadonlyMap<string, FlagQuery['compression']> = new Map([
 ])
 const DECIMAL_INTEGER = /^[+-]?\d{1,15}$/
 
-/** The parts of a request head that are needed after the body has arrived. */
+/** The parts of a request's head that are still needed when the body has arrived. */
 export interface FlagRequestHead {
   readonly contentType: string
   readonly contentEncoding: string
   readonly query: FlagQuery
-  /** The runtime from which the request seems to come. */
+  /** The runtime (client or server) from which the request seems to come. Null if it is unclear. */
   readonly guessedRuntime: EvaluationRuntime | null
 }
 
-/** A flag request. Only its shape has been checked. */
+/** The content of a flag request. Only its JSON form has been checked. */
 export interface FlagRequest {
-  /** The key, in whatever type it was sent; undefined if there is none. */
+  /** The key, of whatever type the client has sent. Undefined if there is none. */
   readonly key: unknown
   readonly projectId: unknown
-  /** True if the answer is wanted without flags. */
+  /** True if the client wants an answer without flags. */
   readonly areFlagsDisabled: boolean
-  /** Null if it is missing. An empty text is a valid ID. */
+  /** The distinct ID, or null if it is missing. An empty text is a valid ID. */
   readonly distinctId: string | null
   readonly body: JsonObject
-  /** The number of bytes from which the body was parsed; 0 without a body. */
+  /** The size of the body's JSON in bytes, or 0 if there is no body. */
   readonly jsonBytes: number
 }
 
 /**
- * A cache of heads by query, with one head for each combination of the other parts. Nearly all requests repeat one of a
- * few heads.
+ * A cache of the parts of heads. For each query text, it contains one entry for each combination of the other parts.
+ * Nearly all requests repeat one of a few heads.
  */
 const knownHeads = new Map<string, FlagRequestHead[]>()
 
-/** Returns the needed parts of a head. Equal heads are usually the same object. */
+/** Returns the parts of a request's head that are needed later. For equal heads, it usually returns the same object. */
 export function keepHead(head: RequestHead): FlagRequestHead {
   const { contentType, contentEncoding, query: queryText } = head
   const guessedRuntime = guessRuntime(head)
@@ -113,8 +113,9 @@ export function keepHead(head: RequestHead): FlagRequestHead {
 }
 
 /**
- * Reads a body. If `isEmptyAllowed`, an empty body counts as `{}`. Throws ServiceError `malformed_data` or
- * `request_too_large`. It takes linear time in the body, which FLAG_BODY_BYTES_MAX bounds.
+ * Reads the body of a flag request. With `isEmptyAllowed`, an empty body counts as `{}`. Throws ServiceError
+ * `malformed_data` or `request_too_large`. The time is linear in the size of the body, which is at most
+ * FLAG_BODY_BYTES_MAX.
  */
 export function readFlagRequest(
   head: FlagRequestHead,
@@ -138,7 +139,10 @@ export function readFlagRequest(
   }
 }
 
-/** Returns the question for the flag rules. `distinctId` is that of the request, or of its visitor without cookies. */
+/**
+ * Returns the question for the flag rules. `distinctId` is the ID in the request, or the ID that was computed for a
+ * visitor without cookies.
+ */
 export function decisionRequestOf(
   request: FlagRequest,
   head: FlagRequestHead,
@@ -166,20 +170,20 @@ export function decisionRequestOf(
 }
 
 /**
- * Returns an ID as text, shortened to the maximum length. Null for a value that is neither text nor number. An empty
- * text is a valid ID here, unlike for events.
+ * Returns a distinct ID as text, shortened to the maximum length. Returns null for a value that is neither a text nor a
+ * number. An empty text is a valid ID here, but not in events.
  */
 export function distinctIdOf(value: unknown): string | null {
   if (typeof value === 'number') return String(value)
   if (typeof value !== 'string') return null
-  // A text has at most three times as many bytes as UTF-16 units.
+  // In UTF-8, a text has at most three times as many bytes as it has UTF-16 units.
   if (value.length * 3 <= DISTINCT_ID_BYTES_MAX) return value
   if (Buffer.byteLength(value) <= DISTINCT_ID_BYTES_MAX) return value
   const points = [...value.slice(0, DISTINCT_ID_POINTS_MAX * 2)]
   return points.slice(0, DISTINCT_ID_POINTS_MAX).join('')
 }
 
-/** Returns the JSON of a body, or no bytes if there is no body. */
+/** Returns the JSON of a body as bytes. Returns no bytes if there is no body. */
 function jsonOf(head: FlagRequestHead, bytes: Uint8Array): Uint8Array {
   const { compression } = head.query
   if (compression === 'unknown') {
@@ -196,7 +200,7 @@ function parseJson(json: Uint8Array): unknown {
   return refusing(() => parseJsonText(json, FLAG_BODY_VALUES_MAX, 'all'))
 }
 
-/** Calls `read` and turns its errors into those of flag requests. */
+/** Calls `read`, and replaces its errors by those that flag requests are refused with. */
 function refusing<T>(read: () => T): T {
   try {
     return read()
@@ -213,7 +217,7 @@ function refusing<T>(read: () => T): T {
   }
 }
 
-/** Returns the JSON text inside compression, form encoding and base64. */
+/** Returns the JSON text in a body that is compressed, form-encoded or encoded with base64. */
 function unwrap(head: FlagRequestHead, bytes: Uint8Array): Uint8Array {
   const isZipped = isGzip(bytes)
   const body = asUtf8(isZipped ? gunzip(bytes, DECODE_LIMITS) : bytes)
@@ -234,7 +238,9 @@ function unwrap(head: FlagRequestHead, bytes: Uint8Array): Uint8Array {
   }
 }
 
-/** Returns the same bytes, or a copy in which every byte that is not UTF-8 is replaced by U+FFFD. */
+/**
+ * Returns the same bytes if they are UTF-8. Otherwise returns a copy in which every invalid byte is replaced by U+FFFD.
+ */
 function asUtf8(bytes: Uint8Array): Uint8Array {
   if (isUtf8(bytes) || isGzip(bytes)) return bytes
   return Buffer.from(asBuffer(bytes).toString('utf8'))
@@ -244,13 +250,13 @@ function objectOf(value: unknown): JsonObject {
   return isObject(value) ? value : NO_PROPERTIES
 }
 
-/** Returns a text that is not empty, or a number as text, else null. */
+/** Returns a text that is not empty, or a number as text. Returns null for anything else. */
 function identifierOf(value: unknown): string | null {
   const id = distinctIdOf(value)
   return id === '' ? null : id
 }
 
-/** Returns the texts of a list, or null for a value that is not a list. */
+/** Returns the texts in a list, or null if the value is not a list. */
 function textsOf(value: unknown): readonly string[] | null {
   if (!Array.isArray(value)) return null
   const texts: string[] = []
@@ -268,8 +274,8 @@ function runtimeOf(value: unknown, guessed: EvaluationRuntime | null): Evaluatio
 }
 
 /**
- * Guesses whether a request without a runtime comes from a user's device or from a server. Null if neither is
- * recognised. Flags may be limited to one runtime.
+ * Guesses whether a request that names no runtime comes from a user's device or from a server, because a flag may be
+ * limited to one of them. Returns null if neither is recognised.
  */
 function guessRuntime(
   head: Pick<RequestHead, 'userAgent' | 'origin' | 'isFromPage'>,
@@ -282,7 +288,7 @@ function guessRuntime(
   return head.origin !== '' || head.isFromPage ? 'client' : null
 }
 
-/** Returns whether a value is true, or one of the values that older servers accepted as true. */
+/** Returns true if a value is true, or is one of the other values that older servers treated as true. */
 function isTruthy(value: unknown): boolean {
   return value === true || value === 1 || value === '1' || value === 'true' || value === 'True'
 }
@@ -291,7 +297,7 @@ function malformed(detail: string): ServiceError {
   return new ServiceError('malformed_data', detail)
 }
 
-/** Reads a query, without the `?`. Unknown parameters are ignored. */
+/** Reads a query text without its `?`. Unknown parameters are ignored. */
 function readFlagQuery(text: string): FlagQuery {
   const parameters = new URLSearchParams(text)
   const version = parameters.get('v')
@@ -310,8 +316,8 @@ function readFlagQuery(text: string): FlagQuery {
 }
 
 /**
- * Returns the answer shape of a version. A version that is not an integer means 2, because an SDK once sent its own
- * version number.
+ * Returns the form of the answer for a value of the parameter `v`. A value that is not an integer means 2, because an
+ * SDK once sent its own version number.
  */
 function decideShape(version: string | null): AnswerShape {
   const text = version?.trim() ?? ''

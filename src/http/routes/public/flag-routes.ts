@@ -1,6 +1,6 @@
 /**
- * The public routes around flags: decisions, remote configuration, OpenFeature, the files of the browser SDK, and empty
- * lists for products that SDKs ask for but that do not exist here.
+ * The public routes around flags: decisions, remote configuration, OpenFeature, and the files of the browser SDK. There
+ * are also routes with empty lists, for products that SDKs ask for but that Tenrec does not have.
  */
 import type { Clock } from '../../../base/clock.ts'
 import type { Settings } from '../../../config/settings.ts'
@@ -24,12 +24,12 @@ import { type BrowserCaptureOf, CONFIG_ROUTES, EMPTY_LIST_ROUTES } from './remot
 import { SdkFiles, sdkFolders } from './sdk-files.ts'
 import { SDK_ROUTES } from './sdk-routes.ts'
 
-/** The services and settings of these routes. */
+/** The services and settings that the public flag routes need. */
 export interface FlagRouteOptions {
   readonly clock: Clock
   readonly directory: ProjectDirectory
   readonly budget: BodyBudget
-  /** Returns whether a daily limit of a project is reached. */
+  /** Returns true if a daily limit of a project is reached. */
   readonly isLimited: (projectId: number) => boolean
   readonly flags: Pick<FlagService, 'decisions' | 'snapshots' | 'listeners'>
   readonly projects: Pick<Projects, 'projectById' | 'projectByKey'>
@@ -39,7 +39,7 @@ export interface FlagRouteOptions {
   >
 }
 
-/** Describes decisions, and the definitions for SDKs that evaluate flags locally. */
+/** The routes of decisions, and of definitions for SDKs that evaluate flags locally, for the API description. */
 export const FLAG_DECISIONS: DescribedResource = {
   name: 'Flag decisions',
   sentence: 'The feature flags that are on for a user. The project key is in the body or query.',
@@ -47,8 +47,8 @@ export const FLAG_DECISIONS: DescribedResource = {
 }
 
 /**
- * Describes the configuration of browsers besides flags, and the SDK itself. docs/compatibility/decisions.md, "Remote
- * configuration".
+ * The routes of remote configuration and of the browser SDK, for the API description. docs/compatibility/decisions.md,
+ * "Remote configuration".
  */
 export const REMOTE_CONFIG: DescribedResource = {
   name: 'Remote configuration',
@@ -62,7 +62,9 @@ export const REMOTE_CONFIG: DescribedResource = {
   routes: [...SDK_ROUTES, ...CONFIG_ROUTES, ...EMPTY_LIST_ROUTES],
 }
 
-/** Returns the public routes of flags. The routes for servers are in definitions.ts. */
+/**
+ * Returns the public routes around flags. The routes of definitions, which are for servers, are in flag-definitions.ts.
+ */
 export function publicFlagRoutes(options: FlagRouteOptions): readonly PublicRoute[] {
   const { clock, directory, budget, flags, isLimited, projects, settings } = options
   const { decisions, snapshots } = flags

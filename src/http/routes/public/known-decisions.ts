@@ -1,11 +1,11 @@
 /**
  * A cache of flag decisions. Pages and SDKs send the same requests again and again. As long as the inputs of a decision
- * have not changed, deciding again would give the same result. Inputs that can change are checked each time: the key,
- * the snapshot and the person.
+ * have not changed, deciding again would give the same result. The inputs that can change are checked each time: the
+ * key, the snapshot and the person.
  *
- * A request with the same bytes as an earlier one is not even parsed. A request with other bytes but the same meaning
- * is parsed, and its decision is found by the question for the flag rules. Browsers cause such requests because they
- * put the time into the query and encode the body.
+ * A request with the same bytes as an earlier one is not even parsed. A request that has other bytes and means the same
+ * is parsed, and the cached decision is found by its meaning. Browsers send such requests, because they put the time
+ * into the query and encode the body.
  */
 import {
   DECISION_BYTES_MAX,
@@ -22,26 +22,26 @@ import type { DecisionRequest, Decisions } from '../../../rules/flags/types.ts'
 import { type AnswerParts, answerBytes, type KeptAnswer, KeptAnswers } from './decide-answers.ts'
 import type { FlagRequestHead } from './flag-request.ts'
 
-/** A cached decision, with the inputs that it depends on. */
+/** A cached decision, with the inputs on which it depends. */
 export interface KnownDecision {
   readonly projectId: number
   readonly decided: Decisions
   readonly basis: DecisionBasis
-  /** The cached answer, once the decision was repeated; null before. */
+  /** The cached answer with this decision. Null until the decision has been repeated. */
   answer: KeptAnswer | null
 }
 
-/** A cached request, found by the bytes of its body. */
+/** A cached request. It is found by the bytes of its body. */
 export interface KnownRequest {
   readonly head: FlagRequestHead
   /** The key of the project, as the request contains it. */
   readonly apiKey: string
   readonly projectId: number
-  /** The name of its meaning; see `meaningOf`. */
+  /** The text that identifies the meaning of the request. See `meaningOf`. */
   readonly meaning: string
 }
 
-/** The approximate bytes of an entry besides its texts and its list of decisions. */
+/** The estimated bytes of an entry of the cache, without its texts and its list of decisions. */
 const ENTRY_BYTES = 400
 const REFERENCE_BYTES = 8
 const ALL_BYTES = KNOWN_REQUESTS_BYTES_MAX + KNOWN_DECISIONS_BYTES_MAX + KNOWN_ANSWERS_BYTES_MAX
@@ -75,24 +75,24 @@ export class KnownDecisions {
   }
 
   /**
-   * Returns the name under which a request is cached. Null for a request that is too large or compressed, because more
-   * than its body and head would have to be compared.
+   * Returns the name under which a request is cached. Returns null if the request is too large, or if it is compressed,
+   * because more than its body and head would then have to be compared.
    */
   nameOf(head: FlagRequestHead, body: Uint8Array): string | null {
     const isPlain = head.query.compression === '' && head.contentEncoding === ''
     if (!isPlain || body.length > DECISION_BYTES_MAX || body[0] !== 0x7b) return null
-    // One character for each byte, so different bytes always have different names.
+    // The name has one character for each byte, so different bodies have different names.
     return asBuffer(body).toString('latin1')
   }
 
   /**
-   * Returns a name for the question to the flag rules, which contains everything that can influence the decision. Null
-   * for a request that is too large. `jsonBytes` is the size of its JSON. It takes some microseconds.
+   * Returns a text that contains everything in a question to the flag rules that can influence the decision. Returns
+   * null if the request is too large. `jsonBytes` is the size of the request's JSON. It takes some microseconds.
    */
   meaningOf(projectId: number, asked: DecisionRequest, jsonBytes: number): string | null {
     if (jsonBytes > DECISION_BYTES_MAX) return null
     const { distinctId, anonDistinctId, deviceId, flagKeys, evaluationContexts } = asked
-    // A number that stands for a missing value, so that it differs from every text.
+    // Stands for a missing value. It is a number, so that it differs from every text.
     const none = 0
     return JSON.stringify([
       projectId,
@@ -109,7 +109,10 @@ export class KnownDecisions {
     ])
   }
 
-  /** Returns the decision of a request with the same bytes if it is still valid, else null. */
+  /**
+   * Returns the cached decision for a request with the same bytes, or null if there is none or if it is no longer
+   * valid.
+   */
   find(head: FlagRequestHead, name: string): KnownDecision | null {
     const request = this.#requests.get(name)
     if (request === undefined || request.head !== head) return null
@@ -117,31 +120,34 @@ export class KnownDecisions {
     return this.findMeant(request.meaning)
   }
 
-  /** Returns the decision of a request with the same meaning if it is still valid, else null. */
+  /**
+   * Returns the cached decision for a request with the same meaning, or null if there is none or if it is no longer
+   * valid.
+   */
   findMeant(meaning: string): KnownDecision | null {
     const known = this.#known.get(meaning)
     return known !== undefined && this.#decisions.isStillTrue(known.basis) ? known : null
   }
 
   /**
-   * Caches a decision if decisions like it are requested repeatedly. The oldest entries are evicted beyond
-   * KNOWN_DECISIONS_BYTES_MAX.
+   * Caches a decision. If hardly any cached decision is used again, most calls do nothing. When the decisions exceed
+   * their share of the memory, the oldest ones are evicted.
    */
   keep(meaning: string, known: KnownDecision): void {
     this.#known.keep(meaning, known)
   }
 
   /**
-   * Caches the meaning of a request if requests like it come repeatedly. The oldest entries are evicted beyond
-   * KNOWN_REQUESTS_BYTES_MAX.
+   * Caches the meaning of a request. If hardly any cached request is repeated, most calls do nothing. When the requests
+   * exceed their share of the memory, the oldest ones are evicted.
    */
   keepRequest(name: string, request: KnownRequest): void {
     this.#requests.keep(name, request)
   }
 
   /**
-   * Returns the bytes of the answer with a decision that was just found in the cache. They are valid until the next
-   * call. Short answers are cached.
+   * Returns the bytes of the answer with a decision that was found in the cache. They are valid until the next call. A
+   * short answer is cached.
    */
   answerOf(known: KnownDecision, parts: AnswerParts): Uint8Array {
     const again = known.answer === null ? null : this.#answers.again(known.answer, parts)

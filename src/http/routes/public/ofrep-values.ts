@@ -1,6 +1,6 @@
 /**
- * Reads evaluation contexts and writes evaluations of the OpenFeature protocol (OFREP). Source:
- * docs/compatibility/decisions.md, "OpenFeature".
+ * Reads evaluation contexts, and writes evaluations, in the form of the OpenFeature Remote Evaluation Protocol (OFREP).
+ * Source: docs/compatibility/decisions.md, "OpenFeature".
  */
 import { isUtf8 } from 'node:buffer'
 import { isObject, type OwnObject } from '../../../base/json.ts'
@@ -8,7 +8,7 @@ import { parseJsonText } from '../../../rules/capture/json-text.ts'
 import type { DecisionReason, DecisionRequest, FlagDecision } from '../../../rules/flags/types.ts'
 import { distinctIdOf } from './flag-request.ts'
 
-/** The attributes of a context that are not properties of the person. */
+/** The attributes of an evaluation context that are not properties of the person. */
 const SPECIAL_ATTRIBUTES: ReadonlySet<string> = new Set([
   'targetingKey',
   '$groups',
@@ -17,13 +17,13 @@ const SPECIAL_ATTRIBUTES: ReadonlySet<string> = new Set([
   '$device_id',
 ])
 
-/** The part of a decision request that a context contains. */
+/** The members of a decision request that come from an evaluation context. */
 export type ContextRequest = Pick<
   DecisionRequest,
   'distinctId' | 'groups' | 'personProperties' | 'groupProperties' | 'anonDistinctId' | 'deviceId'
 >
 
-/** A context, or the reason why it cannot be read. */
+/** The content of an evaluation context, or the reason why it cannot be read. */
 export type ReadContext =
   | { readonly kind: 'context'; readonly request: ContextRequest }
   | {
@@ -45,13 +45,13 @@ export type OfrepEvaluation =
 
 type OfrepReason = 'TARGETING_MATCH' | 'SPLIT' | 'DEFAULT' | 'DISABLED'
 
-/** The reasons that concern this user even if the flag is off. */
+/** The reasons that also apply if the flag is off. They depend on the user. */
 const TARGETED: ReadonlySet<DecisionReason> = new Set([
   'super_condition_value',
   'holdout_condition_value',
 ])
 
-/** Reads the context in a body, in linear time. */
+/** Reads the evaluation context in a body. The time is linear in its size. */
 export function readContext(bytes: Uint8Array): ReadContext {
   const body = parse(bytes)
   if (!isObject(body)) return fault('PARSE_ERROR', 'The body must be a JSON object in UTF-8.')
@@ -87,7 +87,7 @@ export function readContext(bytes: Uint8Array): ReadContext {
   }
 }
 
-/** Returns the evaluation of a decision in the form of OFREP. */
+/** Returns a decision in the form of an OFREP evaluation. */
 export function evaluationOf(decision: FlagDecision): OfrepEvaluation {
   const { flag, isEnabled, variant, reason, conditionIndex, payload } = decision
   const { key } = flag
@@ -116,7 +116,7 @@ function reasonOf(reason: DecisionReason, isEnabled: boolean, variant: string | 
   return isEnabled || TARGETED.has(reason) ? 'TARGETING_MATCH' : 'DEFAULT'
 }
 
-/** Parses JSON in UTF-8. Undefined if the bytes are not valid. */
+/** Parses JSON in UTF-8. Returns undefined if the bytes are not valid. */
 function parse(bytes: Uint8Array): unknown {
   if (!isUtf8(bytes)) return undefined
   try {

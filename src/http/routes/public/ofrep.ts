@@ -1,7 +1,7 @@
 /**
- * The OpenFeature remote evaluation protocol (OFREP), which gives the same decisions to SDKs of any vendor. The routes
- * need the key of a project. The evaluation context describes the person. Source: docs/compatibility/decisions.md,
- * "OpenFeature".
+ * The routes of the OpenFeature Remote Evaluation Protocol (OFREP). SDKs of any vendor get the same decisions from them
+ * as from `/flags/`. The routes need the key of a project. The evaluation context in a request describes the person.
+ * Source: docs/compatibility/decisions.md, "OpenFeature".
  */
 
 import type { Clock } from '../../../base/clock.ts'
@@ -32,10 +32,10 @@ const CONFIGURATION = {
     flagEvaluation: { supportedTypes: ['boolean', 'string'] },
   },
 }
-/** Allows scripts of other origins to read the ETag. */
+/** The header that allows scripts of other origins to read the ETag. */
 const EXPOSED: Header = ['Access-Control-Expose-Headers', 'ETag']
 
-/** The services that OFREP needs. */
+/** The services that the OFREP routes need. */
 export interface OfrepOptions {
   readonly clock: Clock
   readonly directory: ProjectDirectory
@@ -47,12 +47,12 @@ export interface OfrepOptions {
 /** A request whose body has not arrived yet. */
 interface OfrepCall {
   readonly project: Project
-  /** The key of the wanted flag; null for all flags. */
+  /** The key of the flag that the request asks for. Null if it asks for all flags. */
   readonly key: string | null
   readonly head: RequestHead
 }
 
-/** Reads the request. A path with a key asks for that flag, and a path without one asks for all flags. */
+/** Reads the request. If its path contains a key, it asks for that flag, otherwise for all flags. */
 function takeContext(options: OfrepOptions, exchange: Exchange, head: RequestHead): void {
   let project: Project
   try {
@@ -132,7 +132,7 @@ function answerOne(
   }
   const flags = decisions.snapshot(projectId)?.set.flags ?? []
   if (flags.some((flag) => flag.key === key)) {
-    // The flag is switched off, or not available to the runtime of the request.
+    // The flag exists, but is switched off or not available to the runtime of the request.
     const disabled: OfrepEvaluation = { key, value: false, reason: 'DISABLED', metadata: {} }
     sendJson(exchange, 200, disabled)
     return
@@ -141,7 +141,7 @@ function answerOne(
   sendJson(exchange, 404, { key, errorCode: 'FLAG_NOT_FOUND', errorDetails })
 }
 
-/** Returns the project of the key in OpenFeature's own header, or in a Bearer token. */
+/** Returns the project of the key. The key is in the header X-API-Key or in a Bearer token. */
 function projectOf({ directory }: OfrepOptions, { apiKey, authorization }: RequestHead): Project {
   const key = apiKey || (/^Bearer\s+(\S+)\s*$/i.exec(authorization)?.[1] ?? '')
   if (key === '') {
@@ -152,8 +152,8 @@ function projectOf({ directory }: OfrepOptions, { apiKey, authorization }: Reque
 }
 
 /**
- * Returns the runtime of a request. Browsers are recognised by their headers, and every other client of this protocol
- * is a server.
+ * Returns the runtime of the client that sent a request. Browsers are recognised by their headers. Every other client
+ * of this protocol is a server.
  */
 function runtimeOf(head: RequestHead): EvaluationRuntime {
   return head.origin !== '' || head.userAgent.startsWith('Mozilla/') ? 'client' : 'server'
@@ -187,7 +187,10 @@ const FAULT = is.named(
 const BAD_CONTEXT = { description: 'The body or its context is not valid.', schema: FAULT }
 const ERRORS = ['invalid_api_key', 'request_too_large', 'server_error'] as const
 
-/** Describes OpenFeature's remote evaluation. docs/compatibility/decisions.md, "OpenFeature". */
+/**
+ * The routes of OpenFeature's remote evaluation, for the API description. docs/compatibility/decisions.md,
+ * "OpenFeature".
+ */
 export const OFREP: PublicResource<OfrepOptions> = {
   name: 'OpenFeature',
   sentence: 'The same flag evaluations in the OpenFeature Remote Evaluation Protocol.',

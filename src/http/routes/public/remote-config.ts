@@ -1,7 +1,8 @@
 /**
- * The configuration of browser SDKs besides flags. It is part of every answer of `/decide/`, and alone under
- * `/array/<key>/`. This file also has the empty lists of products that are not offered, because SDKs ask for them
- * anyway. Source: docs/compatibility/decisions.md, "Remote configuration".
+ * The remote configuration: all settings of browser SDKs except flags. Answers of `/decide/` and some of `/flags/`
+ * contain it, and the routes under `/array/<key>/` return it alone. The empty lists of products that Tenrec does not
+ * have are here, too, because SDKs ask for them anyway. Source: docs/compatibility/decisions.md, "Remote
+ * configuration".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
@@ -16,14 +17,14 @@ import { done } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 
 /**
- * Returns the configuration of a project. `autocapture_opt_out` must be present. Without it current browser SDKs keep
- * autocapture off for new visitors.
+ * Returns the configuration of a project. `autocapture_opt_out` must be present, because current browser SDKs otherwise
+ * keep autocapture off for new visitors.
  */
 function configOf(capture: BrowserCapture): object {
   return {
     config: { enable_collect_everything: true },
     toolbarParams: {},
-    // The name of toolbarParams in older SDKs.
+    // Older SDKs read toolbarParams under this name.
     editorParams: {},
     isAuthenticated: false,
     supportedCompression: ['gzip', 'gzip-js', 'lz64'],
@@ -44,12 +45,12 @@ function configOf(capture: BrowserCapture): object {
   }
 }
 
-/** The openings by the combination of three switches, so there are at most eight. */
+/** The results of `decisionOpening` for each combination of three switches. There are at most eight. */
 const decisionOpenings = new Map<number, Uint8Array>()
 
 /**
- * Returns the beginning of an answer with decisions and the configuration, up to and including the comma after the
- * configuration.
+ * Returns the bytes with which an answer with the configuration begins: the opening brace, the configuration, and the
+ * comma after it.
  */
 export function decisionOpening(capture: BrowserCapture): Uint8Array {
   const switches =
@@ -66,7 +67,7 @@ export function decisionOpening(capture: BrowserCapture): Uint8Array {
   return opening
 }
 
-/** Maps the paths of products that do not exist to their empty answers. */
+/** For each path of a product that Tenrec does not have, its empty answer. */
 const EMPTY_LISTS: Readonly<Record<string, object>> = {
   '/api/surveys': { surveys: [], survey_config: null },
   '/api/early_access_features': { earlyAccessFeatures: [] },
@@ -75,18 +76,21 @@ const EMPTY_LISTS: Readonly<Record<string, object>> = {
 }
 
 const KEPT: Header = ['Cache-Control', 'public, max-age=300']
-/** As long as there are no flags, browsers revalidate each time, so that the next page sees the first flag. */
+/**
+ * The header for a project without active flags. Browsers then ask each time whether the configuration has changed, so
+ * that they notice the first flag at the next page.
+ */
 const ASKED_AGAIN: Header = ['Cache-Control', 'public, no-cache']
 
-/** The services that remote configuration needs. */
+/** The services that the remote configuration needs. */
 export interface RemoteConfigOptions {
   readonly directory: ProjectDirectory
-  /** Returns whether a project has an active flag. If not, browsers do not request flags. */
+  /** Returns true if a project has an active flag. If it has none, browsers do not request flags. */
   readonly hasActiveFlags: (projectId: number) => boolean
   readonly browserCapture: BrowserCaptureOf
 }
 
-/** Returns the capture settings of browsers for a project, or the defaults for an unknown project. */
+/** Returns what browsers may capture for a project. Returns the defaults if the project is unknown. */
 export type BrowserCaptureOf = (projectId: number) => BrowserCapture
 
 function showConfig(
@@ -112,7 +116,7 @@ function showConfig(
   )
 }
 
-/** Returns the project whose key is the first segment of the path. Throws 404 `not_found`. */
+/** Returns the project whose key is in the path, directly after its fixed part. Throws 404 `not_found`. */
 export function projectOfPath(
   directory: Pick<ProjectDirectory, 'projectByKey'>,
   { segments: [token = ''] }: RequestHead,
@@ -123,14 +127,14 @@ export function projectOfPath(
   throw new ServiceError('not_found', detail)
 }
 
-/** Returns a script that stores the configuration in the variable that browser SDKs read. */
+/** Returns a script that stores the configuration of a project in the variable in which browser SDKs look for it. */
 function scriptOf(token: string, config: string): string {
   const name = escapeScript(JSON.stringify(token))
   const value = `{config:${escapeScript(config)},siteApps:[]}`
   return `(function(){var c=window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};c[${name}]=${value}})();\n`
 }
 
-/** Escapes JSON for a script, including a script inside an HTML page. */
+/** Escapes JSON, so that it can be part of a script, even inside an HTML page. */
 function escapeScript(json: string): string {
   return json.replace(/[<\u2028\u2029]/g, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
@@ -172,7 +176,7 @@ export const CONFIG_ROUTES: readonly PublicRecord<RemoteConfigOptions>[] = [
   }),
 ]
 
-/** The routes of products that SDKs ask for but that do not exist here. */
+/** The routes of products that SDKs ask for but that Tenrec does not have. */
 export const EMPTY_LIST_ROUTES: readonly PublicRecord<unknown>[] = Object.entries(
   EMPTY_LISTS,
 ).flatMap(([path, empty]) =>

@@ -1,8 +1,8 @@
 /**
- * The files of posthog-js that a page loads with PostHog's `<script>`. They are not part of Tenrec. They are served if
- * they are installed: from `posthog-js` in the data directory, where `tenrec snippet install` puts them, or else from
- * the npm package of that name beside this program. The names are read once from the folder, so a request never becomes
- * a file path.
+ * The files of posthog-js that a page loads with PostHog's `<script>`. They are not part of Tenrec, and are served only
+ * if they are installed: in the folder `posthog-js` of the data directory, to which `tenrec snippet install` writes
+ * them, or else as the npm package of that name beside this program. The names of the files are read from the folder
+ * once, so a name in a request is never used as a path.
  */
 import { existsSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
@@ -13,17 +13,17 @@ import { brotliCompress, constants, gzip } from 'node:zlib'
 import { etagOf } from '../../server/etags.ts'
 import { SDK_FILE_BYTES_MAX, SDK_FILES_MAX } from '../limits.ts'
 
-/** The release that our tests run, and that `tenrec snippet install` installs. */
+/** The release that the tests use and that `tenrec snippet install` installs. */
 export const SDK_VERSION = '1.449.2'
-/** The name of the package and of its folder in the data directory. */
+/** The name of the npm package, and of the folder in the data directory. */
 export const SDK_NAME = 'posthog-js'
 /** The licence of the files. It is served beside them. */
 export const SDK_LICENCE = 'LICENSE'
 
-/** The interval in which a missing folder is looked for again. */
+/** If the package is not found, it is looked for again after this time, in milliseconds. */
 const LOOK_AGAIN_MS = 1000
 const BROTLI_QUALITY = 9
-/** Matches scripts for pages. It excludes the builds for bundlers and for React. */
+/** Matches the names of scripts for pages. Builds for bundlers and for React are not among them. */
 const SCRIPT = /^(?!main\.|module\.|rrweb|customizations|default-extensions)[a-z0-9.-]+\.js$/
 
 const compressors = {
@@ -35,22 +35,22 @@ const compressors = {
   identity: (bytes: Buffer) => Promise.resolve(bytes),
 } as const
 
-/** The encoding of a sent file. */
+/** The encoding in which a file is sent. */
 export type SdkEncoding = keyof typeof compressors
 
-/** One file in one encoding. */
+/** A file in one encoding. */
 export interface SdkFile {
   readonly bytes: Uint8Array
-  /** The weak tag in quotes. It is the same for all encodings. */
+  /** The weak ETag, in quotes. It is the same for all encodings of the file. */
   readonly etag: string
 }
 
-/** Returns whether a file in the package's folder `dist` is a script for pages. */
+/** Returns true if a file in the folder `dist` of the package is a script for pages. */
 export function isPageScript(name: string): boolean {
   return SCRIPT.test(name)
 }
 
-/** An installed release. */
+/** An installed release of posthog-js. */
 export class SdkRelease {
   readonly version: string
   readonly #paths: ReadonlyMap<string, string>
@@ -62,14 +62,14 @@ export class SdkRelease {
     this.#paths = paths
   }
 
-  /** Returns whether the release has this file. */
+  /** Returns true if the release contains this file. */
   has(name: string): boolean {
     return this.#paths.has(name)
   }
 
   /**
-   * Returns a file, or null for an unknown name. The first call for a name and encoding reads and compresses it in
-   * other threads. Later calls get it from memory. Rejects with the error of the file system.
+   * Returns a file, or null if the name is unknown. The first call for a name and an encoding reads and compresses the
+   * file in other threads. Later calls return it from memory. Rejects with the error of the file system.
    */
   async file(name: string, encoding: SdkEncoding): Promise<SdkFile | null> {
     const path = this.#paths.get(name)
@@ -87,14 +87,17 @@ export class SdkFiles {
   #release: Promise<SdkRelease | null> | null = null
   #lookedAtMs = Number.NEGATIVE_INFINITY
 
-  /** `folders` are package folders. The first one that holds the package is used; see `sdkFolders`. */
+  /**
+   * `folders` are the folders in which the package may be, such as those of `sdkFolders`. The first one that contains
+   * it is used.
+   */
   constructor(folders: readonly string[]) {
     this.#folders = folders
   }
 
   /**
-   * Returns the installed release, or null. A release that was found is kept. Until then it is looked for again after a
-   * second.
+   * Returns the installed release, or null if there is none. A release that was found is cached. Otherwise it is looked
+   * for again after LOOK_AGAIN_MS.
    */
   release(nowMs: number): Promise<SdkRelease | null> {
     if (this.#release !== null && nowMs - this.#lookedAtMs < LOOK_AGAIN_MS) return this.#release
@@ -115,7 +118,10 @@ export class SdkFiles {
   }
 }
 
-/** Returns the folder in the data directory, and then the folder of the npm package if there is one. */
+/**
+ * Returns the folders in which the package may be: the one in the data directory, and then the one of the npm package
+ * if it is installed.
+ */
 export function sdkFolders(dataDir: string): readonly string[] {
   const installed = join(dataDir, SDK_NAME)
   try {
@@ -126,7 +132,10 @@ export function sdkFolders(dataDir: string): readonly string[] {
   }
 }
 
-/** Reads the files of a package folder. Null if the folder is not such a package or cannot be read. */
+/**
+ * Reads the file names in a folder of the package. Returns null if the folder does not contain the package or cannot be
+ * read.
+ */
 async function openRelease(folder: string): Promise<SdkRelease | null> {
   try {
     const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as {
@@ -147,7 +156,9 @@ async function openRelease(folder: string): Promise<SdkRelease | null> {
   }
 }
 
-/** Returns a cached value, or makes and caches it. A failed value is not cached. */
+/**
+ * Returns the cached value of a key. If there is none, it is made and cached. If making it fails, nothing is cached.
+ */
 function cached<T>(
   memory: Map<string, Promise<T>>,
   key: string,

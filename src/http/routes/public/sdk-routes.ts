@@ -1,7 +1,7 @@
 /**
- * Serves the files of posthog-js for PostHog's `<script>`: the SDK itself, and the scripts that it loads when the page
- * or the remote configuration requires them. Events and decisions do not depend on these routes. Source:
- * docs/compatibility/decisions.md, "Snippet"; posthog-js `entrypoints/external-scripts-loader`.
+ * The routes of the files of posthog-js for PostHog's `<script>`: the SDK itself, and the scripts that it loads if the
+ * page or the remote configuration needs them. Capturing events and deciding flags does not depend on these routes.
+ * Source: docs/compatibility/decisions.md, "Snippet"; posthog-js `entrypoints/external-scripts-loader`.
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
@@ -15,20 +15,20 @@ import { done } from '../../server/route.ts'
 import { projectOfPath } from './remote-config.ts'
 import { SDK_LICENCE, type SdkFiles, type SdkRelease } from './sdk-files.ts'
 
-/** The services that the file routes need. */
+/** The services that these routes need. */
 export interface SdkRouteOptions {
   readonly clock: Clock
   readonly directory: Pick<ProjectDirectory, 'projectByKey'>
   readonly files: SdkFiles
 }
 
-/** The content of a path with the full version never changes. */
+/** The caching header for a path with the full version, whose content never changes. */
 const KEPT: Header = ['Cache-Control', 'public, max-age=31536000, immutable']
-/** The content of a path without the full version changes with the release. */
+/** The caching header for a path without the full version, whose content changes when another release is installed. */
 const KEPT_BRIEFLY: Header = ['Cache-Control', 'public, max-age=300']
 const VARY: Header = ['Vary', 'Accept-Encoding']
 
-/** Sends a file. `version` is the version in the path; null if the path has none. */
+/** Sends a file. `version` is the version in the path, or null if the path has none. */
 async function sendFile(
   { clock, files }: SdkRouteOptions,
   exchange: Exchange,
@@ -57,7 +57,7 @@ async function sendFile(
   send(exchange, answerUnlessCached(head, file.etag, answer))
 }
 
-/** Returns whether a version matches the release. Pages may name only the major version. */
+/** Returns true if the version in a path is the version of the release. A path may contain only the major version. */
 function isVersionOf(release: SdkRelease, version: string | null): boolean {
   return (
     version === null || version === release.version || version === release.version.split('.')[0]
@@ -72,7 +72,7 @@ const FILE = {
   errors: ['not_found', 'error'],
 } as const
 
-/** The routes of the snippet. */
+/** The routes of the files that PostHog's `<script>` loads. */
 export const SDK_ROUTES: readonly PublicRecord<SdkRouteOptions>[] = [
   ...readable<SdkRouteOptions>({
     ...FILE,

@@ -61,7 +61,7 @@ const collection = collectionOf<SavedServices>(
   inProject('annotation:write'),
 )
 
-/** The annotations of a project. */
+/** The routes of annotations. */
 export const ANNOTATION_RESOURCE: Resource<SavedServices> = {
   name: 'Annotations',
   sentence: 'Notes at points in time, for charts.',

@@ -6,7 +6,7 @@ import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import type { JsonObject } from '../../../base/json.ts'
 import { planQuery } from '../../../rules/queries/kinds.ts'
 
-/** A context for planning a query. The validity of a date does not depend on it. */
+/** A context in which a query can be planned. Whether the filters are valid does not depend on it. */
 const CONTEXT = {
   projectId: 0,
   timezone: 'UTC',
@@ -20,16 +20,22 @@ const NUMBER = {
   series: [{ kind: 'EventsNode' }],
   trendsFilter: { display: 'BoldNumber' },
 }
-/** Maps the members of the test queries to the filters that they came from, for error texts. */
+/**
+ * For each member of the queries with which filters are tested, the filter that it came from. Error texts name the
+ * filter.
+ */
 const ATTRS: readonly (readonly [query: string, filters: string])[] = [
   ['dateRange.', 'filters.'],
   ['properties', 'filters.properties'],
 ]
 
-/** Throws 400 `invalid_input` for filters that would make every query fail, such as invalid dates or properties. */
+/**
+ * Throws 400 `invalid_input` for filters that would make every query on the dashboard fail, such as invalid dates or
+ * properties.
+ */
 export function checkDashboardFilters(filters: JsonObject, nowMs: number): void {
   const { date_from, date_to, properties } = filters
-  // Queries on a dashboard combine these properties with their own, so they must be a list.
+  // Each query on a dashboard adds these filters to the list of its own, so they must be a list.
   if (properties !== undefined && properties !== null && !Array.isArray(properties)) {
     throw invalidInput('filters.properties', 'must be a list of filters')
   }
@@ -38,7 +44,8 @@ export function checkDashboardFilters(filters: JsonObject, nowMs: number): void 
     properties: properties ?? [],
   }
   const fault = faultOf({ ...NUMBER, ...under }, nowMs)
-  // Only queries of web analytics accept properties of sessions, so the filters are valid if either query accepts them.
+  // Only queries of web analytics accept properties of sessions. The filters are therefore valid if one of the two
+  // queries accepts them.
   if (fault !== null && faultOf({ kind: 'WebOverviewQuery', ...under }, nowMs) !== null) throw fault
 }
 

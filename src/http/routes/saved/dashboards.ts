@@ -72,7 +72,7 @@ const TILE = is.namedObject('DashboardTile', {
   is_cached: is.BOOLEAN,
   error: NO_RESULT,
 })
-/** A whole dashboard. */
+/** A dashboard with its tiles, in an answer. */
 export const DASHBOARD = is.namedObject('Dashboard', {
   ...ITEM_MEMBERS,
   filters: is.JSON_OBJECT,
@@ -131,7 +131,7 @@ const collection = collectionOf<SavedServices>(
   inProject('dashboard:write'),
 )
 
-/** The dashboards of a project. */
+/** The routes of dashboards. */
 export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
   name: 'Dashboards',
   sentence: 'Insights and texts side by side.',
@@ -151,11 +151,11 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
       },
       show: (call, dashboard) => dashboardItem(showingTo(call), dashboard),
     },
-    /** Returns the dashboard in the path without its tiles, even if it is deleted. */
+    /** Returns the dashboard that the path names, without its tiles. It may be deleted. */
     async find(call) {
       return existing(await ask(call, 'getDashboard', placeInPath(call)), 'dashboard')
     },
-    /** Shows a dashboard that was created or changed. The queries of its insights are not run. */
+    /** Returns the JSON of a dashboard that was created or changed. The queries of its insights are not run. */
     async show(call, { id, projectId }: Dashboard) {
       const place = { projectId, id, withDeleted: true }
       const shown = existing(await ask(call, 'showDashboard', place), 'dashboard')
@@ -187,14 +187,14 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
   }),
 }
 
-/** Checks the filters unless they are unchanged. Throws 400 `invalid_input`. */
+/** Throws 400 `invalid_input` if the filters in a body are invalid, unless the stored filters `before` are the same. */
 function requireReadable(call: Writing, before: JsonObject): void {
   const { filters } = call.body()
   if (filters === undefined || isSameJson(filters, before)) return
   checkDashboardFilters(filters, call.services.clock.now())
 }
 
-/** Returns the request for a change. `before` is the stored filters. */
+/** Returns the store's request for a change. `before` are the stored filters. */
 function requestOf(call: Writing, before: JsonObject) {
   requireAsking(call, call.body().filters, before)
   requireReadable(call, before)
@@ -209,7 +209,7 @@ function requestOf(call: Writing, before: JsonObject) {
   return { projectId, userId: user.id, fields, isDeleted, tiles: tiles.map(readTile) }
 }
 
-/** Returns the changes to a tile. Clients may also send back a whole tile as they were shown it. */
+/** Returns the changes of a tile. A client may also send a whole tile in the form in which it received it. */
 function readTile({ id, insight, text, layouts, color, deleted }: is.TypeOf<typeof TILE_FIELDS>) {
   checkSize('layouts', layouts, TILE_LAYOUTS_UNITS_MAX)
   const insightId = isObject(insight) ? insight['id'] : insight

@@ -1,6 +1,7 @@
 /**
- * Inserts query results into the gaps of insight and dashboard texts (rules/saved/shown-text.ts). Texts and results are
- * bytes from other threads, which are neither read nor copied here. An answer is the list of its parts.
+ * Inserts query results into the texts of insights and dashboards, in which each result has a gap
+ * (rules/saved/shown-text.ts). Texts and results are bytes from other threads. They are neither read nor copied here:
+ * an answer is a list of its parts.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
@@ -10,14 +11,17 @@ import { WrittenJson } from '../../server/router.ts'
 import { DASHBOARD_RESULTS_BYTES_MAX, DASHBOARD_RESULTS_MS_MAX } from '../limits.ts'
 import type { ComputeInsight, SavedServices } from './saved-services.ts'
 
-/** The services for computing results. */
+/** The services that compute the results. */
 export interface Filling {
-  /** Computes a result. Null if results are not wanted. */
+  /** Computes a result. Null if no results are to be computed. */
   readonly compute: ComputeInsight | null
   readonly clock: Pick<SavedServices['clock'], 'now' | 'monotonic'>
 }
 
-/** The content of a gap: a result, or the error why there is none. Both are null if there is no query. */
+/**
+ * What is inserted into a gap: a result, or the error that explains why there is none. If the insight has no query,
+ * both are null.
+ */
 interface Found {
   readonly result: Uint8Array | null
   readonly error: ServiceError | null
@@ -36,8 +40,8 @@ const FULL = new ServiceError(
 )
 
 /**
- * Returns the parts of a text with its results. The results are computed one after the other, within limits of time and
- * size. If a query fails with a `ServiceError`, the error takes its place. Rejects with any other error.
+ * Returns the parts of a text, with the results in its gaps. The results are computed one after the other, within
+ * limits of time and size. If a query fails with a `ServiceError`, the error is inserted. Rejects with any other error.
  */
 export async function filledParts(
   shown: ShownText,
@@ -71,7 +75,7 @@ export async function filledParts(
   return parts
 }
 
-/** Returns the filled text as a complete JSON value. */
+/** Returns a text with the results in its gaps, as a complete JSON value. */
 export async function filledJson(shown: ShownText, filling: Filling): Promise<WrittenJson> {
   return new WrittenJson(await filledParts(shown, filling))
 }
@@ -81,7 +85,7 @@ function questionOfGap({ questions, questionEnds }: ShownText, index: number): s
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
 }
 
-/** Returns the members of an insight that depend on its result, and the members of its tile that follow it. */
+/** Returns the members of an insight that depend on its result, and the members of its tile after them. */
 function jsonOf({ within }: ShownText, found: Found, nowMs: number): readonly Uint8Array[] {
   const { result, error } = found
   const members = JSON.stringify({

@@ -59,7 +59,7 @@ const collection = collectionOf<SavedServices>(
   inProject('insight:write'),
 )
 
-/** The insights of a project. */
+/** The routes of insights. */
 export const INSIGHT_RESOURCE: Resource<SavedServices> = {
   name: 'Insights',
   sentence: 'Named queries.',
@@ -113,7 +113,7 @@ export const INSIGHT_RESOURCE: Resource<SavedServices> = {
   }),
 }
 
-/** Returns the request for a change. `before` is the stored query, or null. */
+/** Returns the store's request for a change. `before` is the stored query, or null. */
 function requestOf(call: Writing, before: unknown) {
   const { deleted: isDeleted, dashboards, ...fields } = call.body()
   requireAsking(call, fields.query, before)

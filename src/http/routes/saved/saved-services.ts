@@ -1,6 +1,6 @@
 /**
- * The common part of the routes of insights, dashboards, annotations and sharing, including the functions that show
- * insights. Source: docs/compatibility/saved.md, "Insights".
+ * The common part of the routes of insights, dashboards, annotations and sharing: the services, the schemas, and the
+ * functions that show insights. Source: docs/compatibility/saved.md, "Insights".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { SharedAnswer, SharedRequest } from '../../../engine/threads/saved-tasks.ts'
@@ -22,8 +22,8 @@ import { existing as found } from '../collection.ts'
 import { type OrganizationServices, USER_SUMMARY } from '../organization/organization-services.ts'
 
 /**
- * Runs the query of an insight (rules/saved/insight-question.ts). `question` is JSON whose members are not checked. The
- * result is written by `answerText`. Rejects with the `ServiceError` if the query is refused.
+ * Runs the query of an insight (rules/saved/insight-question.ts). `question` is JSON whose members have not been
+ * checked. The result is the text that `answerText` writes. Rejects with a `ServiceError` if the query is refused.
  */
 export type ComputeInsight = (
   projectId: number,
@@ -31,30 +31,30 @@ export type ComputeInsight = (
   format: Extract<AnswerFormat, 'insight' | 'html'>,
 ) => Promise<Uint8Array>
 
-/** The services that these routes need. */
+/** The services that the routes of saved objects need. */
 export interface SavedServices extends OrganizationServices {
   readonly computeInsight: ComputeInsight
-  /** Runs queries for shared pages. Anybody may request those repeatedly, so results are cached. */
+  /** Runs the queries of shared pages. Its results are cached, because anybody may request such a page repeatedly. */
   readonly computeShared: ComputeInsight
-  /** The page that loads the console's program, which shows shared objects. Null if there is no console. */
+  /** The HTML page that loads the console's program, which shows shared objects. Null if there is no console. */
   readonly shell: string | null
-  /** Returns the text of the object that a token opens, or null. */
+  /** Returns the text of the object that the token of a shared link opens, or null if there is none. */
   readonly showShared: (request: SharedRequest) => Promise<SharedAnswer | null>
-  /** Hashes the passwords of shared links, one after the other with those of users. */
+  /** Hashes the passwords of shared links. They wait in the same queue as the passwords of users. */
   readonly passwords: Passwords
   readonly limits: Pick<RateLimits, 'attempt'>
 }
 
-/** A request to one of these routes. */
+/** A request to one of the routes of saved objects. */
 export type SavedCall = Call<SavedServices>
 
-/** The user in `created_by` and similar members. */
+/** A user in the member `created_by` and similar members. */
 export const AUTHOR = is.nullable(USER_SUMMARY)
-/** The name of an insight or a dashboard in a body. */
+/** The name of an insight or a dashboard in the body of a request. */
 export const NAME = is.nullable(is.text(SAVED_NAME_CHARACTERS_MAX))
-/** The description of an insight or a dashboard in a body. */
+/** The description of an insight or a dashboard in the body of a request. */
 export const DESCRIPTION = is.text(SAVED_DESCRIPTION_CHARACTERS_MAX)
-/** The tags of an insight or a dashboard in a body. */
+/** The tags of an insight or a dashboard in the body of a request. */
 export const TAGS = is.list(is.text(SAVED_TAG_CHARACTERS_MAX), SAVED_TAGS_MAX)
 /** The member of a body that hides an object (true) or restores it (false). */
 export const DELETED = is.about(is.BOOLEAN, 'True deletes it, false restores it.')
@@ -91,7 +91,7 @@ const INSIGHT_MEMBERS = {
 }
 /** An insight in a list. */
 export const INSIGHT_ITEM = is.namedObject('InsightItem', INSIGHT_MEMBERS)
-/** A whole insight. */
+/** An insight with its result, in an answer. */
 export const INSIGHT = is.namedObject('Insight', {
   ...INSIGHT_MEMBERS,
   columns: is.ANY,
@@ -103,7 +103,7 @@ export const INSIGHT = is.namedObject('Insight', {
   error: NO_RESULT,
 })
 
-/** Returns the lookups with which objects are shown to a caller with a personal key. */
+/** Returns the functions that look up users and time zones when an object is shown to a caller with a personal key. */
 export function showingTo({ services }: Pick<SavedCall, 'services'>): Showing {
   const { directory } = services
   return {
@@ -112,25 +112,26 @@ export function showingTo({ services }: Pick<SavedCall, 'services'>): Showing {
   }
 }
 
-/** Returns a whole insight that was created or changed. Its query is not run. */
+/** Returns the members of an insight that was created or changed. Its query is not run. */
 export function changedInsight(call: SavedCall, view: InsightView) {
   const without = { last_refresh: null, error: null, result: null, columns: null, hasMore: null }
   return { ...insightMembers(showingTo(call), view), ...without }
 }
 
 /**
- * Returns the project and number of the object in the path. A text that is not a number becomes 0, which no object has.
+ * Returns the project and the number in the path. If the text in the path is not a number, the number is 0, which no
+ * object has.
  */
 export function placeInPath(call: SavedCall): SavedPlace {
   return { projectId: call.projectId, id: call.number('id') ?? 0 }
 }
 
-/** Returns the object. Throws 404 `not_found` for null. */
+/** Returns an object unless it is null. Throws 404 `not_found` for null. */
 export function existing<Thing>(thing: Thing | null, name: string): Thing {
   return found(thing, `The project has no such ${name}.`)
 }
 
-/** Refuses JSON that is longer than may be stored. Throws 400 `invalid_input`. */
+/** Throws 400 `invalid_input` for JSON that is longer than may be stored. */
 export function checkSize(attr: string, value: unknown, unitsMax: number): void {
   if (value === undefined || JSON.stringify(value).length <= unitsMax) return
   const detail = `\`${attr}\` may have at most ${unitsMax} characters of JSON.`
@@ -138,8 +139,9 @@ export function checkSize(attr: string, value: unknown, unitsMax: number): void 
 }
 
 /**
- * Checks the right to run a query that is saved, or changed by saved filters, because its result is shown later.
- * `before` is the stored value, which may stay as it is. Throws 403 `permission_denied`.
+ * Throws 403 `permission_denied` if a saved query or saved filters are changed by a caller who may not run queries. The
+ * result of the query is shown later, so saving it needs the same right as running it. `before` is the stored value,
+ * which may stay as it is.
  */
 export function requireAsking({ grant }: SavedCall, after: unknown, before: unknown): void {
   if (after === undefined || after === null) return
@@ -147,7 +149,8 @@ export function requireAsking({ grant }: SavedCall, after: unknown, before: unkn
 }
 
 /**
- * Refuses keys that are limited to some projects, for objects that all projects see. Throws 403 `permission_denied`.
+ * Throws 403 `permission_denied` for a key that is limited to some projects. It must not change an object that all
+ * projects show.
  */
 export function requireAllProjects({ grant }: SavedCall): void {
   if (grant.projectIds === 'all') return

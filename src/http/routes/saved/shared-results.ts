@@ -1,7 +1,7 @@
 /**
  * Caches the results of shared pages. Anybody with the URL may request a page as often as the rate limits allow.
- * Simultaneous requests therefore share one computation. Results are cached for a limited time, as the bytes that a
- * thread wrote. All answers share these bytes.
+ * Requests at the same time therefore share one computation, and a result is cached for a limited time. It is cached as
+ * the bytes that a thread wrote, which all answers share.
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
@@ -15,13 +15,13 @@ import type { ComputeInsight } from './saved-services.ts'
 interface Kept {
   readonly atMs: number
   readonly result: Promise<Uint8Array>
-  /** The size of the name, plus that of the result after it has arrived. */
+  /** The estimated bytes of the entry: its name, and its result after it has arrived. */
   bytes: number
 }
 
 /**
- * Returns a function that computes results and caches each of them for a limited time. Errors that would occur again
- * are cached too. The least recently used results are evicted first.
+ * Returns a function that computes results and caches each for a limited time. An error that would occur again is
+ * cached, too. If there are too many results, those that were not used for the longest time are evicted.
  */
 export function keptResults(
   compute: ComputeInsight,
@@ -34,7 +34,7 @@ export function keptResults(
 
 class KeptResults {
   readonly #clock: Pick<Clock, 'monotonic'>
-  /** The cached results, from least to most recently used. */
+  /** The cached results, the least recently used first. */
   readonly #kept = new Map<string, Kept>()
   #bytes = 0
   #timer: NodeJS.Timeout | null = null
@@ -92,7 +92,7 @@ class KeptResults {
     this.#bytes -= kept.bytes
   }
 
-  /** Releases the memory of results that are no longer requested. */
+  /** Removes the results that are too old, so that their memory is released even if nobody requests them any more. */
   #sweep(): void {
     this.#forgetOld()
     this.#timer =
@@ -103,8 +103,9 @@ class KeptResults {
 }
 
 /**
- * Returns a function that runs `run` at most once at a time for equal requests. Requests must be plain data. Requests
- * that arrive during a run share the next one, so a result is never older than its request.
+ * Returns a function that calls `run`, but never twice at the same time for equal requests. Requests must be plain
+ * data. Requests that arrive while `run` works share the next call, because the result of the current call may be older
+ * than they are.
  */
 export function sharedRuns<Request extends object, Value>(
   run: (request: Request) => Promise<Value>,

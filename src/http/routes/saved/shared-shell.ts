@@ -1,12 +1,12 @@
 /**
- * The pages that browsers get below `/shared/`: the console's program in a page of its own, and the page of a link that
- * opens nothing. Source: docs/compatibility/saved.md, "Shared pages".
+ * The HTML pages that browsers get below `/shared/`: the page that loads the console's program, and the page for a link
+ * that opens nothing. Source: docs/compatibility/saved.md, "Shared pages".
  */
 import { escaped, pagePolicy } from '../../../base/html/html.ts'
 import { protectionOf } from '../../console/console-files.ts'
 import type { Header } from '../../server/respond.ts'
 
-/** Which pages may show a shared page in a frame: those of any origin, or none. */
+/** Which other pages may embed a shared page in a frame: those of any origin, or none. */
 export type Frames = '*' | "'none'"
 
 /** Returns the headers of the page that loads the console's program. */
@@ -31,15 +31,15 @@ export const DEAD_HEADERS: readonly Header[] = [
 ]
 
 /**
- * The page of a link that opens nothing. It does not say whether the link ever opened anything, or has expired. It has
- * no content, so pages of any origin may show it in a frame.
+ * The page for a link that opens nothing. It does not say whether the link has expired or never existed. It has no
+ * content to protect, so pages of any origin may embed it in a frame.
  */
 export const DEAD_PAGE = notePage(
   'This link opens nothing',
   'The page is no longer shared, its link was replaced or has expired, or the address is incomplete. Ask the person who sent you the link for the current one.',
 )
 
-/** The page of a link with a password, for browsers that do not run the console's program. */
+/** The page for a link with a password, in a browser that does not run the console's program. */
 export const LOCKED_PAGE = notePage(
   'This page needs a password',
   'Open it in a browser with JavaScript, which asks for the password.',
@@ -64,8 +64,8 @@ function notePage(title: string, sentence: string): string {
 }
 
 /**
- * Returns the page that loads the console's program, as two texts around the escaped title. `shell` is the console's
- * index.html. Browsers without JavaScript are led to the static page at `plainUrl`.
+ * Returns the page that loads the console's program, as the text before and the text after the escaped title. `shell`
+ * is the console's index.html. A browser without JavaScript shows a link to the static page at `plainUrl`.
  */
 export function shellAround(shell: string, plainUrl: string): readonly [string, string] {
   const url = escaped(plainUrl)

@@ -1,9 +1,9 @@
 /**
- * Shows the object that a sharing token opens, without a key: as a page, or as JSON if `.json` follows the token. A
- * browser gets a page that loads the console's program, which reads the JSON. Other clients, and browsers without
- * JavaScript, get a static page. Authors are not named. A link with a password shows nothing before the reader has
- * exchanged the password for a proof, which later requests send. No cookie is set. Source:
- * docs/compatibility/saved.md, "Shared pages" and "Passwords of shared pages".
+ * The routes that show, without a key, the object that a sharing token opens. A browser gets a page that loads the
+ * console's program, which then requests the object as JSON (the token followed by `.json`). Other clients, and
+ * browsers without JavaScript, get a static page. The authors of the object are not named. If the link has a password,
+ * nothing is shown until the reader has exchanged the password for a proof. Later requests send this proof. No cookie
+ * is set. Source: docs/compatibility/saved.md, "Shared pages" and "Passwords of shared pages".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { pagePolicy } from '../../../base/html/html.ts'
@@ -35,14 +35,17 @@ import {
 
 const TOKEN = /^([\w-]{32})(?:\.json)?$/
 const HTML_TYPE = 'text/html; charset=utf-8'
-/** The headers of the static page, by the pages that may show it in a frame. */
+/** The headers of the static page, for each choice of the pages that may embed it in a frame. */
 const STATIC_HEADERS: Readonly<Record<Frames, readonly Header[]>> = {
   '*': [['Content-Security-Policy', pagePolicy(SHARED_STYLE, '*')]],
   "'none'": [['Content-Security-Policy', pagePolicy(SHARED_STYLE, "'none'")]],
 }
-/** The title of a page whose content needs a password. */
+/** The title of a page whose content is shown only with a password. */
 const LOCKED_TITLE = 'Shared page'
-/** Keeps caches, referrers and search engines from storing the content or the URL, which contains the token. */
+/**
+ * Headers that keep the content out of caches and search engines. They also keep the URL, which contains the token, out
+ * of the Referer header.
+ */
 const HEADERS: readonly Header[] = [
   ['Cache-Control', 'no-store'],
   ['Referrer-Policy', 'no-referrer'],
@@ -87,7 +90,7 @@ const CONTENT = {
 const UNLOCKING = {
   body: PASSWORD,
   answers: { 200: done(UNLOCKED) },
-  // It changes nothing, and strangers must not fill the audit log.
+  // The audit log has no entries for this route: it changes nothing, and strangers could fill the log.
   audits: false,
   errors: [
     ...(['not_found', 'authentication_failed', 'invalid_input', 'parse_error'] as const),
@@ -98,7 +101,7 @@ const UNLOCKING = {
 
 const route = routesOf<SavedServices>('', ANYBODY)
 
-/** The shared pages. */
+/** The routes of shared pages. */
 export const SHARED_RESOURCE: Resource<SavedServices> = {
   name: 'Shared pages',
   sentence: 'Insights and dashboards for anyone who has the token. No key is needed.',
@@ -145,7 +148,7 @@ async function answerShared(
   const isBrowser = !isJson && prefersType(call.request.head.accept, 'text/html')
   const { plain, range = null } = call.query()
   const isShell = isBrowser && shell !== null && plain !== '1'
-  // The page of the console holds no content. Its program asks for the range.
+  // The page that loads the console's program has no content yet. The program requests the content with the range.
   const wish = isShell
     ? { format: 'title' as const, range: null, proof: '' }
     : { format: isJson ? ('json' as const) : ('html' as const), range, proof: proofOf(call) }
@@ -175,13 +178,13 @@ async function answerShared(
 }
 
 /**
- * Exchanges the password of a link for a proof. A link without a password, and one that opens nothing, are both 404.
- * Failures count as failed logins of the address and of the link.
+ * Exchanges the password of a link for a proof. Answers 404 both for a link without a password and for a link that
+ * opens nothing. A failure counts as a failed login of the IP address and of the link.
  */
 async function unlock(call: Call<SavedServices, is.Schema, typeof PASSWORD>): Promise<Answer> {
   const { request, services } = call
   const { clock, limits, passwords } = services
-  // Read before any wait, because the peer address is lost when the client leaves.
+  // The address is read before anything asynchronous, because it is lost when the client leaves.
   const { forwardedFor } = request.head
   const address = addressBehindProxies(request.peerAddress, forwardedFor, services.trustedProxies)
   const { password } = call.body()
@@ -192,14 +195,14 @@ async function unlock(call: Call<SavedServices, is.Schema, typeof PASSWORD>): Pr
     for (const one of lock.passwords) if (await passwords.isRight(password, one.hash)) return one
     return null
   }
-  // No e-mail address contains a space.
+  // The name of the link's account contains a space. No email address does, so it is not the account of a user.
   const right = await limits.attempt(address, find, `shared ${token}`, 'share_failures')
   if (right === null) throw new ServiceError('authentication_failed', 'The password is wrong.')
   const { text, untilMs } = shareProof(token, right, clock.now())
   return json({ shareToken: text, expires_at: timeText(untilMs) }, 200, HEADERS)
 }
 
-/** Returns the proof that a reader sends, or ''. */
+/** Returns the proof in the Authorization header of a request, or '' if there is none. */
 function proofOf({ request }: Pick<Call<SavedServices>, 'request'>): string {
   return /^Bearer\s+(\S+)$/.exec(request.head.authorization)?.[1] ?? ''
 }

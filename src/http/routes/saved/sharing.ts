@@ -1,4 +1,4 @@
-/** The routes of sharing insights and dashboards. Source: docs/compatibility/saved.md, "Sharing". */
+/** The routes for sharing insights and dashboards. Source: docs/compatibility/saved.md, "Sharing". */
 import { randomBytes } from 'node:crypto'
 import { invalidInput } from '../../../base/errors.ts'
 import { given } from '../../../base/json.ts'
@@ -25,9 +25,9 @@ const SETTINGS = is.options(
     typeof is.BOOLEAN
   >,
 )
-/** The least number of characters of a password, as PostHog has it. */
+/** The minimum length of a password in characters, the same as in PostHog. */
 const PASSWORD_CHARACTERS_LEAST = 8
-/** The random bytes of a password that the caller does not choose. */
+/** How many random bytes a password has that the server chooses. */
 const PASSWORD_BYTES = 15
 
 const PASSWORD = {
@@ -94,7 +94,7 @@ const route = routesOf<SavedServices>(
   inProject('sharing_configuration:write'),
 )
 
-/** The sharing settings of insights and dashboards. */
+/** The routes for sharing insights and dashboards. */
 export const SHARING_RESOURCE: Resource<SavedServices> = {
   name: 'Sharing',
   sentence: 'Insights and dashboards for people without a key.',
@@ -111,7 +111,7 @@ function sharingRoutes(
 ): readonly AnyRoute<SavedServices>[] {
   const title = name === 'dashboard' ? 'Dashboard' : 'Insight'
   const path = `${kind}/:id/sharing/`
-  /** Returns the sharing of the object in the path. Throws 404. */
+  /** Returns how the object that the path names is shared. Throws 404. */
   const thing = async (call: SavedCall) => {
     const place = placeInPath(call)
     const { sharing, isDeleted, id, projectId } =
@@ -121,7 +121,7 @@ function sharingRoutes(
     existing(isDeleted ? null : id, name)
     return { sharing, place: { kind, id, projectId } }
   }
-  /** Returns the sharing of the object in the path if the caller may change the object. */
+  /** Returns how the object that the path names is shared. Throws 403 if the caller may not change the object. */
   const own = (call: SavedCall) => {
     requireScope(call.grant, `${name}:write`)
     return thing(call)
@@ -185,7 +185,8 @@ function sharingRoutes(
               `must have at least ${PASSWORD_CHARACTERS_LEAST} characters`,
             )
           }
-          // A hash costs much more than a refusal. The store checks again, because others may add passwords meanwhile.
+          // The limit is checked before the hash, because computing a hash costs much more than a refusal. The store
+          // checks it again, because another request may add a password in between.
           requirePasswordRoom(sharing)
           const hash = await call.services.passwords.hash(password)
           const request = { ...place, hash, note, createdById: call.user.id }
@@ -212,7 +213,7 @@ function sharingRoutes(
   ]
 }
 
-/** Returns the known settings. Other members that a client sent are left out. */
+/** Returns the settings that Tenrec knows. Other members that the client has sent are ignored. */
 function settingsOf(settings: is.TypeOf<typeof SETTINGS> | null) {
   const names = SHARING_SETTINGS.filter((name) => settings?.[name] !== undefined)
   return Object.fromEntries(names.map((name) => [name, settings?.[name] === true]))

@@ -455,8 +455,8 @@ function isUnique(key: usize, whole: u32, part: u32): bool {
   return load<u32>(key, K_COUNT) * whole > load<u32>(key, K_LOOKUPS) * part
 }
 
-// The range of the value of the property `distinct_id`, its flags, and its cell. `own` is 0 if the event has no such
-// property.
+// The value of the property `distinct_id`: the addresses of its start and of its end, its marks (IS_ASCII,
+// NEEDS_PARSING), and the address of its cell. `own` is 0 if the event has no such property.
 let own: usize = 0
 let ownEnd: usize = 0
 let ownMarks: u32 = 0
@@ -506,7 +506,7 @@ function readProperties(p: usize): usize {
   return p + 1
 }
 
-/** Behind the value at `p`, which becomes a cell of a key. */
+/** Makes the value at `p` a cell of a key. Returns the address after the value, or 0. */
 // @ts-ignore: decorator
 @inline
 function readCell(p: usize, cell: usize, index: u32, key: usize, keyKind: u32): usize {

@@ -132,6 +132,40 @@ export function counted(
   }
 }
 
+/** Counts sessions one by one, all under the value ''. The result is the same as that of `counted` for their rows. */
+export class SessionTally {
+  readonly #sessions = byRange(2)
+  readonly #views = byRange(2)
+  readonly #durations = byRange(2)
+  readonly #bounces = byRange(2)
+  readonly #people = new PersonList(2)
+
+  /** Adds a session with views. `range` are the bits of the ranges in which it begins. */
+  add(range: number, person: number, views: number, durationS: number, isBounce: boolean): void {
+    add(this.#sessions, range, 1, 1)
+    add(this.#views, range, 1, views)
+    add(this.#durations, range, 1, durationS)
+    if (isBounce) add(this.#bounces, range, 1, 1)
+    this.#people.add(person, 1, range)
+  }
+
+  finish(): Counted {
+    const sessions = this.#sessions
+    return {
+      values: [undefined, ''],
+      sums: {
+        sessions,
+        'events 0': this.#views,
+        duration: this.#durations,
+        'duration count': sessions,
+        bounces: this.#bounces,
+        'bounces count': sessions,
+      },
+      persons: this.#people.finish(),
+    }
+  }
+}
+
 /** Returns the sums of the numbers of rows by value under a name, and how many rows have a number. NaN is left out. */
 export function sumsOf(
   { rows, ranges, ids, values }: Omit<Countable, 'seriesCount'>,

@@ -19,6 +19,7 @@ import {
   visitorsOf,
 } from './counted.ts'
 import { VIEW_SERIES } from './sessions.ts'
+import { countedVisits, isOfVisits } from './visits.ts'
 import { rangeOf, readWebPlan, type WebPlan } from './web-plan.ts'
 
 /** A figure in both ranges; null: there is none. */
@@ -37,7 +38,11 @@ export const WEB_OVERVIEW: QueryKind<OverviewPlan, Counted | readonly Pair[]> = 
     const isShownBefore = query.within('compareFilter').boolean('compare')
     return { ...readWebPlan(query, context), isShownBefore }
   },
-  partial: countedOf,
+  partial: (plan, shard) =>
+    shard.part?.isPiece === true && isOfVisits(plan)
+      ? countedVisits(plan, shard)
+      : countedOf(plan, shard),
+  combine: (parts) => merged(parts as readonly Counted[]),
   // Only the answer of all parts is a list of figures.
   merge: (plan, parts) => figuresOf(plan, merged(parts as readonly Counted[])),
   page({ goal, current, isShownBefore }, whole) {

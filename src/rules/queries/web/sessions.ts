@@ -17,11 +17,12 @@ import { grown } from '../../analytics/growing-arrays.ts'
 import { type QueryScan, type QueryShard, scanShardPieces } from '../query-kind.ts'
 
 const VIEW_NAMES = ['$pageview', '$screen'] as const
-/** Bits of the series below: of views, and of all that count against a bounce. */
 const PAGEVIEW = 1
 const SCREEN = 2
-const AUTOCAPTURE = 4
-const VIEW = PAGEVIEW | SCREEN
+/** The bits of the series of `collectSessions` whose events are views. */
+export const VIEW = PAGEVIEW | SCREEN
+/** The bit of the series of events that, besides further views, count against a bounce. */
+export const AUTOCAPTURE = 4
 /** What most who ask about sessions ask for next: properties of tables that dashboards show together. */
 const USUAL_KEYS = [
   '$pathname',
@@ -37,7 +38,7 @@ const USUAL_KEYS = [
   'utm_campaign',
 ]
 /** A session that lasts so many seconds is no bounce. */
-const ENGAGED_S = 10
+export const ENGAGED_S = 10
 /** What a session takes in memory, with some of its properties: an estimate. */
 const SESSION_BYTES = 100
 /** Room for sessions that a table begins with. */
@@ -98,30 +99,54 @@ export function namedSeries(names: readonly string[] | null): SeriesMatch {
 /** The series of the events that count as views. */
 export const VIEW_SERIES: SeriesMatch = namedSeries(VIEW_NAMES)
 
+/** Sessions that grow with the events that are added to them. */
+export interface GrowingSessions {
+  /** One more than the largest number of a session. */
+  readonly size: number
+  /** 1 for each session with an event. */
+  readonly marks: Uint8Array
+  /** Adds the events of a scan by `collectSessions` whose times `isNew` accepts. */
+  add(events: EventColumns, isNew: (timeMs: number) => boolean): void
+}
+
 /**
  * Returns all sessions with an event in a range, complete from their first to their last event, which may be outside of
  * the range. The scanner caches the result. It costs a scan of the range, and reading the session ids in all other
  * segments. Throws as `EventScanner.scan`.
  */
-export function sessionsWithin(shard: QueryShard, { fromMs, toMs }: DateRange): SessionTable {
+export function sessionsWithin(shard: QueryShard, range: DateRange): SessionTable {
   const { context, scanner, part } = shard
-  const name = JSON.stringify(['sessions', part, fromMs, toMs])
+  const name = JSON.stringify(['sessions', part, range.fromMs, range.toMs])
   return scanner.remembered(context.projectId, name, () => {
     const table = new TableBuilder()
-    scanSessions(shard, { fromMs, toMs }, (piece) => table.add(piece))
+    collectSessions(shard, range, table)
     if (table.size === 1) return table
-    const { marks } = table
-    const [before, after] = [
-      { fromMs: Number.NEGATIVE_INFINITY, toMs: fromMs },
-      { fromMs: toMs, toMs: Number.POSITIVE_INFINITY },
-    ]
-    const isOutside = (timeMs: number) => timeMs < fromMs || timeMs > toMs
-    scanSessions(shard, before, (piece) => table.add(piece, isOutside), marks)
-    scanSessions(shard, after, (piece) => table.add(piece, isOutside), marks)
     noteWhole(table)
     table.trim()
     return table
   })
+}
+
+/**
+ * Adds all events of the sessions with an event in a range. The events have the series of `VIEW` and `AUTOCAPTURE`. The
+ * cost is that of `sessionsWithin`.
+ */
+export function collectSessions(
+  shard: QueryShard,
+  { fromMs, toMs }: DateRange,
+  sessions: GrowingSessions,
+): void {
+  const isAny = () => true
+  scanSessions(shard, { fromMs, toMs }, (piece) => sessions.add(piece, isAny))
+  if (sessions.size === 1) return
+  const { marks } = sessions
+  const [before, after] = [
+    { fromMs: Number.NEGATIVE_INFINITY, toMs: fromMs },
+    { fromMs: toMs, toMs: Number.POSITIVE_INFINITY },
+  ]
+  const isOutside = (timeMs: number) => timeMs < fromMs || timeMs > toMs
+  scanSessions(shard, before, (piece) => sessions.add(piece, isOutside), marks)
+  scanSessions(shard, after, (piece) => sessions.add(piece, isOutside), marks)
 }
 
 /**
@@ -141,19 +166,20 @@ function scanSessions(
   sessions?: Uint8Array,
 ): void {
   const [pageview, screen] = VIEW_NAMES
+  const hasSoon = sessions === undefined && shard.part?.isPiece !== true
   const scan: QueryScan = {
     ...range,
     ...(sessions === undefined ? {} : { sessions }),
     series: [[pageview], [screen], ['$autocapture'], null].map(namedSeries),
     values: [{ kind: 'session' }],
     order: 'unsorted',
-    ...(sessions === undefined ? { soon: USUAL_KEYS } : {}),
+    ...(hasSoon ? { soon: USUAL_KEYS } : {}),
   }
   scanShardPieces(shard, scan, visit)
 }
 
 /** A table that grows with the events that are added. */
-class TableBuilder implements SessionTable {
+class TableBuilder implements SessionTable, GrowingSessions {
   size = 1
   marks = new Uint8Array(SESSIONS_START)
   first = noEvents(SESSIONS_START)
@@ -181,7 +207,7 @@ class TableBuilder implements SessionTable {
   /** Adds the events at times that are new. */
   add(
     { count, timesMs, sequences, seriesMasks, persons, values: [column] }: EventColumns,
-    isNew: (timeMs: number) => boolean = () => true,
+    isNew: (timeMs: number) => boolean,
   ): void {
     if (column === undefined) return
     this.#column = column

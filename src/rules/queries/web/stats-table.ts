@@ -93,6 +93,7 @@ export const WEB_STATS_TABLE: QueryKind<StatsPlan, Counted | StatsTable> = {
   // All pages are of the same table.
   partPlan: ({ paging: _, ...plan }) => plan,
   partial: countedOf,
+  combine: (parts) => merged(parts as readonly Counted[]),
   merge(plan, parts) {
     // Only the answer of all parts is a table.
     const found = merged(parts as readonly Counted[])

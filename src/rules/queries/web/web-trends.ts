@@ -58,6 +58,7 @@ export const WEB_TRENDS: QueryKind<WebTrendsPlan, Counted> = {
   },
   partPlan: ({ metrics: _, ...plan }) => plan,
   partial: countedOf,
+  combine: merged,
   merge: (_, parts) => merged(parts),
   page({ current, previous, interval, metrics }, found) {
     const idOf = new Map(found.values.map((value, id) => [value, id]))

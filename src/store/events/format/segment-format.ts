@@ -9,11 +9,12 @@
  *            | stored bytes of the groups u32
  *            | first and last timestamp, first and last arrival, float64, milliseconds
  *            | `Directory` as MessagePack
- *   group    method u8 (0 not compressed, 1 brotli) | bytes before compression u32 | content
+ *   group    method u8 (0 not compressed, 1 brotli, 2 long texts) | bytes before compression u32 | content
  *
  * All numbers are little-endian. The fixed part of the header is enough to skip a segment by time. A group contains the
  * parts of several columns, one after another, compressed together. A reader decodes only the groups of the columns
- * that it needs.
+ * that it needs. The values of a property with long texts have a group of their own (lz4/lz4.ts), because a filter
+ * reads all of them, and decompressing is most of its work.
  *
  * The fixed columns, one value for each row:
  *
@@ -26,6 +27,7 @@
  */
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { pack, unpack } from '../../lmdb/codec.ts'
+import { packTexts, unpackTexts } from './lz4/lz4.ts'
 
 const FORMAT_VERSION = 1
 /** The version of a segment whose columns were mostly moved to the warehouse (away-columns.ts). */
@@ -33,6 +35,12 @@ const FORMAT_AWAY = 2
 const FIXED_BYTES = 44
 const METHOD_RAW = 0
 const METHOD_BROTLI = 1
+const METHOD_TEXTS = 2
+/**
+ * Texts that LZ4 makes smaller by more than this factor are stored in Brotli. LZ4 needs a byte for each 255 bytes of a
+ * repetition and Brotli almost none, so a few bytes of a client stay a few bytes.
+ */
+const REPETITIVE_FACTOR = 16
 const GROUP_HEAD_BYTES = 5
 const CHUNK_BYTES_MIN = 16 * 1024
 /** Smaller groups are stored uncompressed. */
@@ -244,16 +252,28 @@ export function encodeGroup(content: Buffer, quality: number | null): readonly [
   return [head, content]
 }
 
+/** Returns the stored form of a group of long texts as its head and its content. `quality` is one of `QUALITY_*`. */
+export function encodeTexts(content: Buffer, quality: number): readonly [Buffer, Buffer] {
+  const packed = packTexts(content, quality !== QUALITY_FAST)
+  if (packed.length >= content.length) return encodeGroup(content, null)
+  if (packed.length * REPETITIVE_FACTOR < content.length) return encodeGroup(content, quality)
+  const head = Buffer.allocUnsafe(GROUP_HEAD_BYTES)
+  head.writeUInt8(METHOD_TEXTS)
+  head.writeUInt32LE(content.length, 1)
+  return [head, packed]
+}
+
 function windowBits(bytes: number): number {
   return Math.min(18, Math.max(10, 32 - Math.clz32(bytes)))
 }
 
-/** Returns the content of a group whose checksum was checked. */
+/** Returns the content of a group whose checksum was checked. Throws if it is not what the head says. */
 export function decodeGroup(stored: Buffer): Buffer {
   const method = stored.readUInt8()
   const bytes = stored.readUInt32LE(1)
   const content = stored.subarray(GROUP_HEAD_BYTES)
   if (method === METHOD_RAW) return content
+  if (method === METHOD_TEXTS) return unpackTexts(content, bytes)
   if (method !== METHOD_BROTLI || bytes > GROUP_BYTES_MAX) {
     throw new RangeError('a group in an unknown form')
   }

@@ -133,9 +133,9 @@ export class SegmentView {
     return this.#heldBytes
   }
 
-  /** Returns whether `sealed` is the header of this segment. */
-  hasHeader(sealed: Buffer): boolean {
-    return sealed.equals(this.#sealed)
+  /** Returns whether `header` has the bytes of this segment's header, in the compressed form that is stored. */
+  hasHeader(header: Buffer): boolean {
+    return header.equals(this.#sealed)
   }
 
   /** The header in its stored form. */

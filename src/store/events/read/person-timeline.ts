@@ -116,7 +116,7 @@ interface Snapshot {
 
 const EMPTY: Snapshot = { get: () => undefined, toObject: () => ({}) }
 
-/** Calls `visit` for the requested events in order of arrival, with the properties after each event. */
+/** Calls `visit` for each requested event, in order of arrival, with the properties that the person had right after it. */
 function replay(
   query: TimelineQuery,
   { ids, segments, textOf }: TimelineSources,

@@ -12,7 +12,6 @@
  */
 import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
-import type { PlacedColumn } from './event-scan-columns.ts'
 
 /**
  * The rows of a segment, grouped by name. The rows of name i are `rows[starts[i]]` up to, but not including,
@@ -78,10 +77,10 @@ export function inNameOrder<T extends Uint16Array | Uint32Array | Float64Array>(
 }
 
 /** Returns the column of names, in name order. */
-export function nameColumn({ values, starts, rows }: NameRows): PlacedColumn {
+export function nameColumn({ values, starts, rows }: NameRows): DenseColumn {
   const ids = new Uint16Array(rows.length)
   for (let id = 1; id < values.length; id++) ids.fill(id, starts[id] ?? 0, starts[id + 1] ?? 0)
-  return { ids, first: 0, values }
+  return { ids, values }
 }
 
 /** Picks the rows of some names. Each scan needs a picker of its own, because the picker holds memory for one scan. */

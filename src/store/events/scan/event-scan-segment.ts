@@ -176,7 +176,7 @@ export class ScanSegment {
   }
 
   get names(): PlacedColumn {
-    return this.#column('names', PLACED, () => nameColumn(this.nameRows))
+    return this.#column('names', PLACED, () => withoutEdges(nameColumn(this.nameRows)))
   }
 
   /** The element chains. */

@@ -180,8 +180,8 @@ function fill(
 }
 
 /**
- * Throws `DamagedChunkError` if a table of the catalogue has records of another one, because the manifest names the wrong
- * chunks. The first and the last record of each table are read.
+ * Throws `DamagedChunkError` if a table of the catalogue has records of another one, because the manifest names the
+ * wrong chunks. The first and the last record of each table are read.
  */
 function requireOwnRecords(
   environment: Environment,
