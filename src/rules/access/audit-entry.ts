@@ -13,11 +13,14 @@ export interface AuditEntry {
   readonly source: 'api' | 'console' | 'command_line' | 'schedule'
   /** The user who owns the key or the session, or who scheduled the change. Null on the command line. */
   readonly userId: number | null
-  /** The number of the personal key. Null on the command line, for a schedule, and for a session that a login link started. */
+  /**
+   * The number of the personal key. Null on the command line, for a schedule, and for a session that was started
+   * without a key.
+   */
   readonly keyId: number | null
   /** The account of the operating system on the command line. Null for other sources. */
   readonly account: string | null
-  /** The client's address. It is '' on the command line and for a schedule. */
+  /** The IP address of the client. It is '' on the command line and for a schedule. */
   readonly address: string
   /** The project. Null if the change concerns no project. */
   readonly projectId: number | null
@@ -27,7 +30,10 @@ export interface AuditEntry {
   readonly route: string
   /** The object that was changed or created: the last id of the path, the id in the answer, or the operand. */
   readonly objectId: string | null
-  /** The status of the answer. It is 0 on the command line, where only successful changes are logged, and for a schedule. */
+  /**
+   * The HTTP status of the answer. It is 0 on the command line, where only successful changes are logged, and for a
+   * schedule.
+   */
   readonly status: number
 }
 

@@ -24,7 +24,7 @@ export interface ConsoleSession {
   readonly createdAtMs: number
   /** The time of the last request of the user. It may be up to `SESSION_SEEN_LATE_MS_MAX` out of date. */
   readonly lastSeenAtMs: number
-  /** The address of the client that started the session. `userAgent` is its user agent. */
+  /** The IP address of the client that started the session. `userAgent` is the user agent of this client. */
   readonly address: string
   readonly userAgent: string
 }
@@ -66,13 +66,13 @@ export interface SessionStart {
 export interface ConsoleSessionView
   extends Omit<ConsoleSession, 'keyHash' | 'passwordSetAtMs' | 'identity'> {
   readonly startedWith: SessionProofKind
-  /** The personal key. Null for any other proof. */
+  /** The personal key that started the session. Null if the session was started in another way. */
   readonly key: Pick<PersonalKey, 'label' | 'scopes' | 'projectIds' | 'expiresAtMs'> | null
 }
 
 /** The rights of a session: those of its key, or all rights of its user. */
 export interface SessionGrant extends Omit<PersonalKeyGrant, 'keyId'> {
-  /** The number of the key. Absent for any other proof. */
+  /** The number of the personal key that started the session. Absent if the session was started in another way. */
   readonly keyId?: number
   readonly session: Pick<ConsoleSession, 'id' | 'createdAtMs' | 'lastSeenAtMs'> & {
     readonly startedWith: SessionProofKind
@@ -91,8 +91,8 @@ export function sessionProof({
 }
 
 /**
- * Why a session has ended: it was not used (`idle`), it reached its age limit (`old`), its personal key is not valid any
- * more (`key`), its password was changed or removed (`password`), its account at the identity provider was unlinked
+ * Why a session has ended: it was not used (`idle`), it reached its age limit (`old`), its personal key is not valid
+ * any more (`key`), its password was changed or removed (`password`), its account at the identity provider was unlinked
  * (`identity`), its user is not active (`user`), or it is not stored any more (`removed`).
  */
 export type SessionEnd = 'idle' | 'old' | 'key' | 'password' | 'identity' | 'user' | 'removed'

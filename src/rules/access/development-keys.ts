@@ -8,7 +8,7 @@ export const DEVELOPMENT_PROJECT_KEY = 'phc_tenrec_dev'
 /** The personal key of `tenrec dev`. */
 export const DEVELOPMENT_PERSONAL_KEY = 'phx_tenrec_dev'
 
-/** Returns whether a key is one of these public keys. */
+/** Returns whether a key is one of the two public keys of `tenrec dev`. */
 export function isDevelopmentKey(text: string): boolean {
   return text === DEVELOPMENT_PROJECT_KEY || text === DEVELOPMENT_PERSONAL_KEY
 }

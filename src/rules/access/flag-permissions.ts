@@ -17,7 +17,8 @@ export interface FlagEditor {
   /** The level of each role that the user has. */
   readonly roleLevels: readonly FlagAccessLevel[]
   /**
-   * Returns whether one of these roles has a role access entry for the flag. It is called only if the answer decides.
+   * Returns whether one of the user's roles has a role access entry for the flag. It is called only if the other facts
+   * do not decide.
    */
   hasRoleAccess(flag: OwnedFlag): boolean
 }

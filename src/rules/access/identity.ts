@@ -36,7 +36,9 @@ export interface IdentityLogin {
   readonly audit: AuditEntry
 }
 
-/** What the provider has said about the person, from the ID token or the user info. No member is trusted to exist. */
+/**
+ * What the provider has said about the person, in the ID token or the user info. The provider may leave out any member.
+ */
 export interface ProviderClaims {
   readonly email?: unknown
   readonly email_verified?: unknown
@@ -44,9 +46,11 @@ export interface ProviderClaims {
   readonly name?: unknown
 }
 
-/** OpenID Connect Core, section 2, allows no longer subject. */
+/**
+ * The greatest length of a subject that OpenID Connect Core, section 2, allows. A login with a longer one is refused.
+ */
 const SUBJECT_CHARACTERS = 255
-/** A longer name is left out, because users cannot have it. */
+/** The greatest length of the first name of a user. A longer name from the provider is replaced by ''. */
 const FIRST_NAME_CHARACTERS = 150
 const EMAIL = /^[^\s@\p{Cc}]{1,64}@[^\s@\p{Cc}]{1,189}$/u
 
@@ -65,7 +69,7 @@ export function accountOf(
   if (typeof claims.email !== 'string' || !EMAIL.test(claims.email)) {
     return 'The identity provider did not send your e-mail address. Ask an administrator to let Tenrec read it there.'
   }
-  // Some providers write the boolean as a text.
+  // Some providers write the boolean as the string 'true'.
   if (claims.email_verified !== true && claims.email_verified !== 'true') {
     return 'The identity provider has not verified your e-mail address. Verify it there, and log in again.'
   }
@@ -80,8 +84,8 @@ export function accountOf(
 }
 
 /**
- * Lower case of the letters A to Z only. In Unicode, different letters have the same lower case, and an account must
- * not be taken for that of another address.
+ * Returns the text with only the letters A to Z in lower case. In Unicode, different letters can have the same lower
+ * case, so two different e-mail addresses could become equal and one person could log in as another.
  */
 export function asciiLowerCase(text: string): string {
   return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase())

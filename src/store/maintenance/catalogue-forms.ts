@@ -7,14 +7,16 @@ import { isObject } from '../../base/json.ts'
 import { unpack } from '../lmdb/codec.ts'
 import { FLAGS_TABLES, type FlagsTable } from '../lmdb/keys.ts'
 
-/** Returns whether a record can be one of the table. It may throw if it cannot. */
+/**
+ * Returns whether a record can belong to the table of this form. It may also throw if the record cannot belong to it.
+ */
 type Form = (key: Buffer, bytes: Buffer) => boolean
 
 const ID_BYTES = 4
 const PAIR_BYTES = 8
 const TRIPLE_BYTES = 12
 const HASH_BYTES = 32
-/** The members of a dashboard of an older version, which has no others. */
+/** The members of a dashboard that an older version stored. Such a dashboard has exactly these members. */
 const OLD_DASHBOARD = ['id', 'name', 'createdAtMs']
 
 const FORMS: Readonly<Record<FlagsTable, Form>> = {
@@ -45,7 +47,7 @@ const FORMS: Readonly<Record<FlagsTable, Form>> = {
   scheduled_changes: json(PAIR_BYTES, ['flagId', 'payload', 'scheduledAtMs']),
   pending_changes: json(PAIR_BYTES, ['flagId', 'dueAtMs', 'isWatched']),
   insights: saved(['short_id', 'favorited']),
-  // Clients choose the members of a query, so it can be any JSON. Without insights, there are no queries.
+  // Clients choose the members of a query, so any JSON is accepted as a query.
   insight_queries: (key, bytes) => isLong(key, PAIR_BYTES) && parse(bytes) !== undefined,
   dashboards: saved(['pinned', 'filters']),
   dashboard_tiles: json(TRIPLE_BYTES, ['dashboardId', 'insightId', 'layouts']),
@@ -63,7 +65,7 @@ const FORMS: Readonly<Record<FlagsTable, Form>> = {
   flag_usage: packed(ID_BYTES, ['hourMs', 'flags']),
 }
 
-/** The tables whose records are parts of the records of another table. */
+/** For each table that stores parts of the records of another table, that other table. */
 const PARTS_OF: Partial<Record<FlagsTable, FlagsTable>> = { insight_queries: 'insights' }
 
 /** Returns whether a record has the form of its table. `bytes` is the value without its checksum, which matches. */
@@ -73,22 +75,22 @@ export function hasForm(table: string, key: Buffer, bytes: Buffer): boolean {
   try {
     return FORMS[name](key, bytes)
   } catch {
-    // It is no MessagePack or no JSON.
+    // The value cannot be read as the MessagePack or JSON that the table stores.
     return false
   }
 }
 
-/** Returns the table that has records if this table has any, or null. */
+/** Returns the table that must have records if this table has any. Returns null if this table needs no other table. */
 export function neededTable(table: string): string | null {
   return PARTS_OF[table as FlagsTable] ?? null
 }
 
-/** Returns the form of MessagePack records with certain members. */
+/** Returns the form of records whose key has `keyBytes` bytes and whose value is MessagePack with `members`. */
 function packed(keyBytes: number, members: readonly string[]): Form {
   return (key, bytes) => isLong(key, keyBytes) && hasAll(unpack(bytes), members)
 }
 
-/** Returns the form of JSON records with certain members. */
+/** Returns the form of records whose key has `keyBytes` bytes and whose value is JSON with `members`. */
 function json(keyBytes: number, members: readonly string[]): Form {
   return (key, bytes) => isLong(key, keyBytes) && hasAll(parse(bytes), members)
 }
@@ -102,7 +104,10 @@ function saved(fields: readonly string[]): Form {
   }
 }
 
-/** Returns whether a key is a name. Keys of other tables begin with a number below 2^24, or are hashes. */
+/**
+ * Returns whether a key consists of letters and underscores, as in the table `state`. Keys of other tables never do:
+ * they begin with a number below 2^24, or they are hashes.
+ */
 function isName(key: Buffer): boolean {
   return /^[a-z_]+$/.test(key.toString('latin1'))
 }
