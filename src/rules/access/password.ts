@@ -14,7 +14,7 @@ export interface StoredPassword {
   readonly setAtMs: number
 }
 
-/** The parts of the text of a hash. */
+/** The parts of the text in which a password's hash is stored. */
 export interface PasswordHash {
   /** The binary logarithm of the number of rounds. Memory is 128 * 2^costExponent * blockSize bytes. */
   readonly costExponent: number
@@ -26,7 +26,7 @@ export interface PasswordHash {
 
 /** The cost of a new hash: 32 MiB of memory, and about a quarter of a second. */
 export const PASSWORD_COST = { costExponent: 15, blockSize: 8, parallelism: 3 }
-/** The number of random bytes that each hash is made with. */
+/** The number of random bytes in the salt with which a hash is made. */
 export const PASSWORD_SALT_BYTES = 16
 /** The number of bytes of a hash. */
 export const PASSWORD_HASH_BYTES = 32
@@ -37,7 +37,7 @@ const DIFFERENT_CHARACTERS_LEAST = 4
 const HASH_PATTERN =
   /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{22,44})\$([A-Za-z0-9+/]{43})$/
 
-/** Returns the text of a hash. */
+/** Returns the text in which a hash is stored. */
 export function passwordHashText({
   costExponent,
   blockSize,
@@ -49,7 +49,7 @@ export function passwordHashText({
   return `$scrypt$${cost}$${unpadded(salt)}$${unpadded(hash)}`
 }
 
-/** Returns the parts of the text of a hash, or null if the text is not one. */
+/** Returns the parts of a text that `passwordHashText` has returned, or null if the text has another form. */
 export function parsePasswordHash(text: string): PasswordHash | null {
   const match = HASH_PATTERN.exec(text)
   if (match === null) return null
@@ -64,8 +64,8 @@ export function parsePasswordHash(text: string): PasswordHash | null {
 }
 
 /**
- * Returns the text that is hashed. Keyboards send the same letters in different Unicode forms, so all forms count as
- * the same password.
+ * Returns the form of a password that is hashed. Keyboards send the same letters in different Unicode forms, so all
+ * forms of a password count as the same password.
  */
 export function normalisedPassword(password: string): string {
   return password.normalize('NFKC')

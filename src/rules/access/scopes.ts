@@ -2,7 +2,7 @@
 
 import { isViewer } from './levels.ts'
 
-/** The scopes that routes require. */
+/** The scopes that routes require of a personal key. */
 export const SCOPES = [
   'action:read',
   'action:write',
@@ -160,7 +160,7 @@ export function isScope(text: string): boolean {
   return resource !== undefined && RESOURCES.has(resource)
 }
 
-/** Returns the scopes of a key or session that are left for a user of this level. */
+/** Returns those of the scopes of a key or session that a user of this level may use. */
 export function scopesAtLevel(scopes: readonly string[], level: number): readonly string[] {
   if (!isViewer(level)) return scopes
   return VIEWER_SCOPES.filter((scope) => hasScope(scopes, scope))
@@ -168,11 +168,11 @@ export function scopesAtLevel(scopes: readonly string[], level: number): readonl
 
 /** The rights of a key or session, which depend on the project if its user has another level there. */
 export interface ScopesByProject {
-  /** The scopes at the level of the user in the organization. */
+  /** The scopes of the key or session that the user may use at their level in the organization. */
   readonly scopes: readonly string[]
-  /** The scopes of the key itself. */
+  /** The scopes of the key itself, whatever the level of the user. */
   readonly keyScopes?: readonly string[]
-  /** The levels of the user in projects in which they differ from the level in the organization. */
+  /** The levels of the user in those projects where it differs from the user's level in the organization. */
   readonly projectLevels?: ReadonlyMap<number, number>
 }
 

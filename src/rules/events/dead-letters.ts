@@ -16,9 +16,15 @@ export interface DeadLetterCommand {
 export interface DeadLetterOutcome {
   /** The number of letters that were replayed or dropped. They no longer exist. */
   readonly done: number
-  /** The number of letters that failed again. Events have become new letters; unreadable blocks remain. */
+  /**
+   * The number of letters that failed again. An event that failed again has become a new letter. An unreadable block
+   * keeps its letter.
+   */
   readonly failed: number
-  /** The number of commands, which are not replayed because their callers were told that they failed. */
+  /**
+   * The number of letters that hold commands. Commands are not replayed, because their callers were told that they
+   * failed.
+   */
   readonly skipped: number
   /** The number of the last letter that was handled. It is the `after` of the next command. */
   readonly last: number
@@ -28,7 +34,7 @@ export interface DeadLetterOutcome {
   readonly hasMore: boolean
 }
 
-/** The port for these commands. The front calls it, and the daemon connects it to the log. */
+/** The port through which the front issues these commands. The daemon connects it to the log. */
 export interface DeadLetterCommands {
   /** Resolves when the command was executed durably. Rejects with `ServiceError` 503 if it cannot be executed. */
   deadLetters(actor: Actor, command: DeadLetterCommand): Promise<DeadLetterOutcome>

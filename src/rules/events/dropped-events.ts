@@ -7,12 +7,12 @@ export interface DroppedEventView {
   readonly timestamp: string
   /** One of `LOSS_REASONS`. */
   readonly reason: string
-  /** The name of the event. It is null if the event has none; the same applies to `distinct_id`. */
+  /** The name of the event, or null if the event has none. `distinct_id` is null if the event has no distinct_id. */
   readonly event: string | null
   readonly distinct_id: string | null
-  /** The beginning of its JSON as it was accepted. */
+  /** The beginning of the event's JSON as it was accepted. */
   readonly data: string
-  /** The number of bytes of its whole JSON. */
+  /** The number of bytes of the event's whole JSON. */
   readonly bytes: number
 }
 
@@ -20,9 +20,9 @@ export interface DroppedEventView {
 export interface DroppedEventsQuery {
   readonly projectId: number
   readonly reason?: string
-  /** Only events that arrived later, in milliseconds. */
+  /** Selects only events that arrived later than this time in milliseconds. */
   readonly afterMs: number
-  /** Only events that arrived earlier, in milliseconds. */
+  /** Selects only events that arrived earlier than this time in milliseconds. */
   readonly beforeMs?: number
   readonly limit: number
   readonly cursor?: DroppedEventCursor
@@ -47,6 +47,9 @@ export interface DroppedCount {
   /** One of `DROP_REASONS`. */
   readonly reason: string
   readonly count: number
-  /** The arrival of the last of these events, in ISO 8601, UTC. For events counted by an earlier version, the hour. */
+  /**
+   * The time at which the last of these events arrived, in ISO 8601, UTC. For events that an earlier version counted,
+   * it is the start of the hour.
+   */
   readonly last_seen_at: string
 }

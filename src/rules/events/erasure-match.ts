@@ -21,7 +21,7 @@ export interface EventSpan {
   readonly lastTimestampMs: number
 }
 
-/** Prepares the target of an erasure for matching. */
+/** Prepares the target of an erasure for matching many events. */
 export function erasureMatch({ ids, rules, oldestThrough, through }: ErasureTarget): ErasureMatch {
   const named = rules.flatMap((rule) => (rule.event === null ? [] : [[rule.event, rule] as const]))
   const spans = ids?.map(([id, after, last]) => [id, [after, last] as const] as const)
@@ -34,19 +34,21 @@ export function erasureMatch({ ids, rules, oldestThrough, through }: ErasureTarg
   }
 }
 
-/** Returns the rule for events of a name, or null. */
+/** Returns the rule for events with this name, or null if no rule applies to them. */
 export function ruleOf({ byName, others }: ErasureMatch, name: string): ErasureRule | null {
   return byName.get(name) ?? others
 }
 
-/** Returns whether a rule selects a moment between two moments, both inclusive. */
+/** Returns whether a rule selects any time from `firstMs` to `lastMs`, both included. The rule null selects none. */
 export function overlaps(rule: ErasureRule | null, firstMs: number, lastMs: number): boolean {
   if (rule === null) return false
   const { afterMs, beforeMs } = rule
   return (afterMs === null || lastMs >= afterMs) && (beforeMs === null || firstMs < beforeMs)
 }
 
-/** Returns whether an event is selected, given its sequence number, distinct ID number, name and time. */
+/**
+ * Returns whether the erasure selects an event, given the event's sequence number, distinct ID number, name and time.
+ */
 export function isMeant(
   match: ErasureMatch,
   sequence: number,
@@ -63,7 +65,7 @@ export function isMeant(
   return overlaps(ruleOf(match, name), timestampMs, timestampMs)
 }
 
-/** Returns whether some of these events may be selected. */
+/** Returns whether the erasure may select some event of a run of consecutive events. */
 export function mayMatch(match: ErasureMatch, span: EventSpan): boolean {
   if (span.firstSequence > match.through) return false
   if (span.firstSequence <= match.oldestThrough) return true

@@ -5,7 +5,7 @@ export interface EventFate {
   readonly fate: 'stored' | 'waiting' | 'skipped' | 'dead_letter' | 'erased' | 'unknown'
   /** A sentence, or one of `DROP_REASONS`. */
   readonly because: string
-  /** The sequence number. */
+  /** The sequence number of the event. */
   readonly id?: number
   readonly event?: string | null
   readonly distinct_id?: string | null
@@ -19,18 +19,18 @@ export interface EventFate {
   readonly arrived_at?: string
   readonly dropped_at?: string
   readonly warned_at?: string
-  /** The time at which it became a dead letter. */
+  /** The time at which the event became a dead letter. */
   readonly stored_at?: string
-  /** The types of the warnings about it. */
+  /** The types of the ingestion warnings about the event. */
   readonly warnings?: readonly string[]
-  /** The warning that explains why it was skipped. */
+  /** The ingestion warning that explains why the event was skipped. */
   readonly warning?: string
-  /** The number of the log block. */
+  /** The number of the log block that contains the event. */
   readonly block?: number
   /** The number of the dead letter. `step` is the step that failed. */
   readonly letter?: number
   readonly step?: string
-  /** The number of bytes of its JSON. `data` is the beginning of that JSON. */
+  /** The number of bytes of the event's JSON. `data` is the beginning of this JSON. */
   readonly bytes?: number
   readonly data?: string
 }

@@ -4,17 +4,17 @@ import type { EventFacts } from './event-view.ts'
 /** The events of a project that a stream shows. */
 export interface LiveFilter {
   readonly projectId: number
-  /** The names of the events. An empty list means all names. */
+  /** The names of the events that are shown. An empty list means all names. */
   readonly events: readonly string[]
-  /** The distinct_id. Null means everybody. */
+  /** The distinct_id whose events are shown. Null means the events of everybody. */
   readonly distinctId: string | null
 }
 
-/** The same filter, in the form that is sent to the processing thread. */
+/** A filter in the form that is sent to the processing thread. */
 export interface LiveWatch extends LiveFilter {
   /** The number of the stream. */
   readonly id: number
-  /** The maximum number of events that the stream may receive now. Further events are only counted. */
+  /** The maximum number of events that the stream may receive now. Further events are counted, but not sent. */
   readonly eventsMax: number
 }
 
@@ -22,7 +22,7 @@ export interface LiveWatch extends LiveFilter {
 export interface LiveEvent extends Omit<EventFacts, 'properties'> {
   /** The distinct ID number. */
   readonly distinctIdNumber: number
-  /** The JSON of its properties. */
+  /** The JSON of the event's properties. */
   readonly properties: string
 }
 
@@ -31,6 +31,6 @@ export interface LiveFound {
   /** The number of the stream. */
   readonly id: number
   readonly events: readonly LiveEvent[]
-  /** The number of further events. */
+  /** The number of events that the filter selects, but that are not in `events`. */
   readonly missed: number
 }

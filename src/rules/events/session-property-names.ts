@@ -4,7 +4,7 @@
  */
 import type { PropertyFacts, PropertyType } from './event-definitions.ts'
 
-/** The parameters of an address that advertisements add. */
+/** The parameters that advertising services add to the URL of a page. */
 export const CLICK_IDS: readonly string[] = [
   'gclid',
   'gad_source',
@@ -40,7 +40,7 @@ const NAMES: readonly (readonly [type: PropertyType, names: readonly string[]])[
   ['Boolean', ['$is_bounce']],
 ]
 
-/** All properties of sessions. The number of sessions that have them is not counted. */
+/** All properties of sessions. The number of sessions that have a property is not counted. */
 export const SESSION_PROPERTIES: readonly PropertyFacts[] = NAMES.flatMap(([type, names]) =>
   names.map((name) => ({ name, type })),
 )
