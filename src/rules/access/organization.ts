@@ -6,7 +6,7 @@ import type { JsonObject } from '../../base/json.ts'
 import type { FlagAccessLevel, ProjectLevel, UserLevel } from './levels.ts'
 import type { Project as IngestProject, PersonalKeyAccess } from './project-directory.ts'
 
-/** The one organization. */
+/** The organization. A store has exactly one. */
 export interface Organization {
   /** The UUID of the organization. */
   readonly id: string
@@ -16,7 +16,7 @@ export interface Organization {
   readonly flagAccess: FlagAccessSetting | null
 }
 
-/** The organization's default for flags. */
+/** The level for flags that users without a role have, and who set it. */
 export interface FlagAccessSetting {
   readonly level: FlagAccessLevel
   readonly createdById: number | null
@@ -98,7 +98,10 @@ export interface ProjectMembership {
 /** The projects that a user may use. */
 export interface ProjectAccess {
   readonly projectIds: readonly number[] | 'all'
-  /** The levels of the user in projects in which they differ from the level in the organization. */
+  /**
+   * The levels of the user in those projects where the user is a member. They replace the user's level in the
+   * organization.
+   */
   readonly projectLevels: ReadonlyMap<number, ProjectLevel>
 }
 
@@ -111,7 +114,7 @@ interface HashedKey {
   readonly lastFour: string
   readonly createdAtMs: number
   readonly revokedAtMs: number | null
-  /** The time at which the key was last replaced by another key with the same rights. */
+  /** The time at which the text of the key was last replaced. The key kept its rights. */
   readonly rolledAtMs: number | null
 }
 
@@ -185,7 +188,7 @@ export interface PersonalKeyGrant extends PersonalKeyAccess {
   readonly userId: number
   /** The user, who is active. */
   readonly user: User
-  /** The scopes that the key has at the level of its user. */
+  /** The scopes of the key that its user may use at their level in the organization. */
   readonly scopes: readonly string[]
   /** The scopes of the key itself, which a viewer cannot use in full. */
   readonly keyScopes: readonly string[]
@@ -228,7 +231,7 @@ export interface Invite extends Required<InviteRequest> {
   readonly number: number
   /** The UUID of the invitation. */
   readonly id: string
-  /** The SHA-256 of the code. */
+  /** The SHA-256 of the code with which the invitation is accepted. */
   readonly hash: Buffer
   readonly createdAtMs: number
   readonly expiresAtMs: number

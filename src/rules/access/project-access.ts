@@ -8,7 +8,10 @@ import type { Project, ProjectAccess, ProjectMembership, User } from './organiza
 
 const EVERYTHING: ProjectAccess = { projectIds: 'all', projectLevels: new Map() }
 
-/** Returns the access of a user. The memberships may include those of other users. */
+/**
+ * Returns the projects that a user may use, and the user's levels in them. `memberships` may include those of other
+ * users.
+ */
 export function projectAccess(
   { id, level }: Pick<User, 'id' | 'level'>,
   projects: readonly Pick<Project, 'id' | 'isPrivate'>[],
@@ -26,7 +29,7 @@ export function projectAccess(
   return { projectIds: isAll ? 'all' : open.map((project) => project.id), projectLevels }
 }
 
-/** Returns the projects that are in both lists. */
+/** Returns the projects that are in both lists. `all` stands for a list of all projects. */
 export function commonProjects(
   some: readonly number[] | 'all',
   others: readonly number[] | 'all',

@@ -2,14 +2,14 @@
 
 import type { ScopesByProject } from './scopes.ts'
 
-/** One project as ingestion sees it. */
+/** A project and those of its settings that ingestion needs. */
 export interface Project {
   readonly id: number
   /** The public key, which SDKs contain. */
   readonly apiKey: string
-  /** True if no address of a sender is stored. */
+  /** True if the project stores no IP address of a client. */
   readonly isIpAnonymized: boolean
-  /** True if events create no new group types. */
+  /** True if events of the project create no new group types. */
   readonly areGroupTypesClosed?: boolean
 }
 
@@ -18,7 +18,9 @@ export interface PersonalKeyAccess extends ScopesByProject {
   readonly projects: readonly number[] | 'all'
 }
 
-/** Lookups by texts that clients sent. They return null for anything unknown and never throw. */
+/**
+ * Finds projects and keys by texts that clients sent. The functions return null for anything unknown and never throw.
+ */
 export interface ProjectDirectory {
   projectByKey(apiKey: string): Project | null
   projectById(id: number): Project | null

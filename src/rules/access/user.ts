@@ -5,7 +5,7 @@ import type { User } from './organization.ts'
 /** The data of a user that the API shows. */
 export type UserFacts = Pick<User, 'id' | 'uuid' | 'distinctId' | 'firstName' | 'email'>
 
-/** A user within another object, such as its `created_by`. */
+/** A user as a member of another object, for example as `created_by`. */
 export interface UserSummary {
   readonly id: number
   readonly uuid: string

@@ -11,11 +11,11 @@ export interface DeadLetterOrigin {
   /** The RECORD_* bits of the record. */
   readonly flags: number
   readonly arrivedAtMs: number
-  /** The send time. NaN if the client sent none. */
+  /** The time at which the client sent the request, by its own clock. NaN if the client did not give this time. */
   readonly sentAtMs: number
-  /** The sender's address. It is '' if the project stores no addresses. */
+  /** The IP address of the client. It is '' if the project stores no IP addresses. */
   readonly address: string
-  /** The uuid of 16 bytes. Null if the client sent none. */
+  /** The 16 bytes of the event's uuid. Null if the client sent no uuid. */
   readonly uuid: Uint8Array | null
 }
 
@@ -23,19 +23,19 @@ export interface DeadLetterOrigin {
 export interface DeadLetterCounts {
   readonly count: number
   readonly bytes: number
-  /** The number of letters that were discarded because of the limits since the last call. */
+  /** The number of letters that were discarded since the last call because a limit was reached. */
   readonly forgotten: number
 }
 
 /** An event or a whole block that could not be processed. */
 export interface DeadLetter {
-  /** The project. It is 0 if the project is unknown. */
+  /** The number of the project. It is 0 if the project is unknown. */
   readonly projectId: number
   /** The step that failed: `read` or `process`. */
   readonly step: string
   /** The text of the error. */
   readonly reason: string
-  /** The bytes as they were accepted. */
+  /** The bytes of the event or block as they were accepted. */
   readonly raw: Uint8Array
   readonly origin?: DeadLetterOrigin
 }
@@ -44,28 +44,28 @@ export interface DeadLetter {
 export interface StoredDeadLetter extends Omit<DeadLetter, 'origin'> {
   readonly number: number
   readonly storedAtMs: number
-  /** The origin. Null for blocks, commands, and letters of old versions. */
+  /** The other data that the log contained about the event. Null for blocks, commands, and letters of old versions. */
   readonly origin: DeadLetterOrigin | null
 }
 
 /** A dead letter as lists show it. */
 export interface DeadLetterView {
   readonly number: number
-  /** The time in ISO 8601, UTC. */
+  /** The time at which the letter was stored, in ISO 8601, UTC. */
   readonly stored_at: string
-  /** The project. Null if it is unknown. */
+  /** The number of the project. Null if the project is unknown. */
   readonly project: number | null
   readonly step: string
   readonly reason: string
   readonly bytes: number
-  /** The beginning of the accepted bytes. Null for blocks, and if the project stores no addresses. */
+  /** The beginning of the accepted bytes. Null for blocks, and if the project stores no IP addresses. */
   readonly body: string | null
 }
 
 /** Returns a letter as lists show it. */
 export function letterView(letter: StoredDeadLetter): DeadLetterView {
   const { number, storedAtMs, projectId, step, reason, raw } = letter
-  // The event as it was sent may contain an address.
+  // The event as the client sent it may contain an IP address.
   const isPrivate = ((letter.origin?.flags ?? 0) & RECORD_IP_ANONYMIZED) !== 0
   const start = raw.subarray(0, LETTER_BODY_BYTES_MAX)
   const isCut = start.length < raw.length
@@ -80,7 +80,7 @@ export function letterView(letter: StoredDeadLetter): DeadLetterView {
   }
 }
 
-/** Returns a letter as a sample of a reason. */
+/** Returns a letter as a sample of the events that were not stored for the same reason. */
 export function letterSample(letter: StoredDeadLetter): FateSample {
   const { stored_at: at, reason: detail, body } = letterView(letter)
   const known = { at, distinct_id: null, event: null, uuid: null, detail }

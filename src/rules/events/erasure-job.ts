@@ -4,12 +4,15 @@
  */
 import type { ErasureCriteria, ErasureOrigin, ErasureReceipt, ErasureRule } from './erasure.ts'
 
-/** A distinct ID number with a range of sequence numbers: greater than `after` and at most `through`. */
+/**
+ * A distinct ID number, and the range of the sequence numbers of its selected events: greater than `after` and at most
+ * `through`.
+ */
 export type ErasureSpan = readonly [distinctId: number, after: number, through: number]
 
 /** The events that an erasure selects, in the form that jobs store. */
 export interface ErasureTarget {
-  /** The distinct ids. Null means the events of everybody. */
+  /** The distinct ids whose events are selected. Null means the events of everybody. */
   readonly ids: readonly ErasureSpan[] | null
   /**
    * The rules. The rule for an event is the one with its name, or else the one without a name. An event without a rule
@@ -22,12 +25,12 @@ export interface ErasureTarget {
   readonly through: number
 }
 
-/** The erasure of events. */
+/** A job that erases events. */
 export interface DeletionJob extends ErasureTarget {
   readonly origin: ErasureOrigin
   /** The criteria of the request. For a deleted person, only `personId` is set. */
   readonly criteria: ErasureCriteria
-  /** The e-mail address of the user, or '' for the daemon itself. */
+  /** The e-mail address of the user who requested the erasure, or '' if the daemon itself started it. */
   readonly requestedBy: string
   readonly requestedAt: string
   /** The time at which the log first recorded that the job was executed. Null if it has not yet. */
@@ -39,7 +42,7 @@ export interface DeletionJob extends ErasureTarget {
   readonly isCarriedOut?: boolean
   /** For retention by size: the arrival time in milliseconds of the newest event that is erased because of the size. */
   readonly arrivedThroughMs: number | null
-  /** The sequence number up to which the job is done. */
+  /** The job has gone through all events up to this sequence number. */
   readonly progress: number
   readonly deletedRows: number
   readonly releasedBytes: number

@@ -7,9 +7,9 @@ const DAY_MS = 86_400_000
 /** The events to erase: those that meet all criteria that are not null. */
 export interface ErasureCriteria {
   readonly event: string | null
-  /** Only events whose timestamp is at or after this moment, in milliseconds. */
+  /** Selects only events whose timestamp is at or after this time, in milliseconds. */
   readonly afterMs: number | null
-  /** Only events whose timestamp is before this moment, in milliseconds. */
+  /** Selects only events whose timestamp is before this time, in milliseconds. */
   readonly beforeMs: number | null
   readonly distinctId: string | null
   /** The uuid of a person, in lower case with hyphens. */
@@ -20,7 +20,7 @@ export interface ErasureCriteria {
  * A rule that erases events within a time range: the events of one name, or of all names without a rule of their own.
  */
 export interface ErasureRule {
-  /** The name. Null means all names without a rule. */
+  /** The name of the events. Null means all names that have no rule of their own. */
   readonly event: string | null
   readonly afterMs: number | null
   readonly beforeMs: number | null
@@ -34,7 +34,10 @@ function nothing(event: string): ErasureRule {
 /** The retention of the events of one name. */
 export interface EventRetention {
   readonly event: string
-  /** The number of days. Null means for ever, regardless of the rule for other events. */
+  /**
+   * The number of days after which the events are erased. Null means that they are kept for ever, regardless of the
+   * rule for other events.
+   */
   readonly days: number | null
 }
 
@@ -50,8 +53,8 @@ export interface RetentionRules {
 export const NO_RETENTION: RetentionRules = { days: null, bytesMax: null, events: [] }
 
 /**
- * Returns the erasure rules at `nowMs`. The moments are whole days in UTC, so that all events of a day are erased at
- * once.
+ * Returns the erasure rules that follow from retention rules at `nowMs`. Their limits are the starts of days in UTC, so
+ * that all events of a day are erased at once.
  */
 export function rulesAt(rules: RetentionRules, nowMs: number): readonly ErasureRule[] {
   const today = Math.floor(nowMs / DAY_MS) * DAY_MS
@@ -66,16 +69,19 @@ export function rulesAt(rules: RetentionRules, nowMs: number): readonly ErasureR
 /** The amount of data that an erasure would remove now. */
 export interface ErasureEstimate {
   readonly events: number
-  /** The bytes of segments, in proportion to the events. */
+  /** The number of bytes of segments that belong to the events, estimated in proportion to the number of events. */
   readonly bytes: number
 }
 
 /** The events that retention would erase now. */
 export interface RetentionPlan extends ErasureEstimate {
   readonly rules: readonly ErasureRule[]
-  /** All events up to this sequence number are erased because of the size. It is 0 if there are none. */
+  /**
+   * All events up to this sequence number are erased because the project is larger than `bytesMax`. It is 0 if there
+   * are none.
+   */
   readonly oldestThrough: number
-  /** The arrival time of the newest of these events, in milliseconds. */
+  /** The arrival time of the newest event up to `oldestThrough`, in milliseconds. */
   readonly arrivedThroughMs: number | null
   /** True if an erasure by retention is still running, so that some of these events are already being removed. */
   readonly isRunning: boolean
@@ -83,10 +89,10 @@ export interface RetentionPlan extends ErasureEstimate {
   readonly isComplete: boolean
 }
 
-/** The rules and the size of the project. */
+/** The retention rules of a project, and its size. */
 export interface RetentionView {
   readonly rules: RetentionRules
-  /** The bytes of its segments now. */
+  /** The number of bytes that the segments of the project have now. */
   readonly bytes: number
 }
 
@@ -95,12 +101,12 @@ export type ErasureOrigin = 'person' | 'request' | 'retention'
 
 /** The receipt of an erasure. Times are in ISO 8601. */
 export interface ErasureReceipt {
-  /** The number within the project. It begins at 1 and is never reused. */
+  /** The number of the receipt within the project. It begins at 1 and is never reused. */
   readonly id: number
   readonly origin: ErasureOrigin
   /** `incomplete` means that the job is finished, but that damaged segments may still contain selected events. */
   readonly status: 'running' | 'done' | 'incomplete'
-  /** The e-mail address of the user. Null for the daemon itself. */
+  /** The e-mail address of the user who requested the erasure. Null if the daemon itself started it. */
   readonly requested_by: string | null
   readonly requested_at: string
   readonly finished_at: string | null

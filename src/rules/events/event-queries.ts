@@ -5,12 +5,12 @@ import type { PersonView } from '../persons/person-queries.ts'
 
 /** One stored event as a reader sees it. Source: docs/compatibility/events.md, "Stored events". */
 export interface EventView {
-  /** The position in the project's order of arrival, from 1. */
+  /** The sequence number of the event: its rank in the order in which the events of the project arrived, from 1. */
   readonly id: number
   readonly uuid: string
   readonly event: string
   readonly distinct_id: string
-  /** The time in ISO 8601, UTC, with milliseconds. */
+  /** The time of the event in ISO 8601, UTC, with milliseconds. */
   readonly timestamp: string
   readonly created_at: string
   readonly properties: Readonly<Record<string, unknown>>
@@ -30,9 +30,9 @@ export interface EventCriteria {
   readonly distinctId?: string
   readonly personId?: string
   readonly event?: string
-  /** Only events with a later timestamp, in milliseconds. */
+  /** Selects only events with a later timestamp than this, in milliseconds. */
   readonly afterMs?: number
-  /** Only events with an earlier timestamp, in milliseconds. */
+  /** Selects only events with an earlier timestamp than this, in milliseconds. */
   readonly beforeMs?: number
   readonly properties?: readonly PropertyFilter[]
 }
@@ -46,13 +46,15 @@ export interface EventListQuery extends EventCriteria {
 
 /** An export of events in the order of arrival. */
 export interface EventExportQuery extends EventCriteria {
-  /** Only events with a greater id. 0 starts at the first event. */
+  /** Selects only events with a greater id than this. 0 selects all events. */
   readonly afterId: number
   /** The maximum number of events in one batch. Without it, a batch is the events of a segment. */
   readonly rowsMax?: number
 }
 
-/** The remaining part of an export and its format. `ndjson` is the format of `tenrec export`. */
+/**
+ * The part of an export that is not done yet, and the format of the export. `ndjson` is the format of `tenrec export`.
+ */
 export interface EventExportTask extends EventExportQuery {
   readonly format: 'csv' | 'ndjson'
 }
@@ -74,7 +76,7 @@ export interface EventRows extends RowsText {
   readonly nextCursor: EventCursor | null
 }
 
-/** One line of the log of warnings. */
+/** One line of the log of ingestion warnings. */
 export interface WarningView {
   readonly type: string
   readonly timestamp: string

@@ -6,7 +6,7 @@ import type { DropReason } from '../capture/drop-reasons.ts'
 import type { DroppedCount, DroppedEventView } from './dropped-events.ts'
 import { FATE_SAMPLES_MAX } from './limits.ts'
 
-/** One event or refused request. */
+/** A sample of what was not stored: one event, or one request that was refused. */
 export interface FateSample {
   /** The arrival time in ISO 8601, UTC. */
   readonly at: string
@@ -19,19 +19,19 @@ export interface FateSample {
   readonly body?: string
 }
 
-/** One reason with its events. */
+/** A reason for which events were not stored, and the events that it concerns. */
 export interface IngestionFate {
   /** One of `DROP_REASONS`, or the code of a refusal. */
   readonly reason: string
   readonly count: number
   readonly last_seen_at: string
-  /** The remedy. */
+  /** A sentence that says what the user can do about the reason. */
   readonly sentence: string
   /** The samples, newest first. */
   readonly samples: readonly FateSample[]
 }
 
-/** The remedy for each reason. */
+/** For each reason, a sentence that says what the user can do about it. */
 const CURES: Readonly<Record<DropReason, string>> & Readonly<Record<string, string | undefined>> = {
   no_event_name: 'Give the event a name. Send a text as "event".',
   no_distinct_id: 'Send the ID of the user as "distinct_id" beside "event", or in its properties.',
@@ -60,14 +60,14 @@ const CURES: Readonly<Record<DropReason, string>> & Readonly<Record<string, stri
   throttled: 'Send requests less often, or raise the request and event limits of the project.',
 }
 
-/** Returns the remedy for a reason. */
+/** Returns the sentence that says what the user can do about a reason. */
 export function sentenceOf(reason: string): string {
   return CURES[reason] ?? 'See the detail of the sample.'
 }
 
 /**
- * Returns the reasons of accepted events. `dropped` are dropped events, newest first, and `letters` are samples of dead
- * letters.
+ * Returns the reasons for which accepted events were not stored. `dropped` are dropped events, newest first, and
+ * `letters` are samples of dead letters.
  */
 export function droppedFates(
   counts: readonly DroppedCount[],
