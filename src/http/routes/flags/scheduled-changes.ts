@@ -234,36 +234,42 @@ export const SCHEDULED_RESOURCE: Resource<FlagServices> = {
 }
 
 function previewRoute(): AnyRoute<FlagServices> {
-  return route('POST', 'preview/', 'previewScheduledChange', 'Estimates how many would get the flag.', {
-    who: READER,
-    body: PREVIEWED,
-    answers: { 200: done(PREVIEW) },
-    audits: false,
-    async handle(call) {
-      const { record_id: recordId, payload, sample } = call.body()
-      const flag = flagOf(call, recordId)
-      const steps: JsonObject[] = []
-      let enabledBefore: number | null = null
-      for (const { percentage, body } of bodiesOf(payload, flag)) {
-        const wanted = given({ ...body, id: flag.id, sample })
-        const { values, sampled, total, group_type_index } = await rehearse(call, wanted)
-        const isOn = values.filter(({ value }) => value !== false)
-        const before = enabledBefore ?? isOn.reduce((sum, one) => sum + one.before, 0)
-        const enabled = isOn.reduce((sum, one) => sum + one.after, 0)
-        steps.push({
-          rollout_percentage: percentage,
-          enabled,
-          newly_enabled: Math.max(0, enabled - before),
-          newly_disabled: Math.max(0, before - enabled),
-          sampled,
-          total,
-          group_type_index,
-        })
-        enabledBefore = enabled
-      }
-      return { steps }
+  return route(
+    'POST',
+    'preview/',
+    'previewScheduledChange',
+    'Estimates how many would get the flag.',
+    {
+      who: READER,
+      body: PREVIEWED,
+      answers: { 200: done(PREVIEW) },
+      audits: false,
+      async handle(call) {
+        const { record_id: recordId, payload, sample } = call.body()
+        const flag = flagOf(call, recordId)
+        const steps: JsonObject[] = []
+        let enabledBefore: number | null = null
+        for (const { percentage, body } of bodiesOf(payload, flag)) {
+          const wanted = given({ ...body, id: flag.id, sample })
+          const { values, sampled, total, group_type_index } = await rehearse(call, wanted)
+          const isOn = values.filter(({ value }) => value !== false)
+          const before = enabledBefore ?? isOn.reduce((sum, one) => sum + one.before, 0)
+          const enabled = isOn.reduce((sum, one) => sum + one.after, 0)
+          steps.push({
+            rollout_percentage: percentage,
+            enabled,
+            newly_enabled: Math.max(0, enabled - before),
+            newly_disabled: Math.max(0, before - enabled),
+            sampled,
+            total,
+            group_type_index,
+          })
+          enabledBefore = enabled
+        }
+        return { steps }
+      },
     },
-  })
+  )
 }
 
 /** Returns the body of the PATCH that each step of a scheduled change would send. Throws 400. */
