@@ -68,10 +68,12 @@ export function heldRange(
   return { from, to: Math.max(from, Math.min(end, first + ids.length)) }
 }
 
+/** The ids of a column in which no event has a value. */
+const NO_IDS = new Uint16Array(0)
+
 /** Returns a column without the positions before and behind its values. `ids` are in name order. */
 export function withoutEdges({ ids, values }: DenseColumn): PlacedColumn {
-  // A column without values is known from the header, and all such columns share one list of numbers.
-  if (values.length === 1) return { ids, first: 0, values }
+  if (values.length === 1) return { ids: NO_IDS, first: 0, values }
   let first = 0
   while (first < ids.length && ids[first] === 0) first++
   let end = ids.length

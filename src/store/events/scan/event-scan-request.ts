@@ -50,16 +50,6 @@ export function isInPart(summary: SegmentSummary, part: EventPart | undefined): 
   return number % part.count === part.index
 }
 
-/**
- * Returns the share of the segments after which a scan begins. It continues with the others from the beginning. Threads
- * with different parts by persons read the same segments, so each begins elsewhere, and the columns that one has decoded
- * are in shared memory when the others need them.
- */
-export function startShare({ part, order = 'time' }: EventScanRequest): number {
-  const isAnyOrder = order === 'any' || order === 'unsorted'
-  return isAnyOrder && part?.by === 'persons' ? part.index / part.count : 0
-}
-
 /** Returns whether all events of a segment are within the sequence numbers of a part. */
 export function isWhollyIn(
   { firstSequence, rows }: SegmentSummary,

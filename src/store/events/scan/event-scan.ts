@@ -32,13 +32,7 @@ import { ScanCache } from './event-scan-cache.ts'
 import { FactCache, type ProjectFacts } from './event-scan-facts.ts'
 import { type Candidates, newCandidates } from './event-scan-filter.ts'
 import { Scan } from './event-scan-pass.ts'
-import {
-  clippedRange,
-  isInPart,
-  isTouched,
-  needsPersons,
-  startShare,
-} from './event-scan-request.ts'
+import { clippedRange, isInPart, isTouched, needsPersons } from './event-scan-request.ts'
 import { RowPool } from './event-scan-rows.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
@@ -132,6 +126,8 @@ class SegmentScanner implements EventScanner {
   }
 
   scan(request: EventScanRequest): EventColumns {
+    if (request.areValuesLocal === true)
+      throw new RangeError('only pieces have values of their own')
     const scan = this.#begin(request)
     this.#run(scan, request, () => undefined)
     return scan.finish()
@@ -303,16 +299,17 @@ class SegmentScanner implements EventScanner {
   }
 
   /** Calls `onSegment` after each segment from which rows may have been added. */
-  #run(scan: Scan, request: EventScanRequest, onSegment: (summary: SegmentSummary) => void): void {
-    const { projectId, part } = request
+  #run(
+    scan: Scan,
+    { projectId, part }: EventScanRequest,
+    onSegment: (summary: SegmentSummary) => void,
+  ): void {
     const { segments, cache, counts } = this.#store
     const summaries = segments.allSummaries(projectId)
     cache.beginScan(projectId, summaries)
     const first = segmentIndexAfter(summaries, part?.sequences?.after ?? 0)
-    const segmentCount = summaries.length - first
-    const start = Math.floor(segmentCount * startShare(request))
-    for (let step = 0; step < segmentCount; step++) {
-      const summary = summaries[first + ((start + step) % segmentCount)]
+    for (let index = first; index < summaries.length; index++) {
+      const summary = summaries[index]
       if (summary === undefined || !scan.mayMatch(summary) || !isInPart(summary, part)) continue
       this.checkLimits()
       if (!scan.addCounted(summary, counts.of(summary)))
