@@ -220,26 +220,6 @@ t.test('expensive processing counts for the sender of the events', async (t) => 
   t.equal(queue.refusal(cheap, 1_000_000), null)
 })
 
-t.test(
-  'a request that is not processed yet counts the time that it has taken so far',
-  async (t) => {
-    const queue = new Queue()
-    const heavy = queue.account('192.0.2.1')
-    const light = [2, 3, 4].map((n) => queue.account(`192.0.2.${n}`))
-    queue.accept(heavy, 3000)
-    for (const account of light) queue.accept(account, 900)
-    for (let n = 0; n < 70; n++) queue.shares.learn(500)
-    queue.late(35_000)
-    t.match(queue.refusal(heavy, 1), /from this address/)
-    for (const account of light) t.equal(queue.refusal(account, 3), null)
-    t.strictSame(
-      light.map(({ factor }) => factor),
-      [1, 1, 1],
-      'the requests behind it have taken no time',
-    )
-  },
-)
-
 t.test('a slow run with few events is no evidence against their sender', async (t) => {
   const queue = new Queue()
   const account = queue.account('192.0.2.1')

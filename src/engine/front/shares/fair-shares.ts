@@ -176,9 +176,7 @@ export class FairShares {
   readonly #newcomer = new Sender(this)
   #sweepAtMs = Number.NEGATIVE_INFINITY
   readonly #holding = new Set<SenderAccount>()
-  /** The ledgers of the logs that this process processes itself. */
-  readonly #processedHere: ChargeLedger[] = []
-  /** The sum of `workMs` of all accounts. */
+  /** The sum of their `workMs`. */
   #workMs = 0
   /**
    * The sender of the last accepted request. `#latestAtMs` is its time, and `#beforeAtMs` the time of the last request
@@ -218,10 +216,7 @@ export class FairShares {
 
   /** Creates the ledger of a log. Each log that is written has one. */
   ledger(chargeMsMax: number = Number.POSITIVE_INFINITY): ChargeLedger {
-    const ledger = new ChargeLedger(this, this.#clock, chargeMsMax)
-    // The processing time of events is only known if this process processes all of them.
-    if (chargeMsMax === Number.POSITIVE_INFINITY) this.#processedHere.push(ledger)
-    return ledger
+    return new ChargeLedger(this, this.#clock, chargeMsMax)
   }
 
   /**
@@ -290,12 +285,12 @@ export class FairShares {
     this.#elapsedMs += elapsedMs
     if (totalUs === 0) {
       if (this.#holding.size === 0) this.#elapsedMs = 0
-      else this.#learnUnfinished()
       return
     }
     const runMs = this.#elapsedMs
     this.#elapsedMs = 0
-    const least = leastFactor(runMs, totalUs)
+    const besideMs = (RUN_MS * FULL_RUN_US) / totalUs
+    const least = clamp(((runMs - besideMs) * US_PER_MS) / totalUs)
     const most = clamp((runMs * US_PER_MS) / totalUs)
     for (const [account, us] of this.#released) {
       const { factor } = account
@@ -308,22 +303,6 @@ export class FairShares {
       }
     }
     this.#released.clear()
-  }
-
-  /**
-   * Corrects the estimates by runs that have not finished the oldest requests. Those requests take at least the time
-   * since the runs began. Otherwise a request of many expensive events would look cheap until its end, and other
-   * senders would be refused in its place.
-   */
-  #learnUnfinished(): void {
-    for (const { oldest } of this.#processedHere) {
-      const totalUs = oldest.reduce((sum, { us }) => sum + us, 0)
-      if (totalUs === 0) continue
-      const least = leastFactor(this.#elapsedMs, totalUs)
-      for (const { account, us } of oldest) {
-        if (least > account.factor) this.#correct(account, least, us / totalUs)
-      }
-    }
   }
 
   #correct(account: SenderAccount, measured: number, weight: number): void {
@@ -431,12 +410,7 @@ export class ChargeLedger {
     this.#chargeMsMax = chargeMsMax
   }
 
-  /** The charges of the oldest requests in the log that are not processed yet. */
-  get oldest(): readonly Charge[] {
-    return this.#logged[0]?.charges ?? NO_CHARGES
-  }
-
-  /** Charges an account for an accepted request. */
+  /** Charges an accepted request. */
   add(account: SenderAccount, bytes: number, events: number): void {
     const us = workUs(bytes, events)
     addTo(this.#filling, account, bytes, us)
@@ -493,9 +467,7 @@ export class ChargeLedger {
   }
 }
 
-const NO_CHARGES: readonly Charge[] = Object.freeze([])
-
-/** Adds to the charge of an account in a list. A list has one charge for all requests of an account. */
+/** Adds to the account's charge in a list. An account has one charge in a list for all of its requests. */
 function addTo(list: Charge[], account: SenderAccount, bytes: number, us: number): void {
   const { charge } = account
   if (charge?.list === list) {
@@ -510,12 +482,6 @@ function addTo(list: Charge[], account: SenderAccount, bytes: number, us: number
 /** Returns the estimated processing time in microseconds. It is an integer, so that sums return to 0 exactly. */
 function workUs(bytes: number, events: number): number {
   return events * EVENT_US + Math.ceil(bytes / BYTES_PER_US)
-}
-
-/** Returns the lowest factor between the cost of events and its estimate that can explain the duration of a run. */
-function leastFactor(runMs: number, totalUs: number): number {
-  const besideMs = (RUN_MS * FULL_RUN_US) / totalUs
-  return clamp(((runMs - besideMs) * US_PER_MS) / totalUs)
 }
 
 function clamp(factor: number): number {
