@@ -78,10 +78,7 @@ t.test('persons that wait for a commit are counted in bytes, and released with i
   for (let person = 1; person <= 8; person++) {
     const before = store.gatheredBytes
     processing.apply(`p${person}`, 'seen', { $set: { small: person } })
-    const bytes = store.gatheredBytes - before
-    t.ok(bytes > 0 && bytes < TEXT_BYTES / 10, `${bytes} bytes: the text is not read`)
-    processing.apply(`p${person}`, 'seen', { $set: { text: large(-person) } })
-    t.ok(store.gatheredBytes - before >= TEXT_BYTES, 'another text is held')
+    t.ok(store.gatheredBytes - before >= TEXT_BYTES, 'a changed person is held completely')
     if (store.gatheredBytes > 2 * MIB) processing.commit()
   }
   t.end()

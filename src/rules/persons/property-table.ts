@@ -124,8 +124,7 @@ export class PropertyTable {
     const members = unread.all()
     for (const name in members) {
       if (!Object.hasOwn(members, name)) continue
-      const isOwn = this.#own(name, SLOT_OF.get(name)) !== undefined
-      if (!isOwn && this.#removed?.has(name) !== true) this.#load(name, members[name])
+      if (this.#isUnchanged(name)) this.#load(name, members[name])
     }
     this.#unread = null
     this.#removed = null
@@ -324,10 +323,22 @@ export class PropertyTable {
     for (const [name, value] of stronger.#others) this.set(name, value)
   }
 
-  /** Yields every name with its value: first the automatic ones, then the others in the order of their insertion. */
+  /**
+   * Yields every name with its value: first those in the store, which are read but not kept, then the automatic ones,
+   * then the others in the order of their insertion.
+   */
   *entries(): Generator<[string, unknown]> {
-    this.readAll()
+    const members = this.#unread?.all() ?? {}
+    for (const name in members) {
+      if (Object.hasOwn(members, name) && this.#isUnchanged(name)) yield [name, members[name]]
+    }
     yield* this.#ownEntries()
+  }
+
+  /** Returns whether a name in the store has neither got another value nor been removed. */
+  #isUnchanged(name: string): boolean {
+    const isOwn = this.#own(name, SLOT_OF.get(name)) !== undefined
+    return !isOwn && this.#removed?.has(name) !== true
   }
 
   *#ownEntries(): Generator<[string, unknown]> {

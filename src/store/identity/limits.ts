@@ -46,13 +46,7 @@ export const PROPERTY_PAGE_BYTES = 1024
  * the usual size.
  */
 export const CHANGED_PAGE_UNITS_MAX = 4096
-/**
- * The smallest number of bytes of JSON from which on the properties of a person stay in the store while events change
- * some of them. Smaller properties are read as a whole. Groups have no automatic properties, so all of their pages stay
- * in the store.
- */
-export const UNREAD_BYTES_MIN = 16 * 1024
-/** The largest number of UTF-16 units of the properties of a large person or group that processing caches. */
+/** The largest number of UTF-16 units of the properties of a large group that processing caches. */
 export const UNREAD_CACHE_UNITS_MAX = 4096
 /**
  * The largest number of ranges of 256 distinct IDs or persons, one kilobyte each, that are cached until the next

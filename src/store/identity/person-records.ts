@@ -22,7 +22,7 @@
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { PersonCandidate } from '../../rules/filters/person-filter.ts'
 import { applyDelta, applyDeltaToObject } from '../../rules/persons/property-deltas.ts'
-import { PropertyTable, type UnreadProperties } from '../../rules/persons/property-table.ts'
+import { PropertyTable } from '../../rules/persons/property-table.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { SEAL_BYTES, sealInPlace } from '../lmdb/codec.ts'
 import type { Range, Table } from '../lmdb/environment.ts'
@@ -269,21 +269,15 @@ export function withChanges(whole: PersonRecord, changes: StoredChanges): Person
 }
 
 /** Returns a person as it was last stored as a whole, or null. Throws `DamagedRecordError`. */
-function loadWhole(tables: WholeTables, projectId: number, number: number): PersonRecord | null {
-  const record = loadHead(tables.persons, projectId, number)
-  return record && withPages(tables, projectId, record)
-}
-
-/** Adds the JSON of all properties to a paged person. */
-export function withPages(
+export function loadWhole(
   tables: WholeTables,
   projectId: number,
-  record: PersonRecord,
-): PersonRecord {
-  const { directory, number } = record
-  if (directory === null) return record
+  number: number,
+): PersonRecord | null {
+  const record = loadHead(tables.persons, projectId, number)
+  if (record === null || record.directory === null) return record
   const read = (page: number): Buffer => loadPage(tables, projectId, number, page)
-  return { ...record, json: joinPages(directory, read) }
+  return { ...record, json: joinPages(record.directory, read) }
 }
 
 /** Returns a page of a paged person, valid until the next read. Throws `DamagedRecordError`. */
@@ -296,10 +290,7 @@ export function loadPage(
   return decodePage(needPage(table, tripleKey(projectId, number, page)))
 }
 
-/**
- * Returns a person as `loadWhole` does, but leaves out the properties if they are stored in pages of their own. Throws
- * `DamagedRecordError`.
- */
+/** Returns a person as `loadWhole` does, without the properties of a paged person. Throws `DamagedRecordError`. */
 export function loadHead(table: Table, projectId: number, number: number): PersonRecord | null {
   const key = pairKey(projectId, number)
   const record = peek(table, key)
@@ -355,19 +346,12 @@ export function propertiesOfRecord(record: PersonRecord): Readonly<Record<string
   return properties
 }
 
-/**
- * Returns the current properties and version of a person, or those after one more delta. With `unread`, these are the
- * properties in its pages.
- */
+/** Returns the current properties and version of a person. If `delta` is given, it is applied as well. */
 export function foldRecord(
   { json, jsonBytes, changesJson, deltas, version }: PersonRecord,
   further: string | null = null,
-  unread: UnreadProperties | null = null,
 ): { readonly properties: PropertyTable; readonly version: number } {
-  const properties =
-    unread === null
-      ? PropertyTable.from(parseProperties(json), jsonBytes)
-      : PropertyTable.over(unread)
+  const properties = PropertyTable.from(parseProperties(json), jsonBytes)
   // No change contains `__proto__`. A person with such a property is always stored as a whole.
   if (changesJson !== null) {
     properties.addChanges(parseProperties(changesJson), Buffer.byteLength(changesJson))

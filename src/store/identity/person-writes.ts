@@ -8,7 +8,7 @@ import { attempt, type DamageListener } from '../faults.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { type EventTables, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { removeRange, store } from '../lmdb/records.ts'
-import { CHANGES_UNITS_MAX, DELTA_PERSON_BYTES_MAX, UNREAD_BYTES_MIN } from './limits.ts'
+import { CHANGES_UNITS_MAX, DELTA_PERSON_BYTES_MAX } from './limits.ts'
 import { LinkedIds, removeRows, type StoredRows } from './linked-ids.ts'
 import { PersonChanges } from './person-changes.ts'
 import { EmailChunkWrites } from './person-email-chunks.ts'
@@ -25,8 +25,7 @@ import {
   RecordSlab,
   uuidKey,
 } from './person-records.ts'
-import { encodePage, isPaged, pagedJsonBytes, pagesOf } from './properties/property-pages.ts'
-import { UnreadPages } from './properties/unread-pages.ts'
+import { encodePage, isPaged, pagesOf } from './properties/property-pages.ts'
 
 /**
  * A person is stored as a whole if its changes have more characters than `CHANGES_BYTES_MIN` and also more than this
@@ -220,8 +219,8 @@ export class PersonWrites {
       recorded,
     })
     void this.#tables.persons.put(key, value)
-    if (kept === null) this.#settleProperties(state, recorded)
-    else properties.setJsonBytes(jsonBytes)
+    properties.forgetChanges()
+    properties.setJsonBytes(jsonBytes)
     entry.storedBytes = jsonBytes
     entry.storedProperties = properties
     this.changes.remove(number, isSmall(entry))
@@ -229,41 +228,9 @@ export class PersonWrites {
     entry.storedIsImported = state.isImported
   }
 
-  /** Returns the pages of a person whose properties are not read as a whole, or null for another one. */
-  unreadPages({
-    number,
-    directory,
-    jsonBytes,
-  }: Pick<PersonRecord, 'number' | 'directory' | 'jsonBytes'>): UnreadPages | null {
-    if (directory === null || jsonBytes < UNREAD_BYTES_MIN) return null
-    const keyOf = (page: number): Buffer => tripleKey(this.#projectId, number, page)
-    return new UnreadPages({ table: this.#tables.person_pages, keyOf }, directory)
-  }
-
-  /** Records that the properties of a person are stored as `recorded`. */
-  #settleProperties({ number, properties }: PersonState, recorded: RecordedProperties): void {
-    const { json, jsonBytes } = recorded
-    const directory = typeof json === 'string' || !recorded.isPaged ? null : json
-    const unread = this.unreadPages({ number, directory, jsonBytes })
-    if (unread !== null) {
-      properties.layOver(unread)
-      return
-    }
-    properties.forgetChanges()
-    properties.setJsonBytes(jsonBytes)
-  }
-
-  /** Returns the properties for the record of a person. Large properties are stored as pages. */
+  /** Returns the properties in the form for the record of a person. Large properties are stored as pages. */
   #recordProperties({ state, storedBytes }: PersonEntry): RecordedProperties {
     const { number, properties } = state
-    const { unread } = properties
-    if (unread instanceof UnreadPages) {
-      const directory = unread.store(properties.differences())
-      if (directory !== null) {
-        const { length: bytes } = directory
-        return { json: directory, bytes, jsonBytes: pagedJsonBytes(directory), isPaged: true }
-      }
-    }
     const json = properties.toJson()
     const jsonBytes = Buffer.byteLength(json)
     if (!isPaged(jsonBytes)) {

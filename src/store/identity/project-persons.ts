@@ -41,14 +41,13 @@ import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
 import {
   foldRecord,
   type GroupTypeFacts,
-  loadHead,
   loadNumber,
   loadPersonCounters,
   loadUuid,
+  loadWhole,
   NO_GROUP_TYPE_FACTS,
   type PersonCounters,
   withChanges,
-  withPages,
 } from './person-records.ts'
 import { type Separation, storeSeparation } from './person-separations.ts'
 import {
@@ -224,9 +223,6 @@ export class ProjectPersons implements PersonWorld {
   merge(into: PersonState, from: PersonState): void {
     const target = this.#entry(into.number)
     const source = this.#entry(from.number)
-    // The remaining person may get the number of the other, whose pages are then replaced.
-    into.properties.readAll()
-    from.properties.readAll()
     const isTargetLarger = target.ids.count >= source.ids.count
     const [larger, smaller] = isTargetLarger ? [target, source] : [source, target]
     const { number } = larger.state
@@ -679,15 +675,13 @@ export class ProjectPersons implements PersonWorld {
   }
 
   #load(number: number, isKept = true): PersonEntry | null {
-    const head = loadHead(this.#tables.persons, this.projectId, number)
-    if (head === null) return null
-    const unread = this.#writes.unreadPages(head)
-    const whole = unread === null ? withPages(this.#tables, this.projectId, head) : head
+    const whole = loadWhole(this.#tables, this.projectId, number)
+    if (whole === null) return null
     const { changes } = this.#writes
     const changed = changes.load(number)
     const record = changed === null ? whole : withChanges(whole, changed)
     const delta = changes.takeDelta(number)
-    const entry = storedEntry(whole, foldRecord(record, delta, unread))
+    const entry = storedEntry(whole, foldRecord(record, delta))
     if (isKept) this.#cache(number, entry)
     if (delta !== null) this.update(entry.state)
     return entry

@@ -1,5 +1,5 @@
 /**
- * The paged properties of one person or group in the processing thread. They stay in the store while events change some
+ * The paged properties of one group in the processing thread. They stay in the store while events change some
  * of them: an event reads the pages of the names that it mentions, and a commit writes the pages of the names that
  * changed. The cost of a small change therefore does not depend on the size of the other properties.
  */
