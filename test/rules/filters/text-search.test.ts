@@ -1,7 +1,7 @@
 /**
  * Compares the search in long texts with a search in lower-case strings: random texts and needles of characters with
- * unusual cases, needles at the ends of chunks, and searches that take turns. Also tests that the module matches its
- * source.
+ * unusual cases, needles at the ends of chunks, and searches that take turns. Also tests that searched bytes are freed
+ * at once, and that the module matches its source.
  *
  * @lane quick
  */
@@ -9,6 +9,8 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { collectGarbage } from '../../../src/base/memory/garbage.ts'
+import { ownMemory } from '../../../src/base/memory/memory-board.ts'
 import { NEEDLE_BYTES_MAX, SEARCH_CHUNK_BYTES } from '../../../src/rules/filters/limits.ts'
 import { type StoredTest, storedTest } from '../../../src/rules/filters/stored-text.ts'
 import { formWithContext, upperForms } from '../../../src/rules/filters/text-search/upper-forms.ts'
@@ -141,6 +143,30 @@ t.test('a needle may be longer than the part that is searched', (t) => {
   const { json, places } = storedTexts([needle, 'x', `${needle.slice(0, -1)}z`])
   const verdicts = places.map(([start, end]) => searchFor(needle)(json, start, end))
   t.strictSame(verdicts, [null, false, null], 'the value itself decides, or the bytes do')
+  t.end()
+})
+
+t.test('bytes that were searched are freed before the query ends', (t) => {
+  const MIB = 1024 * 1024
+  const columns = 32
+  const searchColumns = (): void => {
+    const test = searchFor('needle')
+    for (let column = 0; column < columns; column++) {
+      const json = Buffer.alloc(MIB, 'a')
+      if (test(json, 0, MIB) === true) throw new Error('found a needle that is not there')
+    }
+  }
+  const bytesNow = (): number => {
+    // V8 frees the memory of collected buffers in another thread. The second collection waits until it is freed.
+    collectGarbage()
+    collectGarbage()
+    return ownMemory().bufferBytes
+  }
+  const before = bytesNow()
+  // One query is one job of the event loop, as this test is. V8 must not keep the bytes until the job ends.
+  searchColumns()
+  const kept = bytesNow() - before
+  t.ok(kept < (columns / 4) * MIB, `${(kept / MIB).toFixed(1)} MiB of ${columns} are still in use`)
   t.end()
 })
 

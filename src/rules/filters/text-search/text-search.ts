@@ -101,8 +101,11 @@ class Engine {
   loadedEnd = 0
   readonly #memory: Uint8Array
   #needle: Uint8Array | null = null
-  /** The bytes from which the chunk was copied. The reference is weak, so that it keeps no memory in use. */
-  #source: WeakRef<Uint8Array> | null = null
+  /**
+   * Contains the bytes from which the chunk was copied, without keeping them in memory. A WeakRef would keep them until
+   * the query ends, and with them all texts that the query has searched.
+   */
+  #source = new WeakSet<Uint8Array>()
   #loadedStart = 0
 
   constructor() {
@@ -125,8 +128,9 @@ class Engine {
    * position that `start` has in the memory.
    */
   load(bytes: Uint8Array, start: number, end: number): number {
-    if (start < this.#loadedStart || end > this.loadedEnd || this.#source?.deref() !== bytes) {
-      if (this.#source?.deref() !== bytes) this.#source = new WeakRef(bytes)
+    const isSource = this.#source.has(bytes)
+    if (!isSource || start < this.#loadedStart || end > this.loadedEnd) {
+      if (!isSource) this.#source = new WeakSet([bytes])
       this.#loadedStart = start
       this.loadedEnd = Math.min(bytes.length, start + SEARCH_CHUNK_BYTES)
       this.#memory.set(bytes.subarray(start, this.loadedEnd), TEXT)
