@@ -37,7 +37,7 @@ t.test('a message and a file of another folder stay, and a folder may have a bla
   const map = JSON.stringify(MAP)
   const root = t.testdir({ 'my dist': { 'main.js.map': map }, other: { 'main.js.map': map } })
   const folder = join(root, 'my dist')
-  const url = pathToFileURL(join(folder, 'main.js'))
+  const url = pathToFileURL(join(folder, 'main.js')).href
   const other = join(root, 'other/main.js')
   t.equal(
     withSourcePositions(`Error: ${url}:2:3\n    at run (${url}:2:3)\n    at ${other}:2:3`, folder),
