@@ -86,7 +86,9 @@ function printable(line: string): string {
 /** Returns the fields of an error, with the positions of the sources in its stack trace. */
 function errorFields(error: Error): unknown {
   const fields = pino.stdSerializers.err(error)
-  if (typeof fields?.stack === 'string') fields.stack = withSourcePositions(fields.stack)
+  if (typeof fields?.stack === 'string') {
+    fields.stack = withSourcePositions(fields.stack, error.message)
+  }
   return fields
 }
 

@@ -6,31 +6,31 @@
  */
 import { readFileSync } from 'node:fs'
 import { SourceMap, type SourceMapPayload } from 'node:module'
-import { dirname, resolve, sep } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** A file and a position, as in `at run (file:///opt/tenrec/dist/main.js:12:5)`. */
 const POSITION = /((?:file:\/\/)?\/[^\s():]+\.js):(\d+):(\d+)/
-/** A line of a stack trace. The message above these lines may contain anything, so it is never changed. */
+/** A line of a stack trace. */
 const FRAME = /^ {4}at .*$/gm
-/** The folder of the built files. */
-const BUILT = dirname(fileURLToPath(import.meta.url))
 
 /** The maps by file. Null if a file has none, such as a file of a package. */
 const maps = new Map<string, SourceMap | null>()
 
 /**
- * Returns a stack trace with the positions of the sources. A position without a source map stays as it is, and so does
- * one outside of `folder`.
+ * Returns a stack trace with the positions of the sources. A position without a source map stays as it is. `message` is
+ * the message of the error, with which its stack begins. It may contain anything, so it is never changed.
  */
-export function withSourcePositions(stack: string, folder = BUILT): string {
-  return stack.replace(FRAME, (frame) =>
+export function withSourcePositions(stack: string, message: string): string {
+  const messageAt = stack.indexOf(message)
+  const framesAt = messageAt < 0 ? 0 : messageAt + message.length
+  const frames = stack.slice(framesAt).replace(FRAME, (frame) =>
     frame.replace(POSITION, (built, place: string, line: string, column: string) => {
-      const file = place.startsWith('file:') ? fileURLToPath(place) : resolve(place)
-      if (!file.startsWith(folder + sep)) return built
+      const file = place.startsWith('file:') ? fileURLToPath(place) : place
       return sourcePosition(file, Number(line), Number(column)) ?? built
     }),
   )
+  return stack.slice(0, framesAt) + frames
 }
 
 /** The line and the column count from 1. */

@@ -95,7 +95,9 @@ function report(error: unknown, command: Command | undefined, io: CommandIo): nu
     return DAMAGED
   }
   const text =
-    error instanceof Error ? withSourcePositions(error.stack ?? error.message) : String(error)
+    error instanceof Error
+      ? withSourcePositions(error.stack ?? error.message, error.message)
+      : String(error)
   io.err(`tenrec: Unexpected failure: ${text}\n`)
   return FAILED
 }
