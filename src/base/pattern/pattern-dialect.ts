@@ -104,7 +104,7 @@ export function dialectNeeds(source: string): DialectNeeds {
   }
   const isRefused = hasWordEdges && BEYOND_ASCII.test(source)
   const refusal = isRefused
-    ? 'has \b or B next to characters outside ASCII, where word boundaries cannot be found. Write (?:^|[^p{L}]) and (?:[^p{L}]|$) instead'
+    ? 'has \\b or \\B next to characters outside ASCII, where word boundaries cannot be found. Write (?:^|[^\\p{L}]) and (?:[^\\p{L}]|$) instead'
     : null
   return { refusal, hasWordEdges }
 }
