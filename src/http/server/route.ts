@@ -53,7 +53,7 @@ export interface RouteServices extends Sessions {
   readonly clock: Pick<Clock, 'now'>
 }
 
-/** Who may call a route. This is checked before the handler runs. */
+/** The conditions that a caller must meet to use a route. They are checked before the handler runs. */
 export interface Who {
   /** The kinds of credentials that the route accepts. One of them is enough. */
   readonly credentials: readonly CredentialKind[]
@@ -155,7 +155,7 @@ export interface RouteContent<
   Query extends Schema,
   Body extends Schema,
 > {
-  /** Who may call the route. Without it, the callers that were passed to `routesOf` may. */
+  /** The callers that may use the route. The default is the callers that were passed to `routesOf`. */
   readonly who?: Who
   /** The query parameters, as the members of an object schema. The handler reads them with `call.query()`. */
   readonly query?: Query
@@ -194,8 +194,8 @@ export interface Resource<Services extends RouteServices = RouteServices> {
   readonly name: string
   readonly sentence: string
   /**
-   * The schemas of the parameters in the paths of this resource. Those that all resources share are in
-   * openapi/document.ts.
+   * The schemas of the parameters in the paths of this resource. openapi/document.ts has the parameters that all
+   * resources share.
    */
   readonly segments?: Readonly<Record<string, Schema>>
   /** True if the routes answer with a CSV table when the query contains `format=csv`. */

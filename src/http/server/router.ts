@@ -127,7 +127,7 @@ export class ApiRequest {
   readonly path: string
   readonly head: RequestHead
   readonly words: BrowserWords
-  /** Who made the request. Null until a personal key or a session was found to be valid. */
+  /** The caller. It is null until the personal key or the session of the request was found to be valid. */
   caller: Caller | null = null
   /** The audit entry. Null if the request is not recorded in the audit log. */
   audit: AuditNote | null = null

@@ -255,9 +255,10 @@ export interface EventScanner {
   scan(request: EventScanRequest): EventColumns
   /**
    * Passes the same events to `visit` piece by piece, in an order that is `unsorted` or `any`. A piece is valid until
-   * `visit` returns. The pieces are usually in the order of arrival, but only the speed may depend on that. A value has
-   * the same position in all pieces, whose lists of values grow, unless `areValuesLocal` is true. It needs no memory
-   * for all events at once, and the data of a piece is in the CPU cache while it is processed. Throws as `scan`.
+   * `visit` returns. The pieces are usually in the order of arrival. A caller may rely on that order only for its speed
+   * and its memory. A value has the same position in all pieces, because their lists of values only grow, unless
+   * `areValuesLocal` is true. A scan by pieces needs no memory for all events at once, and the data of a piece is in
+   * the CPU cache while it is processed. Throws as `scan`.
    */
   scanPieces(request: EventScanRequest, visit: PieceVisitor): void
   /** Returns the state of the store. It is cheap unless owners changed, because changed owners are read again. */
