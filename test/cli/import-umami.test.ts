@@ -192,7 +192,7 @@ t.test(
       ],
     )
     t.match(err, /5 events sent, 5 left out/)
-    const events = await readEvents({ url: daemon.url, personalKey: PERSONAL_KEY })
+    const events = await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, 5)
     t.same(events.map((event) => event.properties['title']).sort(), [
       '"5" screen',
       '5" screen',
