@@ -139,7 +139,9 @@ t.test('a daemon with a warehouse', { skip: isClickHouseMissing }, async (t: Tes
   t.ok(await eventually(async () => (await metric(daemon, 'warehouse_waiting_erasures')) === 1))
   t.equal(await status(), 'running', 'a receipt waits for the copies')
   server.begin()
-  t.ok(await eventually(async () => (await status()) === 'done'))
+  const isErased = await eventually(async () => (await status()) === 'done')
+  const mutations = await server.ask('SELECT command, is_done FROM system.mutations')
+  t.ok(isErased, `erased in ClickHouse: ${mutations}, ${await textOf(daemon, '/_health')}`)
   const left = "SELECT count(), countIf(distinct_id = 'user-3') > 0 FROM events.tenrec_events FINAL"
   t.match(await server.ask(left), /^85\d\d\t0$/)
   const lines = daemon.lastLines()
