@@ -1,12 +1,13 @@
 /**
- * The outbox of every machine of a cluster: accepted blocks are appended to its own log and published to the shared log
- * at the same time.
- * A request is answered when both are done. One message is sent at a time and contains all blocks that have arrived
- * meanwhile. So the order is that of acceptance, and a busy edge sends few large messages.
+ * The outbox of every machine of a cluster: it appends accepted blocks to its own log on disk and publishes them to the
+ * shared log of the brokers at the same time. A request is answered when both are done. The outbox sends one message at
+ * a time. The next message contains all blocks that have arrived in the meantime. So blocks stay in the order in which
+ * they were accepted, and a busy machine sends few large messages.
  *
  * If no majority of brokers answers within a second, either the local disk is enough, or events are refused, depending
- * on the setting. Blocks that the brokers do not have stay in the outbox and are sent later. Blocks that they have stay
- * until enough copies have stored their results, so that nothing is lost if the brokers lose everything.
+ * on the setting. Blocks that the brokers do not have yet stay in the outbox and are sent later. Blocks that the
+ * brokers have also stay, until enough replicas have processed and stored their events, so that nothing is lost if the
+ * brokers lose everything.
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
@@ -28,7 +29,10 @@ import type { OutboxIdentity } from './outbox-identity.ts'
 import type { Announcements, NodeReport, SharedStream, StreamPosition } from './shared-stream.ts'
 
 const AGAIN_MS = 50
-/** The minimum time between two repeats of lost blocks, because repeated blocks may still be on their way. */
+/**
+ * The minimum time between two attempts to send lost blocks again, because the blocks of the last attempt may still be
+ * on their way.
+ */
 const SEND_AGAIN_MS = 3000
 
 /** The dependencies of an outbox. */
@@ -42,11 +46,11 @@ export interface AcceptingOutboxOptions {
   readonly identity: OutboxIdentity
   readonly clock: Clock
   readonly logger: Logger
-  /** True to refuse events without a majority, false to accept them on this disk alone. */
+  /** Without a majority of brokers: true to refuse events, false to accept them on this disk alone. */
   readonly isMajorityNeeded: boolean
-  /** The number of copies that must have stored a block before the outbox drops it. */
+  /** The number of replicas that must have stored the events of a block before the outbox drops the block. */
   readonly copies: number
-  /** Called with the number up to which blocks may be dropped. */
+  /** Called when blocks may be dropped, with the number of the last one. */
   readonly onStored: (through: number) => void
 }
 
@@ -56,7 +60,7 @@ interface Waiting {
   readonly timer: NodeJS.Timeout
 }
 
-/** A message that is sent until the brokers have it. */
+/** A message that is sent again and again until the brokers confirm it. */
 interface Sending {
   readonly first: number
   readonly last: number
@@ -70,7 +74,7 @@ export class AcceptingOutbox {
   #last = 0
   /** The number of the next block to send. */
   #next = 1
-  /** The blocks that wait in memory, without gaps, up to the newest. */
+  /** The newest blocks, without gaps, as copies in memory that wait to be sent. */
   #queue: (BlockCopy & { readonly number: number })[] = []
   #queueBytes = 0
   readonly #memory = new BlockMemory()
@@ -78,22 +82,30 @@ export class AcceptingOutbox {
   #waiting: Waiting[] = []
   #isSending = false
   #isClosed = false
-  /** Changes with each incarnation. A message of an earlier epoch does not count. */
+  /**
+   * Changes with each incarnation of the stream, and whenever blocks are given up or sent again. The confirmation of a
+   * message from an earlier epoch is ignored.
+   */
   #epoch = 0
   /**
-   * A part of message ids, so that the brokers do not take a message for a duplicate if it was sent by an earlier
-   * process.
+   * Random bytes of this process in every message id. Without them, the brokers could take a message for the duplicate
+   * of one that an earlier process sent.
    */
   readonly #life = randomBytes(6).toString('hex')
   #acked = 0
-  /** The position of the newest block that the brokers have. */
+  /** The position in the stream of the newest message that the brokers have confirmed. */
   #ackedAt: StreamPosition = { incarnation: '', sequence: 0 }
   #sentAgainAtMs = Number.NEGATIVE_INFINITY
-  /** The time since when the brokers have had no majority, or null. */
+  /** The time at which the brokers lost their majority, or null while they have one. */
   #aloneSinceMs: number | null = null
-  /** For each copy: the place up to which it has everything of this edge, and the time of that news. */
+  /**
+   * For each replica: the place up to which it has stored all blocks of this machine, and the time of its last
+   * progress. block-message.ts explains places.
+   */
   readonly #stored = new Map<string, { readonly place: number; readonly atMs: number }>()
-  /** The number of answers that did not wait for a majority, and of messages. */
+  /**
+   * `alone`: answers that did not wait for a majority of brokers. The others count the sent messages and their bytes.
+   */
   readonly counts = { alone: 0, messages: 0, messageBytes: 0 }
 
   constructor(options: AcceptingOutboxOptions) {
@@ -103,7 +115,10 @@ export class AcceptingOutbox {
     options.shared.onIncarnation(() => this.#beginAnew())
   }
 
-  /** Opens the log, whose newest block is `last`. Throws `OperatorError`. */
+  /**
+   * Opens the log and starts to send what it contains. `last` is the number of its newest block. Throws
+   * `OperatorError`.
+   */
   start(last: number): void {
     const { log, identity } = this.#options
     log.refresh()
@@ -115,7 +130,7 @@ export class AcceptingOutbox {
     this.#send()
   }
 
-  /** The time since when the brokers have had no majority. Null: as far as known, they have one. */
+  /** The time at which the brokers lost their majority. Null: as far as this process knows, they have one. */
   get aloneSinceMs(): number | null {
     return this.#aloneSinceMs
   }
@@ -125,7 +140,11 @@ export class AcceptingOutbox {
     return this.#last - this.#acked
   }
 
-  /** Appends as `WorkerPool.append` does, except for `trimThrough`. `replicated` resolves as the setting demands. */
+  /**
+   * Appends blocks like `WorkerPool.append`, but trims only blocks that the brokers have. If the settings require a
+   * majority of brokers, `replicated` resolves with null when the brokers have the blocks, or with the refusal for the
+   * requests.
+   */
   async append(task: AppendTask): Promise<AppendResult> {
     const first = this.#last + 1
     const last = this.#last + task.blocks.length
@@ -169,7 +188,10 @@ export class AcceptingOutbox {
     return waiting
   }
 
-  /** Handles a failed append. The published blocks must not be confused with later blocks of the same numbers. */
+  /**
+   * Handles a failed append. The blocks may already be published, and later blocks will get the same numbers, so a new
+   * run begins to tell them apart.
+   */
   #giveUp(first: number): void {
     const { identity, log } = this.#options
     this.#epoch++
@@ -253,7 +275,8 @@ export class AcceptingOutbox {
       sending ??= await this.#nextMessage()
       if (sending === null) break
       const { first, last, message } = sending
-      // The same blocks have the same message id, and no other blocks have it.
+      // A message that is sent again has the same id, so the brokers recognize the duplicate. Other blocks never get
+      // this id.
       const id = `${identity.name}.${identity.placeOf(first)}.${last}.${this.#life}.${epoch}`
       const { incarnation } = shared
       let sequence: number
@@ -299,7 +322,7 @@ export class AcceptingOutbox {
     for (const waiting of sent) this.#end(waiting, null)
   }
 
-  /** Returns the next message to send, or null. */
+  /** Returns the next message to send, or null if there is nothing to send. */
   async #nextMessage(): Promise<Sending | null> {
     const { identity } = this.#options
     const first = this.#next
@@ -328,8 +351,9 @@ export class AcceptingOutbox {
   }
 
   /**
-   * Drops the blocks that enough copies have, unless another copy is about to receive them. Brokers may lose messages
-   * that they have acknowledged. A copy that has read the whole stream then lacks a block, and the block is sent again.
+   * Drops the blocks that enough replicas have stored. It waits some time for further replicas that make progress.
+   * Brokers may lose messages that they have confirmed. A replica that has read the whole stream then lacks a block,
+   * and this sends the block again.
    */
   #noteStored(report: NodeReport): void {
     const { identity, copies, onStored, clock } = this.#options
@@ -347,7 +371,10 @@ export class AcceptingOutbox {
     if (this.#lacks(report, through)) this.#sendAgain(through + 1, now)
   }
 
-  /** Returns true if a copy has read past the newest block that the brokers have taken, but does not have it. */
+  /**
+   * Returns true if a replica has read the stream beyond the newest confirmed message of this outbox, but lacks some of
+   * its blocks.
+   */
   #lacks({ position, waiting }: NodeReport, through: number): boolean {
     const { incarnation, sequence } = this.#ackedAt
     const isBehind = position.incarnation === incarnation && position.sequence >= sequence

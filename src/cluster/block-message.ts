@@ -1,5 +1,6 @@
 /**
- * A message of the shared log: some blocks of one edge, in order. Pure.
+ * A message of the shared log. It contains some blocks that one machine (the *edge*) has accepted, in order. Pure
+ * functions, except for the memory of the encoder.
  *
  * All numbers are little-endian.
  *
@@ -7,10 +8,9 @@
  *            | for each block: place f64, bytes of its body u32, records u32, events u32
  *            | bodies: the records of a block (rules/capture/log-block.ts), one after the other
  *
- * **Places** identify the blocks of an edge: `run * 2^40 + number`. The number is the block's number in the outbox. If
- * an edge is killed while a block is being sent to the brokers, the block may be in the stream but not in the outbox,
- * and the next block of the outbox gets the same number. The run distinguishes the two: each start of the outbox is a
- * run.
+ * **Places** identify the blocks of an edge: `run * 2^40 + number`. `number` is the block's number in the outbox. If an
+ * edge is killed while it sends a block, the stream may have the block while the log of the outbox does not. The next
+ * block then gets the same number. The run tells these two blocks apart: each start of the outbox begins a new run.
  */
 import { brotliDecompressSync, constants, createBrotliCompress } from 'node:zlib'
 import { readBlockHead, sealedBlock } from '../rules/capture/log-block.ts'
@@ -22,14 +22,18 @@ const HEAD_BYTES = 32
 const ENTRY_BYTES = 20
 const RUN = 2 ** 40
 /**
- * Smaller messages are not compressed: a client of a quiet machine would wait for a thread, and brokers mainly count
- * messages then.
+ * Smaller messages are not compressed. They come from a quiet machine, where compression would only add the delay of
+ * another thread, and where the number of messages costs the brokers more than their bytes.
  */
 const COMPRESSED_BYTES_MIN = 4096
-/** A window of 256 KiB: bodies become 3 % larger than with one of 4 MiB, and an edge uses a seventh less CPU time. */
+/**
+ * Brotli with a window of 256 KiB. Compared with 4 MiB, bodies become 3 % larger, and an edge uses a seventh less CPU
+ * time.
+ */
 const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1, [constants.BROTLI_PARAM_LGWIN]: 18 }
 /**
- * The size of the output buffer as a fraction of the body. It is usually enough; otherwise more buffers are allocated.
+ * The size of the compressor's output buffer, as a fraction of the body. One buffer is usually enough; otherwise more
+ * are allocated.
  */
 const CHUNK_PART = 0.2
 const CHUNK_BYTES_MIN = 16 * 1024
@@ -51,7 +55,6 @@ export interface PlacedBlock {
   readonly block: Buffer
 }
 
-/** The entry of a block in a message. */
 interface BlockEntry {
   readonly place: number
   readonly bytes: number
@@ -61,7 +64,7 @@ interface BlockEntry {
 
 /** The head of a message, before its bodies. */
 export interface MessageHead {
-  /** The edge, as hex digits. */
+  /** The name of the edge, as hex digits. */
   readonly edge: string
   readonly blocks: readonly BlockEntry[]
 }
@@ -77,8 +80,9 @@ export class MessageEncoder {
   }
 
   /**
-   * Encodes a message of at least one block. Slow work runs on one of Node's own threads. The blocks may change as soon
-   * as this returns, even before it resolves. Until it resolves, no other message may be encoded.
+   * Encodes a message of at least one block. Compression runs on one of Node's own threads. The caller may reuse the
+   * memory of the blocks as soon as the call returns, even before the promise resolves. Do not encode another message
+   * before the promise resolves.
    */
   async encode(blocks: readonly PlacedBlock[]): Promise<Buffer> {
     const heads = blocks.map(({ block }) => readBlockHead(block))
@@ -154,6 +158,6 @@ async function compress(bytes: Buffer): Promise<readonly Buffer[]> {
   const chunkSize = Math.max(CHUNK_BYTES_MIN, Math.ceil(bytes.length * CHUNK_PART))
   const stream = createBrotliCompress({ params: PARAMS, chunkSize })
   stream.end(bytes)
-  // The stream yields its chunks in order.
+  // The cast is right: the stream of zlib yields buffers.
   return (await stream.toArray()) as readonly Buffer[]
 }

@@ -5,26 +5,28 @@ import type { MetricPage } from '../base/metrics.ts'
 export interface ClusterFigures {
   readonly isAlone: boolean
   readonly unsent: number
-  /** The number of unsent blocks by partition. */
   readonly unsentBlocks: ReadonlyMap<number, number>
-  /** The number of commits that were answered without a majority. */
+  /** The number of commits that were answered without a majority of brokers. */
   readonly alone: number
   readonly messages: number
   readonly messageBytes: number
-  /** The number of messages that were taken from the stream and are not processed. */
+  /** The number of messages that were taken from the stream but are not processed yet. */
   readonly waiting: number
-  /** The changes of the catalogue by this node. */
+  /** Counts of the catalogue changes that this node made, ran again, or refused. */
   readonly control: { readonly made: number; readonly again: number; readonly refused: number }
   /** The number of the newest change of the catalogue, by any node. */
   readonly controlNumber: number
-  /** The requests to machines that hold events, and those of them that got no answer. */
+  /** The number of requests to replicas, and the number of requests that got no answer. */
   readonly asked: number
   readonly unanswered: number
-  /** The requests of other machines that were answered here. */
+  /** The number of requests of other machines that this node answered. */
   readonly answered: number
 }
 
-/** The help text and the value of each metric. Names that end in `_total` are counters. */
+/**
+ * For each metric: its help text, and a function that reads its value. Metrics whose names end in `_total` are
+ * counters, all others are gauges.
+ */
 const METRICS: Readonly<Record<string, readonly [string, (now: ClusterFigures) => number]>> = {
   cluster_alone: ['Whether no majority of brokers answers.', (now) => Number(now.isAlone)],
   cluster_outbox_blocks: ['Accepted blocks that the brokers have not stored.', (now) => now.unsent],

@@ -1,6 +1,7 @@
 /**
- * One node of a cluster. It has outboxes that accept events, a copy of a partition that follows the shared log and
- * answers other machines, and a client that asks other machines for everything else. It is loaded only in a cluster.
+ * One node of a cluster. It has outboxes that accept events. If it is a replica of a partition, it follows the shared
+ * log and answers the requests of other machines. For all other partitions, it asks other machines. A single machine
+ * does not load this file.
  */
 import { hostname } from 'node:os'
 import { OperatorError } from '../base/errors.ts'
@@ -28,10 +29,10 @@ import { noteBrokers } from './shared-change.ts'
 import { SharedSalts } from './shared-salts.ts'
 import type { SharedStream } from './shared-stream.ts'
 
-/** A start waits this long for earlier changes of the catalogue, whether brokers answer or not. */
+/** The longest time for which a start waits for earlier changes of the catalogue. After it, the start continues. */
 const CATCH_UP_MS = 1000
 const ANNOUNCE_MS = 250
-/** Unchanged reports are repeated at this interval, so that a new machine receives them. */
+/** A node repeats its report at this interval even if nothing has changed, so that new machines receive it. */
 const ANNOUNCE_AGAIN_MS = 2000
 
 /** The dependencies of a node. */
@@ -42,9 +43,9 @@ export interface ClusterNodeOptions {
   readonly page: MetricPage
   /** Carries out calls, and appends to the log of the outbox. */
   readonly pool: Pick<WorkerPool, 'append' | 'run' | 'queries'>
-  /** Returns the flags, and the facts that decisions need on machines that store events. */
+  /** Returns the flag snapshots, and the stored persons and groups that flag decisions need. */
   readonly flags: () => Pick<FlagService, 'snapshots' | 'stored'>
-  /** Speeds up processing, because somebody waits for blocks in the log. */
+  /** Speeds up processing, because a request waits for blocks in the log. */
   readonly hurry: () => void
   /** Called with the outcome of a command that another machine has carried out. */
   readonly onOutcome: (outcome: CommandOutcome) => void
@@ -59,7 +60,7 @@ export interface ClusterNodeOptions {
 
 /** A node of a cluster. */
 export class ClusterNode {
-  /** Asks the machines that store other partitions. */
+  /** Sends requests to the machines that store other partitions. */
   readonly edge: Edge
   /** The partition that is stored here, or null. */
   readonly #held: number | null
@@ -75,7 +76,9 @@ export class ClusterNode {
   readonly changes: ControlState
   readonly #salts: SharedSalts
   #announcedAtMs = 0
-  /** The last time at which the copy contained the whole stream up to the sequence number `seen`. */
+  /**
+   * The last time at which this replica was complete, and the sequence number at the end of the stream at that time.
+   */
   #current = { seen: Number.POSITIVE_INFINITY, atMs: Number.NEGATIVE_INFINITY }
   readonly #timer: NodeJS.Timeout
 
@@ -85,7 +88,7 @@ export class ClusterNode {
     const { clock, log: logger } = commits
     const { dataDir, partitions } = settings
     this.#held = partitions[0] ?? null
-    // Requests without a project, such as a command about dead letters, go to the partition of this machine.
+    // Requests without a project, such as a command about dead letters, are for the partition of this machine.
     const partitionOf = (projectId: number | null): number =>
       projectId === null || projectId === 0 ? (this.#held ?? 0) : directory.partitionOf(projectId)
     this.#partitionOf = partitionOf
@@ -150,7 +153,8 @@ export class ClusterNode {
   }
 
   /**
-   * Called when a command of this machine is in a log and a client waits. Returns null if it is carried out here.
+   * Called when a command of this machine is in a log and a client waits for its outcome. Returns null if this machine
+   * carries out the command itself.
    */
   logged(uuid: string, isAwaited: () => boolean, projectId: number): true | null {
     const partition = this.#partitionOf(projectId)
@@ -178,8 +182,8 @@ export class ClusterNode {
   }
 
   /**
-   * True if another machine erases the copies of events, which only partition 0 has, and then writes that an erasure is
-   * done.
+   * True if another machine copies events to the warehouse. That machine also erases these copies, and then writes to
+   * the log that an erasure is done. Only events of partition 0 are copied.
    */
   get isSaidElsewhere(): boolean {
     const { copy, directory } = this.#options
@@ -195,7 +199,10 @@ export class ClusterNode {
     return [...alone, ...troubles, ...this.edge.troubles]
   }
 
-  /** Returns a sentence if the largest body does not fit into a message. Such a body would block the outbox forever. */
+  /**
+   * Returns a sentence if the largest allowed body does not fit into a message of the brokers. Such a body would block
+   * the outbox forever.
+   */
   #smallMessages(): string | null {
     const { bodyBytesMax } = this.#options.settings
     const bytesMax = this.#brokers.messageBytesMax
@@ -221,12 +228,13 @@ export class ClusterNode {
     }
   }
 
-  /** Lets this copy answer other machines only while it is complete and up to date. */
+  /** Lets this replica answer other machines only while it is complete and up to date. */
   #lookWhetherCurrent(now: number): void {
     const feed = this.#feed
     if (feed === null || this.#stream === null || this.#holder === null) return
     const { seen, incarnation } = this.#stream
-    // Until the end of the stream is known, it is not known whether this copy has reached it.
+    // `seen` stays infinite until the end of the stream is known: before that, this replica cannot tell whether it has
+    // reached the end.
     if (this.#current.seen === Number.POSITIVE_INFINITY && incarnation !== '') {
       this.#current = { ...this.#current, seen }
     }

@@ -1,12 +1,12 @@
-/** The state of a cluster, from the brokers and from the reports that its machines send every two seconds. */
+/** The state of a cluster: what the brokers answer, and what the machines report every two seconds. */
 import { createLogger } from '../base/log.ts'
 import { STATUS_LISTENED_MS } from './limits.ts'
 import { CONTROL_STREAM, eventStream, NatsBrokers, type StreamOptions } from './nats.ts'
 import type { NodeReport, StreamState } from './shared-stream.ts'
 
-/** The observed state. */
+/** The observed state of a cluster. */
 export interface ClusterView {
-  /** The streams by partition. Null: no majority of brokers answers, or nothing was ever sent to it. */
+  /** The streams by partition. Null: no majority of brokers answers, or the stream does not exist yet. */
   readonly events: ReadonlyMap<number, StreamState | null>
   readonly control: StreamState | null
   readonly nodes: readonly NodeReport[]
@@ -14,7 +14,7 @@ export interface ClusterView {
   readonly serverVersion: string | null
 }
 
-/** Observes a cluster for some seconds. Without brokers, everything is unknown. */
+/** Listens to a cluster for some seconds. If no broker answers, the result is empty. */
 export async function lookAtCluster(servers: readonly string[]): Promise<ClusterView> {
   const brokers = new NatsBrokers(servers, createLogger({ level: 'silent', format: 'json' }))
   const reports = new Map<string, NodeReport>()

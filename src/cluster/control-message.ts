@@ -67,7 +67,7 @@ export function readControl(data: Buffer): ControlMessage {
 export class GatheredParts {
   readonly #parts = new Map<string, Uint8Array[]>()
 
-  /** Stores a part. */
+  /** Stores one part in memory. */
   add({ id, number, content }: ControlMessage): void {
     const parts = this.#parts.get(id) ?? []
     parts[number] = content
@@ -75,7 +75,8 @@ export class GatheredParts {
   }
 
   /**
-   * Returns the parts of a whole catalogue, or null if some are missing. Drops everything that was collected before.
+   * Returns the parts of a whole catalogue, or null if some are missing. Also clears all parts that were collected so
+   * far.
    */
   take({ id, parts: count }: ControlMessage): readonly Uint8Array[] | null {
     const parts = this.#parts.get(id) ?? []

@@ -1,12 +1,13 @@
 /**
- * The catalogue of a cluster on one machine. It is a sequence of write sets in a stream; each set was decided on the
- * state after the previous one. If a set was decided on an older state, the brokers refuse it. The machine then follows
- * the stream and decides again.
+ * The catalogue of a cluster on one machine. The catalogue is the result of a sequence of *write sets* in a stream of
+ * the brokers. A write set contains the writes of one change. A machine computes it on its own copy of the catalogue,
+ * and the brokers accept it only if that copy contained all earlier sets. Otherwise the machine applies the sets that
+ * it lacks and runs the change again.
  *
- * From time to time, a writer adds the whole catalogue and cuts off older messages. A machine that is new, or was away
- * for long, starts with the newest whole catalogue. A stream is empty if the cluster is new, or if the brokers have
- * lost everything. It then starts with the catalogue of the first machine. A newer catalogue replaces it, as long as no
- * change was based on it.
+ * From time to time, a machine adds the whole catalogue to the stream and deletes the older messages. A machine that is
+ * new, or was away for long, starts with the newest whole catalogue. The stream is empty if the cluster is new, or if
+ * the brokers have lost everything. It then starts with the catalogue of the first machine. A newer catalogue of
+ * another machine replaces that one, but only until the first change was made.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError, type ServiceError } from '../base/errors.ts'
@@ -43,40 +44,43 @@ import {
 const AGAIN_MS = 50
 const LOOK_MS = 250
 const COMPLAIN_MS = 10_000
-/** After this number of sets, the node checks whether to cut the stream. */
+/**
+ * After this number of write sets, the node checks whether the stream has become so long that older messages should be
+ * deleted.
+ */
 const CUT_LOOK_SETS = 64
 
 /** The dependencies of the catalogue of a node. */
 export interface ControlStateOptions {
   readonly stream: SharedStream
   readonly copy: CatalogueCopy
-  /** The state of the copy. */
+  /** The position of the copy at the start. Null: the copy has no position yet. */
   readonly place: ChangePlace | null
   readonly logger: Logger
   /** Called when the copy has changed. */
   readonly onChange: () => void
   /** Called if there is no catalogue yet, so that the copy can be filled before it becomes the first one. */
   readonly onEmpty?: () => void
-  /** True if another process on this machine starts and cuts the sequence. */
+  /** True for a command. It neither starts the stream nor deletes older messages; the daemon of this machine does. */
   readonly isGuest?: boolean
 }
 
 type Outcome = 'made' | 'overtaken' | 'unknown'
 
-/** A proposed set that was sent. */
+/** A write set that was sent to the brokers and whose outcome is not known yet. */
 interface Pending {
   readonly id: string
   readonly local: Uint8Array
-  /** The sequence number that it gets if it is accepted. */
+  /** The sequence number of the set in the stream if the brokers accept it. */
   readonly sequence: number
   readonly resolve: (outcome: Outcome) => void
 }
 
-/** The start of a copy that cannot continue from its own state. */
+/** What is collected while the copy cannot continue from its own state and waits for a whole catalogue. */
 interface Beginning {
-  /** The sets since the last gap. */
+  /** The write sets since the last gap in the stream. */
   readonly sets: { readonly sequence: number; readonly message: ControlMessage }[]
-  /** The sequence number of a whole catalogue that is older than the copy. */
+  /** If the stream contains a whole catalogue that is older than the copy: its sequence number. */
   older: number | null
 }
 
@@ -84,26 +88,26 @@ interface Beginning {
 export class ControlState implements ChangeLog {
   readonly #options: ControlStateOptions
   readonly #parts = new GatheredParts()
-  /** The state of the copy. Null: it has not started. */
+  /** The position up to which the copy is complete. Null: the copy has no position yet. */
   place: ChangePlace | null
   #read: StreamPosition
   #beginning: Beginning | null
   #taking: Promise<void> = Promise.resolve()
   #turn: Promise<unknown> = Promise.resolve()
   #pending: Pending | null = null
-  /** The reason why this copy does not follow. Null: it follows. */
+  /** The reason why this copy no longer follows the stream. Null: it follows. */
   trouble: string | null = null
-  /** The error that led to the trouble. */
+  /** The error that caused `trouble`. */
   failure: unknown
   #isAlone = false
   #isClosed = false
   #isLooking = false
-  /** The whole catalogues that this node has offered. */
+  /** The ids of the whole catalogues that this node has published to start the stream. */
   readonly #offered = new Set<string>()
   readonly #timer: NodeJS.Timeout
-  /** The changes of this node: made, decided again, refused. */
+  /** Changes of this node: `made`, run `again` because another change came first, and `refused`. */
   readonly counts = { made: 0, again: 0, refused: 0 }
-  /** True if the sequence started with the catalogue of this node. */
+  /** True if the stream started with the catalogue of this node. */
   isBeginner = false
 
   constructor(options: ControlStateOptions) {
@@ -121,12 +125,18 @@ export class ControlState implements ChangeLog {
     if (options.isGuest === true) clearInterval(this.#timer)
   }
 
-  /** True if, as far as known, the copy belongs to the sequence of the brokers. */
+  /**
+   * True if the copy continues from its own state, as far as this process knows. False while it waits for a whole
+   * catalogue.
+   */
   get isSettled(): boolean {
     return this.#beginning === null
   }
 
-  /** Resolves when everything that the brokers had at the call is applied, or after `msMax`. */
+  /**
+   * Resolves when the copy contains everything that the brokers had at the time of the call, or after `msMax`
+   * milliseconds.
+   */
   async caughtUp(msMax: number): Promise<void> {
     const deadline = performance.now() + msMax
     const { stream } = this.#options
@@ -142,7 +152,7 @@ export class ControlState implements ChangeLog {
 
   async commit<T>(first: Decided<T>, again: () => Promise<Decided<T>>): Promise<T> {
     const deadline = performance.now() + (this.#isAlone ? CONTROL_ALONE_MS_MAX : CONTROL_MS_MAX)
-    // Changes are made one at a time, because two that were decided on the same state could not both be made.
+    // One change at a time: of two changes that ran on the same state, the brokers would accept only one.
     const turn = this.#turn.then(() => this.#commit(first, again, deadline))
     this.#turn = turn.catch(() => undefined)
     return await turn
@@ -191,7 +201,10 @@ export class ControlState implements ChangeLog {
     return isSame && this.isSettled
   }
 
-  /** Sends a proposal until its outcome is known: the message at its sequence number decides. */
+  /**
+   * Sends a write set until its outcome is known. If the message with the expected sequence number is this set, it was
+   * accepted. If it is another message, the set was not accepted.
+   */
   async #send({ place, changes, local }: Proposal, deadline: number): Promise<Outcome> {
     const { stream } = this.#options
     const { incarnation, sequence: expected } = this.#read
@@ -208,7 +221,7 @@ export class ControlState implements ChangeLog {
           const sequence = await stream.publish(data, id, PUBLISH_MS_MAX, expected)
           return await this.#takeOwn({ sequence, data }, incarnation)
         } catch (cause) {
-          // The message that is there instead arrives by following.
+          // Another message has this sequence number. It arrives through the stream and sets the outcome.
           if (cause instanceof OvertakenError) return
           await sleep(AGAIN_MS)
         }
@@ -226,7 +239,7 @@ export class ControlState implements ChangeLog {
     pending?.resolve(outcome)
   }
 
-  /** Takes a message of this node, which may also arrive by following. */
+  /** Applies a message that this node has published, without waiting until it arrives through the stream. */
   #takeOwn(message: StreamMessage, incarnation: string): Promise<void> {
     return this.#queue(async () => {
       if (incarnation === this.#read.incarnation) await this.#take(message, incarnation)
@@ -251,8 +264,8 @@ export class ControlState implements ChangeLog {
   }
 
   /**
-   * Stops if the stream ends before the last message that was read: the brokers have lost changes that others may build
-   * on.
+   * Stops following if the stream ends before the last message that was read. The brokers have then lost changes on
+   * which other changes may be based.
    */
   async #checkEnd(): Promise<void> {
     const { incarnation, sequence } = this.#read
@@ -261,7 +274,7 @@ export class ControlState implements ChangeLog {
     this.#stop('The brokers have lost catalogue changes.', undefined)
   }
 
-  /** Starts with an incarnation of which nothing was read. It contains a whole catalogue, or one will start it. */
+  /** Starts to read a new incarnation of the stream. It contains a whole catalogue, or a machine will publish one. */
   #begin(incarnation: string): void {
     if (incarnation === this.#read.incarnation) return
     this.#read = { incarnation, sequence: 0 }
@@ -273,7 +286,7 @@ export class ControlState implements ChangeLog {
     if (this.trouble !== null) return
     this.#begin(incarnation)
     if (sequence <= this.#read.sequence) return
-    // The missing messages were cut off: a whole catalogue follows.
+    // The missing messages were deleted, so a whole catalogue follows.
     if (sequence > this.#read.sequence + 1) this.#beginning = { sets: [], older: null }
     const message = readControl(data)
     if (message.kind === 'part') this.#parts.add(message)
@@ -327,7 +340,10 @@ export class ControlState implements ChangeLog {
     this.#options.onChange()
   }
 
-  /** Repeats a write to the copy that fails temporarily, because a thread has ended or too many calls wait. */
+  /**
+   * Repeats a write to the copy until it succeeds, because it may fail for a moment: a thread has ended, or too many
+   * calls wait. Rethrows errors that a retry cannot solve.
+   */
   async #insist(action: () => void | Promise<void>): Promise<void> {
     let complainAtMs = performance.now() + COMPLAIN_MS
     for (;;) {
@@ -348,7 +364,9 @@ export class ControlState implements ChangeLog {
     }
   }
 
-  /** Offers the catalogue of this node at the end of a stream without a whole catalogue. */
+  /**
+   * If the stream has no whole catalogue and this node has read it to its end, publishes the catalogue of this node.
+   */
   async #look(): Promise<void> {
     const { stream, copy, onEmpty } = this.#options
     if (this.#beginning === null || this.#isLooking || this.trouble !== null) return
@@ -365,7 +383,7 @@ export class ControlState implements ChangeLog {
       const newest = await this.#publishParts(id, parts)
       const isBehind = (): boolean => this.#read.sequence < newest && !this.#isClosed
       while (this.#read.incarnation === incarnation && isBehind()) await sleep(AGAIN_MS)
-      // Another machine was first.
+      // Another machine has published its catalogue first.
       if (this.isSettled || this.#isClosed || this.#read.incarnation !== incarnation) return
       const data = encodeControl({ kind: 'whole', id, number: place.number, parts: parts.length })
       const sequence = await stream.publish(data, id, PUBLISH_MS_MAX, newest)
@@ -386,7 +404,10 @@ export class ControlState implements ChangeLog {
     return newest
   }
 
-  /** Adds the whole catalogue to a stream that has become long, and cuts off the messages that it replaces. */
+  /**
+   * Adds the whole catalogue to a stream that has become long, and deletes the messages that the whole catalogue
+   * replaces.
+   */
   async #cut(): Promise<void> {
     const { stream, copy, logger, isGuest } = this.#options
     if (isGuest === true) return

@@ -1,7 +1,7 @@
 /**
- * Cohorts and group types of projects that other machines store. They are fetched when such a machine reports a change,
- * and periodically, because a report may be lost. They are saved beside the outbox, so that a start needs no other
- * machine.
+ * Cohorts and group types of projects that other machines store. This machine fetches them when another machine reports
+ * a change, and also periodically, because a report may be lost. It saves them beside the outbox, so that it can start
+ * when no other machine answers.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,13 +17,12 @@ const LOOK_MS = 1000
 const REFRESH_MS = 10_000
 const PROJECTS_AT_ONCE = 100
 
-/** The definitions of one project. */
 interface Definitions {
   readonly cohorts: ReadonlyMap<number, FlagCohort>
   readonly groupTypes: ReadonlyMap<number, string>
 }
 
-/** Definitions by project, as they are sent. */
+/** The definitions of several projects in the form in which machines send them. */
 export type ProjectDefinitions = readonly (readonly [
   projectId: number,
   cohorts: readonly FlagCohort[],
@@ -43,7 +42,10 @@ export function definitionsOf(
   ])
 }
 
-/** Stands for group types that are not known yet: a flag that needs them fails, instead of being off. */
+/**
+ * Used while the group types of a project are unknown. A flag that needs them then fails with an error, instead of
+ * being off.
+ */
 class UnknownGroupTypes extends Map<number, string> {
   override get(): never {
     throw new EvaluationFailure('group_unavailable')
@@ -52,16 +54,16 @@ class UnknownGroupTypes extends Map<number, string> {
 
 const UNKNOWN: Definitions = { cohorts: new Map(), groupTypes: new UnknownGroupTypes() }
 
-/** The dependencies of these definitions. */
+/** The dependencies of `EdgeDefinitions`. */
 export interface EdgeDefinitionsOptions {
-  /** The folder in which they are saved. */
+  /** The folder in which the definitions are saved. */
   readonly folder: string
   /** Asks a machine that stores a partition for the definitions of some of its projects. */
   readonly fetch: (partition: number, projects: readonly number[]) => Promise<ProjectDefinitions>
   readonly partitionOf: (projectId: number) => number
   /**
-   * Returns true while requests remain unanswered. Definitions are then fetched more often, because any answer shows
-   * that the machines are reachable again.
+   * Returns true while no replica of some partition answers. Definitions are then fetched more often, because the first
+   * answer shows that the replica is reachable again.
    */
   readonly isDoubtful: () => boolean
   /** Called with the projects whose definitions have changed. */
@@ -101,7 +103,7 @@ export class EdgeDefinitions implements DefinitionSource {
   /** Fetches the definitions of some projects of a partition. If that fails, it is retried later. */
   fetch(partition: number, projects: readonly number[]): Promise<void> {
     for (const project of projects) this.#wanted.add(project)
-    // Requests run one after the other, so that an older answer cannot replace a newer one.
+    // Requests are sent one after the other, so that an older answer cannot replace a newer one.
     this.#fetched = this.#fetched.then(() => this.#fetchNow(partition, projects))
     return this.#fetched
   }
@@ -118,7 +120,7 @@ export class EdgeDefinitions implements DefinitionSource {
       writeDurably(this.#path, `[${[...this.#known.values()].map(({ text }) => text).join()}]`)
       this.#options.onChange(changed.filter((project) => this.#projects.has(project)))
     } catch {
-      // The projects stay in `#wanted`.
+      // The projects stay in `#wanted` and are fetched again later.
     }
   }
 
@@ -139,7 +141,7 @@ export class EdgeDefinitions implements DefinitionSource {
       this.#wanted = new Set(this.#projects)
     }
     const byPartition = new Map<number, number[]>()
-    // Other machines may have reported a project that is not known here yet.
+    // Skip projects that other machines have reported but that nobody has used on this machine.
     for (const project of [...this.#projects].filter((one) => this.#wanted.has(one))) {
       getOrAdd(byPartition, this.#options.partitionOf(project), () => []).push(project)
     }
@@ -169,7 +171,7 @@ export class EdgeDefinitions implements DefinitionSource {
 
 function readKept(path: string): ProjectDefinitions {
   try {
-    // Written by `fetch`.
+    // The cast is right: `fetch` wrote this file.
     return JSON.parse(readFileSync(path, 'utf8')) as ProjectDefinitions
   } catch {
     return []

@@ -1,6 +1,6 @@
 /**
- * The part of a machine that asks others for everything that needs events of partitions which it does not store: calls,
- * facts for decisions, and outcomes of commands.
+ * The part of a machine that asks other machines about partitions that this machine does not store. It asks for the
+ * results of calls, for persons and groups that flag decisions need, and for the outcomes of commands.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RecentValues } from '../base/maps.ts'
@@ -34,7 +34,7 @@ const NOTHING_WRITTEN = { position: 0, atMs: Number.NEGATIVE_INFINITY }
 const AGAIN_MS = 100
 const LOOK_MS = 5
 const READ_ATTEMPTS = 2
-/** After this time without any answer, in milliseconds, the trouble is reported. */
+/** If no replica answers for this long, in milliseconds, the machine reports it as a trouble. */
 const NOBODY_TOLD_MS = 3000
 
 /** The dependencies of an edge. */
@@ -42,7 +42,7 @@ export interface EdgeOptions {
   readonly messages: Messages
   /** The folder in which definitions are saved. */
   readonly folder: string
-  /** Carries out the calls that need no events, or only events that are stored here. */
+  /** Carries out the calls that need no stored events, or only events that are stored on this machine. */
   readonly pool: Pick<WorkerPool, 'run' | 'queries'>
   /** The partition that is stored here, or null. */
   readonly held: number | null
@@ -62,16 +62,19 @@ interface KeptFacts {
 
 /** Asks other machines. */
 export class Edge implements TaskRunner<Calls>, DistantSources {
-  /** One: a query is divided on the machine that carries it out. */
+  /** This machine does not divide queries. The machine that carries out a query divides it among its own threads. */
   readonly analyticsThreads = 1
   readonly definitions: EdgeDefinitions
-  /** Calls that run here or on the machine that has the events. */
+  /** Carries out queries, here or on the machine that has the events. */
   readonly queries: Queries
   readonly link: HolderLink
   readonly #options: EdgeOptions
   readonly #facts = new RecentValues<KeptFacts>(FACTS_KEPT_BYTES_MAX, ({ bytes }) => bytes)
   readonly #fetching = new Map<string, Promise<StoredSources>>()
-  /** For each partition: the newest write of this machine whose outcome is known, as a block of the shared log. */
+  /**
+   * For each partition: the block number of this machine's newest write with a known outcome, and the time of that
+   * write. Later reads need a replica that has processed this block.
+   */
   readonly #written = new Map<number, { readonly position: number; readonly atMs: number }>()
   readonly #stopListening: () => void
   #isClosed = false
@@ -95,7 +98,7 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     this.#stopListening = options.messages.listen(DEFINITIONS.ofAll, (data, { subject }) => {
       const partition = Number(subject.split('.').at(-1))
       if (data === null || partition === options.held) return
-      // Written by `HolderService`.
+      // The cast is right: `HolderService` sends this message.
       void this.definitions.fetch(partition, JSON.parse(data.toString()) as number[])
     })
     const queries = queriesOf(this)
@@ -142,13 +145,14 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
       { attempts: isChange ? 1 : READ_ATTEMPTS, onLeave },
     )
     if (isChange) await this.#until(() => control() >= answer.control)
-    // Both machines use the same table.
+    // The cast is right: both machines use the same table of calls.
     return answer.result as Calls[Name]['result']
   }
 
   async fetch(wanted: WantedFacts): Promise<StoredSources> {
     const { position = 0 } = this.#written.get(this.#options.partitionOf(wanted.projectId)) ?? {}
-    // Facts that were fetched before a write of this machine must not be used after it.
+    // After a write of this machine, facts from before the write must not be used. So the position of the write is part
+    // of the name.
     const name = `${position} ${JSON.stringify(wanted)}`
     const now = performance.now()
     const kept = this.#facts.get(name)
@@ -164,7 +168,10 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     }
   }
 
-  /** Resolves with the outcome of a command of this machine in a log. Null: no answer came while a client waited. */
+  /**
+   * Resolves with the outcome of a command that this machine has written to a log. Null: the client has stopped
+   * waiting.
+   */
   async outcome(
     partition: number,
     uuid: string,
@@ -189,7 +196,7 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     return null
   }
 
-  /** The reasons why this machine answers only a part of the requests, as sentences. */
+  /** Sentences about the requests that this machine cannot answer now. */
   get troubles(): readonly string[] {
     const toldMs = performance.now() - NOBODY_TOLD_MS
     return [...this.link.nobodySinceMs]

@@ -1,6 +1,7 @@
 /**
- * The shared log as the processing thread reads it. The front takes messages from the stream and passes them on through
- * a channel. Messages that are not processed when a thread ends are passed to the next thread again.
+ * The shared log as the processing thread reads it. The main thread takes messages from the stream and passes them on
+ * through a channel. If a processing thread ends, the messages that it has not processed are passed to the next thread
+ * again.
  */
 import { BroadcastChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import type { LogExtent, LogOrigin, LogReader } from '../ports/log.ts'
@@ -10,35 +11,37 @@ import { STREAM_AGE_MS_MAX } from './limits.ts'
 /** A message on its way to the processing thread. */
 export interface HandedMessage {
   /**
-   * The number of its first block to process. Numbers start at 1 and have no gaps. They are the same on every copy,
-   * however blocks are grouped into messages.
+   * The number of the first block of the message that is to be processed. Block numbers start at 1 and have no gaps.
+   * They are the same on every replica, even if the blocks are grouped into other messages.
    */
   readonly first: number
-  /** The number of its blocks that were already known. */
+  /** The number of blocks at the start of the message that were already processed from an earlier message. */
   readonly skipped: number
   readonly incarnation: string
   readonly sequence: number
   readonly data: Uint8Array
 }
 
-/** The message of a thread that starts. */
+/** The first message of a processing thread that starts. */
 export const BEGIN = 'begin'
-/** The reply to `BEGIN`. All waiting messages are sent again after it, in order. Before it, messages may be missing. */
+/**
+ * The reply to `BEGIN`. After it, all waiting messages are sent again, in order. Messages that arrive before it are
+ * ignored, because they may have gaps.
+ */
 export const BEGUN = 'begun'
 
-/** A block that waits. */
 interface WaitingBlock {
   readonly block: Buffer
   readonly edge: string
   readonly place: number
   readonly incarnation: string
-  /** The sequence number up to which the stream need not be read again once this block is stored. */
+  /** After this block is stored, the stream need not be read again up to this sequence number. */
   readonly sequence: number
 }
 
-/** The reading end of a channel. */
+/** The end of the channel in the processing thread. */
 export class HandedLog implements LogReader {
-  /** The age up to which events may be processed again, in milliseconds. */
+  /** Blocks of up to this age, in milliseconds, may arrive again after they were processed. */
   static readonly repeatedMsMax = STREAM_AGE_MS_MAX
   readonly #channel: BroadcastChannel
   readonly #messages: HandedMessage[] = []
@@ -58,7 +61,7 @@ export class HandedLog implements LogReader {
     this.#channel.postMessage(BEGIN)
   }
 
-  /** Takes messages that arrived while the thread was busy; the event loop has not delivered them yet. */
+  /** Takes messages that arrived while the thread was busy. The event loop has had no time to deliver them. */
   refresh(): void {
     for (;;) {
       // Node accepts a BroadcastChannel here, but its types only allow a MessagePort.
@@ -101,7 +104,7 @@ export class HandedLog implements LogReader {
   #add(data: unknown): void {
     if (data === BEGUN) this.#isBegun = true
     if (data === BEGUN || !this.#isBegun) return
-    // Sent by the feed of this process.
+    // The cast is right: the feed of this process sent the message.
     const message = data as HandedMessage
     if (message.first <= this.#last) return
     this.#messages.push(message)

@@ -1,7 +1,8 @@
 /**
- * Sends the requests of this machine to the machines that hold a partition. One of them works on a request, reports
- * that it is working, and sends its answer in parts. If it stops reporting, or has not caught up, another one is asked.
- * The number of waiting requests, the bytes of their answers, and their time are limited.
+ * Sends the requests of this machine to the *holders* of a partition: the machines that are its replicas. One holder
+ * works on a request, reports at intervals that it is still working, and sends its answer in parts. If its reports
+ * stop, or if it has not caught up, another holder is asked. Limits apply to the number of waiting requests, the bytes
+ * of their answers, and the time that they take.
  */
 import { randomBytes } from 'node:crypto'
 import { ServiceError } from '../base/errors.ts'
@@ -31,19 +32,19 @@ const NOBODY_AGAIN_MS = 100
 
 /** The options of a request. */
 export interface AskOptions {
-  /** After this time without a message another machine is asked, in milliseconds. */
+  /** If the holder sends nothing for this long, in milliseconds, another one is asked. */
   readonly silenceMs?: number
   /** The longest time to wait for the answer, in milliseconds. */
   readonly msMax?: number
-  /** The number of attempts. A request that changes something has one. */
+  /** The number of attempts. A request that changes something must have only one. */
   readonly attempts?: number
-  /** The time to retry while no machine is there, in milliseconds. */
+  /** While no holder is connected, the request is tried again for this long, in milliseconds. */
   readonly nobodyMs?: number
-  /** Receives the function to call when nobody waits any more. */
+  /** Receives a function. Call it when nobody waits for the answer any more. */
   readonly onLeave?: ((cancel: () => void) => void) | undefined
 }
 
-/** A request. Its other fields are optional. */
+/** A request in which only `asked` is required. */
 export type Asking = Pick<Question, 'asked'> & Partial<Question>
 
 /** An answer and its size. */
@@ -69,7 +70,7 @@ interface Waiting {
   readonly onNobody: () => void
 }
 
-/** The link of this machine to all holders. */
+/** Sends the requests of this machine to the holders of partitions. */
 export class HolderLink {
   readonly #messages: Messages
   readonly #place = `tenrec.answers.${randomBytes(12).toString('hex')}`
@@ -78,10 +79,10 @@ export class HolderLink {
   #questions = 0
   #bytes = 0
   #lastNumber = 0
-  /** The partitions without an answer, and the time since when. */
+  /** The partitions from which no answer comes, each with the time since when. */
   readonly nobodySinceMs = new Map<number, number>()
   #isClosed = false
-  /** The number of requests, and of those that failed on the way for any reason. */
+  /** The number of requests, and how many of them got no answer for any reason. */
   readonly counts = { asked: 0, unanswered: 0 }
 
   constructor(messages: Messages) {
@@ -95,8 +96,8 @@ export class HolderLink {
 
   /**
    * Resolves with the answer of a machine that holds a partition. For `after` and `control` see `Question`. Rejects
-   * with the `ServiceError` with which the request is refused there, and with `nobody_holds`, `holder_silent`,
-   * `holder_behind`, `holders_full`, `holder_message_large` and `read_unwanted`.
+   * with the `ServiceError` of the holder if it refuses the request. Otherwise rejects with `nobody_holds`,
+   * `holder_silent`, `holder_behind`, `holders_full`, `holder_message_large` and `read_unwanted`.
    */
   async ask(
     partition: number,
@@ -198,7 +199,10 @@ export class HolderLink {
     }
   }
 
-  /** Adds a frame. Returns the answer after its last frame. Throws the refusal, or `NoAnswer`. */
+  /**
+   * Adds one frame of an answer. Returns the whole answer after its last frame, and null before it. Throws the refusal
+   * of the holder, or `NoAnswer`.
+   */
   #take(gathered: Gathered, frame: Frame): Answer | null {
     switch (frame.kind) {
       case 'working':
@@ -231,7 +235,7 @@ class Gathered {
   answer(): Answer {
     try {
       const [only] = this.parts
-      // Written by a machine of this cluster, of this version.
+      // The cast is right: a machine of this cluster with the same version wrote the answer.
       return decodeData(
         this.parts.length === 1 && only !== undefined ? only : Buffer.concat(this.parts),
       ) as Answer

@@ -1,6 +1,6 @@
 /**
- * The requests of a machine to the holders of a partition, and their answers. They are plain data. An answer that is
- * larger than a message is sent in parts. Pure, except for the memory that it allocates.
+ * The requests of a machine to the holders of a partition, and their answers. Both are plain data. An answer that does
+ * not fit into one message is sent in parts. Pure, except for the memory that decoding allocates.
  *
  *   answer   kind u8 | for a part: its index u32, bytes; for the end: number of parts before it u32, bytes;
  *            for a refusal: JSON
@@ -10,14 +10,17 @@ import type { ErrorBody } from '../base/errors.ts'
 import type { WantedFacts } from '../engine/front/decisions.ts'
 import type { CallOptions } from '../ports/task-runner.ts'
 
-/** The subject for requests to the machines that hold a partition. One member of the group gets each request. */
+/** The subject for requests to the holders of a partition. The brokers give each request to one member of the group. */
 export const HOLDERS = {
   of: (partition: number) => `tenrec.holders.${partition}`,
   group: 'holders',
 }
-/** The subject for cancelling a request. The message is the subject of its answer. */
+/** The subject for cancelling a request. The message is the subject to which the answer would be sent. */
 export const LEAVERS = 'tenrec.leavers'
-/** The subjects for the projects of a partition whose cohorts or group types have changed, as JSON. */
+/**
+ * The subjects on which a holder reports that cohorts or group types of projects have changed. The message is a JSON
+ * list of the project numbers.
+ */
 export const DEFINITIONS = {
   of: (partition: number) => `tenrec.definitions.${partition}`,
   ofAll: 'tenrec.definitions.*',
@@ -35,7 +38,7 @@ export type Asked =
   | { readonly ask: 'definitions'; readonly projects: readonly number[] }
   | { readonly ask: 'outcome'; readonly uuid: string }
 
-/** A request, and the state that the answer must not be older than. */
+/** A request. Its answer must not be older than the state given by `after` and `control`. */
 export interface Question {
   readonly asked: Asked
   /** The number of the block that the holder must have processed. */
@@ -44,15 +47,15 @@ export interface Question {
   readonly control: number
 }
 
-/** An answer, and the newest change of the catalogue on the machine that gave it. */
+/** An answer, and the number of the newest catalogue change on the machine that gave it. */
 export interface Answer {
   readonly result: unknown
   readonly control: number
 }
 
-/** One message of an answer. */
+/** One message on the way from a holder to the machine that asks. */
 export type Frame =
-  /** A machine is working on the request. */
+  /** The holder is working on the request. */
   | { readonly kind: 'working' }
   | { readonly kind: 'part'; readonly index: number; readonly bytes: Uint8Array }
   /** The last part. `index` is the number of parts before it. */
@@ -62,7 +65,7 @@ export type Frame =
       readonly body: ErrorBody
       readonly retryAfterSeconds: number | null
     }
-  /** The machine has not caught up with the requested state. */
+  /** The holder has not caught up with the requested state. */
   | { readonly kind: 'behind' }
 
 const KINDS = ['working', 'part', 'end', 'refused', 'behind'] as const
@@ -73,14 +76,14 @@ export function encodeData(value: Question | Answer): Buffer {
   return serialize(value)
 }
 
-/** Decodes plain data. Bytes in it have their own memory. Throws if the bytes are invalid. */
+/** Decodes plain data. Byte arrays in the result have their own memory. Throws if the input is invalid. */
 export function decodeData(bytes: Uint8Array): unknown {
   const reader = new OwnMemory(bytes)
   reader.readHeader()
   return reader.readValue()
 }
 
-/** Copies byte arrays. Otherwise they would be views of the input, whose memory is reused. */
+/** Copies byte arrays. By default, they would be views of the input, and the memory of the input is reused. */
 class OwnMemory extends DefaultDeserializer {
   _readHostObject(): unknown {
     const parent = DefaultDeserializer.prototype as unknown as { _readHostObject(): unknown }
@@ -114,13 +117,13 @@ export function decodeFrame(data: Buffer): Frame {
   if (kind !== 'refused') {
     return { kind, index: data.readUInt32LE(1), bytes: data.subarray(HEAD_BYTES) }
   }
-  // Written by `encodeFrame`.
+  // The cast is right: `encodeFrame` wrote the message.
   return { kind, ...(JSON.parse(data.toString('utf8', 1)) as Omit<RefusedFrame, 'kind'>) }
 }
 
 type RefusedFrame = Extract<Frame, { kind: 'refused' }>
 
-/** Yields an answer as frames. Each has at most `partBytes` and its head. */
+/** Yields an answer as frames. Each frame contains at most `partBytes` bytes of the answer. */
 export function* framesOf(answer: Uint8Array, partBytes: number): Generator<Buffer> {
   const last = Math.max(0, Math.ceil(answer.length / partBytes) - 1)
   for (let index = 0; index <= last; index++) {

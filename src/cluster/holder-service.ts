@@ -1,8 +1,8 @@
 /**
- * Answers machines that do not hold the partition of this one: thread calls, facts for decisions, definitions, and
- * outcomes of commands. A request waits for a limited time until this copy has caught up with the state that the client
- * has seen. While a request is worked on, the service reports that repeatedly, so that the client notices the end of
- * this process.
+ * Answers requests of other machines about the partition of this machine: thread calls, persons and groups for flag
+ * decisions, cohorts and group types, and outcomes of commands. A request waits for a limited time until this replica
+ * has caught up with the state that the client has seen. While the service works on a request, it sends a report at
+ * intervals, so that the client notices if this process ends.
  */
 import { ServiceError } from '../base/errors.ts'
 import { keepNewest } from '../base/maps.ts'
@@ -48,11 +48,11 @@ export interface HolderServiceOptions {
   readonly stored: () => DecisionSourceReader
   /** Returns the newest change of the catalogue that is applied here. */
   readonly control: () => number
-  /** Speeds up processing, because somebody waits for blocks in the log. */
+  /** Speeds up processing, because a request waits for blocks in the log. */
   readonly hurry: () => void
 }
 
-/** The outcome of a command, and the position of processing at that time. */
+/** The outcome of a command, and the number of the last block that was processed at that time. */
 export interface KnownOutcome {
   readonly outcome: CommandOutcome
   readonly position: number
@@ -64,7 +64,7 @@ interface Work {
   isUnwanted: boolean
 }
 
-/** A request that waits for a condition. */
+/** A request that waits until this replica has caught up. */
 interface Waiting {
   readonly isTrue: () => boolean
   readonly work: Work
@@ -101,7 +101,7 @@ export class HolderService {
     }, WORKING_MS)
   }
 
-  /** Starts or stops receiving requests. A copy that is far behind answers none. */
+  /** Starts or stops receiving requests. A replica that is far behind receives none. */
   serve(isServing: boolean): void {
     if (isServing === (this.#stopServing !== null) || this.#isClosed) return
     this.#stopServing?.()
@@ -144,7 +144,7 @@ export class HolderService {
     try {
       if (this.#work.size >= QUESTIONS_SERVED_MAX) throw refusal('holders_full')
       this.#work.set(place, work)
-      // Written by `HolderLink` on a machine of this cluster.
+      // The cast is right: `HolderLink` on another machine of this cluster wrote the request.
       const { asked, after, control: changes } = decodeData(data) as Question
       const isThere = (): boolean => this.#processed >= after && control() >= changes
       if (!(isThere() || (await this.#until(isThere, work)))) {
@@ -218,10 +218,7 @@ export class HolderService {
   }
 }
 
-/**
- * Runs a call for another machine. A query is divided among the threads here, because the other machine has none for
- * it.
- */
+/** Runs a call for another machine. A query is divided among the threads of this machine. */
 async function runCall(
   pool: HolderServiceOptions['pool'],
   { name, values, options }: Extract<Asked, { ask: 'call' }>,
@@ -237,6 +234,6 @@ async function runCall(
     const [task] = values as Parameters<WorkerPool['queries']['answer']>
     return { kind: 'answer', text: await pool.queries.answer(task, onLeave) }
   }
-  // Both machines use the same table.
+  // The casts are right: both machines use the same table of calls.
   return await pool.run(name as never, values as never, { ...options, onLeave })
 }

@@ -1,7 +1,7 @@
 /**
- * Gives a catalogue to a data directory that was never part of a cluster, before anything is served. If the cluster has
- * a catalogue, that one is used. Otherwise the directory's own catalogue becomes that of the cluster, and is created
- * first if there is none.
+ * Gives the catalogue of the cluster to a data directory that was never part of a cluster, before the machine serves
+ * requests. If the cluster has no catalogue yet, it gets the catalogue of this directory, which is created first if
+ * necessary.
  */
 import { OperatorError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
@@ -23,14 +23,15 @@ export interface JoinOptions {
   readonly logger: Logger
   /** The address of the warehouse to which this machine copies events, as in `parseWarehouse`, or null. */
   readonly warehouse: string | null
-  /** Creates a catalogue if there is none, and returns whether it has created one. */
+  /** Creates a catalogue if there is none. Returns whether a catalogue was created. */
   readonly fill: () => boolean
 }
 
 /**
  * Returns true if the directory has kept its own catalogue. A directory that was already part of the cluster continues
- * with its catalogue, with or without brokers; others wait for brokers. Throws `OperatorError` if none answers within a
- * minute, or if the cluster has the catalogue of another organization, or another warehouse.
+ * with its catalogue, whether brokers answer or not. Any other directory waits for the brokers. Throws `OperatorError`
+ * if no broker answers within a minute, or if the cluster has the catalogue of another organization, or another
+ * warehouse.
  */
 export async function joinCatalogue(options: JoinOptions): Promise<boolean> {
   const isKept = await join(options)
@@ -38,8 +39,8 @@ export async function joinCatalogue(options: JoinOptions): Promise<boolean> {
   const name = warehouse === null ? null : warehouseName(warehouse)
   if (name === null || (await SHARED_CATALOGUE.warehouse(dataDir)) === name) return isKept
   const note = () => shareChange(dataDir, () => SHARED_CATALOGUE.warehouse(dataDir, name), servers)
-  // This is done before anything is copied, so that receipts of erasures wait for this machine. It is retried, because
-  // the brokers may be electing a leader.
+  // The name of the warehouse is stored before anything is copied, so that from now on receipts of erasures wait for
+  // this machine. Try up to three times, because the brokers may be electing a leader.
   const known = await note().catch(note).catch(note)
   if (known === name) return isKept
   const how =

@@ -94,14 +94,17 @@ export const QUESTIONS_SERVED_MAX = 1024
 export const QUESTION_MS_MAX = 300_000
 /** The time for which another machine may send nothing. After it, a read is sent once more and then answered 503. */
 export const SILENCE_MS_MAX = 2000
-/** The time for which a machine that holds the events is searched. After it, the request is answered 503. */
+/**
+ * The time for which a request waits until a replica of the partition is connected. After it, the request is answered
+ * 503.
+ */
 export const NOBODY_MS_MAX = 1000
 /**
  * The time for which a request waits until a replica has caught up with the last write of the machine that asks. After
  * it, another replica is asked.
  */
 export const QUESTION_WAIT_MS_MAX = 1500
-/** The largest number of bytes in one answer of another machine. A larger one becomes 503. */
+/** The largest number of bytes in one answer of another machine. For a larger answer, the request is answered 503. */
 export const DISTANT_ANSWER_BYTES_MAX = 64 * 1024 * 1024
 /**
  * The largest number of bytes of answers of other machines that one machine collects at a time. Beyond it, the request
@@ -122,7 +125,7 @@ export const OUTCOMES_KEPT_MAX = 2000
  */
 export const FACTS_MS_MAX = 300
 /**
- * The time for which a machine may leave a request for the persons or groups of a flag decision unanswered. After it,
+ * The time for which a machine may send nothing after a request for the persons or groups of a flag decision. After it,
  * another machine is asked.
  */
 export const FACTS_SILENCE_MS_MAX = 150
@@ -140,7 +143,7 @@ export const FACTS_KEPT_BYTES_MAX = 16 * 1024 * 1024
 export const HOLDER_LATE_MS_MAX = 10_000
 /** The time for which a machine waits for cohorts and group types of another machine. After it, it asks again. */
 export const DEFINITIONS_MS_MAX = 5000
-/** The time after a write during which the machine that wrote reads only from replicas that have this write. */
+/** For this time after a write, the machine that wrote reads only from replicas that have the write. */
 export const WRITTEN_MS_MAX = 30_000
 /**
  * The largest number of bytes that are kept for the bodies of messages, enough for several blocks. A larger body gets

@@ -1,7 +1,7 @@
 /**
- * Shared streams on NATS JetStream. Only this file knows the client. A stream has three replicas, or one if there are
- * fewer than three brokers. The connection is made in the background and retried, so that nothing waits for a broker to
- * start.
+ * Shared streams on NATS JetStream. Only this file uses the NATS client. A stream has three replicas, or one if there
+ * are fewer than three brokers. The connection is made and retried in the background, so that a start does not wait for
+ * a broker.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -46,7 +46,9 @@ export const CONTROL_STREAM: StreamOptions = {
   what: 'changes of the catalogue',
   ageMsMax: 0,
 }
-/** The options of the stream of daily salts. A salt is kept as long as events that need it can be processed again. */
+/**
+ * The options of the stream of daily salts. A salt is kept for as long as events that need it may still be processed.
+ */
 export const SALT_STREAM: StreamOptions = {
   name: 'TENREC_SALTS',
   subject: 'tenrec.salts',
@@ -56,22 +58,26 @@ export const SALT_STREAM: StreamOptions = {
 const REPORTS = 'tenrec.reports'
 const COPIES = 3
 const AGAIN_MS = 250
-/** The interval of checks whether the stream is still the same. */
+/** The interval at which the state of a stream is checked. */
 const LOOK_MS = 1000
 /**
- * A stream is created after it was missing for this long, plus a random time of up to the same length; see README.md.
+ * A missing stream is created only after it was missing for this long, plus a random time of up to the same length;
+ * README.md explains why.
  */
 const MISSING_MS = 1000
-/** The number of times that brokers are made to store the list of streams. They do so every two seconds at most. */
+/**
+ * How often the brokers are made to store the list of streams after a stream was created; see `#note`. Brokers store
+ * the list at most every two seconds.
+ */
 const NOTED_TIMES = 3
 /** The longest time for closing a connection. */
 const CLOSE_MS = 1000
-/** If no message was taken for this long although the stream has more, following starts again. */
+/** If the stream has more messages but none was taken for this long, the node subscribes to the stream again. */
 const STALLED_MS = 3000
 const DUPLICATE_WINDOW_MS = 120_000
 /**
- * The number of messages that are requested at a time. With a limit in bytes, servers of version 2.9 sometimes stop
- * sending.
+ * The number of messages that are requested at a time. It is not a number of bytes, because servers of version 2.9
+ * sometimes stop sending then.
  */
 const PULL_MESSAGES = 200
 const NANOSECONDS = 1e6
@@ -86,9 +92,9 @@ interface Link {
 export interface StreamOptions {
   readonly name: string
   readonly subject: string
-  /** The name of its content in the log. */
+  /** What the stream contains, as named in log lines. */
   readonly what: string
-  /** The time for which messages are kept, in milliseconds. 0: until they are cut off. */
+  /** The time for which messages are kept, in milliseconds. 0: until Tenrec deletes them. */
   readonly ageMsMax: number
 }
 
@@ -100,7 +106,10 @@ export class NatsBrokers implements Announcements, Messages {
   readonly #reportListeners: ((report: NodeReport) => void)[] = []
   readonly #listeners = new Set<Listener>()
   #link: Link | null = null
-  /** False without a connection. The client would otherwise buffer messages in memory until one is made. */
+  /**
+   * True while a broker is connected. Messages are sent only then, because the client would otherwise buffer them in
+   * memory.
+   */
   #isConnected = false
   #isClosed = false
 
@@ -108,14 +117,14 @@ export class NatsBrokers implements Announcements, Messages {
     this.#servers = servers
     this.#log = log
     this.listen(REPORTS, (data) => {
-      // Written by `announce`.
+      // The cast is right: `announce` wrote the report.
       const report = JSON.parse(String(data)) as NodeReport
       for (const hear of this.#reportListeners) hear(report)
     })
     void this.#connect()
   }
 
-  /** Returns a stream; all callers share it. It exists until `close`. */
+  /** Returns a stream. All callers get the same object, which works until `close`. */
   stream(options: StreamOptions): SharedStream {
     return getOrAdd(this.#streams, options.name, () => {
       const stream = this.#open(options)
@@ -125,8 +134,8 @@ export class NatsBrokers implements Announcements, Messages {
   }
 
   /**
-   * Returns the state of a stream, or null if it does not exist. It is not created. Rejects without a majority of
-   * brokers.
+   * Returns the state of a stream, or null without a connection to a broker. Does not create the stream. Rejects if the
+   * stream does not exist, and without a majority of brokers.
    */
   async look(options: StreamOptions): Promise<StreamState | null> {
     return await this.#open(options).known()
@@ -176,7 +185,7 @@ export class NatsBrokers implements Announcements, Messages {
     this.#isClosed = true
     this.#isConnected = false
     for (const stream of this.#streams.values()) await stream.close()
-    // The client may wait for a broker that is gone.
+    // Do not wait longer: the client may wait for a broker that is gone.
     await Promise.race([this.#link?.connection.close(), sleep(CLOSE_MS)])
     this.#link = null
   }
@@ -193,7 +202,7 @@ export class NatsBrokers implements Announcements, Messages {
           maxPingOut: 2,
         })
         if (this.#isClosed) return await connection.close()
-        // The manager's check may find no majority, so it is skipped.
+        // Skip the check of the manager: it fails without a majority of brokers.
         const manager = await jetstreamManager(connection, { checkAPI: false })
         for (const listener of this.#listeners) subscribe(connection, listener)
         void this.#watch(connection)
@@ -223,7 +232,7 @@ interface Listener {
   end: () => void
 }
 
-/** The status of a broker's answer if nobody listens to a subject. */
+/** The status with which a broker answers if nobody listens to a subject. */
 const NO_RESPONDERS = 503
 
 function subscribe(connection: NatsConnection, listener: Listener): void {
@@ -248,24 +257,28 @@ class NatsStream implements SharedStream {
   readonly #linkOf: () => Link | null
   readonly #log: Logger
   #isClosed = false
-  /** Counts the times that following was started. Messages of an earlier one are ignored. */
+  /** The number of the current subscription. Messages of earlier subscriptions are ignored. */
   #generation = 0
   incarnation = ''
   seen = 0
   #listener: StreamListener | null = null
   #messages: ConsumerMessages | null = null
   #following: Promise<void> = Promise.resolve()
-  /** Ends the current following. */
+  /** Ends the current subscription. */
   #breakOff: (() => void) | null = null
-  /** The last message that was taken, and the time of it. While a message is being taken, nothing counts as late. */
+  /**
+   * The sequence number of the last message that was taken, and the time of that. `isBusy` is true while a message is
+   * being taken: the subscription then does not count as stalled.
+   */
   #taken = { sequence: 0, atMs: 0, isBusy: false }
   readonly #incarnationListeners: (() => void)[] = []
   /**
-   * The time at which the stream will be created unless it exists before. Null: it was not missing at the last check.
+   * The time at which this node creates the missing stream, unless another machine creates it first. Null: the stream
+   * was not missing at the last check.
    */
   #makingMs: number | null = null
   #unnoted = 0
-  /** True if the stream ended before the last taken message at the last check. */
+  /** True if, at the last check, the stream ended before the last taken message: the brokers have lost messages. */
   #isCut = false
   #timer: NodeJS.Timeout | undefined
 
@@ -307,7 +320,7 @@ class NatsStream implements SharedStream {
     return this.#stateOf(await this.#info())
   }
 
-  /** Like `state`, but returns null if the stream does not exist. It is not created. */
+  /** Like `state`, but never creates the stream, and returns null without a connection. */
   async known(): Promise<StreamState | null> {
     const info = await this.#linkOf()?.manager.streams.info(this.#options.name)
     return info === undefined ? null : this.#stateOf(info)
@@ -340,15 +353,18 @@ class NatsStream implements SharedStream {
     await this.#following
   }
 
-  /** Determines the current incarnation, and creates the stream if it does not exist. Repeats itself. */
+  /**
+   * Checks the stream: finds out its current incarnation and subscribes again if necessary. Creates the stream if it
+   * does not exist. Repeats itself at intervals.
+   */
   async look(): Promise<void> {
     let delayMs = LOOK_MS
     try {
       const { sequence: before } = this.#taken
       const { created, state } = await this.#info()
       this.seen = state.last_seq
-      // This must be seen twice, because a former leader may report it too. The client would wait for messages after
-      // its position.
+      // If the stream ends before the position of this node, the client would wait for messages that do not come. Two
+      // checks in a row must find this, because a former leader of the brokers may report an old end once.
       const isCutAgain = this.#isCut && before > state.last_seq
       this.#isCut = before > state.last_seq
       const { sequence, atMs, isBusy } = this.#taken
@@ -392,15 +408,15 @@ class NatsStream implements SharedStream {
       this.#log.warn(
         `The stream of ${what} does not exist: ${await making.then(() => 'it was created.', String)}`,
       )
-      // If two machines create it at the same moment, this one may be told of another stream. So the actual state is
-      // read again.
+      // If two machines create the stream at the same moment, the answer may describe the stream of the other machine.
+      // So fail here, and let the next check read the actual state.
       throw cause
     }
   }
 
   /**
-   * Creates and removes a stream, so that all brokers store the list of streams. Brokers that are killed earlier may
-   * lose new streams.
+   * Creates and removes another stream, which makes all brokers store their list of streams. Without this, brokers that
+   * are killed soon after a stream was created may lose the stream.
    */
   async #note(): Promise<void> {
     const streams = this.#linkOf()?.manager.streams
@@ -438,8 +454,8 @@ class NatsStream implements SharedStream {
     if (link === null || incarnation === '') return
     const { state } = await this.#info()
     const position = listener.position()
-    // If the position is after the end, the stream has lost its newest messages. It is read from the start; known
-    // blocks are recognised by their places.
+    // If the position is after the end of the stream, the brokers have lost its newest messages. The stream is then
+    // read from its start. Blocks that are already known are recognized by their places.
     const isKnown = position.incarnation === incarnation && position.sequence <= state.last_seq
     const after = isKnown ? position.sequence : 0
     this.#taken = { ...this.#taken, sequence: after }

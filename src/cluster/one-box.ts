@@ -1,7 +1,8 @@
 /**
- * Turns a single machine into a cluster node, and back. The blocks that a single machine has accepted become blocks of
- * its outbox that every copy must have. A machine that follows without having started from its backup finds that they
- * are missing, and stops. Both ways may be interrupted at any moment, and are then started again.
+ * Turns a single machine into a cluster node, and back. The blocks that a single machine has accepted get numbers of
+ * its outbox, so every replica must have them. A replica that was not restored from a backup of that machine finds that
+ * these blocks are missing, and stops. Both conversions may be interrupted at any moment. The next start then begins
+ * again.
  */
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -25,16 +26,18 @@ import { OutboxIdentity } from './outbox-identity.ts'
 const PROCESS_MS = 200
 const LOOK_MS = 100
 
-/** A data directory that is locked by this process and not opened by any other code. */
+/**
+ * The options. This process must hold the lock of the data directory, and no other code may have the directory open.
+ */
 export interface BoxOptions {
   readonly settings: Settings
   readonly logger: Logger
 }
 
 /**
- * Returns true if a directory has events or a log of a single machine, which no stream has. Processes the log first.
- * Throws `OperatorError` if the brokers have events of other machines, or if no majority of them answers within a
- * minute.
+ * Returns true if a directory has events or a log of a single machine. No stream has these events. Processes the rest
+ * of the log first. Throws `OperatorError` if the brokers have events of other machines, or if no majority of them
+ * answers within a minute.
  */
 export async function prepareBox({ settings, logger }: BoxOptions): Promise<boolean> {
   const { dataDir } = settings
@@ -49,14 +52,18 @@ export async function prepareBox({ settings, logger }: BoxOptions): Promise<bool
   return true
 }
 
-/** Makes a prepared single machine, which has its catalogue from the cluster, the first machine of the cluster. */
+/**
+ * Turns a single machine into the first machine of a cluster. The directory must be prepared, and must already have the
+ * catalogue of the cluster.
+ */
 export async function enterCluster(dataDir: string): Promise<void> {
   const position = readProcessedPosition(dataDir)
   const folder = outboxFolder(dataDir)
   const identity = new OutboxIdentity(folder)
   const appender = new LogAppender({ dataDir: folder, processed: position })
   try {
-    // An empty block is added, so that the stream contains something that no other machine can continue from.
+    // Add an empty block, so that the stream is not empty. No other machine can continue from this block unless it has
+    // a backup of this machine.
     if (appender.append([], 0) === position) {
       appender.append([sealedBlock(Buffer.alloc(0), 0, 0)], 0)
     }
@@ -69,8 +76,8 @@ export async function enterCluster(dataDir: string): Promise<void> {
 }
 
 /**
- * Turns a cluster node into a single machine. Blocks that it has accepted but not stored become its log. Throws
- * `OperatorError` if there are several partitions.
+ * Turns a cluster node into a single machine. Blocks of the outbox whose events are not stored yet are appended to the
+ * log of the single machine. Throws `OperatorError` if there are several partitions.
  */
 export async function leaveCluster({ settings, logger }: BoxOptions): Promise<void> {
   const { dataDir } = settings
@@ -85,11 +92,11 @@ export async function leaveCluster({ settings, logger }: BoxOptions): Promise<vo
   }
   writeOrigin(dataDir, null)
   rmSync(left, { recursive: true, force: true })
-  // This is the last step: as long as the catalogue is shared, leaving is started again.
+  // This must be the last step: as long as the catalogue is shared, the next start tries to leave again.
   await SHARED_CATALOGUE.leave(dataDir)
 }
 
-/** A single machine must have all events of its projects. */
+/** Throws unless there is one partition, stored here: a single machine must have all events of its projects. */
 function requireOnlyPartition(dataDir: string): void {
   const directory = new ProjectDirectory(dataDir)
   const partitions = directory.partitions()
@@ -101,7 +108,7 @@ function requireOnlyPartition(dataDir: string): void {
   )
 }
 
-/** Returns the number of the newest block that a single machine has had. */
+/** Returns the number of the newest block that a single machine has ever accepted, or 0. */
 async function lastOf(dataDir: string): Promise<number> {
   const log = new LogReader({ dataDir })
   const last = log.extent()?.last ?? 0
@@ -121,7 +128,7 @@ async function requireEmptyStream(servers: readonly string[], logger: Logger): P
         const what =
           'The brokers already have events, and this directory has other events of a single machine'
         const how = 'Restore a backup of a machine of the cluster here, or choose other brokers'
-        throw new OperatorError(`${what}: ${how}`)
+        throw new OperatorError(`${what}. ${how}.`)
       }
       if (performance.now() > deadline) {
         throw new OperatorError(
@@ -138,7 +145,8 @@ async function requireEmptyStream(servers: readonly string[], logger: Logger): P
 /** Processes the rest of the log, as a single machine does. */
 async function processAll({ settings, logger }: BoxOptions): Promise<void> {
   const threads = threadSettings(settings, new Int32Array(new SharedArrayBuffer(4)))
-  const onDamage = (err: Error): void => logger.error({ err }, 'a stored record is damaged')
+  const onDamage = (err: Error): void =>
+    logger.error({ err }, 'A stored record is damaged. Restore the store from a backup.')
   const processor = openProcessor(threads, onDamage, { enrichment: openEnrichment(threads) })
   try {
     for (;;) {
@@ -159,7 +167,8 @@ async function takeOver(dataDir: string, outbox: string): Promise<number> {
   const log = new LogReader({ dataDir: outbox })
   const appender = new LogAppender({ dataDir, processed: position })
   try {
-    // Blocks of an attempt that was interrupted. A cluster node has nothing after its position.
+    // The number of blocks that an interrupted attempt has already appended. Without one, this log has nothing after
+    // the processed position.
     let known = appender.append([], 0) - position
     let blocks: Buffer[] = []
     let bytes = 0

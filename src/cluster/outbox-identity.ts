@@ -1,7 +1,7 @@
 /**
- * The identity of an outbox and its runs, in the file `edge` beside the log of the outbox, so that both are lost
- * together. If an outbox started again under a known name, it would number its blocks from the start, and all copies
- * would skip them.
+ * The name of an outbox and its runs, in the file `edge` beside the log of the outbox. If the log is lost, this file is
+ * lost with it, and the new outbox gets a new name. Under the old name, it would number its blocks from 1 again, and
+ * all replicas would skip them as known.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync } from 'node:fs'
@@ -41,7 +41,10 @@ export class OutboxIdentity {
     return Buffer.from(this.#kept.edge, 'hex')
   }
 
-  /** Begins a run: blocks from `firstNumber` on belong to it. The run is on disk when this returns. */
+  /**
+   * Begins a run. It contains the blocks from `firstNumber` on. The run is on disk when this returns. `firstKept` is
+   * the oldest block in the log; runs that ended before it are removed.
+   */
   beginRun(firstNumber: number, firstKept: number): void {
     const [last = 0] = this.#kept.runs.at(-1) ?? []
     if (last >= OUTBOX_RUNS_MAX) {
@@ -58,15 +61,15 @@ export class OutboxIdentity {
   }
 
   /**
-   * Returns the number of the block up to which a copy with this place has everything. Blocks that an earlier run has
-   * published but not logged do not count, because other blocks have their numbers now.
+   * Converts the place up to which a replica has everything into the number of a block in the log of this outbox. If an
+   * earlier run has published blocks that the log does not have, their numbers do not count, because other blocks have
+   * these numbers now.
    */
   numberThrough(place: number): number {
     const [, next = Infinity] = this.#kept.runs.find(([run]) => placeOf(run, 0) > place) ?? []
     return Math.min(numberOf(place), next - 1)
   }
 
-  /** Returns the place of a block. */
   placeOf(number: number): number {
     const [run = 1] = this.#kept.runs.findLast(([, first]) => first <= number) ?? []
     return placeOf(run, number)
@@ -75,7 +78,7 @@ export class OutboxIdentity {
 
 function read(path: string): Kept | null {
   try {
-    // Written by `beginRun`.
+    // The cast is right: `beginRun` wrote the file.
     return JSON.parse(readFileSync(path, 'utf8')) as Kept
   } catch (cause) {
     if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return null

@@ -1,7 +1,7 @@
 /**
  * The outboxes of this machine, one for each partition. Each has a group commit and a folder of its own. An outbox is
- * created when the first request needs it, and found again by the next start. A request only waits for the outbox of
- * its partition.
+ * created when the first request needs it. The next start opens the existing outboxes again. A request waits only for
+ * the outbox of its partition.
  */
 import { readdirSync } from 'node:fs'
 import { getOrAdd } from '../base/maps.ts'
@@ -22,8 +22,8 @@ import { eventStream, type NatsBrokers } from './nats.ts'
 import { OutboxIdentity } from './outbox-identity.ts'
 
 /**
- * Copies report when they have processed events that were accepted here. If too few copies report, senders are still
- * not charged forever: after this fraction of the lag limit their events count as processed.
+ * While accepted events are not processed, they count against the fair share of their sender. Processing is known from
+ * the reports of replicas. If too few replicas report, events count as processed after this fraction of the lag limit.
  */
 const CHARGED_PART = 1 / 3
 
@@ -42,7 +42,7 @@ interface Opened {
   readonly commit: GroupCommit
   readonly outbox: AcceptingOutbox
   readonly log: LogReader
-  /** Opens the log once, for all callers. */
+  /** Opens the log at the first call. All callers get the same promise. */
   readonly started: () => Promise<void>
 }
 
@@ -50,7 +50,7 @@ interface Opened {
 export class Outboxes implements Commits {
   readonly #options: OutboxesOptions
   readonly #opened = new Map<number, Opened>()
-  /** The same outboxes as a list, because each request iterates over them. */
+  /** The same outboxes as an array, because each request iterates over all of them. */
   readonly #all: Opened[] = []
   #turn: Promise<unknown> = Promise.resolve()
 
@@ -58,7 +58,7 @@ export class Outboxes implements Commits {
     this.#options = options
   }
 
-  /** Opens the outboxes that have something to send, and that of partition 0, which names this machine. */
+  /** Opens the existing outboxes, and the one of partition 0, whose name is the name of this machine. */
   async start(): Promise<void> {
     await this.#of(0).started()
     const names = readdirSync(outboxFolder(this.#options.settings.dataDir))
@@ -78,12 +78,12 @@ export class Outboxes implements Commits {
     return new Map([...this.#opened].map(([of, { outbox }]) => [of, outbox.unsentBlocks]))
   }
 
-  /** The number of these blocks in all partitions. */
+  /** The number of blocks, in all partitions, that the brokers do not have yet. */
   get unsent(): number {
     return this.#all.reduce((sum, { outbox }) => sum + outbox.unsentBlocks, 0)
   }
 
-  /** True if, as far as known, the brokers have no majority. */
+  /** True if, as far as this process knows, the brokers have no majority. */
   get isAlone(): boolean {
     return this.#all.some(({ outbox }) => outbox.aloneSinceMs !== null)
   }
@@ -115,7 +115,10 @@ export class Outboxes implements Commits {
     this.#of(this.#options.partitionOf(block.projectId)).commit.addBlock(block, target)
   }
 
-  /** Does nothing: local processing does not tell what other copies have. An outbox learns that from their reports. */
+  /**
+   * Does nothing: what this machine has processed does not tell what replicas have stored. An outbox learns that from
+   * their reports, and drops blocks then.
+   */
   trim(): void {}
 
   async drained(): Promise<void> {
@@ -169,8 +172,8 @@ export class Outboxes implements Commits {
   }
 
   /**
-   * Runs one append at a time, because one thread writes all outboxes, and stays in a call while it waits for the next
-   * append.
+   * Runs one append at a time for all outboxes, because a single thread writes them, and that thread does not return to
+   * its event loop while it waits for the next append.
    */
   #append(task: AppendTask): Promise<AppendResult> {
     const turn = this.#turn.then(() => this.#options.append(task))

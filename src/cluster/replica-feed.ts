@@ -1,6 +1,6 @@
 /**
- * Follows the shared log for the copy in this process: takes messages from the stream, skips known blocks, passes the
- * others to the processing thread, and tracks which of them are stored durably.
+ * Follows the shared log for the replica in this process. It takes messages from the stream, skips blocks that the
+ * replica already has, passes the others to the processing thread, and tracks which of these are stored durably.
  */
 import { BroadcastChannel } from 'node:worker_threads'
 import type { Logger } from '../base/log.ts'
@@ -10,12 +10,12 @@ import { BEGIN, BEGUN, type HandedMessage } from './handed-log.ts'
 import { FOLLOWED_BYTES_MAX } from './limits.ts'
 import type { SharedStream, StreamMessage, StreamPosition } from './shared-stream.ts'
 
-/** The dependencies of a feed. */
+/** The dependencies of a `ReplicaFeed`. */
 export interface ReplicaFeedOptions {
   readonly shared: SharedStream
   readonly channel: string
   readonly logger: Logger
-  /** The origin that the store contains, or null. */
+  /** The position in the stream, and the places, that the store has recorded with its events; or null. */
   readonly origin: LogOrigin | null
   /** The number of the newest block that is processed. */
   readonly position: number
@@ -26,24 +26,27 @@ export interface ReplicaFeedOptions {
 interface Waiting {
   readonly message: HandedMessage
   readonly edge: string
-  /** The places of its blocks that are to be processed. */
+  /** The places of those blocks of the message that are to be processed. */
   readonly places: readonly number[]
 }
 
-/** The feed of one copy. */
+/** Passes the shared log to one replica. */
 export class ReplicaFeed {
   readonly #options: ReplicaFeedOptions
   readonly #channel: BroadcastChannel
-  /** The messages that were passed on and are not known to be processed, oldest first. */
+  /** The messages that were passed to the processing thread and whose processing is not confirmed yet, oldest first. */
   #waiting: Waiting[] = []
   #waitingBytes = 0
   #last: number
-  /** The position in the stream. */
+  /** The position of the last message that was taken from the stream. */
   position: StreamPosition
-  /** For each edge: the newest place that was passed on, and the newest place that is stored. */
+  /**
+   * For each edge: the place of the newest block that was passed on (`#handed`), and of the newest one that is stored
+   * (`#stored`).
+   */
   readonly #handed: Map<string, number>
   readonly #stored: Map<string, number>
-  /** The edges of which blocks are missing, with a sentence about it. */
+  /** For each edge from which blocks are missing: a sentence about them. */
   readonly #lacking = new Map<string, string>()
   #onRoom: (() => void) | null = null
   #trouble: string | null = null
@@ -69,7 +72,7 @@ export class ReplicaFeed {
     })
   }
 
-  /** The reason why this copy cannot continue. Null: it can. */
+  /** The reason why this replica cannot continue. Null: it can. */
   get trouble(): string | null {
     return this.#trouble ?? [...this.#lacking.values()][0] ?? null
   }
@@ -79,7 +82,7 @@ export class ReplicaFeed {
     return this.#waiting.length
   }
 
-  /** For each edge: the place up to which everything is stored durably here. */
+  /** For each edge: the place up to which all its blocks are stored durably here. */
   get places(): Readonly<Record<string, number>> {
     return Object.fromEntries(this.#stored)
   }
@@ -90,7 +93,7 @@ export class ReplicaFeed {
     return oldest === undefined ? this.position.sequence : oldest.message.sequence - 1
   }
 
-  /** Returns true if something was stored since the last call. */
+  /** Returns true if blocks were stored since the last call. */
   takeNews(): boolean {
     const isNews = this.#isNews
     this.#isNews = false
@@ -129,7 +132,8 @@ export class ReplicaFeed {
       this.#lack(edge, numberOf(after), numberOf(first.place))
       const isLost =
         this.position.incarnation === incarnation && sequence <= this.position.sequence + 1
-      // Messages that the stream has dropped on purpose, or that are older than this copy, are not sent again.
+      // Lost messages are sent again, so wait for them. But messages that the stream has dropped because of their age,
+      // or that are older than this replica, never come again: stop.
       if (!isLost || after === 0) this.#trouble = this.trouble
       else this.position = { incarnation, sequence }
       return
@@ -156,7 +160,10 @@ export class ReplicaFeed {
     this.#onRoom = null
   }
 
-  /** Records missing blocks. If the brokers have lost them, their edge sends them again if it can. */
+  /**
+   * Records that blocks of an edge are missing. If the brokers have lost them, the edge sends them again, as long as
+   * its outbox has them.
+   */
   #lack(edge: string, has: number, comes: number): void {
     if (this.#lacking.has(edge)) return
     this.#lacking.set(edge, `This replica lacks blocks ${has + 1} to ${comes - 1} of edge ${edge}.`)

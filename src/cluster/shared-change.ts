@@ -1,7 +1,7 @@
 /**
  * Makes a change of the catalogue for a command, on a machine of a cluster, with or without a running daemon. The
- * brokers that the daemon last used give the change its position. The daemon or the command, whichever is first,
- * applies it here.
+ * change is sent to the brokers that the daemon last used. They give it its position. Then the daemon or the command
+ * applies it to this machine, whichever receives it first.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,15 +22,17 @@ export function noteBrokers(dataDir: string, servers: readonly string[]): void {
   if (readBrokers(dataDir) !== text) writeDurably(join(outboxFolder(dataDir), FILE), text)
 }
 
-/** Returns the brokers that the daemon of a machine last used; none for a single machine. */
+/**
+ * Returns the addresses of the brokers that the daemon of a machine last used. The list is empty for a single machine.
+ */
 export function notedBrokers(dataDir: string): readonly string[] {
-  // Written by `noteBrokers`.
+  // The cast is right: `noteBrokers` wrote the file.
   return JSON.parse(readBrokers(dataDir) ?? '[]') as readonly string[]
 }
 
 /**
- * Runs `action`, which makes one change in stores that it opens, and makes the change on all machines. Throws the
- * errors of `action`, and `OperatorError` if no majority of the brokers answers.
+ * Makes a change on all machines. `action` opens stores and makes one change in them. It may run more than once. Throws
+ * the errors of `action`, and `OperatorError` if no majority of the brokers answers.
  */
 export async function shareChange<T>(
   dataDir: string,

@@ -1,7 +1,8 @@
 /**
- * The daily salts for the ids of visitors without cookies. They are the same on all machines, so that a visitor has one
- * id, and copies that process the same log compute the same results. Salts are created a day ahead; the first one of a
- * day in the stream is used by all machines. Without brokers, a machine creates its own salt for a day that has none.
+ * The daily salts from which the ids of visitors without cookies are computed. All machines use the same salts, so that
+ * a visitor gets the same id everywhere, and replicas that process the same log compute the same results. Machines
+ * publish salts a day ahead, and all machines use the first salt of a day in the stream. If no broker answers and a day
+ * has no salt, a machine creates its own.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -15,7 +16,10 @@ const AGAIN_MS = 50
 const PREPARE_MS = 600_000
 const AGAIN_SOON_MS = 5000
 const DAY_MS = 86_400_000
-/** The days around now that may be open, today or tomorrow, as offsets. */
+/**
+ * Offsets in days from now. Only these days can be open today or tomorrow. A day is open while it is today in some time
+ * zone, or while its events may still arrive.
+ */
 const DAYS = [-5, -4, -3, -2, -1, 0, 1, 2] as const
 
 /** A message of the stream. */
@@ -32,7 +36,7 @@ export interface SharedSaltsOptions {
   readonly clock: Clock
 }
 
-/** The salts on one machine. */
+/** The shared salts on one machine. */
 export class SharedSalts {
   readonly #options: SharedSaltsOptions
   readonly #known = new Set<string>()
@@ -53,7 +57,7 @@ export class SharedSalts {
     })
   }
 
-  /** Resolves when all open days have their salt, or after `msMax`. */
+  /** Resolves when all open days have their salt, or after `msMax` milliseconds. */
   async ready(msMax: number): Promise<void> {
     const deadline = performance.now() + msMax
     while (this.#missing().length > 0 && performance.now() < deadline) await sleep(AGAIN_MS)
@@ -74,7 +78,7 @@ export class SharedSalts {
   #take(sequence: number, data: Buffer, incarnation: string): void {
     this.#begin(incarnation)
     this.#read = sequence
-    // Written by `#prepare`.
+    // The cast is right: `#prepare` wrote the message.
     const { day, salt } = JSON.parse(data.toString()) as SaltMessage
     if (this.#known.has(day)) return
     this.#known.add(day)
@@ -99,7 +103,10 @@ export class SharedSalts {
     }, delayMs)
   }
 
-  /** Adds the salts of current and coming days that the stream lacks: the local one, or else a new one. */
+  /**
+   * Publishes a salt for each open day of today or tomorrow that has none in the stream: the salt that this machine
+   * already uses, or else a new one.
+   */
   async #prepare(): Promise<void> {
     const { stream, salts } = this.#options
     const { last } = await stream.state()

@@ -1,12 +1,12 @@
 /**
- * The streams of messages that several machines share. A majority of brokers stores them. The content and order of a
- * stream are the same for all machines. The brokers may lose a stream as a whole. It then starts as another
- * incarnation, and the machines send their unprocessed data again.
+ * The streams of messages that several machines share. A majority of brokers stores each stream. All machines see the
+ * same messages in the same order. The brokers may lose a whole stream. It then starts again as a new *incarnation*,
+ * and the machines send their unprocessed data again.
  */
 
 /** A message in a stream. */
 export interface StreamMessage {
-  /** The sequence number, from 1 in each incarnation. There are no gaps, except where the stream was cut. */
+  /** The sequence number, from 1 in each incarnation. There are no gaps, except where older messages were deleted. */
   readonly sequence: number
   readonly data: Buffer
 }
@@ -22,11 +22,11 @@ export interface StreamPosition {
 export interface StreamListener {
   /** Returns the position to continue from. Called whenever following starts. */
   position(): StreamPosition
-  /** Takes a message. The next one waits until the promise resolves. */
+  /** Takes a message. The next message waits until the promise resolves. */
   take(message: StreamMessage, incarnation: string): Promise<void> | void
 }
 
-/** The message is not in the stream, because another one has the sequence number after the expected one. */
+/** The message was not added to the stream, because another message was added after `expected` first. */
 export class OvertakenError extends Error {}
 
 /** A stream, as one process sees it. The object exists from the start, with or without brokers. */
@@ -36,9 +36,10 @@ export interface SharedStream {
   /** The newest sequence number at the last check, which is made every second; 0 before. */
   readonly seen: number
   /**
-   * Resolves with the sequence number when a majority of brokers has the message. A message whose `id` was used shortly
-   * before is not added again. Rejects with `OvertakenError` if `expected` is not the newest sequence number. Also
-   * rejects after `timeoutMs`, or without a majority; the outcome is then unknown.
+   * Resolves with the sequence number when a majority of brokers has the message. If a message with the same `id` was
+   * added shortly before, this one is not added again. Rejects with `OvertakenError` if `expected` is not the newest
+   * sequence number. Also rejects after `timeoutMs`, or without a majority of brokers. It is then unknown whether the
+   * message was added.
    */
   publish(data: Uint8Array, id: string, timeoutMs: number, expected?: number): Promise<number>
   /** Follows the stream until `close`. Call it once. */
@@ -60,41 +61,44 @@ export interface StreamState {
   readonly bytes: number
   /** The time of the oldest message, in milliseconds. Null: there is none. */
   readonly oldestMs: number | null
-  /** The brokers that store it, the leader first. */
+  /** The brokers that store the stream, the leader first. */
   readonly brokers: readonly {
     readonly name: string
-    /** True if the broker has everything that the others have. */
+    /** True if the broker has all messages that the other brokers have. */
     readonly isCurrent: boolean
   }[]
 }
 
 /** The report of a machine about itself. */
 export interface NodeReport {
-  /** The partition that it stores. Null: none; it accepts events and asks other machines. */
+  /** The partition that the machine stores. Null: it stores none, accepts events, and asks other machines. */
   readonly partition: number | null
   /** The partitions that projects belong to. */
   readonly partitions: readonly number[]
   /** The name of the machine, both as an edge and as a replica. */
   readonly replica: string
   readonly host: string
-  /** Its position in the event stream; '' and 0 before it started. */
+  /** The position of the replica in the event stream. Before it has started: '' and 0. */
   readonly position: StreamPosition
-  /** The number of messages that it has taken but not processed. */
+  /** The number of messages that the replica has taken but not processed. */
   readonly waiting: number
-  /** The number of blocks that it has accepted but that the brokers do not have. */
+  /** The number of blocks that the machine has accepted but that the brokers do not have. */
   readonly unsent: number
-  /** The number of the newest change of the catalogue that it has applied; -1: none. */
+  /** The number of the newest catalogue change that the machine has applied. -1: none. */
   readonly control: number
-  /** The warehouse that receipts of erasures wait for, or null; and whether this machine copies events to it. */
+  /**
+   * The name of the cluster's warehouse, for which the receipts of erasures wait, or null; and whether this machine
+   * copies events to the warehouse.
+   */
   readonly warehouse: string | null
   readonly isCopying: boolean
-  /** The troubles as in `/_health`. */
+  /** The troubles that `/_health` of the machine shows. */
   readonly troubles: readonly string[]
-  /** For each edge: the place up to which everything is stored durably here. */
+  /** For each edge: the place up to which this machine has stored all its blocks durably. */
   readonly places: Readonly<Record<string, number>>
 }
 
-/** Reports between machines. Each is delivered at most once, and may be lost. */
+/** Reports between machines. A report is delivered at most once, and may be lost. */
 export interface Announcements {
   announce(report: NodeReport): void
   onReport(listener: (report: NodeReport) => void): void
@@ -107,7 +111,7 @@ export interface MessagePlace {
   readonly answerTo: string
 }
 
-/** Messages between machines. Each is delivered at most once; messages of one sender keep their order. */
+/** Messages between machines. A message is delivered at most once. Messages of one sender keep their order. */
 export interface Messages {
   /** The largest message in bytes. Null: no broker is connected. */
   readonly messageBytesMax: number | null
@@ -116,8 +120,8 @@ export interface Messages {
    */
   send(subject: string, data: Uint8Array, answerTo?: string): boolean
   /**
-   * Listens until the returned function is called. In a `group`, one member gets each message. The data is null if
-   * nobody listens at the subject that the answer should come from.
+   * Listens until the returned function is called. If `group` is given, only one listener of the group gets each
+   * message. The data is null if a message was sent for an answer and nobody listens to its subject.
    */
   listen(
     subject: string,

@@ -67,7 +67,7 @@ t.test('a healthy cluster may lose one machine or broker of any kind', async (t)
   )
 })
 
-t.test('a follower of another incarnation has all of its data ahead', async (t) => {
+t.test('a replica of another incarnation has the whole stream still to read', async (t) => {
   const nodes = [node('one', { position: { incarnation: 'b', sequence: 500 } })]
   const view = { events: events(stream(ALL)), control: stream(ALL), nodes, serverVersion: null }
   t.equal(clusterStatus(view, 1, NOW_MS).nodes[0]?.behind, 100)

@@ -72,7 +72,7 @@ async function check(
   return tables
 }
 
-t.test('nodes, brokers and the majority are killed', { skip: areBrokersMissing }, async (t) => {
+t.test('no event is lost if machines are killed', { skip: areBrokersMissing }, async (t) => {
   const cluster = await startCluster(t)
   const { brokers, nodes } = cluster
   const [one, two] = nodes
@@ -133,7 +133,7 @@ t.test('brokers that lose everything lose no event', { skip: areBrokersMissing }
 })
 
 t.test(
-  'a client that requires a majority gets 503 without one',
+  'a client that requires a majority gets 503 without a majority',
   { skip: areBrokersMissing },
   async (t) => {
     const { brokers, nodes } = await startCluster(t, ['--durability', 'replicated'])

@@ -285,7 +285,7 @@ for (const seed of [1, 2, 3]) {
   })
 }
 
-t.test('the stream is truncated, and a new or late copy begins with a snapshot', async (t) => {
+t.test('the stream is truncated, and a new copy begins with a whole catalogue', async (t) => {
   const [brokers, members] = await begin(t, 4)
   const [one, two, late] = members
   if (one === undefined || two === undefined || late === undefined) throw new Error('three')
@@ -302,7 +302,7 @@ t.test('the stream is truncated, and a new or late copy begins with a snapshot',
   await areEqual(t, [one, two, late, fresh])
 })
 
-t.test('brokers that lose everything get the newest copy', async (t) => {
+t.test('brokers that have lost everything get the newest catalogue', async (t) => {
   const [brokers, members] = await begin(t, 5)
   const [one, two, away] = members
   if (one === undefined || two === undefined || away === undefined) throw new Error('three')
@@ -326,7 +326,7 @@ t.test('brokers that lose everything get the newest copy', async (t) => {
   t.equal(one.copy.values['a'], 21)
 })
 
-t.test('a copy with more data than the others continued from stops and reports it', async (t) => {
+t.test('a machine stops if the others have continued from an older catalogue', async (t) => {
   const [brokers, members] = await begin(t, 6)
   const [one, two, away] = members
   if (one === undefined || two === undefined || away === undefined) throw new Error('three')
@@ -348,7 +348,7 @@ t.test('a copy with more data than the others continued from stops and reports i
   t.strictSame(one.copy.values, { a: 2 }, 'and loses nothing')
 })
 
-t.test('without brokers a change is refused', async (t) => {
+t.test('without brokers, a change is refused', async (t) => {
   const [brokers, members] = await begin(t, 7)
   const [one] = members
   brokers.isDown = true

@@ -80,7 +80,7 @@ async function keysOf(node: Node): Promise<readonly string[]> {
   return results.map(({ key }) => key)
 }
 
-t.test('a change is on every machine', { skip: areBrokersMissing }, async (t) => {
+t.test('a change arrives on every machine', { skip: areBrokersMissing }, async (t) => {
   const { folder, brokers, nodes } = await startCluster(t)
   const [one, two] = nodes
   for (let count = 0; count < 20; count++) {
@@ -166,7 +166,7 @@ class FlagMaker {
   }
 }
 
-t.test('brokers and machines are killed', { skip: areBrokersMissing }, async (t) => {
+t.test('no change is lost if machines are killed', { skip: areBrokersMissing }, async (t) => {
   const { brokers, nodes } = await startCluster(t)
   const [one, two] = nodes
   const maker = new FlagMaker(nodes)
@@ -196,7 +196,7 @@ t.test('brokers and machines are killed', { skip: areBrokersMissing }, async (t)
 })
 
 t.test(
-  'without a majority nothing changes, and everything else works',
+  'without a majority of brokers, changes are refused, and everything else works',
   { skip: areBrokersMissing },
   async (t) => {
     const { folder, brokers, nodes } = await startCluster(t)

@@ -129,7 +129,7 @@ t.test('an edge answers all requests', { skip: areBrokersMissing }, async (t) =>
     t.ok(await eventually(isShown))
   }
 
-  await t.test('reads equal those of the machines that store events', async (t) => {
+  await t.test('reads on an edge equal those on the machines that store the events', async (t) => {
     for (const path of READS) {
       const [here, there] = [await ask(edge, 'GET', path), await ask(one, 'GET', path)]
       const hereText = here.text.replaceAll(edge.url, '')
@@ -183,7 +183,7 @@ t.test('an edge answers all requests', { skip: areBrokersMissing }, async (t) =>
     t.equal(there, now)
   })
 
-  await t.test('flags of persons, lists and groups are decided', async (t) => {
+  await t.test('flags that need persons, lists or groups are decided on an edge', async (t) => {
     const fixed = await ask(edge, 'POST', COHORTS, { name: 'chosen', is_static: true })
     const { id: cohort } = JSON.parse(fixed.text) as { readonly id: number }
     const inList = [{ key: 'id', type: 'cohort', value: cohort }]
@@ -237,7 +237,7 @@ t.test('an edge answers all requests', { skip: areBrokersMissing }, async (t) =>
 })
 
 t.test(
-  'the storing machines are killed one after another',
+  'an edge keeps answering when the machines that store events are killed one after another',
   { skip: areBrokersMissing },
   async (t) => {
     const machines = await startMachines(t)

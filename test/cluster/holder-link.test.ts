@@ -59,7 +59,7 @@ t.test('an answer of any size arrives unchanged', async (t) => {
   t.strictSame(decodeData(whole(value)), { result: value, control: 7 })
 })
 
-t.test('a machine that never answers is given up', async (t) => {
+t.test('a request to a machine that never answers fails', async (t) => {
   const { link, times } = linked(t, () => {})
   await t.rejects(link.ask(PARTITION, { asked: ASKED }, { ...SOON, attempts: 2 }), {
     status: 503,
@@ -70,7 +70,7 @@ t.test('a machine that never answers is given up', async (t) => {
   t.strictSame([...link.nobodySinceMs.keys()], [PARTITION])
 })
 
-t.test('a machine that reports progress for ever is given up', async (t) => {
+t.test('a request to a machine that reports progress forever fails', async (t) => {
   let isOver = false
   const { link, messages } = linked(t, (reply) => {
     const timer = setInterval(() => reply(encodeFrame({ kind: 'working' })), 10)
@@ -86,7 +86,7 @@ t.test('a machine that reports progress for ever is given up', async (t) => {
   t.equal(isOver, true, 'the machine is told that the call was cancelled')
 })
 
-t.test('an endless answer is given up', async (t) => {
+t.test('a request with an endless answer fails', async (t) => {
   let sent = 0
   const { link } = linked(t, (reply) => {
     const bytes = Buffer.alloc(ANSWER_PART_BYTES_MAX)
@@ -133,7 +133,7 @@ t.test('an invalid answer is refused', async (t) => {
   t.throws(() => decodeFrame(Buffer.of(2)), RangeError)
 })
 
-t.test('another machine answers for a late one, and a refusal is final', async (t) => {
+t.test('if a machine is behind, another one answers; a refusal is final', async (t) => {
   const refused = { type: 'x', code: 'not_found', detail: 'no', attr: null }
   const { link, times } = linked(t, (reply, time) => {
     if (time === 0) reply(encodeFrame({ kind: 'behind' }))
@@ -151,7 +151,7 @@ t.test('another machine answers for a late one, and a refusal is final', async (
   t.equal(times(), 3)
 })
 
-t.test('no machine, too many calls, too large calls, and the end', async (t) => {
+t.test('a request without a machine, beyond a limit or after the end fails', async (t) => {
   const messages = new MemoryMessages()
   const link = new HolderLink(messages)
   const nobody = { status: 503, retryAfterSeconds: 5, message: /No replica of this project/ }

@@ -21,7 +21,7 @@ import { eventually } from '../fixtures/timed-command.ts'
 
 t.setTimeout(300_000)
 
-t.test('messages lost by the brokers are sent again, and no copy stops', async (t) => {
+t.test('messages that the brokers have lost are sent again, and no replica stops', async (t) => {
   const stream = new LosingStream()
   const edge = openEdge(t, t.testdir({}), stream)
   const [one, two, late] = [openFeed(t, stream), openFeed(t, stream), openFeed(t, stream)]
@@ -69,7 +69,7 @@ t.test('messages lost by the brokers are sent again, and no copy stops', async (
   t.equal(behind.stored.at(-1), 6)
 })
 
-t.test('a copy beyond the end of the stream receives new messages', { skip }, async (t) => {
+t.test('a replica beyond the end of the stream gets new messages', { skip }, async (t) => {
   const brokers = await Brokers.start(t, t.testdir({}))
   const client = new NatsBrokers(brokers.addresses.split(','), logger)
   t.teardown(() => client.close())
@@ -104,7 +104,7 @@ t.test('a copy beyond the end of the stream receives new messages', { skip }, as
   await publish(11)
 })
 
-t.test('numbers that an earlier process only published are not blocks', async (t) => {
+t.test('blocks that an earlier process has only published are not missing', async (t) => {
   const stream = new LosingStream()
   const folder = t.testdir({})
   const before = openEdge(t, folder, stream)
@@ -131,7 +131,7 @@ t.test('numbers that an earlier process only published are not blocks', async (t
   t.equal(blocks[0]?.place, placeOf(2, 6), 'all are sent again from the first of them')
 })
 
-t.test('a truncated stream stops a copy', async (t) => {
+t.test('a replica stops if the stream no longer has the blocks that it lacks', async (t) => {
   const stream = new LosingStream()
   const edge = openEdge(t, t.testdir({}), stream)
   for (let count = 0; count < 4; count++) await edge.send()

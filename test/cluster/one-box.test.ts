@@ -46,7 +46,7 @@ async function hasAll(node: Node, sender: Sender): Promise<boolean> {
   })
 }
 
-t.test('one machine becomes three', { skip: areBrokersMissing }, async (t) => {
+t.test('a single machine becomes a cluster of three', { skip: areBrokersMissing }, async (t) => {
   const folder = t.testdir({})
   const brokers = await Brokers.start(t, folder)
   const box = new Node(t, folder, 'one', '')
@@ -99,7 +99,7 @@ t.test('one machine becomes three', { skip: areBrokersMissing }, async (t) => {
   for (const { dataDir } of [two, three]) t.match(await tableDigests(dataDir), tables)
 })
 
-t.test('a machine of a cluster becomes a single one', { skip: areBrokersMissing }, async (t) => {
+t.test('a cluster machine becomes a single machine', { skip: areBrokersMissing }, async (t) => {
   const folder = t.testdir({})
   const brokers = await Brokers.start(t, folder)
   const three = new Node(t, folder, 'three', brokers.addresses)

@@ -43,7 +43,7 @@ function openCopy(t: Test, stream: LosingStream) {
 }
 
 for (const seed of [1, 2, 3, 4, 5, 6]) {
-  t.test(`messages are lost, or taken without an acknowledgement: ${seed}`, async (t) => {
+  t.test(`each block arrives once although messages are lost: ${seed}`, async (t) => {
     const dice = new Dice(seed)
     const stream = new LosingStream()
     const edge = openEdge(t, t.testdir({}), stream)

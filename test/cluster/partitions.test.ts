@@ -206,7 +206,7 @@ async function killThem(t: Test, machines: Machines, before: readonly Sender[]):
   await check(t, machines, senders)
 }
 
-t.test('three partitions and an edge', { skip: areBrokersMissing }, async (t) => {
+t.test('three partitions and an edge answer requests', { skip: areBrokersMissing }, async (t) => {
   const machines = await startMachines(t)
   const { holders, edge, all } = machines
   const senders = KEYS.map((key) => new Sender(all, 4, undefined, key))
@@ -303,7 +303,7 @@ t.test('three partitions and an edge', { skip: areBrokersMissing }, async (t) =>
     t.match(await holders[0].text('/metrics'), /cluster_partition_outbox_blocks\{partition="2"\} 0/)
   })
 
-  await t.test('partition owners and an edge are killed', async (t) => {
+  await t.test('nothing is lost when replicas of partitions and an edge are killed', async (t) => {
     await killThem(t, machines, senders)
   })
 

@@ -22,7 +22,7 @@ const MISSING_MS = 3000
 const NOTED_MS = 6000
 
 t.test(
-  'a stream is created once it was missing for a while, and only once',
+  'a stream is created after it was missing for a while, and only once',
   { skip },
   async (t) => {
     const brokers = await Brokers.start(t, t.testdir({}))

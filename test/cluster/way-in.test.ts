@@ -57,7 +57,7 @@ async function entered(dataDir: string): Promise<unknown> {
 }
 
 t.test(
-  'the conversion, interrupted at each of its steps',
+  'the conversion to a cluster can be interrupted at each of its steps',
   { skip: areBrokersMissing },
   async (t) => {
     const folder = t.testdir({})

@@ -106,7 +106,7 @@ t.test('queries are answered one after another, and the queue is bounded', async
   await threads.close()
 })
 
-t.test('unused threads need no closing, and an open query ends with its threads', async (t) => {
+t.test('unused threads close immediately, and a query ends with its threads', async (t) => {
   const log = new PersonLog(t, t.testdir())
   log.send(1, [{ event: 'buy', distinct_id: 'a', properties: {} }])
   log.process()

@@ -105,7 +105,7 @@ t.test('consecutive appends share a session, in any kind of memory', async (t) =
   t.ok(world.counts.append + world.counts.serve < 100, 'most of them are not calls')
 })
 
-t.test('a late wake-up of the front end has no effect', async (t) => {
+t.test('a late wake-up of the main thread has no effect', async (t) => {
   const world = new World(t)
   const memory = new SharedArrayBuffer(1024)
   await world.open(memory)
@@ -125,7 +125,7 @@ t.test('a late wake-up of the front end has no effect', async (t) => {
   t.equal(texts.length, 200)
 })
 
-t.test('blocks in a slab, several, none, and those of an idle front end', async (t) => {
+t.test('blocks in a slab, several blocks, none, and those after a pause', async (t) => {
   const world = new World(t)
   const memory = new SharedArrayBuffer(1024)
   await world.open(memory)
@@ -149,7 +149,7 @@ t.test('blocks in a slab, several, none, and those of an idle front end', async 
 })
 
 t.test(
-  "the append completes even if the front end learns of the session's end first",
+  'an append completes even if the main thread first learns that the session has ended',
   async (t) => {
     const world = new World(t)
     const memory = new SharedArrayBuffer(1024)

@@ -66,7 +66,7 @@ function slowClock(t: Test, stepMs: number): void {
   t.capture(performance, 'now', () => (nowMs += stepMs))
 }
 
-t.test('the result in chunks is the same', async (t) => {
+t.test('a count in several parts has the same result', async (t) => {
   const half = { groups: [{ properties: [PRO], rollout_percentage: 50 }] }
   const ofCompanies = {
     aggregation_group_type_index: 0,

@@ -132,7 +132,7 @@ class Bench {
   }
 }
 
-t.test('small bodies are checked while large ones take their time', async (t) => {
+t.test('small bodies are checked while large bodies are still being checked', async (t) => {
   const bench = new Bench()
   const large = (): Uint8Array => new Uint8Array(2 * MEBIBYTE)
   for (const name of ['a', 'b', 'c']) bench.send(name, large())
@@ -184,7 +184,7 @@ t.test('large bodies wait while much data is being written to the disk', async (
   for (const name of ['large', 'small']) await bench.end(name)
 })
 
-t.test('a body that waits too long or behind too many is refused with a retry', async (t) => {
+t.test('a body that waits too long, or behind too many others, gets a refusal', async (t) => {
   const bench = new Bench()
   bench.send('first', new Uint8Array(2 * MEBIBYTE))
   for (let index = 0; index < 129; index++) bench.send(`${index}`, new Uint8Array(2 * MEBIBYTE))
@@ -252,7 +252,7 @@ t.test('an accepted body that is refused in the end releases its slab', async (t
   t.equal(bench.slabs.inUse, 0)
 })
 
-t.test('a body that changes lanes keeps its slab and takes no other', async (t) => {
+t.test('a body that changes lanes keeps its slab and does not take another one', async (t) => {
   const bench = new Bench()
   bench.send('body', LARGE, true)
   const memory = bench.find('body')?.task.slab
@@ -266,7 +266,7 @@ t.test('a body that changes lanes keeps its slab and takes no other', async (t) 
   t.equal(bench.slabs.inUse, 0)
 })
 
-t.test('a body in its own memory has a slab of its lane while it is checked', async (t) => {
+t.test('a body with its own memory gets a slab for its block while it is checked', async (t) => {
   const bench = new Bench()
   bench.send('small', new Uint8Array(1000))
   const bytes = (): number | undefined => bench.find('small')?.task.slab?.byteLength
@@ -285,7 +285,7 @@ t.test('a body in its own memory has a slab of its lane while it is checked', as
 })
 
 t.test(
-  'a body in a small slab keeps it, and has a large one for its block after the first lane',
+  'a body in a small slab keeps the slab, and after the first lane gets a large slab for its block',
   async (t) => {
     const bench = new Bench()
     bench.send('small', new Uint8Array(MEBIBYTE), true)
@@ -334,7 +334,7 @@ t.test('without a free slab, blocks get their own memory', async (t) => {
   t.same(bench.answers, ['body accepted'])
 })
 
-t.test('a body that leaves, waits too long or behind too many releases its slab', async (t) => {
+t.test('a body that is not checked releases its slab, whatever the reason is', async (t) => {
   const bench = new Bench()
   bench.send('first', LARGE)
   for (let index = 0; index < 128; index++) bench.send(`${index}`, LARGE)

@@ -73,7 +73,7 @@ function scheduleOf(
   return { schedule, commands, warnings, until, looks: () => looks }
 }
 
-t.test('many changes are written with several commands, of which the last one ends', async (t) => {
+t.test('several commands write many changes, and the last one is marked', async (t) => {
   const added = 2 * COHORT_CHANGES_MAX + 1
   const { schedule, commands, until } = scheduleOf(t, () => changesOf(added, 3), { periodMs: 20 })
   schedule.start()
@@ -94,7 +94,7 @@ t.test('many changes are written with several commands, of which the last one en
   )
 })
 
-t.test('changes of a rule that was changed meanwhile are not written further', async (t) => {
+t.test('if the rule changes, no further changes of its members are written', async (t) => {
   const calculate = () => changesOf(2 * COHORT_CHANGES_MAX, 0)
   const { schedule, commands, until, looks } = scheduleOf(t, calculate, {
     periodMs: 5,
@@ -105,7 +105,7 @@ t.test('changes of a rule that was changed meanwhile are not written further', a
   t.equal(commands.length, 1)
 })
 
-t.test('a calculation that takes too long is noted, and the members stay', async (t) => {
+t.test('a calculation that takes too long is recorded, and the members stay', async (t) => {
   const calculate = () => {
     throw new ServiceError('query_timeout', 'It took too long.')
   }
@@ -116,7 +116,7 @@ t.test('a calculation that takes too long is noted, and the members stay', async
   t.equal(warnings.length > 0, true)
 })
 
-t.test('an unforeseen error is noted without its text', async (t) => {
+t.test('an unforeseen error is recorded without its text', async (t) => {
   const calculate = () => {
     throw new TypeError('internal')
   }
@@ -126,7 +126,7 @@ t.test('an unforeseen error is noted without its text', async (t) => {
   t.match(commands[0]?.end?.error, /The log of the daemon has the reason\.$/)
 })
 
-t.test('while the daemon is busy, nothing is noted', async (t) => {
+t.test('while the daemon is busy, no failure is recorded', async (t) => {
   const calculate = () => {
     throw new ServiceError('server_error', 'Too many queries wait.')
   }
@@ -136,7 +136,7 @@ t.test('while the daemon is busy, nothing is noted', async (t) => {
   t.strictSame(commands, [])
 })
 
-t.test('without such cohorts it looks only after a change', async (t) => {
+t.test('without cohorts by behavior, it checks only after a change', async (t) => {
   const { schedule, looks, until } = scheduleOf(t, () => null, { periodMs: 5, hasCohort: false })
   schedule.changed()
   t.equal(looks(), 0, 'not before the start')

@@ -51,7 +51,7 @@ async function withLetters(
   await writer.close()
 }
 
-t.test('a failing event is kept with all data of the log, and others are processed', async (t) => {
+t.test('a failing event is kept with all its data, and others are processed', async (t) => {
   const log = new PersonLog(t, t.testdir())
   log.send(1, [{ event: 'before', distinct_id: 'ann' }])
   log.sendText(1, '{"event":', uuidOf(1))
@@ -128,7 +128,7 @@ t.test('letters of old versions, blocks and commands are replayed', async (t) =>
   t.strictSame([...log.reader.deadLetters()], [])
 })
 
-t.test('many letters take several commands, and none is replayed twice', async (t) => {
+t.test('many letters are replayed by several commands, and each only once', async (t) => {
   const dataDir = t.testdir()
   await withLetters(dataDir, (writer) => {
     for (let n = 0; n < 450; n++) {
@@ -157,7 +157,7 @@ t.test('many letters take several commands, and none is replayed twice', async (
   t.equal(log.reader.statistics().deadLetters, 225)
 })
 
-t.test('the oldest letters make room beyond the limits', async (t) => {
+t.test('above the limits, the oldest letters are removed', async (t) => {
   const environment = new Environment({
     dataDir: t.testdir(),
     name: 'events',

@@ -31,7 +31,7 @@ async function flagValue(daemon: DecisionDaemon, body: object, key: string): Pro
   return typeof flags === 'object' && flags !== null ? Reflect.get(flags, key) : undefined
 }
 
-t.test('a repeated request is answered from memory, with its own request id', async (t) => {
+t.test('a repeated request is answered from the cache, with its own request id', async (t) => {
   const daemon = await startDecisions(t)
   const count = repeats(daemon)
   await daemon.putFlags([
@@ -214,7 +214,7 @@ t.test('a request with the same meaning in other bytes is recognised, and no oth
 })
 
 t.test(
-  'compressed bodies are recognised by content, long ones are decided each time',
+  'compressed bodies are recognized by content, long ones are always decided again',
   async (t) => {
     const daemon = await startDecisions(t)
     const count = repeats(daemon)

@@ -101,7 +101,7 @@ t.test('a duplicate and a dead letter are counted, but not as lost', async (t) =
   t.same(totals(log.reader), { duplicate: 2, dead_letter: 1 })
 })
 
-t.test('a flood keeps the newest of its reason, and those of other reasons', async (t) => {
+t.test('a flood of one reason does not displace events of other reasons', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const now = Date.now()
   log.send(1, [{ event: '', distinct_id: 'ann' }], now)
@@ -301,7 +301,7 @@ async function countsOf(daemon: SpawnedDaemon): Promise<number> {
   return results.reduce((sum, { count }) => sum + count, 0)
 }
 
-t.test('records survive kills, the command line reads them, and a backup holds them', async (t) => {
+t.test('records survive kills, and are in backups and on the command line', async (t) => {
   const folder = t.testdir({ data: {}, backups: {}, restored: {} })
   const dataDir = `${folder}/data`
   const where = ['--data-dir', dataDir]

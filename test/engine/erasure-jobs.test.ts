@@ -85,7 +85,7 @@ t.test('a job continues where it stopped, and counts the erased events', async (
 })
 
 t.test(
-  'the pending erasure of copies is known until they are erased, whatever ends the job',
+  'a job is pending until its events are erased from all copies, whatever ends the job',
   async (t) => {
     const dataDir = join(t.testdir({}), 'data')
     t.match(await runCommand('init', '--data-dir', dataDir), { exitCode: 0 })

@@ -116,7 +116,7 @@ t.test('user agents of servers are read, those of browsers are not', async (t) =
   t.strictSame(membersOf(bot, '$browser'), {})
 })
 
-t.test('events and persons get the place of the address', async (t) => {
+t.test('events and persons get the location of the address', async (t) => {
   const log = openGeoLog(t)
   const { properties, person } = stored(log, { $set: { plan: 'pro' } })
   t.strictSame(membersOf(properties, '$geoip_'), SWEDISH)
@@ -137,7 +137,7 @@ t.test('events and persons get the place of the address', async (t) => {
   })
 })
 
-t.test('there is no place if the event disables it or the address is unknown', async (t) => {
+t.test('there is no location if the event disables it or the address is unknown', async (t) => {
   const log = openGeoLog(t)
   const placeOf = (properties: JsonObject) =>
     membersOf(stored(log, properties).properties, '$geoip_c')
@@ -170,7 +170,7 @@ t.test('the address is looked up before it is removed', async (t) => {
 })
 
 t.test(
-  'without a person only the event gets properties; old events get their own place',
+  'without a person only the event gets properties; old events get their own location',
   async (t) => {
     const log = openGeoLog(t)
     const personless = stored(log, { $process_person_profile: false }).properties

@@ -99,7 +99,7 @@ t.test('a single sender may fill the queue up to the common limit', async (t) =>
   )
 })
 
-t.test('beside others a sender holds half of the rest, and they get in', async (t) => {
+t.test('if others send too, a sender may hold half of the free space', async (t) => {
   const queue = new Queue()
   const heavy = queue.account('192.0.2.1')
   const other = queue.account('192.0.2.2')
@@ -164,7 +164,7 @@ t.test('large requests of an address do not delay its small ones', async (t) => 
   )
 })
 
-t.test('a sender with little work beside one that fills the queue is accepted', async (t) => {
+t.test('a sender with little work is accepted while another one fills the queue', async (t) => {
   const queue = new Queue()
   const light = [2, 3, 4].map((n) => queue.account(`192.0.2.${n}`))
   for (const account of light) queue.accept(account, 40_000)
@@ -186,7 +186,7 @@ t.test('if so many senders fill the queue that no share is left, all are refused
   t.strictSame(queue.admission.troubles, [])
 })
 
-t.test('processed work is released, and nothing is left', async (t) => {
+t.test('processed work is released completely', async (t) => {
   const queue = new Queue()
   const one = queue.account('192.0.2.1')
   const two = queue.account('192.0.2.2')
@@ -238,7 +238,7 @@ t.test('a slow run with few events is no evidence against their sender', async (
   t.ok(account.factor < 1.1, `the factor is ${account.factor} after forgiveness`)
 })
 
-t.test('a group commit charges its requests until they are processed or given up', async (t) => {
+t.test('a group commit charges its requests until they are processed or have failed', async (t) => {
   const shares = newShares()
   const log = stalledLog()
   const { commits, add } = setUp(log.append, undefined, shares)
@@ -263,7 +263,7 @@ t.test('a group commit charges its requests until they are processed or given up
   t.equal(account.heldBytes, 0)
 })
 
-t.test('memory for bodies: half of the free memory beside others, all of it alone', async (t) => {
+t.test('a single sender may use all memory for bodies, several half of the rest', async (t) => {
   const { shares, bodies, ledger } = new Queue()
   const one = shares.of('192.0.2.1')
   t.equal(one.tryReserve(60), true, 'a single sender gets all of it')

@@ -58,7 +58,7 @@ t.test('addresses are found in trees of all widths', async (t) => {
   }
 })
 
-t.test('an invalid address has no place, and IPv4 databases contain no IPv6', async (t) => {
+t.test('an invalid address has no location, nor has IPv6 in an IPv4 database', async (t) => {
   const path = join(t.testdir(), 'city.mmdb')
   const everything = { '0.0.0.0/1': SWEDEN, '128.0.0.0/1': JAPAN }
   writeFileSync(path, mmdbOf(everything, { ipVersion: 4 }))

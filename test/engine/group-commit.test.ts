@@ -251,7 +251,7 @@ t.test(
   },
 )
 
-t.test('many simultaneous callers share a commit that begins a little later', async (t) => {
+t.test('many simultaneous requests share a commit that begins a little later', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const log = stalledLog()
@@ -274,7 +274,7 @@ t.test('many simultaneous callers share a commit that begins a little later', as
   t.equal(answers.given.length, 12)
 })
 
-t.test('after a large write, or with much waiting data, it begins later still', async (t) => {
+t.test('a commit begins later after a large one, unless much data waits', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const log = stalledLog()
@@ -308,7 +308,7 @@ t.test('after a large write, or with much waiting data, it begins later still', 
   t.equal(answers.given.length, 24)
 })
 
-t.test('a removal that is noted during a commit is made when the commit ends', async (t) => {
+t.test('blocks processed during a commit are removed when it has ended', async (t) => {
   const log = stalledLog()
   const { commits, add } = setUp(log.append)
   add('a')

@@ -108,7 +108,7 @@ t.test('an answer is cached until data is written or the query changes its meani
   t.equal(textOf(kept.find('c', { ...table, nowMs: NOW_MS + 1 })), 'day,label\r\n')
 })
 
-t.test('an answer has the time until which only a write changes it', async (t) => {
+t.test('an answer states the time until which only a write can change it', async (t) => {
   const rounds = roundsOf(400)
   const dice = new Dice(seedOf(5))
   const times = dice.list(400, () => NOW_MS + dice.between(-70 * 24 * HOUR_MS, 3 * HOUR_MS))

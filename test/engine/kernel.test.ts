@@ -239,7 +239,7 @@ t.test('a store that was made without the kernel continues with it', async (t) =
   t.ok(share > 0.25, `${share} of the events were recognised`)
 })
 
-t.test('events of SDKs are recognised', async (t) => {
+t.test('the kernel recognizes events of SDKs', async (t) => {
   const log = new Blocks()
   for (let round = 0; round < 40; round++) {
     log.add(

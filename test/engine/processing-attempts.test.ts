@@ -276,7 +276,7 @@ t.test(
 )
 
 t.test(
-  'an attempt counts if the process ended, and only the eighth one gives the event up',
+  'an attempt counts if the process ended, and the eighth one makes the event a dead letter',
   (t) => {
     const dataDir = t.testdir()
     const place = { position: 7, done: 3 }

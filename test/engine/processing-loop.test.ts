@@ -120,13 +120,13 @@ async function started(t: Test, lagMsMax?: number): Promise<World> {
   return world
 }
 
-t.test('an event can be read soon if the front end is quiet', async (t) => {
+t.test('an event can be read soon if the main thread is quiet', async (t) => {
   const world = await started(t)
   await world.send(1)
   t.ok(await world.until(1), 'the loop does not wait for time that only the test lets pass')
 })
 
-t.test('beside a busy front end, a second of events is one commit', async (t) => {
+t.test('while the main thread is busy, the events of a second are one commit', async (t) => {
   const world = await started(t)
   world.isBusy = true
   for (let block = 0; block < 20; block++) {
@@ -144,7 +144,7 @@ t.test('beside a busy front end, a second of events is one commit', async (t) =>
   t.equal(world.commits, 1)
 })
 
-t.test('the loop does not wait when the front end has become quiet', async (t) => {
+t.test('the loop does not wait when the main thread has become quiet', async (t) => {
   const world = await started(t)
   world.isBusy = true
   await world.send(1)
@@ -154,7 +154,7 @@ t.test('the loop does not wait when the front end has become quiet', async (t) =
   t.ok(await world.until(1), 'the loop does not wait for time that only the test lets pass')
 })
 
-t.test('many events in a row beside a quiet front end are one commit', async (t) => {
+t.test('many consecutive events are one commit while the main thread is quiet', async (t) => {
   const world = await started(t)
   const startMs = performance.now()
   // The time of the loop advances with each block, so that a check always sees new data.
@@ -168,7 +168,7 @@ t.test('many events in a row beside a quiet front end are one commit', async (t)
   t.equal(world.commits, 1)
 })
 
-t.test('no more events are gathered than make a commit cheaper', async (t) => {
+t.test('no more events are collected than make a commit cheaper', async (t) => {
   const world = await started(t)
   await world.sendUntilStored(2000)
   t.equal(world.nowMs, 0, 'the last ones have just arrived')
@@ -224,7 +224,7 @@ t.test('the wait is at most half of the lag limit', async (t) => {
   t.notOk(world.loop.isBehind)
 })
 
-t.test('a commit beside a busy front end ends where segments are full enough', async (t) => {
+t.test('while the main thread is busy, a commit ends where segments are full enough', async (t) => {
   const world = await started(t)
   world.isBusy = true
   for (let block = 0; block < 100; block++) {
@@ -256,7 +256,7 @@ t.test('beyond the lag limit processing is behind, until half of the limit', asy
   t.equal(world.loop.lagMs, 0)
 })
 
-t.test('work that cannot be done in time counts before it is old', async (t) => {
+t.test('a backlog that cannot be processed in time counts as lag before it is old', async (t) => {
   const world = await started(t, 2000)
   await world.warm()
   world.isBusy = true
@@ -304,7 +304,7 @@ t.test('blocks of an earlier run are processed immediately, and refuse no reques
   t.ok(await world.until(52), 'the loop does not wait for time that only the test lets pass')
 })
 
-t.test('a front end is busy if many requests share each commit', async (t) => {
+t.test('the main thread is busy if many requests share each commit', async (t) => {
   const times = { active: 0, idle: 0 }
   const load = new FrontLoad(() => ({ ...times }))
   const rest = (): void => {
@@ -327,7 +327,7 @@ t.test('a front end is busy if many requests share each commit', async (t) => {
   t.notOk(load.isBusy, 'over')
 })
 
-t.test('a front end is busy if its thread hardly rests', async (t) => {
+t.test('the main thread is busy if it is rarely idle', async (t) => {
   const times = { active: 0, idle: 0 }
   const load = new FrontLoad(() => ({ ...times }))
   times.active += 40

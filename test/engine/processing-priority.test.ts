@@ -67,7 +67,7 @@ async function nicenesses(lateness: readonly number[], isNobody: boolean): Promi
 }
 
 t.test(
-  'processing has a lower priority than the front end, and the same while it is late',
+  'processing has a lower priority than the main thread, and the same while it is late',
   { skip: SKIP },
   async (t) => {
     const { PRIORITY_LOW } = constants.priority

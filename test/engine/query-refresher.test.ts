@@ -76,7 +76,7 @@ t.test(
   },
 )
 
-t.test('other queries come first', async (t) => {
+t.test('queries of clients come first', async (t) => {
   const { begun, refresher, keep, untilBegun } = begin()
   keep('a', 0)
   keep('b', 1)
@@ -169,7 +169,7 @@ t.test('unused time is available later', async (t) => {
   t.strictSame(await pausesOf(t, 60, [20, 400]), [0, 0, 1380])
 })
 
-t.test('the longest query comes last', async (t) => {
+t.test('the slowest query is refreshed last', async (t) => {
   const clock = new StandingClock()
   const { begun, refresher, keep, untilBegun } = begin(10_000, clock)
   for (const name of ['slow', 'middle', 'quick']) keep(name, 0, clock.ms)

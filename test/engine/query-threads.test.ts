@@ -17,7 +17,7 @@ const view = (rest: object = {}) => ({ kind: 'EventsNode', event: 'view', ...res
 const CHEAP = { key: 'price', value: 3, operator: 'lt', type: 'event' }
 const RICH = { key: 'plan', value: 'rich', operator: 'exact', type: 'person' }
 
-t.test('the nine tables of a site go to one thread, other queries to any', async (t) => {
+t.test('the nine tables of a website go to one thread, other queries to any thread', async (t) => {
   const asked: (number | undefined)[] = []
   const pool = {
     analyticsThreads: 2,

@@ -54,7 +54,7 @@ async function expose(key: string, value: boolean | string, event: string, every
   await daemon.capture(events.flat())
 }
 
-t.test('errors turn a ramp back', async (t) => {
+t.test('a ramp is turned back if exposed persons have errors', async (t) => {
   const { flag, path } = await makeRamp('bad', { guards: [{}] })
   await expose('bad', false, '$exception', PERSONS)
   await expose('bad', true, '$exception', 2)

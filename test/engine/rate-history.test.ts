@@ -55,7 +55,7 @@ t.test('points are the counts of each minute, and the newest point continues', a
   )
 })
 
-t.test('quantiles lie within their bucket, and beyond the last bucket at its bound', async (t) => {
+t.test('a quantile lies within its bucket, or at the highest bound', async (t) => {
   t.equal(quantileMs([1, 2], [0, 0, 0], 0.5), null)
   t.equal(quantileMs([1, 2], [0, 4, 0], 0.5), 1500)
   t.equal(quantileMs([1, 2], [1, 0, 9], 0.99), 2000)

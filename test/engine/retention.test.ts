@@ -306,7 +306,7 @@ t.test('the tenrec retention command works', async (t) => {
   t.match(await retention('set', '--bytes', '5'), { exitCode: 1, err: /400: `bytes_max` must be/ })
 })
 
-t.test('a command erases by its record and not by the clock', async (t) => {
+t.test('a command erases what its record says, independently of the clock', async (t) => {
   const beforeMs = Date.UTC(2023, 4, 5)
   const command: PersonCommand = {
     kind: 'run_retention',

@@ -12,7 +12,7 @@ const EXT4 = 0xef53
 const NFS = 0x6969
 
 t.test(
-  'network file systems are recognised by their numbers, also as signed integers',
+  'network file systems are recognized by their numbers, also as signed integers',
   async (t) => {
     const known = [0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x65735546, 0x01021997, 0xff534d42 | 0]
     for (const type of known) t.ok(networkFileSystem(type), type.toString(16))

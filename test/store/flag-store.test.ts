@@ -105,7 +105,7 @@ t.test('a new flag has the defaults of the API and its author', async (t) => {
   t.equal(directory.refreshIfChanged(), false)
 })
 
-t.test('a restored flag closes no circle of dependencies', async (t) => {
+t.test('a flag cannot be restored if it would then depend on itself', async (t) => {
   const { create, update } = await openStore(t)
   const on = ({ id }: Flag) => {
     const property = { type: 'flag', key: String(id), operator: 'flag_evaluates_to', value: true }

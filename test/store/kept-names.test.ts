@@ -57,7 +57,7 @@ function ask(t: Test, dataDir: string): { readonly names: unknown; readonly segm
   return { names: [[...names.events], facts, seen, names.through], segments }
 }
 
-t.test('the names are summarised, and equal those of the segments', async (t) => {
+t.test('the stored names equal those of the segments', async (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
   addEvents(writer, 0, EVENTS)

@@ -55,7 +55,7 @@ t.test('each change of an owner is recorded with the previous owner', async (t) 
   t.equal(projects.ownersAt(1, third, 0).lastPerson, FIRST_PERSONLESS + 5)
 })
 
-t.test('a deleted owner keeps its mark', async (t) => {
+t.test('an earlier owner table is restored for a distinct_id that was deleted', async (t) => {
   const { projects } = openProjects()
   const since = new Map([[2, 5]])
   const before = tableOf([1, 2, 3], { since })

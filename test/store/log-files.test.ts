@@ -44,7 +44,7 @@ function isFound(dataDir: string): boolean {
   }
 }
 
-t.test('a flip of any byte is found, or changes nothing', async (t) => {
+t.test('a flipped byte is detected, or changes nothing', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const log = new LogAppender({ dataDir, processed: 0 })
   const names = fill(log, 5, () => 10)
@@ -426,7 +426,7 @@ t.test('the log works on file systems where unwritten zeros take no space', asyn
   t.ok(await goesOn(dataDir))
 })
 
-t.test('other files in the folder are left alone', async (t) => {
+t.test('other files in the folder stay unchanged', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   mkdirSync(logFolder(dataDir), { recursive: true })
   writeFileSync(join(logFolder(dataDir), 'note.txt'), 'mine')

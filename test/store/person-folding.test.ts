@@ -159,7 +159,7 @@ t.test('folding persons at any point changes no answer', async (t) => {
   t.ok(folded > 20, `${folded} persons were folded`)
 })
 
-t.test('a quiet loop folds, lets events pass, and becomes idle', async (t) => {
+t.test('a quiet loop folds persons, lets events go first, and becomes idle', async (t) => {
   const dataDir = t.testdir()
   const log = new PersonLog(t, dataDir)
   await grow(log, 20, 3)
@@ -216,7 +216,7 @@ t.test('nothing is written if no person has deltas', async (t) => {
 })
 
 t.test(
-  'a store that is killed while it folds is unchanged, and the next owner folds it',
+  'a process that is killed while it folds leaves the store unchanged, and the next process folds',
   async (t) => {
     const dataDir = t.testdir()
     const persons = FOLDED_PERSONS_MAX * 8

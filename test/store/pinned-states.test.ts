@@ -50,7 +50,7 @@ t.test('a pinned state does not change, and keeps its pages until it is released
   await environment.close()
 })
 
-t.test('a copy of the catalogue pins no state after it is made', async (t) => {
+t.test('a copy of the catalogue does not pin a state after it is complete', async (t) => {
   const dataDir = t.testdir()
   const catalogue = new StoredCatalogue(dataDir)
   const place = { name: 'flags', table: 'flags' }

@@ -61,7 +61,7 @@ t.test('a move is made once', async (t) => {
   t.strictSame(reader.pendingChanges(), [])
 })
 
-t.test('a refused move leaves the flag as it was', async (t) => {
+t.test('a refused scheduled change leaves the flag as it was', async (t) => {
   const { store, at, flag, schedule, current } = await openStore(t)
   const value = { variants: [{ key: 'a', rollout_percentage: 100 }], payloads: {} }
   const { id } = schedule({ operation: 'update_variants', value })

@@ -35,7 +35,7 @@ const EXPECTED: readonly (readonly [Error, Shortage | null])[] = [
   [new Error('ENOSPC'), null],
 ]
 
-t.test('a shortage is recognised by the error or its cause', async (t) => {
+t.test('a shortage is recognized by the error or its cause', async (t) => {
   for (const [error, shortage] of EXPECTED) {
     t.equal(isShortage(error), shortage, error.message)
     const outer = new Error('the thread ended', { cause: error })

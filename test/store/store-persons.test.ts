@@ -235,7 +235,7 @@ t.test('lists find persons by id, e-mail, search, properties and cohort', async 
   t.equal(log.reader.persons().cohort(1, 1), null)
 })
 
-t.test('changes that were checked at the same time make no circle of cohorts', async (t) => {
+t.test('cohorts that change at the same time cannot refer to each other in a circle', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const plan = { key: 'plan', value: 'pro', type: 'person' }
   const rule = (...values: readonly object[]) => ({ type: 'AND', values }) as FilterGroup

@@ -1,8 +1,8 @@
 /**
- * Decides whether events and changes may be written now. The reasons against writing are checked in a fixed order.
+ * Decides whether events and changes may be written now. It checks the possible reasons for a refusal in a fixed order.
  * base/refusals.ts contains the answer for each reason.
  *
- * If a queue is over its limit, only the senders that fill the queue are refused (fair-shares.ts).
+ * If a queue is over its limit, only the senders that fill it are refused at first (fair-shares.ts).
  */
 import type { ServiceError } from '../../base/errors.ts'
 import { type RefusalReason, reasonText, refusal } from '../../base/refusals.ts'
@@ -11,22 +11,25 @@ import type { GroupCommit } from './group-commit.ts'
 import { LAG_RESUMED_PART, type ProcessingLoop } from './processing-loop.ts'
 import type { FairShares, SenderAccount } from './shares/fair-shares.ts'
 
-/** The part of a limit by which the queue may exceed the limit with requests of senders that have few waiting bytes. */
+/** A queue may exceed its limit by this part for requests of senders that have little waiting. */
 const LIGHT_PART = 0.125
-/** If a queue is over its limit, the senders that hold the larger half of its bytes are refused. */
+/**
+ * If a queue is over its limit, the largest senders are refused: those above the level at which all senders together
+ * would fill this part of the queue.
+ */
 const HALF = 0.5
 
-/** The reasons against writing that concern a queue which all senders share. */
+/** The refusal reasons that concern a queue which all senders share. */
 const SHARED_REASONS: ReadonlySet<RefusalReason> = new Set([
   'disk_queue_full',
   'log_backlog',
   'processing_behind',
 ])
 
-/** What is written to the log: events, a change of persons, or a change that frees space. */
+/** What a request wants to write to the log: events, a change of persons, or a change that frees space. */
 export type LogWish = 'event' | 'change' | 'erasing'
 
-/** The state from which the decision is made. */
+/** The state on which the decision depends. */
 export interface AdmissionOptions {
   readonly settings: {
     readonly inFlightBytesMax: number
@@ -70,7 +73,7 @@ export class Admission {
     const reason =
       this.#reasonAgainstWriting('event', account) ?? (isOver() ? 'processing_behind' : null)
     if (reason === null) return null
-    // If no other sender is active, the sender is not refused because of its share.
+    // Blame the sender's share only if other senders are active.
     if (!SHARED_REASONS.has(reason) || !shares.hasOthers(account.sender)) return refusal(reason)
     shares.refused.queue++
     return refusal('sender_share')
@@ -95,14 +98,17 @@ export class Admission {
     return reason === null ? null : reasonText(reason)
   }
 
-  /** Sentences for monitoring if only the senders that fill the queue are refused. The list is empty otherwise. */
+  /** A sentence for monitoring if only the senders that fill a queue are refused. Otherwise the list is empty. */
   get troubles(): readonly string[] {
     const reason = this.#reasonAgainstWriting('event', null)
     if (reason === null || this.reasonAgainstWriting() !== null) return []
     return [`${reasonText(reason)} Only clients that fill the queue are refused.`]
   }
 
-  /** Returns the reason against a write, or null. If `account` is null, no sender may exceed a limit. */
+  /**
+   * Returns the reason against a write, or null. If `account` is null, limits are strict: the exception for senders
+   * with little waiting does not apply.
+   */
   #reasonAgainstWriting(wish: LogWish, account: SenderAccount | null): RefusalReason | null {
     const { settings, disk, budget, loop, groupCommit, hasFailed } = this.#options
     if (hasFailed()) return 'store_failed'
@@ -114,8 +120,8 @@ export class Admission {
     const accepted = { inFlight, backlog: loop.backlogBytes }
     const isFull = wish === 'erasing' ? disk.isBelowFloor(accepted) : disk.isBelowReserve(accepted)
     if (isFull) return 'disk_full'
-    // Changes are not refused because processing is behind. They are few, and processing runs at once if a client waits
-    // for a change.
+    // Accept changes even if processing is behind: they are few, and processing runs immediately if a client waits for
+    // a change.
     if (wish !== 'event' || !loop.isBehind) return null
     const part = (settings.processingLagMsMax * LAG_RESUMED_PART) / loop.lagMs
     return this.#isLight(account, part) ? null : 'processing_behind'

@@ -1,14 +1,14 @@
 /**
- * Writes entries of the audit log for the front. Entries that arrive during a write are written together by the next
- * one, so that many changes at the same time do not need a flush each.
+ * Writes entries of the audit log for the main thread. Entries that arrive during a write are written together
+ * afterwards, so that many changes at the same time share one flush to disk.
  */
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 
-/** What the audit trail needs. */
+/** The dependencies of the audit trail. */
 export interface AuditTrailOptions {
   /** Stores entries durably. */
   readonly store: (entries: readonly AuditEntry[]) => Promise<void>
-  /** Gets the entries that could not be stored. A `Logger` can be passed. */
+  /** Receives the entries that could not be stored. A `Logger` can be passed. */
   readonly log: { error(fields: object, message: string): void }
   /** Counts entries that could not be stored. */
   readonly failures: { value: number }
@@ -26,8 +26,8 @@ export class AuditTrail {
   }
 
   /**
-   * Resolves when the entry is on disk. If it cannot be stored, it is written to the daemon's log instead, because the
-   * change that it describes has already been made. Never rejects.
+   * Resolves when the entry is on disk. If the entry cannot be stored, it goes to the daemon's log instead, because the
+   * change that it describes was already made. Never rejects.
    */
   record(entry: AuditEntry): Promise<void> {
     this.#waiting.push(entry)

@@ -1,9 +1,9 @@
 /**
- * Calculates the members of cohorts with a rule on behavior. It does so after a change of the rule, when a user asks
- * for it, and again after a while, because time passes and events arrive. A thread finds the differences between the
- * calculated and the stored members. Commands then write these differences to the log, so that a replay and every
- * replica store the same members. In a cluster, several replicas of a project may calculate the same members, which
- * does no harm. If there is no such cohort, the schedule has no timer.
+ * Calculates the members of cohorts with a rule on behavior: after a change of the rule, when a user asks for it, and
+ * every hour, because new events arrive and old ones leave the period of the rule. A thread finds the differences
+ * between the calculated and the stored members. Commands with these differences are then written to the log, so that a
+ * replay and every replica store the same members. In a cluster, several replicas of a project may calculate the same
+ * members. This is harmless. If there is no such cohort, the schedule has no timer.
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -18,20 +18,20 @@ import { DAEMON_ACTOR } from './retention-schedule.ts'
 
 /** The time after which the members of a cohort are calculated again, in milliseconds. */
 const PERIOD_MS = 3_600_000
-/** The time after the start at which cohorts are looked for, in milliseconds. */
+/** The time between the start and the first check for cohorts, in milliseconds. */
 const FIRST_MS = 1000
 /**
  * The pause after a change of cohorts, in milliseconds. Several changes shortly after each other then need only one
- * look.
+ * check.
  */
 const CHANGED_MS = 50
 /** The pause before the next attempt if the daemon was busy or could not write, in milliseconds. */
 const AGAIN_MS = 60_000
-/** A calculation that fails with one of these codes is tried again only when it is due the next time. */
+/** If a calculation fails with one of these error codes, it is not retried before it is due again. */
 const LASTING: readonly string[] = ['query_timeout', 'query_too_large']
 const UNFORESEEN = 'The members could not be calculated. The log of the daemon has the reason.'
 
-/** What the schedule needs. */
+/** The dependencies of the schedule. */
 export interface CohortScheduleOptions {
   readonly queries: CohortQueries
   readonly commands: PersonCommands
@@ -57,7 +57,7 @@ export class CohortSchedule {
   #timer: NodeJS.Timeout | undefined
   #isStarted = false
   #isRunning = false
-  /** True if cohorts have changed since the current look began. */
+  /** True if cohorts have changed since the current check began. */
   #hasChanged = false
   #isStopped = false
 
@@ -83,14 +83,14 @@ export class CohortSchedule {
     clearTimeout(this.#timer)
   }
 
-  /** Sets the time of the next look. */
+  /** Sets the time of the next check. */
   #lookIn(delayMs: number): void {
     if (this.#isStopped) return
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => void this.#look(), delayMs)
   }
 
-  /** Calculates all cohorts that are due, and sets the time of the next look. */
+  /** Calculates all cohorts that are due, and sets the time of the next check. */
   async #look(): Promise<void> {
     this.#isRunning = true
     this.#hasChanged = false
@@ -109,13 +109,13 @@ export class CohortSchedule {
   }
 
   /**
-   * Calculates all cohorts that are due. Returns the time until the next look in milliseconds, which is infinite if
-   * there are no such cohorts.
+   * Calculates all cohorts that are due. Returns the time until the next check in milliseconds, or infinity if there
+   * are no such cohorts.
    */
   async #calculateDue(): Promise<number> {
     const { queries } = this.#options
-    // The cohorts are in the order of their ids, because a cohort mostly refers to older ones, which should be
-    // calculated first.
+    // The cohorts are in the order of their ids. A cohort usually refers to older cohorts, so these are calculated
+    // first.
     const cohorts = await queries.calculatedCohorts()
     for (const cohort of cohorts) {
       if (this.#isStopped) return Number.POSITIVE_INFINITY
@@ -123,8 +123,8 @@ export class CohortSchedule {
     }
     const known = await queries.calculatedCohorts()
     if (known.length === 0) return Number.POSITIVE_INFINITY
-    // If a cohort is still wanted, it was changed during the calculation, and `changed` reports this. Or its project
-    // was removed.
+    // If the calculation of a cohort is still wanted, the cohort was changed in the meantime, which `changed` reports,
+    // or its project was removed. So there is no hurry.
     const waits = known.map((cohort) => (isWanted(cohort) ? AGAIN_MS : this.#waitMs(cohort)))
     return Math.max(CHANGED_MS, Math.min(...waits))
   }
@@ -212,7 +212,7 @@ export class CohortSchedule {
   }
 }
 
-/** Returns whether a user has asked for the members of a cohort and they were not calculated since. */
+/** Returns whether a calculation was requested that has not been done yet. */
 function isWanted({ calculation: { requests, answered } }: Candidate): boolean {
   return answered < requests
 }

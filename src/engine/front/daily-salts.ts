@@ -1,8 +1,8 @@
 /**
  * The daily salts with which the ids of visitors without cookies are hashed. There are 32 random bytes for each day,
  * each in a file of the folder `cookieless` that only its owner can read. The file is on disk before its salt is used,
- * so that a crash does not change any id. It is removed when no more events of its day are accepted. Salts are in files
- * because LMDB would keep removed values in free pages, and because backups must not contain salts.
+ * so that a crash does not change any id. The file is removed when no more events of its day are accepted. Salts are in
+ * files because LMDB would keep removed values in free pages, and because backups must not contain salts.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -33,14 +33,14 @@ export class DailySalts {
   readonly #known = new Map<string, Uint8Array>()
   #forgetAtMs = 0
 
-  /** Salts are kept for `keptMs` milliseconds longer than events of their days are accepted. */
+  /** A salt is kept until `keptMs` milliseconds after the last moment at which events of its day are accepted. */
   constructor(dataDir: string, keptMs = 0) {
     this.#keptMs = keptMs
     this.#folder = join(dataDir, FOLDER)
   }
 
   /**
-   * Returns the salt of a day such as `2026-11-22`, which is created if there is none. The first call for a day reads
+   * Returns the salt of a day such as `2026-11-22`. Creates the salt if there is none. The first call for a day reads
    * or writes a file and waits for the disk. Throws the errors of the file system.
    */
   saltOf(day: string): Uint8Array {
@@ -60,8 +60,8 @@ export class DailySalts {
   }
 
   /**
-   * Stores the salt that another machine has for a day, unless this machine already has one. Throws the errors of the
-   * file system.
+   * Stores the salt that another machine has created for a day, unless this machine already has a salt for the day.
+   * Throws the errors of the file system.
    */
   adopt(day: string, salt: Uint8Array): void {
     if (!DAY.test(day)) throw new RangeError(`${JSON.stringify(day)} is no day`)
@@ -117,7 +117,7 @@ export class DailySalts {
     } catch (error) {
       if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
       const other = this.#read(day)
-      // A file without a valid salt is replaced, whatever the cause is.
+      // Replace a file without a valid salt, whatever has damaged it.
       if (other === null) renameSync(draft, path)
       return other
     } finally {
@@ -127,7 +127,10 @@ export class DailySalts {
   }
 }
 
-/** Returns whether a day is over. A day in the future is not, because the clock may be wrong. */
+/**
+ * Returns whether a day is over. Returns false for a day in the future: if the clock is wrong, its salt may still be
+ * needed.
+ */
 function isPast(day: string, nowMs: number): boolean {
   return !isDayOpen(day, nowMs) && Date.parse(`${day}T00:00:00Z`) < nowMs
 }

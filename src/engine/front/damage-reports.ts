@@ -8,8 +8,8 @@ import { DamagedRecordError } from '../../store/faults.ts'
 import { DAMAGE_RECORDS_MAX } from './limits.ts'
 
 /**
- * The time in milliseconds after which a thread logs the same damaged record again. Every request that needs the record
- * finds the damage again.
+ * A thread logs the same damaged record at most once in this time, in milliseconds. Otherwise, every request that reads
+ * the record would add a line to the log.
  */
 const LOG_MS_MIN = 60_000
 
@@ -30,10 +30,7 @@ export class DamageCount {
     return Atomics.load(this.shared, 0) >>> 0
   }
 
-  /**
-   * The sentence for health checks if damage was found. It stays until the process ends. The list is empty if none was
-   * found.
-   */
+  /** A sentence for health checks if damage was found since the process started. Otherwise the list is empty. */
   get troubles(): readonly string[] {
     return this.value === 0 ? [] : [DAMAGED]
   }
@@ -60,7 +57,7 @@ export class DamageReports {
     this.#clock = clock
   }
 
-  /** Reports an error that a read has thrown. If it is not damage, it is logged but not counted. */
+  /** Reports an error that a read has thrown. Any error is logged, but only damage is counted. */
   report(error: unknown): void {
     const isDamage = error instanceof DamagedRecordError
     if (isDamage) this.#count.add()

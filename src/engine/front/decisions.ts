@@ -1,7 +1,7 @@
 /**
  * Makes flag decisions from the flags of a project, the stored data of the person and the groups, and the rules.
- * Everything runs in the main thread and takes microseconds. If a record cannot be read, only the flags that need it
- * fail.
+ * Decisions are made in the main thread and take microseconds. If a record cannot be read, only the flags that need the
+ * record fail.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { JsonObject } from '../../base/json.ts'
@@ -45,8 +45,8 @@ export interface WantedFacts {
   /** The ids of the static cohorts. */
   readonly cohorts: readonly number[]
   /**
-   * The names of the properties of persons and groups. Machines with an older version send no names, and get all
-   * properties.
+   * The names of the properties of persons and groups. Machines with an older version do not send names, and receive
+   * all properties.
    */
   readonly properties?: readonly string[]
 }
@@ -59,7 +59,7 @@ export interface DistantSources {
   fetch(wanted: WantedFacts): Promise<StoredSources>
 }
 
-/** Thrown if a fact is stored on another machine and was not fetched. */
+/** Thrown if data is needed that is stored on another machine and was not fetched. */
 class StoredElsewhereError extends Error {}
 
 const ELSEWHERE: StoredSources = {
@@ -75,10 +75,7 @@ function missing(): never {
   throw new StoredElsewhereError('it is stored by other machines')
 }
 
-/**
- * A decision, and the state that it depends on. `basis` is null if the decision cannot be repeated without a new
- * evaluation.
- */
+/** A decision, and the state on which it depends. If `basis` is null, the decision must not be cached. */
 export interface Repeatable {
   readonly decided: Decisions
   readonly basis: DecisionBasis | null
@@ -91,8 +88,8 @@ export interface OverrideSink {
 }
 
 /**
- * An identifier to store for the persons of these distinct_ids. It is stored for those of the flags that have no
- * identifier yet.
+ * Asks to store an identifier for the persons of these distinct_ids, for each of the flags that has no identifier of
+ * the person yet.
  */
 export interface OverrideRequest {
   readonly distinctIds: readonly string[]
@@ -100,13 +97,13 @@ export interface OverrideRequest {
   readonly identifier: string
 }
 
-/** What decisions need. */
+/** The dependencies of decisions. */
 export interface DecisionServiceOptions {
   readonly snapshots: Pick<FlagSnapshots, 'of' | 'compiled'>
   readonly stored: StoredSources
   /**
-   * Reads data from other machines of a cluster. It is used instead of `stored` for projects that this machine does not
-   * store.
+   * Reads data from other machines of a cluster. Used instead of `stored` for projects whose events this machine does
+   * not store.
    */
   readonly distant?: DistantSources | undefined
   readonly overrides: OverrideSink
@@ -121,7 +118,7 @@ export interface DecisionServiceOptions {
 }
 
 /**
- * The state that a decision depends on, apart from the request. As long as the state is the same, the decision is still
+ * The state on which a decision depends, apart from the request. While this state is unchanged, the decision is still
  * right.
  */
 export interface DecisionBasis extends RepeatedDecision {
@@ -132,7 +129,7 @@ export interface DecisionBasis extends RepeatedDecision {
   readonly distinctId: string
   readonly personNumber: number
   readonly personVersion: number
-  /** The position of processing at which the decision was last known to be right. */
+  /** The last position of processing at which the decision was checked and still right. */
   position: number
 }
 
@@ -153,8 +150,9 @@ export class DecisionService {
   }
 
   /**
-   * Decides a request, and returns the state that the decision depends on. `basis` is null if the decision cannot be
-   * repeated, because a flag failed, the result depends on the time, or the request itself changes stored data.
+   * Decides the flags for a request, and returns the state on which the decision depends. `basis` is null if the
+   * decision cannot be repeated, because a flag failed, the result depends on the time, or the request itself changes
+   * stored data.
    */
   decideRepeatably(projectId: number, request: DecisionRequest): Repeatable {
     const snapshot = this.#options.snapshots.of(projectId)
@@ -166,8 +164,8 @@ export class DecisionService {
   }
 
   /**
-   * Does the same as `decideRepeatably`, but waits for data that is stored on other machines. If it does not arrive,
-   * the flags that need it fail. Returns a promise only if it must wait. Otherwise the decision is returned at once.
+   * Does the same as `decideRepeatably`, but waits for data that is stored on other machines. If the data does not
+   * arrive, the flags that need it fail. Returns a promise only if it must wait; otherwise returns the decision itself.
    */
   decideFully(projectId: number, request: DecisionRequest): Repeatable | Promise<Repeatable> {
     const { distant, clock } = this.#options
@@ -189,8 +187,8 @@ export class DecisionService {
   }
 
   /**
-   * Decides a request for a user who only looks at the values. The decision is neither counted as usage nor measured.
-   * Waits for data on other machines as `decideFully` does.
+   * Decides the flags for a user who only looks at the values, for example in the console. The decision does not count
+   * as usage, and its duration is not measured. Waits for data on other machines like `decideFully`.
    */
   async lookUp(projectId: number, request: DecisionRequest): Promise<Decisions> {
     const snapshot = this.#options.snapshots.of(projectId)
@@ -212,8 +210,8 @@ export class DecisionService {
   }
 
   /**
-   * Returns whether an earlier decision is still right. If so, it is counted as a decision. It costs a few lookups if
-   * something was processed since the last check, otherwise none.
+   * Returns whether an earlier decision is still right. If it is, it counts as one more decision. Costs a few lookups
+   * if something was processed since the last check, otherwise none.
    */
   isStillTrue(basis: DecisionBasis): boolean {
     const { snapshots, onRepeat, usage } = this.#options
@@ -237,20 +235,18 @@ export class DecisionService {
       basis.position = position
       return true
     } catch {
-      // A new decision will meet the same error, and can report which flags fail because of it.
+      // A new decision will meet the same error, and will report which flags fail because of it.
       return false
     }
   }
 
-  /** Returns how often a flag had each value since a time. The cost is one step for each flag. */
+  /** Returns how often a flag had each value since a time. Costs one step for each flag. */
   usage(flagId: number, fromMs: number): FlagUsageReport {
     this.collectUsage()
     return this.#options.usage.of(flagId, fromMs)
   }
 
-  /**
-   * Returns how often each of these flags was decided in the last days. The cost is one step for each hour and flag.
-   */
+  /** Returns how often each of these flags was decided in the last days. Costs one step for each hour and flag. */
   usageOfFlags(ids: readonly number[], days: number): FlagsUsageReport {
     this.collectUsage()
     return this.#options.usage.ofFlags(ids, days)
@@ -263,8 +259,8 @@ export class DecisionService {
   }
 
   /**
-   * Returns the stored data about the person and the groups of a request. Waits for data on other machines as
-   * `decideFully` does.
+   * Returns the stored data about the person and the groups of a request. Waits for data on other machines like
+   * `decideFully`.
    */
   async sources(snapshot: FlagSnapshot, request: DecisionRequest): Promise<DecisionSources> {
     const options = this.#optionsOf(snapshot.set.projectId)
@@ -277,7 +273,7 @@ export class DecisionService {
 
 const UNDECIDED: Repeatable = { decided: NO_DECISIONS, basis: null }
 
-/** Returns all data that any flag of a project may need, because it is fetched with one request. */
+/** Returns all data that any flag of a project may need. All of it is fetched with one request. */
 function wantedFor({ set, compiled }: FlagSnapshot, request: DecisionRequest): WantedFacts {
   const { distinctId, anonDistinctId, groups } = request
   const cohorts = [...compiled.cohorts.values()].filter(({ cohort }) => cohort.isStatic)
@@ -294,7 +290,7 @@ function wantedFor({ set, compiled }: FlagSnapshot, request: DecisionRequest): W
   }
 }
 
-/** Reads the stored data for one request. Each fact is read only when a flag needs it. */
+/** Reads the stored data for one request. Reads each part only when a flag needs it. */
 class RequestSources implements DecisionSources {
   readonly #options: DecisionServiceOptions
   readonly #snapshot: FlagSnapshot
@@ -312,7 +308,10 @@ class RequestSources implements DecisionSources {
     this.#request = request
   }
 
-  /** Returns the state that was read so far. Returns null if a decision wrote something. */
+  /**
+   * Returns the state that the decision depends on, from what was read so far. Returns null if the decision has stored
+   * an override.
+   */
   basis(decided: Decisions): DecisionBasis | null {
     if (this.#hasWritten) return null
     return {
@@ -374,7 +373,7 @@ class RequestSources implements DecisionSources {
     })
   }
 
-  /** Returns a lookup that does the same and reports damage that it finds. */
+  /** Wraps a property lookup so that damage that it finds is reported. */
   #reporting(properties: PropertyLookup | null): PropertyLookup | null {
     return properties && { get: (name) => this.#read(() => properties.get(name)) }
   }
@@ -428,8 +427,8 @@ export interface Facts {
 /** Reads all wanted data from the store. Throws `DamagedRecordError`. */
 export function factsOf(stored: DecisionSourceReader, wanted: WantedFacts): Facts {
   const { projectId, distinctIds, groups, cohorts, properties: names } = wanted
-  // The client may have written something just before, so the latest commit is read, and not one that is up to two
-  // milliseconds old.
+  // Read the latest commit, not one that may be two milliseconds old: the client may have written something just
+  // before.
   stored.refresh()
   const wantedGroups = groups.map(([typeIndex, key]) =>
     wantedOf(stored.groupProperties(projectId, typeIndex, key), names),
@@ -466,7 +465,7 @@ function wantedOf(
   return { properties: Object.fromEntries(wanted), unread }
 }
 
-/** Returns a lookup for the result of `wantedOf`. */
+/** Returns a property lookup for the result of `wantedOf`. */
 function fetchedProperties(
   properties: JsonObject | null,
   unread: readonly string[] = [],

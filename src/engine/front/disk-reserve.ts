@@ -1,9 +1,9 @@
 /**
- * Measures whether the disk has enough space for more events. If it has not, admission.ts refuses them with a text of
- * base/refusals.ts. An accepted event is written to the log at once, and to the store a moment later, where it takes
- * more or less space than in the log. A part of the disk therefore stays free for accepted events that are not
- * processed yet, in proportion to the recent growth of the store. In addition, a reserve stays free for unforeseen
- * needs. The space counts both the free space of the disk and the free space inside of the store's data file.
+ * Measures whether the disk has enough space for more events. If not, admission.ts refuses them. An accepted event is
+ * written to the log first and to the store a moment later, where it takes a different amount of space. So a part of
+ * the disk stays free for accepted events that are not processed yet. Its size follows from the recent growth of the
+ * store. In addition, a reserve stays free for unforeseen needs. Free space means the free space of the disk plus the
+ * free space inside the store's data file.
  */
 
 import { DiskRoom } from '../../base/disk-room.ts'
@@ -14,24 +14,27 @@ import { diskSpace } from '../../base/disk-space.ts'
  */
 const FIRST_GROWTH = 2
 /**
- * The growth is assumed to be at least `GROWTH_MIN`, and is multiplied by `GROWTH_SAFETY`, because the next events may
- * make the store grow more than the previous ones.
+ * The measured growth is raised to at least `GROWTH_MIN` and then multiplied by `GROWTH_SAFETY`, because the next
+ * events may need more space than the previous ones.
  */
 const GROWTH_MIN = 0.5
 const GROWTH_SAFETY = 1.5
 /**
- * The part of the free pages in the store that counts as space. Free pages are scattered, so large values may not fit
- * into them.
+ * Only this part of the free pages in the store counts as free space. Free pages are scattered, so large values may not
+ * fit into them.
  */
 const REUSABLE_PART = 0.5
-/** The reserve if none is configured, in bytes. On a small disk it is at most one part in `RESERVE_DIVISOR`. */
+/**
+ * The reserve if none is configured, in bytes. On a small disk, it is at most the size of the disk divided by
+ * `RESERVE_DIVISOR`.
+ */
 export const DISK_RESERVE_BYTES = 256 * 1024 ** 2
 const RESERVE_DIVISOR = 8
-/** Erasing stops if less than one part in `FLOOR_DIVISOR` of the reserve is free. */
+/** Erasing stops if less than the reserve divided by `FLOOR_DIVISOR` is free. */
 const FLOOR_DIVISOR = 4
 /**
- * With less free space than this, even a commit that erases events may fail, in bytes. If half of the reserve is less,
- * it counts instead.
+ * With less free space than this number of bytes, even a commit that erases events may fail. If half of the reserve is
+ * less, that is used instead.
  */
 const FLOOR_BYTES = 8 * 1024 ** 2
 /** Returns the configured reserve in bytes, or the default for a disk of this size. */
@@ -56,8 +59,8 @@ export class DiskReserve {
   #reserveBytes: number
 
   /**
-   * Until the first call of `refresh`, everything is refused. If `configuredBytes` is null, `reserveBytesOf` determines
-   * the reserve.
+   * Call `refresh` first: until then, the disk counts as full. If `configuredBytes` is null, `reserveBytesOf`
+   * determines the reserve.
    */
   constructor(path: string, configuredBytes: number | null, room: DiskRoom = new DiskRoom()) {
     this.#path = path
@@ -66,17 +69,17 @@ export class DiskReserve {
     this.#reserveBytes = configuredBytes ?? DISK_RESERVE_BYTES
   }
 
-  /** If there is less space than this, nothing more is accepted, in bytes. */
+  /** With less free space than this number of bytes, nothing more is accepted. */
   get reserveBytes(): number {
     return this.#reserveBytes
   }
 
-  /** The free bytes of the disk at the last call of `refresh`. 0 if they could not be read. */
+  /** The free bytes of the disk at the last call of `refresh`. 0 if the file system could not be asked. */
   get freeBytes(): number {
     return this.#freeBytes
   }
 
-  /** The number of bytes of space for accepted events and the store. */
+  /** The free space for accepted events and the store, in bytes. */
   get roomBytes(): number {
     const { insideBytes, reusableBytes } = this.#room
     return this.#freeBytes + insideBytes + reusableBytes * REUSABLE_PART
@@ -104,8 +107,8 @@ export class DiskReserve {
   }
 
   /**
-   * Returns whether there is too little space even to erase events. Erasing writes little and frees pages for other
-   * writes, so it may continue down to a part of the reserve when everything else has stopped.
+   * Returns whether there is too little space even to erase events. Erasing writes little and frees pages, so it may
+   * use a part of the reserve when all other writes have stopped.
    */
   isBelowFloor(accepted: AcceptedBytes): boolean {
     const leastBytes = Math.min(FLOOR_BYTES, this.#reserveBytes / 2)
@@ -119,7 +122,7 @@ export class DiskReserve {
   }
 
   #promisedBytes(accepted: AcceptedBytes): number {
-    // A usual commit must be possible while half of the reserve stays free for unforeseen needs.
+    // Keep enough space for a commit of usual size, and half of the reserve in addition for unforeseen needs.
     const commitBytes = this.#room.commitLeastBytes + this.#reserveBytes / 2
     return Math.max(this.#reserveBytes, commitBytes) + this.#neededBytes(accepted)
   }
@@ -130,5 +133,5 @@ export class DiskReserve {
   }
 }
 
-/** The number of accepted bytes if nothing waits. */
+/** Used if no accepted bytes wait. */
 export const NOTHING_ACCEPTED: AcceptedBytes = { inFlight: 0, backlog: 0 }

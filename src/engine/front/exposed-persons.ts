@@ -1,9 +1,8 @@
 /**
  * Counts the persons who were exposed to each value of a flag, and how many of them had an event afterwards. The count
- * is a funnel on the analytics threads, like that of a chart: from `$feature_flag_called` to the event, with a
- * breakdown by `$feature_flag_response`. A person counts for the value of the first exposure in the period. If the flag
- * has a value for each group, groups are counted instead, because the persons of a group are not independent of each
- * other.
+ * is an ordinary funnel query: from `$feature_flag_called` to the event, with a breakdown by `$feature_flag_response`.
+ * A person counts for the value of the person's first exposure in the period. If the flag has a value for each group,
+ * groups are counted instead, because the persons of a group are not independent of each other.
  */
 import { isObject, objectsOf } from '../../base/json.ts'
 import { timeText } from '../../base/time.ts'
@@ -11,35 +10,35 @@ import type { ExposedPersons } from '../../rules/flags/schedule/ramp-guard.ts'
 import type { QueryAnswers } from '../threads/call-table.ts'
 import { GUARD_VALUES_MAX } from './limits.ts'
 
-/** What must be counted. */
+/** What to count. */
 export interface ExposureQuestion {
   readonly projectId: number
   readonly timezone: string
   readonly flagKey: string
   /** The index of the group type, if the flag has a value for each group. Null for persons. */
   readonly groupTypeIndex: number | null
-  /** The name of the event that is looked for after the exposure. */
+  /** The name of the event that counts if it follows the exposure. */
   readonly event: string
   readonly fromMs: number
   readonly nowMs: number
 }
 
 /**
- * The number of days after the exposure in which the event counts. A step of a ramp is shorter, so this covers the
+ * The event counts within this number of days after the exposure. Every step of a ramp is shorter, so this covers the
  * whole step.
  */
 const WINDOW_DAYS = 365
 
 /**
- * Counts the exposed persons for each value of the flag. `onCancel` is handed the function with which the caller can
- * cancel the count. Rejects with `ServiceError`.
+ * Counts the exposed persons for each value of the flag. `onCancel` receives a function that cancels the count. Rejects
+ * with `ServiceError`.
  */
 export async function countExposed(
   queries: Pick<QueryAnswers, 'answer'>,
   { projectId, timezone, flagKey, groupTypeIndex, event, fromMs, nowMs }: ExposureQuestion,
   onCancel: (cancel: () => void) => void,
 ): Promise<readonly ExposedPersons[]> {
-  // The clock was set back after the step was made, so the period is empty.
+  // The clock was set back after the step was made: the period is empty.
   if (nowMs <= fromMs) return []
   const query = {
     kind: 'FunnelsQuery',

@@ -1,10 +1,10 @@
 /**
- * Tells clients that the flags of their project have changed. A message contains the version of the flags, but never a
- * flag. The client then asks for its flags with a request of its own. Each machine of a cluster tells its own listeners
- * when its flags have changed, after some delay, so that a client that asks another machine gets the new flags as well.
+ * Tells clients that the flags of their project have changed. A message contains only the new version of the flags. The
+ * client then requests its flags. In a cluster, each machine informs its own listeners after a short delay. The
+ * client's next request may go to another machine, and by then that machine has the new flags as well.
  *
- * Only the latest version matters, so there is no queue. If the connection of a listener is full, the listener is told
- * the latest version when it reads again. It is cut off if it does not read.
+ * Only the latest version matters, so there is no queue. If a client does not read for a moment, it is sent the latest
+ * version when it reads again. If it does not read for too long, its connection is closed.
  */
 import { createHash } from 'node:crypto'
 import { networkOf } from '../../base/addresses.ts'
@@ -21,23 +21,23 @@ import {
   FLAG_LISTENERS_TOLD_AT_ONCE_MAX,
 } from './limits.ts'
 
-/** The interval at which it is checked whether listeners read, and whether they need a ping, in milliseconds. */
+/** The interval, in milliseconds, at which listeners are checked: whether they read, and whether they need a ping. */
 const LOOK_MS = 1000
 /**
- * A listener that was told nothing for this time, in milliseconds, gets a ping. It keeps a quiet connection open in
- * proxies, and lets the system notice a dead one.
+ * If nothing was sent to a listener for this time, in milliseconds, it gets a ping. Pings keep quiet connections open
+ * in proxies, and reveal dead connections.
  */
 const PING_MS = 25_000
-/** Each check pings at most one listener in this number, so that not all pings are sent at once. */
+/** Each check pings at most the number of listeners divided by this, so that not all pings are sent at once. */
 const LOOKS_PER_PING = 20
 /**
- * A listener that opens its stream within this time after a change is told about the change, in milliseconds. It may
- * have asked for its flags before the change.
+ * If a listener opens its stream within this time after a change, in milliseconds, it is informed about the change,
+ * because it may have requested its flags before the change.
  */
 const RECENT_MS = 10_000
 /**
- * Clients are told to wait between `RETRY_MS` and `RETRY_MS + RETRY_SPREAD_MS` before they connect again, so that not
- * all of them connect at once.
+ * Clients are asked to wait for a random time between `RETRY_MS` and `RETRY_MS + RETRY_SPREAD_MS` before they connect
+ * again, so that they do not all connect at once.
  */
 const RETRY_MS = 1000
 const RETRY_SPREAD_MS = 5000
@@ -46,31 +46,31 @@ const VERSION_CHARACTERS = 16
 
 const PING = Buffer.from(': ping\n\n')
 
-/** The form of the messages: that of the protocol of OpenFeature, or Tenrec's own. */
+/** The format of the messages: `ofrep` is the format of the OpenFeature protocol, `plain` is Tenrec's own. */
 export type FlagMessageForm = 'ofrep' | 'plain'
 
 /** The connection of a listener. */
 export interface FlagListenerConnection {
   /**
-   * Sends bytes, which are copied. Returns false if the client has not read enough of the earlier bytes.
-   * `FlagListener.drained` is called when it has.
+   * Sends bytes, which are copied. Returns false if the client has not read enough of the earlier bytes. Then
+   * `FlagListener.drained` is called as soon as the client has read them.
    */
   send(bytes: Uint8Array): boolean
-  /** Ends the stream properly, so that the client has read everything. */
+  /** Ends the stream after everything was sent. */
   end(): void
   /** Closes the connection at once. */
   cut(): void
 }
 
-/** A client that wants to be told about changes of flags. */
+/** A client that wants to be informed about changes of flags. */
 export interface FlagListenerRequest {
   readonly projectId: number
   /** The IP address of the client. */
   readonly address: string
   readonly form: FlagMessageForm
   /**
-   * The header `Last-Event-ID`, which is the last version that the client was told. '' if the client connects for the
-   * first time.
+   * The value of the header `Last-Event-ID`: the last version that was sent to the client. '' if the client connects
+   * for the first time.
    */
   readonly lastVersion: string
   /** Called before anything is sent. If it returns false, the stream is ended. */
@@ -100,7 +100,7 @@ interface Audience {
   readonly listeners: Set<FlagListener>
   version: string
   readonly messages: Record<FlagMessageForm, Uint8Array>
-  /** The listeners that must still be told about the last change. Null if all were told. */
+  /** The listeners that must still be informed about the last change. Null if there are none. */
   rest: Iterator<FlagListener> | null
 }
 
@@ -175,7 +175,9 @@ export class FlagListeners {
     return listener
   }
 
-  /** Tells all listeners of a project that its flags have changed. If there are none, it costs one entry in a map. */
+  /**
+   * Informs all listeners of a project that its flags have changed. Without listeners, this costs one entry in a map.
+   */
   changed(projectId: number): void {
     this.#changedAtMs.set(projectId, this.#options.clock.monotonic())
     const audience = this.#audiences.get(projectId)
@@ -190,7 +192,7 @@ export class FlagListeners {
     if (isTelling) return
     const { delayMs } = this.#options
     const tell = (): void => this.#tellSome(audience)
-    // The messages are sent after the answer to the request that made the change.
+    // Send the messages after the request that made the change was answered.
     if (delayMs === 0) setImmediate(tell)
     else setTimeout(tell, delayMs).unref()
   }
@@ -209,7 +211,7 @@ export class FlagListeners {
     return { listeners: new Set(), version, messages, rest: null }
   }
 
-  /** Tells some listeners about a change. The others are told after other requests had their turn. */
+  /** Informs some listeners about a change. Other requests have their turn before the next listeners are informed. */
   #tellSome(audience: Audience): void {
     for (let told = 0; told < FLAG_LISTENERS_TOLD_AT_ONCE_MAX; told++) {
       const next = audience.rest?.next()
@@ -268,17 +270,17 @@ interface FlagListenerParts {
   readonly network: string
   readonly version: string
   readonly nowMs: number
-  /** Tells the listener the latest version if it was not told yet. */
+  /** Sends the listener the latest version, unless it already has it. */
   readonly resume: () => void
   readonly remove: () => void
 }
 
-/** A client that is told about changes of flags. */
+/** A client that is informed about changes of flags. */
 export class FlagListener {
   readonly projectId: number
   readonly form: FlagMessageForm
   readonly network: string
-  /** The version that the client was told last. The message may still be on its way. */
+  /** The version that was last sent to the client. The message may still be on its way. */
   version: string
   /** True if the client has not read what was sent. Nothing more is sent until it has read everything. */
   isFull = false
@@ -301,7 +303,9 @@ export class FlagListener {
     this.#remove = remove
   }
 
-  /** Sends bytes and returns true. If the client may no longer listen, it ends the stream and returns false. */
+  /**
+   * Sends bytes and returns true. If the client is no longer allowed to listen, this ends the stream and returns false.
+   */
   send(bytes: Uint8Array, nowMs: number): boolean {
     if (!this.#isAllowed()) {
       this.end()
@@ -340,7 +344,7 @@ const versions = new WeakMap<FlagSnapshot, string>()
 
 /**
  * Returns the version of a snapshot: a hash of its content. Equal flags have equal versions, also after a restart and
- * on other machines. It is computed once for each snapshot, in linear time.
+ * on other machines. The hash is computed once for each snapshot, in linear time.
  */
 function versionOf(snapshot: FlagSnapshot | null): string {
   if (snapshot === null) return ''
@@ -348,7 +352,7 @@ function versionOf(snapshot: FlagSnapshot | null): string {
   if (known !== undefined) return known
   const { flags, cohorts, groupTypes, timezone } = snapshot.set
   const hash = createHash('sha256').update(timezone)
-  // Every change of a flag raises its version, so the filters need not be hashed.
+  // Every change of a flag raises the flag's version number, so its filters need not be hashed.
   for (const { id, version, updatedAtMs } of flags) hash.update(`,${id}:${version}:${updatedAtMs}`)
   const byId = [...cohorts].sort(([one], [other]) => one - other)
   for (const [id, { isStatic, filters }] of byId)
@@ -360,8 +364,8 @@ function versionOf(snapshot: FlagSnapshot | null): string {
 }
 
 /**
- * Returns the message about a change. In the form of OpenFeature, the type of the message is part of the data, and the
- * event is always `message`. Source: open-feature/protocol, service/openapi.yaml, `sseEvent`.
+ * Returns the message about a change. In the format of OpenFeature, the data contains the type of the message, and the
+ * name of the event is always `message`. Source: open-feature/protocol, service/openapi.yaml, `sseEvent`.
  */
 function messageOf(form: FlagMessageForm, version: string): Uint8Array {
   const data =

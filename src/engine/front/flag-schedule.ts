@@ -1,11 +1,10 @@
 /**
  * Makes scheduled changes of flags at their time, and watches the guards of ramps. A timer compares the clock with the
- * times of the waiting changes, which are in memory. Anything else happens only if a change is due or a ramp has
- * guards.
+ * times of the waiting changes, which are in memory. Nothing else happens unless a change is due or a ramp has guards.
  *
- * A thread makes the change, and notes in the same transaction that it was made (store/catalog/scheduled-changes.ts).
- * This object therefore need not remember changes: after a crash, or if another machine of a cluster was faster, the
- * thread finds that there is nothing to do.
+ * A thread makes the change and records this in the same transaction (store/catalog/scheduled-changes.ts). So it does
+ * no harm to try a change twice: after a crash, or if another machine of the cluster was faster, the thread finds that
+ * there is nothing to do.
  */
 import type { Clock } from '../../base/clock.ts'
 import { isObject, objectsOf } from '../../base/json.ts'
@@ -29,14 +28,14 @@ import type { FlagDirectory } from '../../store/catalog/flag-store.ts'
 import type { Queries } from '../threads/pool.ts'
 import { countExposed } from './exposed-persons.ts'
 
-/** The interval at which due changes are looked for, in milliseconds. */
+/** The interval of the checks for due changes, in milliseconds. */
 const TICK_MS = 1000
 /** The interval at which the guards of a ramp are checked, in milliseconds. */
 const LOOK_MS = 20_000
 /** The pause before the next attempt after a failure, in milliseconds. */
 const AGAIN_MS = 10_000
 
-/** What the schedule needs. */
+/** The dependencies of the schedule. */
 export interface FlagScheduleOptions {
   readonly queries: Pick<Queries, 'moveFlag' | 'scheduledChange' | 'answer'>
   readonly flags: Pick<FlagDirectory, 'pendingChanges' | 'flagById'>
@@ -59,10 +58,10 @@ export interface GuardLooks {
   readonly results: readonly GuardLook[]
 }
 
-/** What the schedule remembers about a waiting change between two ticks. */
+/** The state of a waiting change between two checks. */
 interface Attempt {
   isRunning: boolean
-  /** The value of `performance.now()` before which the change is not tried again after a failure. */
+  /** After a failure, the change is not tried again before this time, in milliseconds of `performance.now()`. */
   notBefore: number
   lookedAt: number
   looks: GuardLooks | null
@@ -81,8 +80,8 @@ export class FlagSchedule {
   #timer: NodeJS.Timeout | undefined
   #isStopped = false
   /**
-   * The moves that are running and waiting. Moves and looks run one after the other, but in two separate rows, so that
-   * a slow look at a guard does not delay the changes of other flags.
+   * Resolves when all changes that were started have ended. Changes run one after the other, and so do checks of
+   * guards, but in two separate queues. A slow check therefore does not delay changes of other flags.
    */
   #moves: Promise<void> = Promise.resolve()
   #looks: Promise<void> = Promise.resolve()
@@ -121,7 +120,7 @@ export class FlagSchedule {
     this.#timer = setInterval(() => this.#tick(), TICK_MS)
   }
 
-  /** Starts nothing more. Resolves when everything that was started has ended. */
+  /** Stops the schedule. Resolves when everything that was already started has ended. */
   async stop(): Promise<void> {
     this.#isStopped = true
     clearInterval(this.#timer)
@@ -129,7 +128,7 @@ export class FlagSchedule {
     await Promise.all([this.#moves, this.#looks])
   }
 
-  /** Returns the results of this machine's last look at the guards of a ramp, or null if there was none. */
+  /** Returns the results of the last check of a ramp's guards on this machine, or null if there was none. */
   looksOf(projectId: number, id: number): GuardLooks | null {
     return this.#attempts.get(`${projectId} ${id}`)?.looks ?? null
   }
@@ -155,8 +154,7 @@ export class FlagSchedule {
       if (attempt.isRunning || monotonicMs < attempt.notBefore) continue
       const isDue = change.dueAtMs <= nowMs
       const isToLookAt = change.isWatched && monotonicMs >= attempt.lookedAt + this.#lookMs
-      // The next step of a ramp is made only after its guards were checked, so that no step is made while a guard is
-      // known to be violated.
+      // Check the guards of a ramp before its next step, so that a step is not made while a guard is violated.
       if (isToLookAt || (isDue && change.isWatched)) {
         this.#run(change, attempt, () => this.#watch(change, attempt, timezone))
       } else if (isDue) this.#run(change, attempt, () => this.#move(change))
@@ -179,10 +177,7 @@ export class FlagSchedule {
     else this.#moves = this.#moves.then(guarded)
   }
 
-  /**
-   * Checks the guards of a ramp. If one is violated, it stops the ramp. Otherwise it makes the next step if the step is
-   * due.
-   */
+  /** Checks the guards of a ramp. Stops the ramp if a guard is violated. Otherwise makes the next step if it is due. */
   async #watch(pending: PendingChange, attempt: Attempt, timezone: string): Promise<void> {
     const { queries, flags, clock } = this.#options
     const { projectId, id } = pending

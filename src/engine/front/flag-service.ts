@@ -17,12 +17,12 @@ import { OverrideLog } from './override-log.ts'
 import { UsageKeeper } from './usage-keeper.ts'
 
 /**
- * The time after which the other machines of a cluster usually have a change too, in milliseconds. Listeners are told
- * only then, because behind a load balancer a client may ask another machine for its flags.
+ * In a cluster, listeners are informed about a change after this delay, in milliseconds. Behind a load balancer, a
+ * client may request its flags from another machine, and by then that machine usually has the change.
  */
 const CLUSTER_DELAY_MS = 500
 
-/** What the flag service needs. */
+/** The dependencies of the flag service. */
 export interface FlagServiceOptions {
   readonly dataDir: string
   readonly clock: Clock
@@ -31,13 +31,13 @@ export interface FlagServiceOptions {
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly queries: OrganizationPort
   /**
-   * Fetches data that other machines store. Only a machine of a cluster has it. `definitionsWith` adds the definitions
-   * of other machines to the local ones.
+   * Fetches data that other machines store. Only set in a cluster. `definitionsWith` combines the cohorts and group
+   * types of other machines with the local ones.
    */
   readonly elsewhere?:
     | (DistantSources & { definitionsWith(stored: DefinitionSource): DefinitionSource })
     | undefined
-  /** Gets the errors of usage counts that could not be stored. A `Logger` can be passed. */
+  /** Receives the errors if usage counts could not be stored. A `Logger` can be passed. */
   readonly log: { error(fields: object, message: string): void }
   /** Returns the reason why nothing can be written now, or null. */
   readonly refusal: () => ServiceError | null
@@ -55,7 +55,7 @@ export class FlagService {
   readonly directory: FlagDirectory
   readonly snapshots: FlagSnapshots
   readonly decisions: DecisionService
-  /** The clients that are told about changes of flags. */
+  /** The clients that are informed about changes of flags. */
   readonly listeners: FlagListeners
   readonly usage: UsageKeeper
   /** Reads the data that is stored on this machine. */
@@ -65,7 +65,7 @@ export class FlagService {
   constructor(options: FlagServiceOptions) {
     const { dataDir, clock, groupCommit, refusal } = options
     const onDamage = (error: unknown): void => {
-      // If the daemon itself refuses to write, nothing is damaged.
+      // A `ServiceError` means that the daemon refuses to write now. Nothing is damaged.
       if (!(error instanceof ServiceError)) options.damage.report(error)
     }
     const usage = new FlagUsage(clock)

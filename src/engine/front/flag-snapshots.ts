@@ -1,6 +1,6 @@
 /**
- * The flags of each project in the form from which decisions are made. The flags, cohorts and group types of a project
- * are compiled together, and replaced together when one of them changes. Lookups are answered from memory.
+ * The flags of each project, compiled for decisions. The flags, cohorts and group types of a project are compiled
+ * together, and replaced together when one of them changes. Lookups are answered from memory.
  */
 import { type CompiledFlags, compileFlags } from '../../rules/flags/compile.ts'
 import type { Flag, FlagCohort, FlagSet } from '../../rules/flags/types.ts'
@@ -23,13 +23,13 @@ export interface ProjectSource {
 
 /** Reads cohorts and group types. */
 export interface DefinitionSource {
-  /** Makes the next read see the latest commit. */
+  /** Makes the latest commit visible to the next read. */
   refresh(): void
   cohorts(projectId: number): ReadonlyMap<number, FlagCohort>
   groupTypes(projectId: number): ReadonlyMap<number, string>
 }
 
-/** Where snapshots get their data. */
+/** The sources of snapshots. */
 export interface FlagSnapshotOptions {
   readonly flags: FlagSource
   readonly projects: ProjectSource
@@ -38,8 +38,8 @@ export interface FlagSnapshotOptions {
   readonly onDamage: (error: unknown) => void
   readonly usage: FlagUsage
   /**
-   * Called when decisions begin to use new or changed flags of a project. It is not called for the flags that exist at
-   * the start.
+   * Called when decisions begin to use new or changed flags of a project. Not called for the flags that exist at the
+   * start.
    */
   readonly onChanged: (projectId: number) => void
 }
@@ -89,8 +89,8 @@ export class FlagSnapshots {
 
   /**
    * Loads changes of flags and projects that any process has made. Call it after a write and before the write is
-   * answered, so that the next decision uses the change. It costs two reads if nothing has changed. Otherwise it costs
-   * the changes, and one step for each flag of a project with changes.
+   * answered, so that the next decision uses the change. Costs two reads if nothing has changed. Otherwise costs a read
+   * of the changes, and one step for each flag of each changed project.
    */
   refresh(): void {
     const { flags, projects, onDamage } = this.#options
@@ -103,7 +103,7 @@ export class FlagSnapshots {
     this.#build()
   }
 
-  /** Tells the snapshots that processing has changed the cohorts or group types of these projects. */
+  /** Call it when processing has changed the cohorts or group types of these projects. */
   definitionsChanged(projectIds: readonly number[]): void {
     if (projectIds.length === 0) return
     this.#options.definitions.refresh()
@@ -130,7 +130,7 @@ export class FlagSnapshots {
         before.set.timezone === timezone
       if (isSame) continue
       const set = { projectId: id, timezone, flags: list, ...definitions }
-      // The old snapshot has counts of decisions that were not collected yet.
+      // The old snapshot contains counts of decisions that must still be collected.
       if (before !== undefined) this.#options.usage.collect([before.compiled])
       this.#snapshots.set(id, snapshotOf(set, before?.compiled))
       if (this.#isStarted) this.#options.onChanged(id)

@@ -1,7 +1,8 @@
 /**
  * Counts flag decisions by flag, value and hour, in memory. `usage-keeper.ts` stores the counts. A decision adds one to
- * the count of each of its outcomes (rules/flags/flag-outcomes.ts). A decision that is answered from the cache only
- * adds one to a counter of its own. Every few seconds, and before outcomes are replaced, the counts are collected here.
+ * a counter in each flag outcome that it contains (rules/flags/flag-outcomes.ts). If a decision is answered from the
+ * cache, only a counter in the cached decision rises. Every few seconds, and before flag outcomes are replaced, all
+ * these counters are added up here.
  */
 import type { Clock } from '../../base/clock.ts'
 import { USAGE_DAYS_MAX } from '../../base/limits.ts'
@@ -87,7 +88,7 @@ export class FlagUsage {
     if (this.#repeated.length === USAGE_REPEATED_MAX) this.#countRepeated()
   }
 
-  /** Adds the counts of the outcomes of all flags to the current hour. The cost is one step for each flag. */
+  /** Adds the counts of the outcomes of all flags to the current hour. Costs one step for each flag. */
   collect(all: Iterable<CompiledFlags>): void {
     this.#countRepeated()
     const nowMs = this.#clock.now()
@@ -121,8 +122,8 @@ export class FlagUsage {
   }
 
   /**
-   * Returns the numbers of decisions of flags in the last days. A day is a period of 24 hours that ends with the
-   * current hour.
+   * Returns how often flags were decided in the last days. A day is a period of 24 hours that ends with the current
+   * hour.
    */
   ofFlags(ids: readonly number[], days: number): FlagsUsageReport {
     const nowMs = this.#clock.now()

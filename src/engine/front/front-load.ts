@@ -1,21 +1,21 @@
 /**
- * Decides whether the front is busy. It is if its thread is rarely idle, or if requests arrive so fast that many share
- * a commit. Two cases show why both are needed: a thread that waits for a slow disk is idle, and flag decisions make no
- * commits.
+ * Decides whether the main thread (the *front*) is busy: its event loop is rarely idle, or requests arrive so fast that
+ * many of them share a commit. Each test covers a case that the other misses. While the disk is slow, the event loop is
+ * idle although many requests share a commit. Flag decisions keep the event loop busy without any commit.
  */
 
-/** The thread is busy if it works, or waits for a CPU core, for at least this share of the time. */
+/** The thread is busy if, for at least this share of the time, it works or waits for a CPU core. */
 const BUSY_SHARE = 0.5
 /**
- * The front is busy if at least this many requests share a commit, and at least `REQUESTS_PER_SECOND_MIN` requests
- * arrive in a second.
+ * The main thread is busy if at least this many requests share a commit, and at least `REQUESTS_PER_SECOND_MIN`
+ * requests arrive in a second.
  */
 const SHARED_REQUESTS_MIN = 8
 const REQUESTS_PER_SECOND_MIN = 1000
 /** The load is measured over at least this time, in milliseconds. */
 const WINDOW_MS = 50
 
-/** The milliseconds for which an event loop was active and idle since it began. */
+/** For how many milliseconds an event loop was active and idle since it started. */
 export interface LoopTimes {
   readonly active: number
   readonly idle: number
@@ -42,8 +42,8 @@ export class FrontLoad {
   }
 
   /**
-   * True if the front was busy since the last measurement. Shortly after a measurement, its result is returned again.
-   * It costs about a microsecond.
+   * True if the main thread was busy since the last measurement. Shortly after a measurement, the same result is
+   * returned again. Costs about a microsecond.
    */
   get isBusy(): boolean {
     const now = this.#read()

@@ -1,6 +1,6 @@
 /**
- * Group commit: all requests that arrive during a commit share the next one. An idle server therefore commits at once,
- * and a busy one commits larger batches.
+ * Group commit: all requests that arrive during a commit share the next one. So an idle server commits immediately, and
+ * a busy server commits larger batches.
  *
  * Each request is answered exactly once: with success when its bytes are on disk, or with 503.
  */
@@ -35,15 +35,15 @@ const BLOCK_BUFFER_BYTES = 1024 * 1024
 const SPACED_REQUESTS_MIN = 8
 const SPACING_MS = 1
 /**
- * If a commit has at least this many bytes, the next one waits for `LARGE_SPACING_MS`. Such a commit costs almost as
- * much as one of five times as many bytes.
+ * After a commit of at least this many bytes, the distance to the next commit is `LARGE_SPACING_MS` instead. A commit
+ * of this size costs almost as much as one with five times as many bytes.
  */
 const LARGE_COMMIT_BYTES = 64 * 1024
 const LARGE_SPACING_MS = 2
 
 /** A caller that waits until its request is stored. */
 export interface AcknowledgeTarget {
-  /** The account whose share of the queue the request uses. Null or absent if no account is charged. */
+  /** The account whose share of the queue the request uses. Null or undefined to charge no account. */
   readonly account?: SenderAccount | null
   /** Called exactly once: with null when the request is on disk, otherwise with the error that the client must get. */
   acknowledge(error: ServiceError | null): void
@@ -56,20 +56,22 @@ export interface RequestBlock {
   readonly eventCount: number
 }
 
-/** Takes accepted requests: one group commit, or one for each partition of a cluster. */
+/**
+ * Takes accepted requests: the group commit of a single machine, or the group commits of all partitions in a cluster.
+ */
 export type Commits = Pick<GroupCommit, keyof GroupCommit>
 
-/** What a group commit needs. */
+/** The dependencies and options of a group commit. */
 export interface GroupCommitOptions extends CommitOptions {
   readonly pool: Pick<WorkerPool, 'append'>
   /**
-   * The longest time for which a sender is charged for events that are not reported as processed, in milliseconds.
-   * Default: without limit.
+   * A sender is charged for events until they are processed, but not longer than this time in milliseconds. Default: no
+   * limit.
    */
   readonly chargeMsMax?: number
 }
 
-/** What all group commits of a process share. */
+/** The options that all group commits of a process share. */
 export interface CommitOptions {
   readonly clock: Clock
   readonly log: Logger
@@ -131,8 +133,7 @@ export class GroupCommit {
   }
 
   /**
-   * Adds an accepted request. Its events are copied before the method returns. Returns the number of bytes that they
-   * take.
+   * Adds an accepted request. The events are copied before the method returns. Returns the number of bytes of the copy.
    */
   add(header: RecordHeader, events: RecordEvents, target: AcknowledgeTarget): number {
     const bytes = this.#filling.add(header, events)
@@ -165,8 +166,8 @@ export class GroupCommit {
   }
 
   /**
-   * True if there is something to commit. That includes bytes whose requests were already answered, because the commit
-   * before took too long.
+   * True if there is something to commit. This includes the bytes of requests that were already answered with an error,
+   * because the previous commit took too long.
    */
   get #hasWork(): boolean {
     return this.#waitingBytes > 0 || this.#trimThrough > this.#trimmed
@@ -193,7 +194,7 @@ export class GroupCommit {
     this.#isScheduled = false
   }
 
-  /** Starts a commit after all requests were read that are ready on the sockets. */
+  /** Starts a commit as soon as all requests that have already arrived on the sockets were read. */
   #schedule(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
@@ -201,8 +202,8 @@ export class GroupCommit {
   }
 
   /**
-   * Starts the commit after one that has just ended, at once or after a pause. `sharedBy` is the number of requests in
-   * the commit that has ended, and `bytes` its size.
+   * Starts the next commit after a commit has ended, immediately or after a pause. `sharedBy` and `bytes` are the
+   * number of requests and the size of the commit that has ended.
    */
   #startNextCommit(sharedBy: number, bytes: number): void {
     const elapsedMs = this.#options.clock.monotonic() - this.#commitStartedAtMs
@@ -253,14 +254,13 @@ export class GroupCommit {
       this.#options.log.error({ requests }, 'The log does not answer.')
       answer(targets, refusal('not_stored'))
       answer(this.#waiting, refusal('not_stored'))
-      // Requests may still be added after this, because their bodies were admitted earlier. They need the same
-      // deadline.
+      // Requests whose bodies were admitted earlier may still be added. They get the same deadline.
       deadline = setTimeout(giveUp, COMMIT_MS_MAX)
     }
     let deadline = setTimeout(giveUp, COMMIT_MS_MAX)
     try {
       const result = await this.#options.pool.append({ blocks, trimThrough: this.#trimmed })
-      // The next commit starts before the requests of this one are answered, so that both happen at the same time.
+      // Start the next commit before the requests of this commit are answered, so that both happen at the same time.
       this.#isCommitting = false
       this.#committingBytes = 0
       this.#ledger.logged(charges, result.last)
@@ -275,8 +275,8 @@ export class GroupCommit {
       this.#committingBytes = 0
       const isRefused = cause instanceof ServiceError
       if (isRefused || (cause instanceof ThreadEndedError && !cause.wasWriting)) {
-        // The log is intact: its disk is full, or the thread ended before it wrote anything and another one will take
-        // the next commit.
+        // The log is intact: either the disk is full, or the thread ended before it wrote anything. Another thread will
+        // take the next commit.
         answer(targets, isRefused ? cause : refusal('not_stored', { cause }))
         if (this.#hasWork) this.#schedule()
         this.#tellIdle()
@@ -290,8 +290,8 @@ export class GroupCommit {
       this.#options.onFailure(cause)
     } finally {
       clearTimeout(deadline)
-      // If the thread ended during a write, the system may still read from the memory of the blocks, so the memory is
-      // not used again.
+      // If the thread ended during a write, the operating system may still read the memory of the blocks, so do not
+      // reuse it.
       for (const block of held) {
         block.slab?.give(!isThreadGone)
         if (!isThreadGone) this.#keep(block)
@@ -309,7 +309,7 @@ export class GroupCommit {
     return new LogBlockWriter(this.#spares.pop() ?? sharedMemory(BLOCK_BUFFER_BYTES), sharedMemory)
   }
 
-  /** Keeps the buffer of a block for the next commits, unless it is too large or there are enough buffers. */
+  /** Keeps the buffer of a block for later commits, unless the buffer is too large or enough others are kept. */
   #keep({ buffer, slab }: HeldBlock): void {
     if (slab !== null || !(buffer instanceof SharedArrayBuffer)) return
     if (buffer.byteLength > COMMIT_SPARE_BYTES_MAX) return
@@ -317,7 +317,7 @@ export class GroupCommit {
   }
 }
 
-/** Returns new shared memory. The writer thread can read it without a transfer. */
+/** Returns new shared memory, which the writer thread can read without a copy. */
 function sharedMemory(bytes: number): Buffer {
   return Buffer.from(new SharedArrayBuffer(bytes))
 }

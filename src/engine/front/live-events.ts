@@ -1,8 +1,8 @@
 /**
- * Streams of stored events for users who watch them live. Before each run, the processing thread is told which events
- * are wanted, and it returns some of those that it has stored. A reading thread looks up the persons and writes the
- * events as JSON, so that streams do not slow down capture and processing. If there are more events than a person can
- * read, a stream shows a sample, and reports how many events it left out.
+ * Streams of stored events for users who watch them live. Before each run, the processing thread gets the filters of
+ * the streams. After the run, it returns a sample of the matching events that it has stored. A reader thread looks up
+ * their persons and writes the events as JSON, so that streams do not slow down capture and processing. If there are
+ * more events than a user can read, a stream shows only some of them, and reports how many it has left out.
  */
 import type { Clock } from '../../base/clock.ts'
 import { getOrAdd } from '../../base/maps.ts'
@@ -24,17 +24,17 @@ import {
  */
 const LOOK_MS = 1000
 /**
- * A stream that was quiet for this time, in milliseconds, sends a ping. It keeps the connection open in proxies, and
- * lets a reader notice a dead one.
+ * If a stream was quiet for this time, in milliseconds, it sends a ping. Pings keep the connection open in proxies, and
+ * let the client notice a dead connection.
  */
 const PING_MS = 15_000
 
 /** A clock that counts monotonic milliseconds. */
 type MonotonicClock = Pick<Clock, 'monotonic'>
 
-/** The owner of a new stream, and the events that the stream wants. */
+/** A request for a new stream. */
 export interface LiveRequest {
-  /** The owner. The streams of an owner are limited together. */
+  /** The owner of the stream. The number of streams of one owner is limited. */
   readonly owner: string
   /** The largest number of streams of the owner. A further stream ends the oldest one. */
   readonly ownedMax: number
@@ -43,10 +43,10 @@ export interface LiveRequest {
   readonly isAllowed: () => boolean
 }
 
-/** The events that a processing run has stored and that one stream shows. */
+/** Events that a processing run has stored, for one stream. */
 interface Shown {
   readonly stream: LiveStream
-  /** The events. If several streams show the same event, they have the same object. */
+  /** The events. Several streams that show the same event share one object. */
   readonly events: readonly LiveEvent[]
 }
 
@@ -59,8 +59,8 @@ export class LiveEvents {
   #lastId = 0
   #isClosed = false
   /**
-   * Callers whose stream was opened during a processing run. They wait for the end of that run, because it does not
-   * know the stream.
+   * Callers whose stream was opened during a processing run. They wait until that run has ended, because it does not
+   * know their filters.
    */
   #waiting: (() => void)[] = []
   #isRunning = false
@@ -95,8 +95,8 @@ export class LiveEvents {
   /** Call it when a processing run begins. Returns the events that the streams want. */
   begin(): readonly LiveWatch[] {
     this.#isRunning = true
-    // The previous run may have ended without a report, so the callers that waited for it are resolved here. This run
-    // knows their streams.
+    // Resolve the callers that still wait: the previous run may have ended without a report, and this run knows their
+    // streams.
     for (const resolve of this.#waiting.splice(0)) resolve()
     return [...this.#streams].map(([id, stream]) => {
       return { ...stream.request.filter, id, eventsMax: stream.room() }
@@ -147,7 +147,7 @@ export class LiveEvents {
         for (const event of events) stream.show(textOf.get(event) ?? '')
       }
     } catch {
-      // There are too many reads, or a record is damaged. A normal read of the event would report the reason.
+      // Too many reads are waiting, or a record is damaged. An ordinary read of the events would report the reason.
       for (const { stream, events } of shown) stream.miss(events.length)
     }
   }
@@ -168,7 +168,7 @@ export class LiveEvents {
   }
 }
 
-/** A stream, with the text that its reader has not read yet. */
+/** One stream, with the text that the client has not read yet. */
 class LiveStream implements TextPieces {
   readonly request: LiveRequest
   readonly #clock: MonotonicClock
@@ -179,7 +179,7 @@ class LiveStream implements TextPieces {
   #isEnded = false
   #wake: () => void = () => {}
   #saidAtMs: number
-  /** The number of events that could be shown at the time `#roomAtMs`. */
+  /** The number of events that were allowed to be shown at the time `#roomAtMs`. */
   #room = LIVE_EVENTS_AT_ONCE_MAX
   #roomAtMs: number
 
@@ -192,8 +192,8 @@ class LiveStream implements TextPieces {
   }
 
   /**
-   * Returns the number of events that may be shown now. If events arrive fast, it is 0 until a second's worth of events
-   * may be shown. Otherwise every run would show a few events, and each run would need a read and a write.
+   * Returns the number of events that may be shown now. If events arrive fast, this is 0 until the events of a whole
+   * second are allowed. Otherwise every run would show a few events, and each run would cost a read and a write.
    */
   room(): number {
     const nowMs = this.#clock.monotonic()
@@ -208,7 +208,7 @@ class LiveStream implements TextPieces {
     this.#room -= count
   }
 
-  /** Shows an event, which is given as JSON. If the reader is too far behind, the event is counted as missed. */
+  /** Shows an event, which is given as JSON. If the client is too far behind, the event counts as missed. */
   show(event: string): void {
     const text = `event: event\ndata: ${event}\n\n`
     const bytes = Buffer.byteLength(text)
@@ -216,14 +216,12 @@ class LiveStream implements TextPieces {
     else this.#say(text, bytes)
   }
 
-  /** Counts events that were not shown. The reader is told their number with the next event, or by `ping`. */
+  /** Counts events that were not shown. The stream reports their number with the next event or ping. */
   miss(count: number): void {
     this.#missed += count
   }
 
-  /**
-   * Tells the reader how many events were missed. If there are none, it sends a ping if nothing was sent for a while.
-   */
+  /** Reports how many events were missed. Without missed events, sends a ping if nothing was sent for a while. */
   ping(): void {
     if (this.#missed > 0) this.#wake()
     else if (this.#clock.monotonic() - this.#saidAtMs >= PING_MS) this.#say(': ping\n\n', 0)

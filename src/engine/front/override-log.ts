@@ -1,7 +1,7 @@
 /**
  * Writes the overrides of experience continuity to the log as commands, so that they are applied in order with the
- * events and merges around them. Decisions do not wait for this, because a decision is the same with and without the
- * override that it stores.
+ * events and merges around them. Decisions do not wait for the log: the decision that stores an override has the same
+ * result as one that reads it.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
@@ -14,11 +14,11 @@ import type { GroupCommit } from './group-commit.ts'
 import { OVERRIDES_RECENT_MAX } from './limits.ts'
 
 /**
- * Within this time, in milliseconds, the same override is not written again. Processing should make it visible by then.
+ * The same override is written at most once in this time, in milliseconds. By then, processing should have stored it.
  */
 const RECENT_MS = 10_000
 
-/** What the log of overrides needs. */
+/** The dependencies of the log of overrides. */
 export interface OverrideLogOptions {
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly clock: Clock
@@ -35,7 +35,7 @@ export class OverrideLog implements OverrideSink {
     this.#options = options
   }
 
-  /** Writes an override to the log. If nothing can be written, it throws the refusal. */
+  /** Writes an override to the log. Throws the refusal if nothing can be written. */
   add(projectId: number, request: OverrideRequest): void {
     const { groupCommit, clock, refusal } = this.#options
     const name = JSON.stringify([projectId, request])

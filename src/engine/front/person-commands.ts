@@ -1,6 +1,6 @@
 /**
- * Writes commands to the log for the front, and waits until the processing thread reports their results. A command that
- * is in the log is carried out even if no caller waits for it any more.
+ * Writes commands to the log, and waits until the processing thread reports their results. A command in the log is
+ * carried out even if no caller waits for the result any more.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
@@ -21,7 +21,7 @@ import type { GroupCommit } from './group-commit.ts'
 import { COMMAND_WAIT_MS_MAX, COMMANDS_WAITING_MAX } from './limits.ts'
 import { DAEMON_ACTOR } from './retention-schedule.ts'
 
-/** The commands that free space. They are still allowed for a while when the disk is nearly full. */
+/** The commands that free space. When the disk is nearly full, they are allowed for longer than others. */
 const ERASING: ReadonlySet<string> = new Set([
   'delete_person',
   'drop_dead_letters',
@@ -29,15 +29,12 @@ const ERASING: ReadonlySet<string> = new Set([
   'finish_erasure',
   'run_retention',
 ])
-/** The project id in records of commands that belong to no project. */
+/** The project id in the records of commands that do not belong to a project. */
 const NO_PROJECT = 0
-/**
- * The time after which the end of an erasure is written to the log again if the first attempt was refused, in
- * milliseconds.
- */
+/** If the end of an erasure could not be written to the log, it is tried again after this time, in milliseconds. */
 const ERASED_AGAIN_MS = 1000
 
-/** What commands need. */
+/** The dependencies of commands. */
 export interface PersonCommandOptions {
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly clock: Clock
@@ -49,12 +46,13 @@ export interface PersonCommandOptions {
    */
   readonly onLogged: (uuid: string, isAwaited: () => boolean, projectId: number) => void
   /**
-   * Erases the events of a job from copies outside of the store, and resolves when this is done. Absent if there are no
-   * copies.
+   * Erases the events of a job from the copy in ClickHouse, and resolves when this is done. Undefined if there is no
+   * copy.
    */
   readonly eraseCopies?: ((job: ErasedJob) => Promise<void>) | undefined
   /**
-   * Returns true if another machine erases the copies and then writes to the log that the job is done. Default: false.
+   * Returns true if another machine erases the events from the copy and then writes to the log that the job is done.
+   * Default: false.
    */
   readonly isSaidElsewhere?: () => boolean
 }
@@ -70,8 +68,8 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
   readonly #options: PersonCommandOptions
   readonly #waiting = new Map<string, Waiting>()
   /**
-   * Jobs that are done, but whose end is left to another machine. If there is no such machine any more, this one writes
-   * their end.
+   * Jobs that this machine has done, while another machine erases the copy and writes their end to the log. If there is
+   * no such machine any more, this machine writes their end.
    */
   readonly #left: ErasedJob[] = []
 
@@ -137,9 +135,9 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
   }
 
   /**
-   * Writes to the log that an erasure is done. When a machine has erased the events depends on its idle time, but every
-   * machine that processes the log must store the same receipt. The receipt therefore has the time of this command. If
-   * the command cannot be written, the job is found again at the next start.
+   * Writes to the log that an erasure is done. Machines erase events at different times, but every machine that
+   * processes the log must store the same receipt. So the receipt contains the time of this command. If the daemon ends
+   * before the command is written, the next start finds the job again.
    */
   async #sayErased(job: ErasedJob): Promise<void> {
     try {
@@ -151,7 +149,7 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
     }
   }
 
-  /** Rejects all waiting commands, because nothing will be processed any more. */
+  /** Rejects all waiting commands. Call it when nothing will be processed any more. */
   fail(): void {
     for (const uuid of [...this.#waiting.keys()]) {
       this.#end(uuid)?.reject(refusal('command_stopped'))

@@ -1,7 +1,7 @@
 /**
  * Runs the processing thread while the log contains unprocessed blocks, and measures how far behind processing is. It
  * pauses briefly between runs, so that a quiet server stores one segment for several requests instead of one for each.
- * While the front is busy, or many events keep arriving, it pauses longer and then makes one large commit. If
+ * While the main thread is busy, or many events keep arriving, it pauses longer and then makes one large commit. If
  * processing is too far behind, new events are refused (admission.ts).
  *
  * If processing fails, it is tried again. The processing thread records failed attempts and makes the next one smaller
@@ -25,12 +25,14 @@ import {
   YIELD_MS_MAX,
 } from './limits.ts'
 
-/** The time that the processing thread works before it reports its progress to the front, in milliseconds. */
+/**
+ * The time for which the processing thread works before it reports its progress to the main thread, in milliseconds.
+ */
 const TASK_BUDGET_MS = 500
 /** The pause before a run if few events wait, in milliseconds. An event becomes visible after about this time. */
 const GATHER_MS = 200
 /**
- * While processing waits for the front or for more events, this is the interval at which it checks whether it can
+ * While processing waits because the main thread is busy, or for more events, it checks at this interval whether it can
  * start, in milliseconds.
  */
 const YIELD_LOOK_MS = 50
@@ -41,47 +43,48 @@ const YIELD_LOOK_MS = 50
 const STEADY_EVENTS_MIN = 500
 const STEADY_EVENTS_ENOUGH = 8192
 /**
- * If nothing was processed for this time, in milliseconds, persons are folded: they are written again with all their
+ * If nothing was processed for this time, in milliseconds, some persons are folded: written again with all their
  * changes applied.
  */
 const FOLD_QUIET_MS = 2000
 /** The pause before the first retry, in milliseconds. It doubles with each further failure. */
 const RETRY_MS_FIRST = 10
-/** The pause before processing looks again while the disk has no space, in milliseconds. */
+/** While the disk has no space, processing checks again after this pause, in milliseconds. */
 const EXHAUSTED_MS = 250
 /**
- * The number of events that a commit may leave in the log while the front is busy. The commit can then end where
- * segments are half full, which is full enough.
+ * While the main thread is busy, a commit may leave up to this number of events in the log, so that it can end where
+ * segments are at least half full.
  */
 const LEFT_EVENTS = 4096
 /**
- * A run of at least this many bytes is used to measure the speed of processing. If at least this many bytes wait, the
- * lag is estimated from that speed.
+ * Runs of at least this many bytes measure the speed of processing. If at least this many bytes wait, the lag is
+ * estimated from the measured speed.
  */
 const RATE_BYTES_MIN = 1024 * 1024
 /**
- * The number of bytes after the start that are not measured. The code is not compiled yet, and takes several times as
- * long.
+ * The speed is not measured for this number of bytes after the start. Until V8 has compiled the code, processing takes
+ * several times as long.
  */
 const COLD_BYTES = 16 * RATE_BYTES_MIN
 /**
- * If the lag exceeds this, in milliseconds, the processing thread gets the same priority as the front, because such a
- * lag is not explained by waiting for the front. If `LATE_PART` of the limit of the lag is lower, it counts instead.
+ * If the lag exceeds this, in milliseconds, the processing thread gets the same CPU priority as the main thread.
+ * `YIELD_MS_MAX` alone cannot explain such a lag. If the maximum lag times `LATE_PART` is lower, that is used instead.
  */
 const LATE_MS = 2000
 const LATE_PART = 0.75
 /**
- * If events were refused because of the lag, they are accepted again when the lag has fallen to this part of its limit.
+ * After events were refused because of the lag, they are accepted again when the lag has fallen to this part of its
+ * limit.
  */
 export const LAG_RESUMED_PART = 0.5
 /** Commits that arrive within this time, in milliseconds, share one entry of the backlog. */
 const ENTRY_SPAN_MS = 20
 
-/** What a processing loop needs. */
+/** The dependencies of a processing loop. */
 export interface ProcessingLoopOptions {
   readonly pool: Pick<WorkerPool, 'run'>
   readonly clock: Clock
-  /** Decides what may be written: everything, only erasures, or nothing. */
+  /** Decides what processing may write: everything, only erasures, or nothing. */
   readonly disk: Pick<DiskReserve, 'isBelowFloor' | 'isExhausted'>
   readonly front: Pick<FrontLoad, 'isBusy'>
   /** The lag in milliseconds above which `isBehind` is true. */
@@ -89,8 +92,8 @@ export interface ProcessingLoopOptions {
   /** Called before each run. Returns the events that live streams want. */
   readonly watches?: () => readonly LiveWatch[]
   /**
-   * Called before each run. Returns which segments were copied elsewhere, and which erasures the copies have carried
-   * out, since the last call.
+   * Called before each run. Returns which segments were copied to ClickHouse since the last call, and which erasures
+   * were carried out there.
    */
   readonly copyNews?: () => Pick<ProcessTask, 'copied' | 'erasedCopies'>
   readonly onResult: (result: ProcessResult) => void
@@ -104,7 +107,7 @@ export interface ProcessingLoopOptions {
 }
 
 /**
- * The kinds of failure after which processing is tried again. They are the kinds of `ProcessFailure`, and
+ * The kinds of failure after which processing is tried again. These are the kinds of `ProcessFailure`, and
  * `thread_ended` if the thread itself ended.
  */
 export const PROCESSING_TROUBLES = ['events', 'maintenance', 'shortage', 'thread_ended'] as const
@@ -117,7 +120,9 @@ export interface ProcessingTrouble {
   readonly failures: number
 }
 
-/** The sentences for `/_health`. It can be read without a key, so they contain nothing that clients have sent. */
+/**
+ * The sentences for `/_health`. Anybody can read them without a key, so they contain nothing that clients have sent.
+ */
 const SENTENCES: Readonly<Record<ProcessingTrouble['kind'] | Shortage, string>> = {
   events:
     'Processing fails. Smaller batches are tried, and an event that fails on its own becomes a dead letter.',
@@ -146,7 +151,7 @@ const NOTHING: ProcessResult = {
   pausedSteps: [],
 }
 
-/** Stands for the worker pool on a machine that stores no events. */
+/** Replaces the worker pool on a machine that stores no events. */
 export const NO_PROCESSING = { run: async (): Promise<never> => NOTHING as never }
 
 interface Waiting {
@@ -172,8 +177,8 @@ export class ProcessingLoop {
   /** The time at which the last commit was on disk, in monotonic milliseconds. */
   #committedAtMs = 0
   /**
-   * The time since which processing waits for the front or for more events, in monotonic milliseconds. Undefined if it
-   * does not wait.
+   * The time at which processing began to wait for the main thread or for more events, in monotonic milliseconds.
+   * Undefined if it does not wait.
    */
   #yieldingSinceMs: number | undefined
   /** True while the disk has no space for processing. The log keeps the unprocessed blocks. */
@@ -184,7 +189,7 @@ export class ProcessingLoop {
   #foldTimer: NodeJS.Timeout | undefined
   #idleCallbacks: (() => void)[] = []
   /**
-   * True if all blocks are processed that were in the log at the start. Undefined until the first result tells how many
+   * True if all blocks that were in the log at the start are processed. Undefined until the first result shows how many
    * there were.
    */
   #isCaughtUp: boolean | undefined
@@ -223,8 +228,8 @@ export class ProcessingLoop {
   }
 
   /**
-   * True from the moment at which the lag exceeds its limit until it has fallen to half of the limit. It is never true
-   * before the blocks of an earlier process are processed.
+   * True from the moment at which the lag exceeds its limit until it has fallen to half of the limit. It stays false
+   * until the blocks that an earlier process left in the log are processed.
    */
   get isBehind(): boolean {
     return this.#isBehind
@@ -247,15 +252,15 @@ export class ProcessingLoop {
   }
 
   /**
-   * True if reads show everything that was accepted before the start. It also becomes true after half a minute, and
-   * while the disk has no space, because waiting longer would not help.
+   * True if everything that was accepted before the start is processed and can be read. Also true half a minute after
+   * the start, and while the disk has no space, because waiting longer would not help.
    */
   get isCaughtUp(): boolean {
     if (this.#isCaughtUp === true || this.#isPaused) return true
     return this.#options.clock.monotonic() - this.#startedAtMs > CATCH_UP_MS_MAX
   }
 
-  /** Resolves when all blocks are processed that were in the log at the start, or after `timeoutMs`. */
+  /** Resolves when all blocks that were in the log at the start are processed, or after `timeoutMs`. */
   async caughtUp(timeoutMs: number): Promise<void> {
     if (this.#isCaughtUp === true) return
     await new Promise<void>((resolve) => {
@@ -292,14 +297,12 @@ export class ProcessingLoop {
     this.#schedule(0)
   }
 
-  /** Schedules a run for work that is not in the log. */
+  /** Schedules a run, for work that does not come from the log. */
   look(): void {
     this.#schedule(GATHER_MS)
   }
 
-  /**
-   * Resolves when everything is processed, or after `timeoutMs`. Blocks that are then not processed stay in the log.
-   */
+  /** Resolves when everything is processed, or after `timeoutMs`. Unprocessed blocks stay in the log. */
   async finish(timeoutMs: number): Promise<void> {
     if (this.#backlog.length > 0 || this.#isRunning || this.#isCaughtUp !== true) {
       this.hurry()
@@ -331,7 +334,7 @@ export class ProcessingLoop {
   }
 
   /**
-   * Returns whether processing should wait, to leave the CPU cores to the front or to collect more events for one
+   * Returns whether processing should wait, to leave the CPU cores to the main thread or to collect more events for one
    * commit.
    */
   #isYielding(): boolean {
@@ -344,19 +347,22 @@ export class ProcessingLoop {
     if (this.#isUrgent || !(isSteady || this.#options.front.isBusy)) return false
     this.#yieldingSinceMs ??= now
     const waitedMs = Math.max(this.oldestAgeMs, now - this.#yieldingSinceMs)
-    // The wait is limited, so that it alone does not bring the lag near its limit.
+    // Limit the wait to half of the maximum lag, so that waiting alone does not cause refusals.
     const waitMsMax = Math.min(YIELD_MS_MAX, this.#options.lagMsMax / 2)
     return waitedMs < waitMsMax && events <= YIELD_EVENTS_MAX
   }
 
-  /** True if a caller waits: for a change, for the end of the daemon, or for the blocks of an earlier process. */
+  /**
+   * True if processing must not wait: a client waits for a change, the daemon is about to end, or blocks of an earlier
+   * process are left.
+   */
   get #isUrgent(): boolean {
     return this.#isHurried || this.#idleCallbacks.length > 0 || this.#isCaughtUp !== true
   }
 
   /**
-   * Returns the size of the commit of the next run. While the front is busy, a run makes one commit, and leaves the
-   * last events in the log if they would not fill a segment.
+   * Returns the size of the commit of the next run. While the main thread is busy, a run makes one commit, and may
+   * leave the last events in the log if they would not fill a segment.
    */
   #commitSize(): Pick<ProcessTask, 'commitEventsMin'> {
     if (this.#isUrgent || !this.#options.front.isBusy) return {}
@@ -434,10 +440,10 @@ export class ProcessingLoop {
     this.#failures++
     this.#sentence = SENTENCES[shortage ?? kind]
     this.#options.onTrouble?.({ kind, reason, failures: this.#failures })
-    // A shortage can end at any moment, and an attempt that fails because of it costs little, so the pauses stay short.
+    // Keep the pauses short after a shortage: it can end at any moment, and a failed attempt costs little.
     const delayMsMax = shortage === undefined ? PROCESSING_RETRY_MS_MAX : SHORTAGE_RETRY_MS_MAX
     const delayMs = Math.min(delayMsMax, RETRY_MS_FIRST * 2 ** Math.min(this.#failures, 16))
-    // Callers that wait for progress keep waiting if the pause is short. If it is long, they are resolved.
+    // If the pause is long, resolve the callers that wait for progress. If it is short, let them wait.
     if (delayMs >= EXHAUSTED_MS) {
       for (const callback of this.#catchUpCallbacks.splice(0)) callback()
       for (const callback of this.#idleCallbacks.splice(0)) callback()
@@ -451,7 +457,7 @@ export class ProcessingLoop {
     this.#options.onFailure(cause)
   }
 
-  /** Folds persons if nothing is processed for some time. Another run postpones it. */
+  /** Folds some persons after nothing was processed for some time. Every run starts this time again. */
   #foldLater(delayMs: number): void {
     if (this.#isStopped) return
     this.#foldTimer = setTimeout(() => {
@@ -484,7 +490,7 @@ export class ProcessingLoop {
     this.#processedBytes += bytes
     if (bytes === 0 || isCold) return
     const msPerByte = elapsedMs / bytes
-    // A small run may be slow for other reasons, so it is used only if it was faster than the estimate.
+    // A small run may be slow for other reasons, so it may only lower the estimate.
     if (bytes < RATE_BYTES_MIN && msPerByte >= this.#msPerByte) return
     this.#msPerByte = ((this.#msPerByte || msPerByte) + msPerByte) / 2
   }

@@ -6,7 +6,7 @@ import { kindName } from '../../rules/queries/kinds.ts'
 import type { QueryAnswers } from '../threads/call-table.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 
-/** Returns methods that do the same as those of `queries` and measure each call. */
+/** Wraps the methods of `queries` so that each call is counted and measured. */
 export function measuredQueries(
   queries: AnalyticQueries & QueryAnswers,
   metrics: Pick<ServiceMetrics, 'queries' | 'querySeconds'>,

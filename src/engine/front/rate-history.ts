@@ -1,6 +1,5 @@
 /**
- * The activity of a daemon in each minute of the last day. It is computed from totals that are counted for metrics
- * anyway.
+ * The activity of a daemon in each minute of the last day. It is computed from the totals that metrics count anyway.
  */
 import type { Histogram } from '../../base/metrics.ts'
 import { FORECAST_MS_MAX, RATE_MINUTES_MAX } from './limits.ts'
@@ -18,7 +17,7 @@ export interface RatePoint extends RateTotals {
   readonly at: string
   /**
    * The median time from the headers of an ingestion request to its answer. Only a sample of the requests is measured.
-   * Null if none was.
+   * Null if no request was measured.
    */
   readonly p50_ms: number | null
   readonly p99_ms: number | null
@@ -40,13 +39,13 @@ interface Sample extends RateTotals {
 export class RateHistory {
   readonly #latencies: readonly Histogram[]
   readonly #totals: () => RateTotals
-  /** The points of the minutes that are over. They are computed once, because clients may ask often. */
+  /** The points of past minutes. Each is computed only once, because clients may ask often. */
   readonly #points: RatePoint[] = []
   readonly #disk: DiskSample[] = []
   /** The totals at the start of the current minute. */
   #begin: Sample | null = null
 
-  /** `latencies` are in seconds, and all have the same bounds. */
+  /** `latencies` are histograms of seconds. All of them have the same bounds. */
   constructor(latencies: readonly Histogram[], totals: () => RateTotals) {
     this.#latencies = latencies
     this.#totals = totals
@@ -96,9 +95,9 @@ export class RateHistory {
 }
 
 /**
- * Returns a quantile in milliseconds: the value below which a part of the values lies. `counts` contains the number of
- * values up to each of `bounds`. The values in a bucket are assumed to be spread evenly. A value above the highest
- * bound counts as that bound. Returns null if there are no values.
+ * Returns a quantile of a histogram in milliseconds: the value below which the given part of all values lies. `counts`
+ * contains the number of values up to each of `bounds`. The values in a bucket are assumed to be spread evenly. A value
+ * above the highest bound counts as that bound. Returns null if there are no values.
  */
 export function quantileMs(
   bounds: readonly number[],
@@ -118,9 +117,9 @@ export function quantileMs(
 }
 
 /**
- * Returns the time at which the free space will have fallen to the reserve, in milliseconds since 1970. It is predicted
- * by a straight line through the samples. Returns null if the free space does not shrink, if the samples cover less
- * than `spanMsMin`, or if the time is years away.
+ * Returns the time at which the free space will have fallen to the reserve, in milliseconds since 1970. The prediction
+ * is a straight line through the samples. Returns null if the free space does not shrink, if the samples cover less
+ * than `spanMsMin`, or if the time is many years away.
  */
 export function fullAtMs(
   samples: readonly DiskSample[],

@@ -1,10 +1,9 @@
 /**
- * Keeps refused requests for users who look for missing events: for each reason the count, the time of the last refusal
- * and some samples. They are kept for a day. Accepted events are in the store, and accepted requests cause no call
- * here.
+ * Records refused requests for a day, so that users can find out why events are missing: for each reason the count, the
+ * time of the last refusal and some samples. Accepted requests are not recorded here.
  *
- * The refusals are in memory. They are written to a file every ten seconds and at the end, so that they survive a
- * restart. If the process is killed, those of the last ten seconds are lost.
+ * The records are in memory. They are written to a file every ten seconds and when the daemon stops, so that they
+ * survive a restart. If the process is killed, the records of the last ten seconds are lost.
  */
 import { readFileSync } from 'node:fs'
 import { rename, writeFile } from 'node:fs/promises'
@@ -30,14 +29,14 @@ import {
 
 const FILE = 'refused-requests.json'
 const KEEP_MS = 10_000
-/** If all samples of a reason are taken, a new sample is taken at most once in this time, in milliseconds. */
+/** After the first samples of a reason, a new sample is taken at most once in this time, in milliseconds. */
 const SAMPLE_EVERY_MS = 100
 /** Matches a project key in the body or the query of a request. */
 const PROJECT_KEY = /(?:api_key|token)["']?\s*[:=]\s*["']?(phc_\w{1,60})/
 /** The project id for requests that name no project, or an unknown one. */
 const NO_PROJECT = 0
 
-/** The parts of a refused request that were read. Null if its body was too large to be read. */
+/** The parts of a refused request that were read. The body is null if it was too large to be read. */
 export type RefusedRequest = {
   readonly query: string
   readonly body: Uint8Array
@@ -52,7 +51,7 @@ interface Refused {
   samples: FateSample[]
 }
 
-/** What this object needs. `directory` must answer from memory. */
+/** The dependencies of this object. `directory` must answer from memory. */
 export interface RefusedCapturesOptions {
   readonly dataDir: string
   readonly clock: Pick<Clock, 'now'>
@@ -84,15 +83,15 @@ export class RefusedCaptures {
     this.#timer = setInterval(() => void this.#keep(), KEEP_MS)
   }
 
-  /** Stores the refusals. */
+  /** Stops the timer and stores the refusals. */
   async stop(): Promise<void> {
     clearInterval(this.#timer)
     await this.#keep()
   }
 
   /**
-   * Counts a refusal if a retry of the same request would be refused again. It costs microseconds, because the start of
-   * the body is searched for a key.
+   * Counts a refusal if a retry of the same request would be refused again. Costs some microseconds, because it
+   * searches the start of the body for a key.
    */
   note(error: ServiceError, request: RefusedRequest): void {
     if (error.status >= 500) return
@@ -128,7 +127,7 @@ export class RefusedCaptures {
   #restore(): void {
     for (const [projectId, reasons] of readKept(this.#path, this.#oldestMs()))
       keepNewest(this.#projects, projectId, reasons, FATE_PROJECTS_MAX)
-    // Refusals in the file that are too old now must be removed from it, so the file is written again.
+    // Write the file again, because refusals in it may be too old now.
     this.#isChanged = true
   }
 
@@ -147,8 +146,8 @@ export class RefusedCaptures {
   }
 
   /**
-   * Returns the content of the file. If there is too much, only the projects with the latest refusals are in it. The
-   * project with the latest refusal is last.
+   * Returns the content of the file. If it would become too large, it contains only the projects with the latest
+   * refusals. The project with the latest refusal is last.
    */
   #text(): string {
     const texts: string[] = []
@@ -229,7 +228,7 @@ function refusedOf(reasons: unknown, oldestMs: number): readonly (readonly [stri
     const { count, lastMs, sampledMs, samples } = value
     const isWhole = [count, lastMs, sampledMs].every((one) => Number.isSafeInteger(one))
     if (!isWhole || !Array.isArray(samples) || Number(lastMs) < oldestMs) return []
-    // The samples have this type, because `#keep` has written them.
+    // The cast is right: `#keep` has written the samples.
     return [
       [
         reason,
@@ -259,7 +258,7 @@ function sampleOf(error: ServiceError, text: string | null, nowMs: number): Fate
   const at = new Date(nowMs).toISOString()
   const known = { at, distinct_id: null, event: null, uuid: null, detail: error.message }
   if (text === null) return known
-  // The text is cut again, because the words that replace secrets may be longer than the secrets.
+  // Cut the text again, because the words that replace secrets may be longer than the secrets.
   const body = redactSecrets(text.slice(0, FATE_BODY_UNITS_MAX)).slice(0, FATE_BODY_UNITS_MAX)
   return { ...known, body }
 }

@@ -1,7 +1,8 @@
 /**
- * Periodically starts the erasure of events that are older than the retention of their project. A reading thread finds
- * out whether there are any (store/events/erase/erasure-reader.ts). If so, a command that contains all exact times is
- * written to the log, so that a replay erases the same events. store/events/write/event-erasure.ts erases them.
+ * Periodically starts the erasure of events that are older than the retention of their project. A reader thread finds
+ * out whether there are any (store/events/erase/erasure-reader.ts). If so, a command is written to the log. It contains
+ * the exact times up to which events are erased, so that a replay erases the same events.
+ * store/events/write/event-erasure.ts erases them.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'
@@ -10,18 +11,18 @@ import type { ErasureReceipt, RetentionPlan } from '../../rules/events/erasure.t
 import type { PersonCommands } from '../../rules/persons/commands.ts'
 import type { ErasureQueries } from '../threads/call-table.ts'
 
-/** The interval at which events to erase are looked for, in milliseconds. */
+/** The interval of the searches for events to erase, in milliseconds. */
 const PERIOD_MS = 3_600_000
 /**
- * The time after the start at which they are looked for first, in milliseconds. It is short, so that it also happens in
- * a daemon that is restarted often.
+ * The time between the start and the first search, in milliseconds. It is short, so that even a daemon that restarts
+ * often searches.
  */
 const FIRST_MS = 60_000
 
-/** The actor of erasures that were not started by a person. */
+/** The actor of erasures that no user has started. */
 export const DAEMON_ACTOR: Actor = { userId: 0, firstName: '', email: '' }
 
-/** What retention needs. */
+/** The dependencies of retention. */
 export interface RetentionOptions {
   readonly queries: Pick<ErasureQueries, 'planRetention' | 'retainedProjects'>
   readonly commands: PersonCommands
@@ -38,7 +39,7 @@ export interface RetentionRun {
 }
 
 /**
- * Looks for events of one project that its rules on retention erase, and starts the erasure. Rejects with the errors of
+ * Searches for events of one project that its retention rules erase, and starts the erasure. Rejects with the errors of
  * `queries` and `commands`, for example with 503 if nothing can be written to the log.
  */
 export async function runRetention(
@@ -91,7 +92,7 @@ export class RetentionSchedule {
     }, delayMs)
   }
 
-  /** Sends a command, but rejects it after `stop`, because a search that ends later must not write any more. */
+  /** Sends a command. Rejects it after `stop`, because a search that ends after `stop` must not write any more. */
   #command(command: Parameters<PersonCommands['run']>): ReturnType<PersonCommands['run']> {
     if (this.#isStopped) return Promise.reject(new Error('retention was stopped'))
     return this.#commands.run(...command)

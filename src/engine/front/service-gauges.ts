@@ -1,6 +1,6 @@
 /**
- * Sets those gauges whose values are read only when `/metrics` is rendered, because that is cheaper than to keep them
- * up to date.
+ * Sets the gauges whose values are only looked up when `/metrics` is read. This is cheaper than keeping them up to
+ * date.
  */
 import { getOrAdd } from '../../base/maps.ts'
 import {
@@ -16,7 +16,7 @@ import type { ProcessingLoop } from './processing-loop.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 import type { FairShares } from './shares/fair-shares.ts'
 
-/** Where the values of the gauges come from. */
+/** The sources of the gauges. */
 export interface GaugeSources {
   readonly dataDir: string
   readonly backlogBytesMax: number
@@ -32,7 +32,7 @@ export interface GaugeSources {
   readonly damage: { readonly value: number }
   readonly isReady: () => boolean
   readonly shares: Pick<FairShares, 'count' | 'refused'>
-  /** The number of uploads that were given up in favor of those of other senders. */
+  /** The number of uploads that were refused while they waited, to make room for uploads of other senders. */
   readonly displacedChecks: number
   /** The budget of working memory, in bytes. */
   readonly memoryBytesMax: number
@@ -96,7 +96,7 @@ function collectMemory(metrics: ServiceMetrics, sources: GaugeSources): void {
       addCaches(thread.caches)
     }
   }
-  // The gauges are cleared first, so that threads that have ended and caches that no thread has open do not appear.
+  // Clear the gauges first: they may still show threads that have ended, and caches that are closed.
   for (const family of [
     metrics.memoryHeapUsedBytes,
     metrics.memoryHeapBytes,

@@ -1,4 +1,4 @@
-/** All metrics of the daemon. base/metrics.ts contains the kinds of metrics that they are made of. */
+/** All metrics of the daemon. base/metrics.ts implements counters, gauges and histograms. */
 import type { Clock } from '../../base/clock.ts'
 import { getOrAdd } from '../../base/maps.ts'
 import { memoryUsage } from '../../base/memory/process-memory.ts'
@@ -278,7 +278,7 @@ export class ServiceMetrics {
     'Processing runs that failed and were tried again, by cause.',
     ['kind'],
   )
-  /** The working memory: the budget, and the use of it by threads and caches. */
+  /** The working memory: its budget, and its use by threads and caches. */
   readonly memoryBudgetBytes = this.page
     .gauges('memory_budget_bytes', 'Working memory that all parts of the process share.', [])
     .with()
@@ -335,8 +335,8 @@ export class ServiceMetrics {
         'node_version',
       ])
       .with(options.version, process.versions.node).value = 1
-    // The counters start at 0, because the function `increase` of Prometheus would not see the first death of a thread
-    // if the counter appeared only then.
+    // Start the counters at 0. If a counter appeared only with the first death of a thread, the function `increase` of
+    // Prometheus would not count that death.
     for (const threads of THREADS) this.workerThreadDeaths.with(threads)
     for (const kind of PROCESSING_TROUBLES) this.processingFailures.with(kind)
     this.#addProcess(options.clock)
@@ -363,7 +363,7 @@ export class ServiceMetrics {
     this.ingestEvents.with(String(projectId), 'daily_limit').value += eventCount
   }
 
-  /** Sets the numbers of requests that were refused because of the share of their sender, since the start. */
+  /** Sets the numbers of requests that were refused since the start because their sender had more than its share. */
   sharesRefused(kinds: Readonly<Record<string, number>>): void {
     for (const [kind, count] of Object.entries(kinds)) {
       this.#shareRefused.with(kind).value = count
@@ -409,7 +409,7 @@ export class ServiceMetrics {
 
   /** Counts a decision. `hasErrors` is true if a flag could not be decided. */
   decided(elapsedMs: number, hasErrors: boolean): void {
-    // The counter is cached in a member, because `with` builds a text for each call.
+    // Use a cached counter: `with` builds a text in each call.
     const counter = hasErrors ? this.flagDecisions.with('partial') : this.#decisionsMade
     counter.value++
     this.flagDecisionSeconds.observe(elapsedMs / 1000)

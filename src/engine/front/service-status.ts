@@ -9,8 +9,8 @@ import type { GaugeSources } from './service-gauges.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 
 /**
- * The smallest time that the history must cover for a forecast, in milliseconds. The free space varies with the files
- * of the log, so a shorter history would mislead.
+ * A forecast needs a history of at least this time, in milliseconds. In a shorter history, the free space varies too
+ * much with the files of the log.
  */
 const FORECAST_SPAN_MS_MIN = 15 * 60_000
 
@@ -21,7 +21,6 @@ export interface ServiceStatus {
   readonly uptime_seconds: number
   readonly disk: {
     readonly free_bytes: number
-    /** The number of bytes of the store. */
     readonly used_bytes: number
     readonly reserve_bytes: number
     readonly full_at: string | null
@@ -40,7 +39,7 @@ export interface ServiceStatus {
   }[]
 }
 
-/** What the status is made from. */
+/** The sources of the status. */
 export interface StatusOptions {
   readonly metrics: ServiceMetrics
   readonly clock: Pick<Clock, 'now'>
@@ -71,7 +70,7 @@ export class StatusReport {
     this.#history.note(clock.now(), sources().disk.freeBytes)
   }
 
-  /** Returns the current status. It asks the file system for the size of the store. */
+  /** Returns the current status. Asks the file system for the size of the store. */
   now(): ServiceStatus {
     const { metrics, clock, sources } = this.#options
     const nowMs = clock.now()

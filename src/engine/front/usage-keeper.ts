@@ -1,6 +1,6 @@
 /**
- * Stores the counts of flag decisions so that they survive a restart. The hours that have changed are written each
- * minute and at the end. If the process is killed, the counts of the last minute are lost.
+ * Stores the counts of flag decisions so that they survive a restart. Changed hours are written every minute and when
+ * the daemon stops. If the process is killed, the counts of the last minute are lost.
  */
 import type { OrganizationPort } from '../threads/organization-tasks.ts'
 import type { FlagUsage } from './flag-usage.ts'
@@ -8,7 +8,7 @@ import type { FlagUsage } from './flag-usage.ts'
 const COLLECT_MS = 10_000
 const KEEP_MS = 60_000
 
-/** What the usage keeper needs. */
+/** The dependencies of the usage keeper. */
 export interface UsageKeeperOptions {
   readonly usage: FlagUsage
   /** Adds the counts of decisions since the last call to the current hour. */
@@ -16,7 +16,7 @@ export interface UsageKeeperOptions {
   readonly queries: OrganizationPort
   /** Returns the reason why nothing can be written now, or null. */
   readonly refusal: () => object | null
-  /** Gets the errors of reads and writes. A `Logger` can be passed. */
+  /** Receives the errors of reads and writes. A `Logger` can be passed. */
   readonly log: { error(fields: object, message: string): void }
 }
 
@@ -29,9 +29,7 @@ export class UsageKeeper {
     this.#options = options
   }
 
-  /**
-   * Restores the stored counts. If that fails, counting starts from zero. Then collects and stores counts until `stop`.
-   */
+  /** Restores the stored counts, or starts from zero if that fails. Then collects and stores counts until `stop`. */
   async start(): Promise<void> {
     const { usage, queries, collect, log } = this.#options
     try {
@@ -42,7 +40,7 @@ export class UsageKeeper {
     this.#timers = [setInterval(collect, COLLECT_MS), setInterval(() => void this.#keep(), KEEP_MS)]
   }
 
-  /** Stops the timers. If `mayWrite` is true, it writes the counts that are not written yet. */
+  /** Stops the timers. If `mayWrite` is true, writes the counts that are not stored yet. */
   async stop(mayWrite: boolean): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer)
     if (!mayWrite) return

@@ -1,4 +1,7 @@
-/** The outbox of a single process. For each subscriber, a limited number of events waits in memory. */
+/**
+ * The outbox of a single process. It holds stored events in memory until subscribers take them, up to a limit for each
+ * subscriber.
+ */
 import type {
   EventTest,
   Outbox,
@@ -10,7 +13,7 @@ import type {
 } from '../../ports/outbox.ts'
 import { BATCHES_MAX } from './limits.ts'
 
-/** Both ends of the outbox: subscribers register here, and processing writes to it. */
+/** Both ends of the outbox. Subscribers register here, and processing adds the events that it has stored. */
 export class BoundedOutbox implements Outbox, OutboxWriter {
   readonly #listeners = new Set<Listener>()
   #rows: OutboxRow[] = []
@@ -21,8 +24,8 @@ export class BoundedOutbox implements Outbox, OutboxWriter {
 
   readonly wants: EventTest = (projectId, event) => {
     let isWanted = false
-    // Every subscriber is asked, even after one wants the event, because a subscriber that takes a sample counts the
-    // events that it leaves out.
+    // Ask every subscriber, even if one already wants the event: a subscriber that takes a sample counts the events
+    // that it leaves out.
     for (const { wants } of this.#listeners) if (wants(projectId, event)) isWanted = true
     return isWanted
   }
@@ -76,7 +79,7 @@ class Listener implements Subscription {
     this.#batches.push(batch)
     this.#waitingRows += batch.rows.length
     const isFull = this.#waitingRows > this.#rowsMax || this.#batches.length > BATCHES_MAX
-    // If the subscriber is behind and batches were dropped, this batch is dropped too, so that the subscriber gets the
+    // If the subscriber does not know yet that earlier batches were dropped, drop this batch too, so that it gets the
     // events in order.
     if (isFull || this.#missedPosition !== null) this.#giveUp()
     this.#wake()

@@ -1,6 +1,6 @@
 /**
- * Carries out the commands of the API and of the command line. Commands are stored in the log between the events, so
- * they change persons in order with them. The effects of a command depend only on its record and on the stored state,
+ * Carries out the commands of the API and of the command line. The log contains commands between the events, and both
+ * change persons in the order of the log. The effects of a command depend only on its record and on the stored state,
  * so a replay of the log repeats them exactly.
  */
 import { createHash } from 'node:crypto'
@@ -42,7 +42,7 @@ import type { ProcessingWriter } from '../../store/events/write/processing-write
 import { runActionCommand } from './action-commands.ts'
 import { orderForPerson, runErasureCommand } from './erasure-commands.ts'
 
-/** What is needed to carry out a command. */
+/** The data with which a command is carried out. */
 interface Step {
   readonly persons: ReturnType<ProcessingWriter['persons']>
   readonly projectId: number
@@ -233,8 +233,8 @@ export class CommandRunner {
   }
 
   /**
-   * Applies an event to a person and stores the event. If the person would become too large, it returns false and
-   * stores nothing.
+   * Applies an event to a person and stores the event. Returns false and stores nothing if the person would become too
+   * large.
    */
   #apply(
     step: Step,
@@ -288,9 +288,7 @@ function find({ persons }: Step, person: PersonReference): PersonState | null {
   return typeof person === 'number' ? persons.personById(person) : persons.personByUuid(person)
 }
 
-/**
- * Returns the first distinct_id of a person that may take part in a merge. If none may, returns the first one of all.
- */
+/** Returns the first distinct_id of a person that is allowed in a merge, or the very first one if none is allowed. */
 function mergeableId({ persons }: Step, person: PersonState): string {
   let first: string | null = null
   for (const id of persons.idsInOrder(person)) {
@@ -349,8 +347,8 @@ function note(
 }
 
 /**
- * Returns a uuid of version 7 that is derived from the uuid of the record, so that a replay gives the same one. It has
- * the time of that uuid, and its other bytes cannot be guessed.
+ * Derives a uuid of version 7 from the uuid of the record, so that a replay returns the same one. Both uuids have the
+ * same time. The other bytes cannot be guessed.
  */
 function splitUuid(uuid: Uint8Array, index: number): string {
   const bytes = createHash('sha256').update(uuid).update(String(index)).digest()
@@ -407,8 +405,8 @@ function updateCohort(
   const members = namedPersons(step, changes)
   if (needsMembers && members.size === 0) return NO_MEMBERS
   const filters = cohort.isStatic ? null : (changes.filters ?? cohort.filters)
-  // Only changed filters are checked. A cohort that an earlier version stored in a circle can therefore still be
-  // renamed and deleted.
+  // Check filters only if they have changed. Otherwise a cohort that an earlier version stored although it refers to
+  // itself, through other cohorts, could not be renamed or deleted.
   if (filters !== null && filters !== cohort.filters) {
     const treeOf = (other: number) => ruleOf(cohorts.cohort(other))
     if (refersToCohort(filters, id, treeOf)) return CIRCLE
@@ -428,7 +426,7 @@ function updateCohort(
   return changedCohort(step, id, changes, members)
 }
 
-/** Returns the rule of a cohort. A deleted cohort has no rule, because it cannot be restored. */
+/** Returns the rule of a cohort. Returns null for a deleted cohort, because it cannot be restored. */
 function ruleOf(cohort: CohortRecord | null): FilterGroup | null {
   return cohort === null || cohort.isDeleted ? null : cohort.filters
 }
@@ -444,7 +442,7 @@ function countCohort({ persons }: Step, { id }: Of<'count_cohort'>): CommandResu
   if (cohort === null || cohort.isDeleted) return NOT_FOUND
   const { calculation } = cohort
   if (calculation !== undefined && isCalculated(cohort)) {
-    // The change of the record is a change of definitions, which makes the schedule calculate the members.
+    // Changing the record counts as a change of definitions. The cohort schedule notices it and calculates the members.
     const requests = calculation.requests + 1
     cohorts.put({ ...cohort, calculation: { ...calculation, requests } })
   }
@@ -452,8 +450,8 @@ function countCohort({ persons }: Step, { id }: Of<'count_cohort'>): CommandResu
 }
 
 /**
- * Stores changes of the members of a cohort. A distinct ID number has no owner if its person was deleted after the
- * calculation. It is then ignored.
+ * Stores changes of the members of a cohort. Ignores distinct ID numbers without an owner: their person was deleted
+ * after the calculation.
  */
 function setCohortMembers({ persons }: Step, command: Of<'set_cohort_members'>): CommandResult {
   const { id, revision, added, removed, end } = command

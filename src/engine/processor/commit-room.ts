@@ -2,32 +2,30 @@
  * Limits how much of the log one commit processes while the disk is short of space. A commit needs free space in the
  * data file for every page that it may write (data-file-room.ts), but the next commits can use most of this space
  * again. With little space, commits are therefore smaller, down to a single event. If there is not enough space even
- * for one event, processing waits. How much space a commit needs is learnt from earlier commits. If a commit fails, the
- * measured need is kept while the store is reopened.
+ * for one event, processing waits. Earlier commits show how much space a commit needs. The measurements survive if a
+ * commit fails and the store is opened again.
  */
 import { DISK_PLENTY_BYTES, DiskRoom } from '../../base/disk-room.ts'
 import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 import { SHORT_COMMIT_BYTES_MAX } from './limits.ts'
 
 /**
- * The number of bytes that a commit is assumed to add and to touch for each byte of the log, before a commit was
- * measured.
+ * Before any commit was measured: the assumed number of bytes that a commit adds, and also changes, for each byte of
+ * the log.
  */
 const FIRST_RATIO = 4
 const RATIO_MIN = 0.5
-/** The measured space is multiplied by this, because the next commit may change more pages. */
+/** The safety factor for measured space. The next commit may change more pages than the measured one. */
 const RATIO_SAFETY = 1.5
-/** The part of the difference by which an estimate falls after a commit that needed less. */
+/** If a commit needed less than estimated, the estimate falls by this part of the difference. */
 const SINKING_PART = 0.2
-/** The number of bytes that are added to every estimate, for the costs that a small commit has in any case. */
+/** Bytes that are added to every estimate: even the smallest commit writes some pages. */
 const LEAST_BYTES = 256 * 1024
-/**
- * A commit of fewer bytes of the log is not measured, because its fixed costs hide the cost for each byte.
- */
+/** Commits of fewer bytes of the log are not measured. Their fixed costs would hide the cost for each byte. */
 const TELLING_BYTES = 64 * 1024
-/** The number of bytes of the log for which a commit must always be possible. Otherwise no more events are accepted. */
+/** A commit of this many bytes of the log must always be possible. Otherwise no more events are accepted. */
 const USUAL_BYTES = 1024 * 1024
-/** The part of the space that one commit may need, so that enough is left for the next one. */
+/** One commit may need at most this part of the space, so that enough is left for the next one. */
 const ROOM_PART = 0.5
 
 /** Decides how much of the log each commit processes. Each processor has one instance. */
@@ -39,7 +37,7 @@ export class CommitRoom {
   constructor(store: Pick<ProcessingWriter, 'room'>, shared: DiskRoom = new DiskRoom()) {
     this.#store = store
     this.#shared = shared
-    // A commit was begun but has not ended, so it failed. It needed more space than expected.
+    // The last commit began but did not end, so it failed because it needed more space than expected.
     if (shared.commitLogBytes > 0) this.#learnRatios(true)
   }
 
@@ -68,14 +66,14 @@ export class CommitRoom {
     return Math.max(eventBytes, bytes)
   }
 
-  /** Returns the number of bytes of pages that a commit of `logBytes` bytes of the log may write. */
+  /** Returns the estimated bytes of all pages that a commit writes if it processes `logBytes` bytes of the log. */
   #commitBytes(logBytes: number): number {
     const { commitFixedBytes, leafBytes, touchedRatio, addedRatio } = this.#shared
     const touchedBytes = Math.min(leafBytes, logBytes * (touchedRatio || FIRST_RATIO))
     return LEAST_BYTES + commitFixedBytes + touchedBytes + logBytes * (addedRatio || FIRST_RATIO)
   }
 
-  /** True if segments may be merged. They may not if accepted events need the space. */
+  /** True if segments may be merged. False if accepted events need the space. */
   get mayMerge(): boolean {
     const { diskBytes, insideBytes } = this.#store.room()
     return diskBytes >= DISK_PLENTY_BYTES || diskBytes + insideBytes >= this.#shared.promisedBytes
@@ -100,8 +98,8 @@ export class CommitRoom {
   }
 
   /**
-   * Records how many bytes of free pages the store has. The growth is measured anew from here, so that pages that
-   * merging and erasing have freed do not count as negative growth.
+   * Records how many bytes of free pages the store has, and starts a new measurement of its growth. Otherwise, pages
+   * that merging and erasing have freed would count as negative growth.
    */
   noteReusable(reusableBytes: number): void {
     this.#shared.reusableBytes = reusableBytes
@@ -120,7 +118,7 @@ export class CommitRoom {
   }
 }
 
-/** Returns the new estimate after a measurement. It rises at once and falls slowly. */
+/** Returns the new estimate after a measurement. The estimate rises immediately and falls slowly. */
 function follow(known: number, seen: number): number {
   return known === 0 || seen > known ? seen : known + (seen - known) * SINKING_PART
 }

@@ -1,6 +1,6 @@
 /**
- * Carries out commands about dead letters, on the processing thread. A letter is removed and its events are stored in
- * one transaction, so that a crash neither loses nor duplicates anything.
+ * Carries out commands about dead letters, on the processing thread. One transaction removes a letter and stores its
+ * events, so that a crash neither loses nor duplicates anything.
  */
 import { createHash } from 'node:crypto'
 import { parseUuid } from '../../base/ids.ts'
@@ -52,8 +52,8 @@ export function runDeadLetterCommand(
 }
 
 /**
- * Returns the data of an event's request. A dead letter keeps it, so that a replay can process the event as if it had
- * just been read from the log.
+ * Returns the data about the request of an event. It is stored in the dead letter, so that a replay can process the
+ * event as if it had just been read from the log.
  */
 export function originOf(record: LogRecord, index: number): DeadLetterOrigin {
   const { flags, arrivedAtMs, sentAtMs, address } = record
@@ -109,8 +109,8 @@ function uuidFor({ number, raw }: StoredDeadLetter, timeMs: number): Uint8Array 
 }
 
 /**
- * Returns the uuid that the JSON of an event contains, or null. Letters that old versions have written have no other
- * uuid.
+ * Returns the uuid in the JSON of an event, or null. It is needed for letters of old versions, which store no uuid of
+ * their own.
  */
 function uuidIn(text: string): Uint8Array | null {
   const event: unknown = JSON.parse(text)

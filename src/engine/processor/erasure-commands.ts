@@ -1,6 +1,6 @@
 /**
  * Carries out commands about the erasure of events and about retention, on the processing thread (see
- * command-runner.ts). An erasure becomes a job, which the thread works on when it is idle.
+ * command-runner.ts). An erasure becomes a job. The thread works on jobs when it is idle.
  */
 import { timeText } from '../../base/time.ts'
 import type { Actor } from '../../rules/access/user.ts'
@@ -14,7 +14,7 @@ import {
 import type { CommandResult } from '../../rules/persons/commands.ts'
 import type { ProcessingWriter } from '../../store/events/write/processing-writer.ts'
 
-/** What a command about erasure needs. */
+/** The data with which a command about erasure is carried out. */
 export interface ErasureStep {
   readonly persons: ReturnType<ProcessingWriter['persons']>
   readonly actor: Actor
@@ -94,8 +94,8 @@ function added({ persons }: ErasureStep, order: JobOrder): CommandResult {
 }
 
 /**
- * Returns the distinct_ids whose events are erased, each with a range of sequence numbers. Null means the events of all
- * distinct_ids. Undefined means that the person does not exist.
+ * Returns the distinct_ids whose events are erased, each with a range of sequence numbers. Returns null to erase the
+ * events of all distinct_ids, and undefined if the person does not exist.
  */
 function spansOf(
   { persons, lastSequence }: ErasureStep,

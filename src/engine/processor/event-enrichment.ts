@@ -1,7 +1,7 @@
 /**
- * Adds properties to events while they are processed, as the settings demand: a mark on events of bots, the browser and
- * system from the user agent, and the location of the IP address. The result depends on the log, the settings and the
- * current GeoIP database. Source: docs/compatibility/enrichment.md, "Bots", "User agents" and "GeoIP".
+ * Adds properties to events while they are processed, depending on the settings: a mark on events of bots, the browser
+ * and operating system from the user agent, and the location of the IP address. The result depends on the log, the
+ * settings and the current GeoIP database. Source: docs/compatibility/enrichment.md, "Bots", "User agents" and "GeoIP".
  */
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 import { createLogger, type Logger } from '../../base/log.ts'
@@ -27,8 +27,8 @@ const BOT_MARK_BYTES = Buffer.byteLength(`"${BOT_MARK}":true,`)
 const FACTS_BYTES = 256
 
 /**
- * Creates the enrichment for a thread, which logs as the thread does. Returns null if the settings demand no
- * enrichment.
+ * Creates the enrichment for a thread. It uses the log format of the thread. Returns null if the settings turn
+ * enrichment off.
  */
 export function openEnrichment({
   enrichment,
@@ -46,7 +46,7 @@ export class EventEnrichment {
   readonly #geoIp: GeoIpDatabase | null
   readonly #agents = new RecentValues<AgentFacts>(ENRICHMENT_CACHE_BYTES_MAX, () => FACTS_BYTES)
 
-  /** Opens no file. The first call of `refresh` opens the GeoIP database. */
+  /** Does not open the GeoIP database. The first call of `refresh` does. */
   constructor(settings: EnrichmentSettings, log: Pick<Logger, 'info' | 'warn'>) {
     this.#settings = settings
     const { geoIpDatabase: path } = settings
@@ -64,8 +64,8 @@ export class EventEnrichment {
   }
 
   /**
-   * Returns the IP address of an event: its property `$ip`, or else `senderAddress`. Call it before normalisation,
-   * because the address is removed from the events of some projects.
+   * Returns the IP address of an event: its property `$ip`, or else `senderAddress`. Call it before normalization,
+   * which removes the address from the events of some projects.
    */
   addressOf(given: JsonObject, senderAddress: string): unknown {
     const properties = given['properties']
@@ -74,7 +74,7 @@ export class EventEnrichment {
   }
 
   /**
-   * Adds properties to a normalised event. Returns the number of bytes by which its JSON grows at most. It costs about
+   * Adds properties to a normalized event. Returns the largest number of bytes by which its JSON can grow. Costs about
    * a microsecond.
    */
   enrich(event: NormalisedEvent, address: unknown): number {

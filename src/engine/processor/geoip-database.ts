@@ -1,7 +1,7 @@
 /**
- * The GeoIP database of the operator: a file in the MaxMind DB format. It is read into memory, and again after it has
- * changed. A missing or damaged file does not stop processing: it is logged, and the last valid version stays in use,
- * if there was one. Only this file imports mmdb-lib.
+ * The GeoIP database of the operator: a file in the MaxMind DB format. It is read into memory, and read again when it
+ * has changed. A missing or damaged file does not stop processing: the fault is logged, and the last valid version
+ * stays in use, if there was one. Only this file imports mmdb-lib.
  */
 import { readFileSync, statSync } from 'node:fs'
 import { isIP } from 'node:net'
@@ -20,7 +20,7 @@ import {
   GEOIP_REFERENCES_MAX,
 } from './limits.ts'
 
-/** The interval at which it is checked whether the file has changed, in milliseconds. */
+/** The interval at which Tenrec checks whether the file has changed, in milliseconds. */
 const LOOK_MS = 5000
 /**
  * The metadata of a database begins with these bytes. They are at most `DESCRIPTION_NEAR_BYTES` before the end of the
@@ -31,7 +31,7 @@ const DESCRIPTION_NEAR_BYTES = 128 * 1024
 /** The number of zero bytes between the search tree and the records. */
 const SEPARATOR_BYTES = 16
 const FORMAT = 2
-/** A location in the cache, with its text, takes about this many times the bytes of its JSON. */
+/** A cached location takes about this many times the bytes of its JSON in memory. */
 const MEMORY_FACTOR = 3
 const NOWHERE_BYTES = 64
 
@@ -45,8 +45,8 @@ class OpenDatabase {
     const tail = bytes.subarray(-DESCRIPTION_NEAR_BYTES)
     if (!tail.includes(DESCRIPTION_MARK)) throw new Error('it is not a MaxMind DB, or is truncated')
     const { Reader: DatabaseReader } = loadPackage('mmdb-lib') as typeof import('mmdb-lib')
-    // The reader calls `get` for each reference that it follows, so the references can be counted. A damaged record may
-    // contain a cycle.
+    // mmdb-lib calls `get` for each reference that it follows. Counting the references detects a damaged record whose
+    // references form a cycle.
     const get = (): undefined => {
       if (++this.#references > GEOIP_REFERENCES_MAX) throw new Error('it has too many references')
     }
@@ -95,7 +95,7 @@ export class GeoIpDatabase {
   #failures = 0
   #hasFailed = false
 
-  /** Opens no file. The first call of `refresh` does. */
+  /** Does not open the file. The first call of `refresh` does. */
   constructor(
     path: string,
     log: Pick<Logger, 'info' | 'warn'>,
@@ -106,7 +106,7 @@ export class GeoIpDatabase {
     this.#log = log
   }
 
-  /** Reads the file if it has changed since the last attempt. It looks at most every five seconds. */
+  /** Reads the file if it has changed since the last attempt. Checks this at most every five seconds. */
   refresh(): void {
     const nowMs = this.#clock.monotonic()
     if (nowMs - this.#lookedAtMs < LOOK_MS) return
@@ -128,7 +128,7 @@ export class GeoIpDatabase {
   }
 
   /**
-   * Returns the location of an IP address, or null if it is unknown. It costs a microsecond if the address is cached,
+   * Returns the location of an IP address, or null if it is unknown. Costs a microsecond if the address is cached,
    * otherwise about ten.
    */
   placeOf(address: string): Place | null {

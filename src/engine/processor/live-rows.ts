@@ -1,6 +1,6 @@
 /**
- * Collects the events that live streams want during processing. For each stream it collects a sample, and counts the
- * events that it leaves out. Without streams there is no subscription to the outbox.
+ * Collects stored events for live streams during processing. For each stream it collects a sample of the matching
+ * events, and counts the others. It subscribes to the outbox only while there are streams.
  */
 import type { Outbox, OutboxRow, Subscription } from '../../ports/outbox.ts'
 import type { LiveEvent, LiveFound, LiveWatch } from '../../rules/events/live-events.ts'
@@ -10,7 +10,7 @@ interface Watch {
   readonly watch: LiveWatch
   readonly names: ReadonlySet<string>
   readonly events: LiveEvent[]
-  /** The number of further events that may be collected for the stream. */
+  /** The number of events that may still be collected for the stream. */
   room: number
   missed: number
 }
@@ -44,8 +44,8 @@ export class LiveRows {
   /** Returns, for each stream, the events that were stored since `watch`. */
   take(): readonly LiveFound[] {
     let units = 0
-    // The outbox has space for all wanted events, so a gap occurs only after very many commits, and then misses hardly
-    // any events.
+    // Ignore gaps: the outbox has room for all wanted events, so a gap occurs only after very many commits and then
+    // contains hardly any events.
     for (let next = this.#subscription?.take(); next != null; next = this.#subscription?.take()) {
       if (next.kind === 'gap') continue
       for (const row of next.rows) {

@@ -1,11 +1,11 @@
 /**
  * Processes the log: reads it in order, once, and stores its events. All effects of a range of the log are stored in
- * one transaction of the environment `events`, together with the new position. After a crash at any moment, processing
- * continues at the last position and reaches the same state.
+ * one transaction of the environment `events`, together with the position at the end of the range. After a crash at any
+ * moment, processing continues at the last position and reaches the same state.
  *
  * An event that cannot be processed becomes a dead letter, so it does not stop processing. If a batch of events cannot
- * be stored, smaller batches are tried, until the failing event is alone (processing-attempts.ts). `attempt` returns an
- * error in its result. The caller then closes the processor and opens a new one.
+ * be stored, smaller batches are tried, until a batch contains only the failing event (processing-attempts.ts).
+ * `attempt` returns an error in its result. The caller then closes the processor and opens a new one.
  */
 import { randomBytes } from 'node:crypto'
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
@@ -73,22 +73,28 @@ import {
 } from './record-step.ts'
 
 /**
- * The number of events for one transaction if there are enough in the log. A person is written once for each
- * transaction that changes it, so larger transactions write less. This many events take about a second.
+ * The number of events in one transaction if the log contains enough. Each transaction writes each changed person once,
+ * so larger transactions write less. This many events take about a second.
  */
 const COMMIT_EVENTS = 49_152
 /** A transaction contains at most this many times `commitEvents`, unless a single block contains more. */
 const COMMIT_EXCESS = 4 / 3
-/** The time for merging after a commit while the front is busy, in milliseconds. It is enough for one step. */
+/**
+ * The time for merging segments after a commit while the main thread is busy, in milliseconds. It is enough for one
+ * merge.
+ */
 const MAINTAIN_MS_BUSY = 50
-/** A transaction is committed after this number of bytes of blocks, even if they contain few events. */
+/** A transaction is committed after this number of bytes of blocks, even if these contain few events. */
 const COMMIT_BYTES = 64 * 1024 * 1024
-/** The memory of a transaction is compared with its limit once for this many events, and before each large event. */
+/**
+ * The number of events after which the memory of a transaction is compared with its limit again. It is also compared
+ * before each large event.
+ */
 const LOOK_EVERY_EVENTS = 16
 const LARGE_EVENT_BYTES = 65_536
 
 const NO_EXTENT: LogExtent = { first: 0, last: 0 }
-/** What processing needs. The log and the store are closed with the processor. */
+/** The dependencies and options of processing. Closing the processor also closes the log and the store. */
 export interface LogProcessorOptions {
   readonly settings: Pick<
     ThreadSettings,
@@ -97,9 +103,11 @@ export interface LogProcessorOptions {
   readonly log: LogReader
   /** The store, including the warehouse that contains the events. */
   readonly store: ProcessingWriter
-  /** Called with each stored record that was damaged and therefore skipped. */
+  /** Called for each stored record that was skipped because it is damaged. */
   readonly onDamage: DamageListener
-  /** The number of events for one transaction. There may be some more if they fill a segment. Default: 49,152. */
+  /**
+   * The number of events for one transaction. A transaction may have some more if they fill a segment. Default: 49,152.
+   */
   readonly commitEvents?: number | undefined
   /** The number of bytes of blocks for one transaction. Default: 64 MiB. */
   readonly commitBytes?: number | undefined
@@ -110,11 +118,14 @@ export interface LogProcessorOptions {
   readonly secretsKeptMs?: number | undefined
   /** The enrichment of events. Default null: nothing is added. */
   readonly enrichment?: EventEnrichment | null | undefined
-  /** If false, every event is parsed. Tests use this to compare the results with those of the kernel. */
+  /**
+   * Whether to use the kernel (rules/capture/kernel/), which reads common events without parsing them. Tests set it to
+   * false to compare the results.
+   */
   readonly isKernelUsed?: boolean
-  /** The record of failed attempts. Default: no record is kept, and every batch is tried whole. */
+  /** The record of failed attempts. Default: no record, and a batch that failed is tried again as a whole. */
   readonly attempts?: ProcessingAttempts | undefined
-  /** The number of bytes of memory at which a transaction is committed, even in the middle of a block. */
+  /** When a transaction uses this many bytes of memory, it is committed, even in the middle of a block. */
   readonly gatheredBytesMax?: number | undefined
 }
 
@@ -136,7 +147,7 @@ interface Outcomes {
   events: number
   /** The number of bytes of the blocks that were read completely. */
   bytes: number
-  /** The bytes of the events that were added. */
+  /** The number of bytes of the events that were added. */
   eventBytes: number
   recognised: number
   commitMs: number
@@ -160,7 +171,7 @@ export class LogProcessor {
   readonly #room: CommitRoom
   /** The maximum number of bytes of blocks for the current transaction. */
   #uncommittedBytesMax = COMMIT_BYTES
-  /** The maximum number of bytes of events for which the disk has enough space in one commit. */
+  /** The largest number of bytes of events that one commit may have with the present space on the disk. */
   #roomBytesMax = Number.POSITIVE_INFINITY
   /** True if there is not enough space for the next commit. */
   #isWaiting = false
@@ -170,8 +181,8 @@ export class LogProcessor {
   /** The range of the log when this object was created. */
   readonly #extentAtStart: LogExtent | null
   /**
-   * True after this object has seen a new commit of the log. Everything before that commit is then on disk, even if
-   * another process has written it.
+   * True after the log has grown since this object was created. Everything before the new commit is then on disk, even
+   * if another process wrote it.
    */
   #isLogFlushed = false
   #isDiskShort = false
@@ -189,16 +200,19 @@ export class LogProcessor {
   /** The number of the last block whose events are all added to the current transaction or stored. */
   #gathered: number
   #open: OpenBlock | null = null
-  /** The number of the block that is being processed. `#place` is the index that its next dropped event gets. */
+  /**
+   * The number of the block that is being processed. `#place` is the index that the next dropped event of the block
+   * gets.
+   */
   #block = 0
   #place = 0
-  /** Where the blocks came from that were added since the last commit. */
+  /** The origin of the blocks that were added since the last commit: their position in the shared log of a cluster. */
   #origin: LogOrigin | undefined
   /** The results of the current transaction, which is not committed yet. */
   #uncommitted = newOutcomes()
   /** The results of the transactions that this run has committed. */
   #total = newOutcomes()
-  /** The reason with which the next event becomes a dead letter. Null if the event is processed normally. */
+  /** The reason with which the next event becomes a dead letter. Null to process the event normally. */
   #setAside: string | null = null
   #work: Work = 'events'
   #hasFailed = false
@@ -230,9 +244,9 @@ export class LogProcessor {
 
   /**
    * Processes blocks of the log for about `budgetMs` milliseconds. If time is left and the disk is not short of space,
-   * it also erases events and merges segments. With `commitEventsMin`, it makes a single commit of at least this many
-   * events, which ends where segments are full enough, and hardly merges. `onBlock` is called after each block. Throws
-   * if `attempt` returns a `failure`.
+   * it also erases events and merges segments. If `commitEventsMin` is given, it makes a single commit of at least this
+   * many events, ends the commit where segments are full enough, and hardly merges segments. `onBlock` is called after
+   * each block. Throws if `attempt` returns a `failure`.
    */
   run(...task: Parameters<LogProcessor['attempt']>): ProcessResult {
     const result = this.attempt(...task)
@@ -274,7 +288,7 @@ export class LogProcessor {
     }
   }
 
-  /** Returns the result of this run, for everything that it has committed so far. */
+  /** Returns the result for everything that this run has committed so far. */
   #answer(elapsedMs: number): ProcessResult {
     const { events, recognised, commitMs, fates, commands } = this.#total
     return {
@@ -310,14 +324,14 @@ export class LogProcessor {
     const eventsMin = Math.max(1, Math.min(commitEventsMin ?? commitEvents, commitEvents))
     this.#enrichment?.refresh()
     this.#last = this.#lastBlock()
-    // The budget begins after the log was read, so that each call makes a commit if there is anything to commit.
+    // Start the budget after the log was read, so that each call makes a commit if there is anything to commit.
     const deadline = performance.now() + budgetMs
     this.#isWaiting = false
     while (this.#position < this.#last && performance.now() < deadline) {
       if (this.#open === null) this.#openBlock(this.#position + 1)
       const { bytes, events } = leftOf(this.#open)
       const bytesMax = this.#room.bytesMax(bytes, events)
-      // If there is not enough space, the events stay in the log.
+      // Without enough space, the events stay in the log.
       this.#isWaiting = bytesMax === 0 && bytes > 0
       if (this.#isWaiting) break
       this.#uncommittedBytesMax = Math.max(1, Math.min(this.#commitBytes, bytesMax))
@@ -374,9 +388,9 @@ export class LogProcessor {
   /** Erases events and merges segments while there is time. Returns true if no such work is left. */
   #maintain(deadline: number, isOneCommit: boolean): boolean {
     const isCaughtUp = this.#position >= this.#last
-    // Salts are removed only after everything is processed, because the waiting blocks may have needed them.
+    // Remove old salts only when no block waits, because waiting blocks may need them.
     if (isCaughtUp) this.#salts.forget(SYSTEM_CLOCK.now())
-    // If a client waits for the result, merging has to wait for the next call.
+    // If a client waits for the result of this call, leave merging to the next one.
     const isAwaited = this.#total.commands.length > 0 || this.#store.changedDefinitions.size > 0
     const isTime = isOneCommit || this.#isWaiting || isCaughtUp
     if (isAwaited || this.#isDiskShort || !isTime) return false
@@ -387,8 +401,8 @@ export class LogProcessor {
   }
 
   /**
-   * Gives free pages of the data file back to the file system. This happens when no maintenance is left that would use
-   * them, or at once if the disk is short of space. Returns true if there are more pages to give back.
+   * Returns free pages of the data file to the file system: when no merge or erasure is left that would use the pages,
+   * or immediately if the disk is short of space. Returns true if there are more such pages.
    */
   #releaseFreePages(isMaintained: boolean, deadline: number, isBusy: boolean): boolean {
     const isShort = this.#isDiskShort || this.#isWaiting
@@ -400,7 +414,7 @@ export class LogProcessor {
     this.#hasFailed = true
     const reason = reasonOf(cause)
     const attempts = this.#attempts
-    // If LMDB itself has found the disk full, the content of its memory is undefined.
+    // `isBeyondRepair`: LMDB itself found the disk full, and the content of its memory is now undefined.
     if (isBeyondRepair(cause)) return { kind: 'broken', reason }
     const shortage = isShortage(cause)
     if (shortage !== null) {
@@ -411,7 +425,7 @@ export class LogProcessor {
     return { kind: this.#work, reason }
   }
 
-  /** True if there are persons that can be folded (see `fold`). */
+  /** True if there are persons to fold; see `fold`. */
   get mayFold(): boolean {
     return this.#store.mayFold
   }
@@ -421,14 +435,14 @@ export class LogProcessor {
     return this.#store.caches
   }
 
-  /** Releases memory whose content can be read again. */
+  /** Releases cached memory. Its content can be read again. */
   release(): void {
     this.#store.release()
   }
 
   /**
-   * Folds some persons: writes them with all their waiting changes applied, so that later reads need not apply them. It
-   * is called while there is nothing else to do. Returns the number of persons.
+   * Folds some persons: applies their waiting changes and writes them, so that later reads need not apply the changes.
+   * Call it when there is nothing else to do. Returns the number of folded persons.
    */
   fold(): number {
     return this.#store.fold()
@@ -445,8 +459,8 @@ export class LogProcessor {
   }
 
   /**
-   * Tells the warehouse which segments and erasures the copy of the events has (`giveAway` and `forgetCopies` of
-   * `WarehouseWriter`). Returns an error instead of throwing it.
+   * Tells the event store which segments the copy in ClickHouse contains, and which erasures the copy has carried out
+   * (`giveAway` and `forgetCopies` of `WarehouseWriter`). Returns an error instead of throwing it.
    */
   tellOfCopies(
     segments: readonly CopiedSegment[],
@@ -464,8 +478,8 @@ export class LogProcessor {
   }
 
   /**
-   * Stores the version of the environment `flags` that was last seen, unless something has failed. Then closes
-   * everything.
+   * Closes everything. Unless something has failed, it first stores the version of the environment `flags` that was
+   * last seen.
    */
   async close(): Promise<void> {
     if (!this.#isDiskShort && !this.#hasFailed) this.#store.note(this.#seen(this.#position))
@@ -485,8 +499,8 @@ export class LogProcessor {
   }
 
   /**
-   * Returns how far the log and the environment `flags` are at the time at which everything up to block `sequence` is
-   * stored.
+   * Returns what to store with the position `sequence`: the number of the block up to which the log is surely on disk,
+   * and the version of the environment `flags`.
    */
   #seen(sequence: number): Parameters<ProcessingWriter['note']>[0] {
     return {
@@ -500,14 +514,14 @@ export class LogProcessor {
     return { position: this.#gathered, done: this.#open?.done ?? this.#storedPart }
   }
 
-  /** The number of events of the next block that are already stored. It is only valid while no block is open. */
+  /** The number of events of the next block that are already stored. Valid only while no block is open. */
   get #storedPart(): number {
     return this.#gathered === this.#store.readPosition() ? this.#store.part.done : 0
   }
 
   /**
-   * Returns whether the current transaction should be committed. It is best to commit when the last segment is full
-   * enough, because no merge is needed later.
+   * Returns whether the current transaction should be committed. The best moment is when the last segment is full
+   * enough, because it then needs no merge later.
    */
   #isEnough(eventsMin: number): boolean {
     const { bytes, events } = this.#uncommitted
@@ -526,7 +540,7 @@ export class LogProcessor {
       sequence === this.#store.readPosition() + 1 ? this.#store.part : NO_PART
     this.#place = dropped
     const bytes = this.#log.block(sequence)
-    // There is no block with this number: it was removed after processing, or was never written.
+    // The log has no block with this number: it was removed after processing, or was never written.
     if (bytes === undefined) {
       this.#gathered = sequence
       return
@@ -627,7 +641,7 @@ export class LogProcessor {
     try {
       this.#addEvent(step, index)
     } catch (cause) {
-      // A shortage or a broken store is not the fault of the event, so the event must not become a dead letter.
+      // Do not turn the event into a dead letter because of a shortage or a broken store. The event is not at fault.
       if (isShortage(cause) !== null || isBeyondRepair(cause)) throw cause
       if (cause instanceof DamagedRecordError) this.#onDamage(cause)
       this.#countDrop(step, 'dead_letter')
@@ -648,7 +662,7 @@ export class LogProcessor {
     }
     const given = parseEvent(record.bytes, start, sentBytes)
     const enrichment = this.#enrichment
-    // The IP address is read first, because normalisation and the ids of cookieless visitors remove it from the event.
+    // Read the IP address first: normalization and the ids of cookieless visitors remove it from the event.
     const address = enrichment?.addressOf(given, eventContext.ip)
     const normalised = normaliseEvent(given, eventContext, sentBytes)
     const isEnriched = enrichment !== null && normalised.kind === 'event'
@@ -663,9 +677,7 @@ export class LogProcessor {
     this.#storeEvent(step, index, outcome.event, length, null)
   }
 
-  /**
-   * Stores an event, whose JSON has `bytes` bytes. Its properties are in `cells`, or in the event if `cells` is null.
-   */
+  /** Stores an event whose JSON has `bytes` bytes. If `cells` is null, its properties are in the event itself. */
   #storeEvent(
     step: RecordStep,
     index: number,
@@ -678,7 +690,7 @@ export class LogProcessor {
     identity.cells = cells
     identity.uuidOffset = eventUuidOffset(record, index)
     identity.hasClientUuid = hasClientUuid(record, index)
-    // Duplicates are detected first, because they must not change persons.
+    // Detect duplicates first, because they must not change persons.
     const admission = this.#store.admit(identity)
     if (admission === null) {
       this.#countDrop(step, 'duplicate')
@@ -695,14 +707,14 @@ export class LogProcessor {
     step.fates.stored++
   }
 
-  /** Stores a dropped event. Of the event itself, the beginning of its JSON is stored as it was sent. */
+  /** Records a dropped event, with the beginning of its JSON as it was sent. */
   #drop(record: LogRecord, index: number, given: JsonObject, reason: LossReason): void {
     const start = eventStart(record, index)
     const uuidOffset = eventUuidOffset(record, index)
     const properties = isObject(given['properties']) ? given['properties'] : {}
     const distinctId = eventDistinctId(given, properties)
-    // The JSON may contain an IP address, which must not be stored for anonymised and cookieless events. Their JSON is
-    // left out.
+    // The JSON may contain an IP address, which must not be stored for anonymized and cookieless events. So leave out
+    // their JSON.
     const isPrivate =
       (record.flags & RECORD_IP_ANONYMIZED) !== 0 ||
       distinctId === COOKIELESS_ID ||
@@ -795,7 +807,7 @@ function addOutcomes(total: Outcomes, stored: Outcomes): void {
   for (const [projectId, { stored: count, drops }] of stored.fates) {
     const fates = getOrAdd(total.fates, projectId, (): Fates => ({ stored: 0, drops: {} }))
     fates.stored += count
-    // `drops` has only drop reasons as keys.
+    // The cast is right: `drops` has only drop reasons as keys.
     for (const reason of Object.keys(drops) as DropReason[]) {
       fates.drops[reason] = (fates.drops[reason] ?? 0) + (drops[reason] ?? 0)
     }

@@ -1,4 +1,4 @@
-/** Opens processing on a single machine. The log consists of files, and events and persons are in the same store. */
+/** Opens processing on a single machine. The log consists of files, and one store contains both events and persons. */
 import { DiskRoom } from '../../base/disk-room.ts'
 import type * as ports from '../../ports/log.ts'
 import type { OutboxWriter } from '../../ports/outbox.ts'
@@ -8,13 +8,13 @@ import { LogReader } from '../../store/log/event-log.ts'
 import type { ThreadSettings } from '../threads/tasks.ts'
 import { LogProcessor, type LogProcessorOptions } from './log-processor.ts'
 
-/** Optional parts of a processor. */
+/** The optional parts of a processor. */
 export interface ProcessorChoices
   extends Pick<
     LogProcessorOptions,
     'attempts' | 'commitEvents' | 'enrichment' | 'gatheredBytesMax' | 'secretsKeptMs'
   > {
-  /** Gets the stored events. */
+  /** Receives the stored events. */
   readonly outbox?: OutboxWriter
   /** The log. Default: the log of the data directory. */
   readonly log?: ports.LogReader

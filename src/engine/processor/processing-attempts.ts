@@ -1,14 +1,15 @@
 /**
- * The record of processing attempts that have not succeeded yet. It is written to disk before each attempt, so that an
- * attempt also counts if its thread or the whole process ends. After such a failure, the next attempt is smaller:
+ * The record of processing attempts that have not succeeded yet. It is written to a file before each attempt, so that
+ * an attempt counts as failed if its thread or the whole process ends during it. After such a failure, the next attempt
+ * is smaller:
  *
  * - A batch of events that failed is retried in smaller batches. An event that fails alone becomes a dead letter.
  * - A maintenance step that failed (such as merging segments or erasing events) is paused. If the process ended during
  *   the step, the step is tried once more first, because the process may have ended for another reason.
  *
  * The record is the file `processing` in the data directory: 4096 bytes, rewritten in place, all numbers little-endian.
- * It is not flushed, because it must survive the end of the process but not a power cut. If the file is lost, some
- * attempts are repeated, but no data is lost.
+ * It is not flushed to disk, because it must survive the end of the process, but need not survive a power cut. If the
+ * file is lost, some attempts are repeated, but no data is lost.
  *
  *   magic u32 "TNP1" | events: state u32, position f64, done f64, count f64, failures u32, alone u32
  *   | step: state u32, kind u32, project f64, first f64
@@ -59,14 +60,14 @@ const THROWN = 2
 const ENDED = 3
 
 /**
- * The time that is noted for a step during which the process ended for the first time. It is so long ago that the step
- * is not paused.
+ * The recorded time of failure for a step during which the process has ended only once. It lies so far in the past that
+ * the step is not paused.
  */
 const NOT_PAUSED = 0
 
-/** The number of events that an attempt is assumed to have had if it ended before it read its first block. */
+/** The assumed number of events of an attempt that ended before it read its first block. */
 const COUNT_UNKNOWN = 8192
-/** If batches may be larger than this after a success, their size is not limited any more. */
+/** When the limit of a batch has grown beyond this number after successes, batches are not limited any more. */
 const EVENTS_ENOUGH = 65_536
 
 /** A position in the log: the end of block `position`, plus `done` events of the next block. */
@@ -101,7 +102,7 @@ interface FailedStep {
 export class ProcessingAttempts implements StepGuard {
   readonly #bytes = Buffer.alloc(FILE_BYTES)
   readonly #clock: Pick<Clock, 'now'>
-  /** Null if the file could not be opened. The record is then in memory only and ends with the thread. */
+  /** Null if the file could not be opened. The record is then only in memory, until the thread ends. */
   readonly #file: number | null
   readonly #mayGiveUpEnded: boolean
   #failedSteps: FailedStep[] = []
@@ -132,8 +133,8 @@ export class ProcessingAttempts implements StepGuard {
   }
 
   /**
-   * Returns the plan for the events after a position. A recorded failure at another position no longer matters and is
-   * removed.
+   * Returns the plan for the events after a position. Removes the record of a failure at another position, because it
+   * no longer matters.
    */
   plan({ position, done }: LogPlace): AttemptPlan {
     if (this.#state === AT_REST) return { eventsMax: this.#eventsMax, setAside: null }
@@ -155,7 +156,9 @@ export class ProcessingAttempts implements StepGuard {
     }
   }
 
-  /** Records that an attempt begins. It has at most `count` events; 0 means that the number is not known yet. */
+  /**
+   * Records that an attempt begins. `count` is the largest number of its events, or 0 if the number is not known yet.
+   */
   begin({ position, done }: LogPlace, count: number): void {
     const failures = this.#state === AT_REST ? 0 : this.#bytes.readUInt32LE(AT_EVENTS + 28)
     this.#stateBefore = this.#state
@@ -170,8 +173,8 @@ export class ProcessingAttempts implements StepGuard {
   }
 
   /**
-   * Records that the current attempt now has `count` events. Counts above 1 are rounded up to a power of two, so that a
-   * batch of many small blocks writes the file a few times only.
+   * Records that the current attempt now has `count` events. Counts above 1 are rounded up to a power of two, so that
+   * the file is written only a few times for a batch of many small blocks.
    */
   grow(count: number): void {
     if (count <= this.#bytes.readDoubleLE(AT_EVENTS + 20)) return
@@ -192,7 +195,7 @@ export class ProcessingAttempts implements StepGuard {
     this.#write()
   }
 
-  /** Takes the current attempt back, because its events did not cause the error. */
+  /** Removes the record of the current attempt, because its events did not cause the error. */
   withdraw(): void {
     this.#bytes.writeUInt32LE(this.#stateBefore, AT_EVENTS)
     this.#writePart(AT_EVENTS, AT_STEP)
@@ -230,7 +233,7 @@ export class ProcessingAttempts implements StepGuard {
       this.#forgetFailures()
       return result
     } catch (cause) {
-      // If there was a shortage, or a commit failed, the step is not to blame.
+      // After a shortage or a failed commit, the step is not the cause.
       if (isShortage(cause) !== null || isBeyondRepair(cause)) this.#endStep()
       else {
         this.#noteStepFailure(THROWN)
@@ -349,7 +352,8 @@ export class ProcessingAttempts implements StepGuard {
     try {
       writeSync(this.#file, this.#bytes, start, end - start, start)
     } catch {
-      // If these few bytes cannot be written, the events cannot be written either, and that error is reported.
+      // Ignore the error: if these few bytes cannot be written, the events cannot be written either, and that error is
+      // reported.
     }
   }
 }

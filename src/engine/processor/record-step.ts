@@ -1,4 +1,4 @@
-/** The state of a log record while it is processed: the data that all of its events share. */
+/** The state of a log record while its events are processed. */
 import type { JsonObject } from '../../base/json.ts'
 import type { EventIdentity } from '../../ports/warehouse.ts'
 import type { DropReason } from '../../rules/capture/drop-reasons.ts'
@@ -25,7 +25,7 @@ export interface RecordStep {
   readonly eventContext: EventContext
   readonly personContext: PersonContext
   readonly fates: Fates
-  /** The current event. The same object is used for all events, because a new object for each event would cost time. */
+  /** The current event. One object is reused for all events, because creating an object for each event costs time. */
   readonly identity: EventAtHand
 }
 
@@ -36,7 +36,7 @@ interface EventAtHand extends EventIdentity {
   hasClientUuid: boolean
 }
 
-/** Stands for the current event until there is one. */
+/** A placeholder until there is a current event. */
 const NO_EVENT: NormalisedEvent = {
   name: '',
   distinctId: '',
@@ -46,7 +46,7 @@ const NO_EVENT: NormalisedEvent = {
   isPersonless: true,
 }
 
-/** The limits of the size of events, which `EventContext` contains. */
+/** The limits of the size of events that become part of `EventContext`. */
 export type EventLimits = Pick<EventContext, 'propertiesBytesMax' | 'aiPropertiesBytesMax'>
 
 /**
@@ -62,7 +62,7 @@ export function recordStep(record: LogRecord, limits: EventLimits, fates: Fates)
       arrivedAtMs,
       sentAtMs: Number.isNaN(record.sentAtMs) ? null : record.sentAtMs,
       isSentAtInvalid: (record.flags & RECORD_INVALID_SENT_AT) !== 0,
-      // The machine that imports old events is not where they happened, so its IP address is not used.
+      // Imported old events did not happen on the machine that imports them, so its IP address is not used.
       ip: isHistorical ? '' : record.address,
       isIpAnonymized: (record.flags & RECORD_IP_ANONYMIZED) !== 0,
       isHistorical,
@@ -77,7 +77,7 @@ export function recordStep(record: LogRecord, limits: EventLimits, fates: Fates)
       areGroupTypesClosed: (record.flags & RECORD_GROUP_TYPES_CLOSED) !== 0,
     },
     fates,
-    // The members are written one by one, because V8 copies a literal with a spread property by property. That was a
+    // List the members one by one instead of spreading an object: V8 copies a spread property by property, which took a
     // third of the time of processing single events.
     identity: {
       projectId,

@@ -1,8 +1,9 @@
 /**
  * Counts the persons or groups that a condition would match, or for which the change of a flag would flip the value.
- * Every person, or every group of one type, is evaluated by the flag rules. A count runs in short parts, so that other
- * long reads can run in between. If a person changes meanwhile, its state at its evaluation counts. The number of
- * matches ignores the percentage of the condition. Source: docs/compatibility/flags.md, "Feature flag routes".
+ * The flag rules evaluate every person, or every group of one type. A count runs in short parts, so that other long
+ * reads can run in between. If a person changes during the count, the state at the time of its evaluation counts. The
+ * percentage of a condition is ignored: all persons that match its filters count. Source: docs/compatibility/flags.md,
+ * "Feature flag routes".
  */
 
 import { ServiceError } from '../../base/errors.ts'
@@ -31,10 +32,13 @@ export interface BlastRadius {
   readonly total_users: number
 }
 
-/** The key and number of a trial flag, which no real flag has. */
+/** The key and the number of the trial flag that contains the condition. No real flag has them. */
 const TRIAL_KEY = '*'
 const TRIAL_ID = Number.MAX_SAFE_INTEGER
-/** The clock is checked once for this number of persons. With patterns, one person may take up to about 20 ms. */
+/**
+ * The clock is checked after each group of this many persons. If conditions contain patterns, one person may take up to
+ * about 20 ms.
+ */
 const CLOCK_EVERY = 16
 const NOTHING: JsonObject = Object.freeze({})
 
@@ -43,7 +47,7 @@ export interface CountState<Tally> {
   readonly tally: Tally
   /** The number of all persons or groups. */
   readonly total: number
-  /** The count evaluates only one of this many persons or groups. */
+  /** The count evaluates only every n-th person or group; this is n. */
   readonly every: number
   /** The person number, or the key of the group, that was evaluated last. Null before the first one. */
   readonly after: number | string | null
@@ -94,10 +98,13 @@ export function countReached(
     : { rest }
 }
 
-/** The answer to a rehearsal (which values would flip), as it is sent. */
+/**
+ * The answer to a rehearsal, as it is sent. A rehearsal counts for how many persons or groups a planned change would
+ * flip the value of a flag.
+ */
 export interface RehearsalAnswer extends RehearsalReport {
   readonly is_new: boolean
-  /** The type of the groups that were evaluated. Null means that persons were. */
+  /** The type of the groups that were evaluated. Null if persons were evaluated. */
   readonly group_type_index: number | null
   /** The number of all persons or groups. It is an estimate if not all of them were evaluated. */
   readonly total: number
@@ -105,8 +112,8 @@ export interface RehearsalAnswer extends RehearsalReport {
 
 /**
  * Runs the next part of a rehearsal. Up to `sampleMax` persons (or groups, for a flag by group) are evaluated, spread
- * over all of them. Each is evaluated with the current flags and with the planned flags. Throws 503 if it takes too
- * long.
+ * over all of them. Each is evaluated with the current flags and with the planned flags. Throws 503 if the whole
+ * rehearsal takes too long.
  */
 export function rehearse(
   { before, after }: FlagPlan,
@@ -141,7 +148,7 @@ export function sampleOf(sample: unknown): number {
   throw new ServiceError('invalid_input', detail, { attr: 'sample' })
 }
 
-/** Returns the state at the start of a count. About `sampleMax` records are evaluated; the default is all. */
+/** Returns the state at the start of a count. About `sampleMax` records are evaluated. Default: all. */
 export function beginning<Tally>(
   tally: Tally,
   total: number,
@@ -187,7 +194,7 @@ export function recordCount(
     : stored.groupCount(set.projectId, typeIndex)
 }
 
-/** A person or group. `place` is its number or key, after which a count can continue. */
+/** A person or group. `place` is its person number or group key. A count can continue after it. */
 interface PlacedSubject extends Subject {
   readonly place: number | string
 }
@@ -233,7 +240,7 @@ const NO_SOURCES: DecisionSources = {
   continuityOverrides: () => new Map(),
 }
 
-/** Returns a flag whose only condition is that of the body. */
+/** Returns a trial flag whose only condition is the one in the body. */
 function trialFlag(body: JsonObject, set: FlagSet, nowMs: number): Flag {
   const condition = conditionOf(body)
   const groups = [{ properties: condition['properties'] ?? [], rollout_percentage: 100 }]
@@ -266,7 +273,7 @@ function trialFlag(body: JsonObject, set: FlagSet, nowMs: number): Flag {
   }
 }
 
-/** Returns filters that were checked. The body has no field `filters`, so errors do not name this field. */
+/** Checks filters and returns them. The body has no field `filters`, so errors must not name this field. */
 function checkedFilters(filters: JsonObject, set: FlagSet): JsonObject {
   const byId = new Map(set.flags.map((flag) => [flag.id, flag]))
   try {

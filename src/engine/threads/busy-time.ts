@@ -1,4 +1,4 @@
-/** Measures how long threads are busy. It runs in the main thread, which distributes the tasks. */
+/** Measures how long threads are busy. The main thread measures it, because it distributes the tasks. */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 
 /** The busy time of a pool in which each thread runs one task at a time. */
@@ -20,7 +20,10 @@ export class BusyTime {
     return this.#busyMs / 1000
   }
 
-  /** Counts a task from now until `work` settles, whether it runs or waits for a thread. Settles like `work`. */
+  /**
+   * Counts a task from now until `work` settles, including the time for which the task waits for a thread. Settles like
+   * `work`.
+   */
   async during<T>(work: Promise<T>): Promise<T> {
     this.#settle()
     this.#tasks++

@@ -1,5 +1,5 @@
 /**
- * The kinds of thread calls. A call takes plain data and returns a result, and states on which kind of thread it runs.
+ * The kinds of thread calls. A call takes and returns plain data. Its definition says on which kind of thread it runs.
  * All calls are listed in call-table.ts. Two parts of the program are derived from this table: the object on which
  * callers call methods (pool.ts), and the function with which a thread runs any call (run-task.ts).
  */
@@ -32,15 +32,15 @@ export interface PageTools {
   readonly check: (groupBytes?: number) => void
 }
 
-/** The weight of a long call that does not ask for a number of rows. Calls with a smaller weight run first. */
+/**
+ * The weight of a long call that does not ask for a certain number of rows. Waiting calls with a smaller weight run
+ * first.
+ */
 export const LONG_WEIGHT = 1000
 
 /** A call on its way to a thread, as plain data. */
 export interface Task {
-  /**
-   * The name of the call in the table. `close` is a call that closes all stores, after which the thread gets no more
-   * calls.
-   */
+  /** The name of the call in the table. The call `close` closes all stores. After it, the thread gets no more calls. */
   readonly call: string
   readonly values: readonly unknown[]
   /** For a page: the format of its rows. */
@@ -72,7 +72,9 @@ export interface LongCall<Values extends readonly unknown[], Result> {
   readonly memory: (result: Result) => readonly ArrayBuffer[]
 }
 
-/** A list of rows. It is a short read if it asks for few rows and turns out to be cheap, otherwise a long one. */
+/**
+ * A list of rows. It runs as a short read if it asks for few rows and turns out to be cheap, otherwise as a long read.
+ */
 export interface PageCall<Values extends readonly unknown[], Result> {
   readonly kind: 'page'
   readonly threads: 'readers'
@@ -107,15 +109,15 @@ export function page<Values extends readonly unknown[], Result>(
   return { kind: 'page', threads: 'readers', run, weight }
 }
 
-/** Returns the buffer of a text, which is a row or the rows of a page, for its transfer. */
+/** Returns the buffer to transfer if a result is, or contains, a text with rows. */
 export function memoryOf(result: unknown): readonly ArrayBuffer[] {
   if (typeof result !== 'object' || result === null) return []
   const text = 'rows' in result ? result.rows : result
-  // A text has a buffer of its own (base/rows-writer.ts).
+  // The cast is right: base/rows-writer.ts gives each text a buffer of its own.
   return text instanceof Uint8Array ? [text.buffer as ArrayBuffer] : []
 }
 
-/** Any call, as the dispatcher uses it. */
+/** Any call of the table, with types that fit all of them. */
 export type Call =
   | ShortCall<readonly unknown[], unknown>
   | LongCall<readonly unknown[], unknown>

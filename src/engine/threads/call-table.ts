@@ -1,7 +1,6 @@
 /**
  * All calls of threads in one table: for each name the function, its threads and its weight, and the types derived from
- * them. Values and results are plain data, so that a table in another process can answer them too
- * (ports/task-runner.ts).
+ * them. Values and results are plain data, so that another process can answer calls too (ports/task-runner.ts).
  */
 import type { PageWish } from '../../base/pages.ts'
 import type { PlacedChanges, WholeCopy } from '../../ports/change-log.ts'
@@ -114,7 +113,7 @@ const COUNT_CALLS = {
   }),
 }
 
-/** The calls that callers make directly. The pool makes the others on their behalf. */
+/** The calls that callers can make directly. The pool makes the others itself, as parts of other methods. */
 export const QUERIES = {
   ...EVENT_CALLS,
   ...DROPPED_CALLS,
@@ -157,7 +156,10 @@ export const CALLS = {
   check: short((stores, task: CheckTask) => checkUpload(stores, task), 'checkers', memoryOfCheck),
 }
 
-/** The calls that change flags. Their conditions may refer to cohorts, which are stored with the events. */
+/**
+ * The calls that change flags. They need the store of events, because conditions may refer to cohorts, which are stored
+ * there.
+ */
 export const FLAG_CHANGES: ReadonlySet<string> = new Set([
   'changeFlag',
   'applyFlags',
@@ -166,8 +168,8 @@ export const FLAG_CHANGES: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The calls that need stored events. A machine without them asks a machine that has them. All other calls need only the
- * catalogue or this process.
+ * The calls that need stored events. A machine that does not store the events asks a machine that does. All other calls
+ * need only the catalogue or this process.
  */
 export const STORE_CALLS: ReadonlySet<string> = new Set([
   ...Object.keys({ ...EVENT_CALLS, ...DROPPED_CALLS, ...FATE_CALLS, ...ERASURE_CALLS }),
@@ -189,7 +191,7 @@ const CALLS_OF_STORES: ReadonlySet<string> = new Set([
 /** Returns the project that a call of `STORE_CALLS` is about, or null if it is about all projects of a store. */
 export function projectOf(name: string, [first]: readonly unknown[]): number | null {
   if (CALLS_OF_STORES.has(name)) return null
-  // The first argument of any other call is the number of the project, or an object that contains it.
+  // The first argument of any other call is a project number, or an object that contains one.
   return typeof first === 'number' ? first : (first as { readonly projectId: number }).projectId
 }
 

@@ -1,8 +1,8 @@
 /**
- * The order in which uploads are checked. The cost of a body is not known before it is decoded: a few kilobytes may
- * expand to millions of events, and the sender may not even have a key. A check therefore begins in the first lane that
- * its size allows. If it turns out to be more work than the lane is for, it is stopped and waits in the next lane. Each
- * lane has threads that later lanes cannot use, so that cheap checks never wait for expensive ones.
+ * The order in which uploads are checked. How much work a body needs is not known before it is decoded: a few kilobytes
+ * may expand to millions of events, and the sender may not even have a key. So a check begins in the cheapest lane that
+ * the size of its body allows. If it turns out to need more work than the lane permits, it is stopped and waits in the
+ * next lane. Each lane has threads that more expensive lanes cannot use, so cheap checks never wait for expensive ones.
  *
  *   express  up to 1 MiB when decoded, of which 128 KiB may need parsing: milliseconds
  *   bulk     any size, validated by the scanner; of the parts that need parsing, only the outline and the key
@@ -18,8 +18,8 @@ import { CHECK_WAIT_MS_MAX } from './limits.ts'
 import { CHECK_LANES, type CheckLane, type CheckResult, type CheckTask } from './tasks.ts'
 
 /**
- * The largest numbers of bytes of one body that a lane may process. A body that needs more moves to the next lane.
- * `AcceptTools` explains the members.
+ * The limits of one body in a lane, in bytes. A body that exceeds a limit moves to the next lane. `AcceptTools`
+ * explains the members.
  */
 export interface LaneLimits {
   readonly decodedBytesMax: number
@@ -43,25 +43,23 @@ export const LANE_LIMITS: Readonly<Record<CheckLane, LaneLimits>> = {
 }
 
 /**
- * The number of bodies that may wait in each lane. One more causes a refusal with 503: of itself, or of the newest body
- * of the sender that has most bodies in the lane.
+ * The number of bodies that may wait in each lane. If one more arrives, a body is refused with 503: either the new one,
+ * or the newest body of the sender that has most bodies in the lane.
  */
 const WAITING_MAX: Readonly<Record<CheckLane, number>> = { express: 256, bulk: 128, slow: 64 }
 /** The number of bytes of the smallest gzip stream. It has no content. */
 const GZIP_BYTES_MIN = 18
 const LOOK_EVERY_MS = 50
 
-/** The caller that waits for the check of a body. */
+/** The caller for which a body is checked. */
 export interface CheckWaiter {
   /** Returns false if the client has left and nobody needs the check. */
   isWanted(): boolean
-  /**
-   * The sender of the body. Threads are given to the senders in turn. All callers without a sender count as one sender.
-   */
+  /** The sender of the body. The senders get threads in turn. All callers without a sender count as one sender. */
   readonly sender?: object
   /** Returns false if so much data waits to be written to the disk that large bodies have to wait. */
   hasRoom(): boolean
-  /** The slab that contains the body; the queue owns the slab from now on. Null if the body has memory of its own. */
+  /** The slab that contains the body. The queue becomes its owner. Null if the body has memory of its own. */
   readonly slab: Slab | null
   /** Returns a slab for the block of a body with this decoded size, or null if no slab is free. */
   takeSlab(decodedBytes: number): Slab | null
@@ -72,8 +70,8 @@ export interface CheckWaiter {
 /** The dependencies of a queue. */
 export interface CheckQueueOptions {
   /**
-   * The number of threads that the bulk lane may use at a time, which is also the number for the slow lane. The express
-   * lane has one more thread.
+   * The number of threads that the bulk lane may use at a time. The slow lane may use as many. The queue has twice this
+   * number of threads, and one more that only the express lane uses.
    */
   readonly laneThreads: number
   /** Runs a check on a thread. `transferList` is the memory of the body, which is transferred. */
@@ -82,8 +80,8 @@ export interface CheckQueueOptions {
 }
 
 /**
- * The final result of a check. A check that was deferred to a later lane has none yet. The receiver must release the
- * slab of the block.
+ * The final result of a check. It does not exist yet while a check is deferred to a later lane. The receiver must
+ * release the slab of the block.
  */
 export type CheckVerdict =
   | Extract<CheckResult, { kind: 'refused' }>
@@ -103,10 +101,13 @@ export class CheckQueue {
   readonly #clock: Clock
   readonly #waiting = { express: [] as Waiting[], bulk: [] as Waiting[], slow: [] as Waiting[] }
   readonly #running = { express: 0, bulk: 0, slow: 0 }
-  /** For each sender, the turn in which it last got a thread. Turns are numbered consecutively. */
+  /**
+   * For each sender: the number of the check for which it last got a thread. Checks are numbered in the order of their
+   * start.
+   */
   readonly #turns = new WeakMap<object, number>()
   #turn = 0
-  /** The number of bodies that were refused because another sender's body needed the room. */
+  /** The number of waiting bodies that were refused to make room for the body of another sender. */
   #displaced = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -115,12 +116,11 @@ export class CheckQueue {
     this.#clock = options.clock ?? SYSTEM_CLOCK
   }
 
-  /** Returns the number of checks that wait in a lane. */
   waitingIn(lane: CheckLane): number {
     return this.#waiting[lane].length
   }
 
-  /** The number of bodies that were refused because their sender had most bodies in a full lane. */
+  /** The number of waiting bodies that were refused to make room for the body of another sender. */
   get displacedCount(): number {
     return this.#displaced
   }
@@ -148,8 +148,7 @@ export class CheckQueue {
 
   /**
    * Makes room for a new body in a lane by refusing the newest body of the sender that has most bodies there. Returns
-   * false and refuses nothing if this sender would then have no more bodies than the sender of the new body has with
-   * it.
+   * false and refuses nothing unless that sender has at least two bodies more than the sender of the new body.
    */
   #makeRoom(lane: CheckLane, { waiter }: Waiting): boolean {
     const counts = new Map<object | undefined, number>()
@@ -167,8 +166,8 @@ export class CheckQueue {
   }
 
   /**
-   * Refuses checks for which nobody waits any more or that have waited too long. Then starts the checks for which there
-   * is a thread.
+   * Refuses checks for which nobody waits any more or that have waited too long. Then starts checks on the free
+   * threads.
    */
   #look(): void {
     const nowMs = this.#clock.monotonic()
@@ -236,7 +235,7 @@ export class CheckQueue {
         waiting.resolve(result)
       } else {
         waiter.admit?.(result.projectId)
-        // A block without events is not stored, so its slab can be released.
+        // A block without events is not stored, so release its slab.
         const isInSlab = result.block.buffer instanceof SharedArrayBuffer
         inUse = result.eventCount > 0 && isInSlab ? slab : null
         waiting.resolve({ ...result, block: { ...result.block, slab: inUse } })
@@ -244,10 +243,10 @@ export class CheckQueue {
     } catch (error) {
       waiting.reject(error)
     } finally {
-      // The check has ended, or its thread has. In both cases nothing uses the memory any more.
+      // The check or its thread has ended, so nothing uses the memory any more.
       for (const one of new Set([body, slab])) if (one !== inUse) one?.give()
       this.#running[lane]--
-      // The caller must pass its events on before the next check starts, so that `hasRoom` counts them.
+      // Let the caller pass on the events of this check before the next check starts, so that `hasRoom` counts them.
       setImmediate(() => this.#startNext())
     }
   }
@@ -265,8 +264,8 @@ export function threadsOf(laneThreads: number): number {
 }
 
 /**
- * Chooses the first lane of a body by its decoded size. A gzip body states this size at its end; the express lane
- * notices if it is wrong.
+ * Chooses the first lane of a body by its decoded size. A gzip body states this size at its end. If the statement is
+ * wrong, the express lane notices it.
  */
 function firstLaneOf(body: Uint8Array): CheckLane {
   const { decodedBytesMax } = LANE_LIMITS.express

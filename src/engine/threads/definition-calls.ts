@@ -1,6 +1,6 @@
 /**
- * Calls about the names of events and properties, and about values. Reading stored names is a short read. If names have
- * to be collected from many segments, a thread for long reads does it. Each thread has a cache of its own.
+ * Calls about the names of events and properties, and about values. Reading stored names is a short read. A thread for
+ * long reads collects names if they must be read from many segments. Each thread has a cache of names.
  */
 import type { CountedRows } from '../../base/pages.ts'
 import type { RowsWriter } from '../../base/rows-writer.ts'
@@ -19,7 +19,7 @@ import { type LongTools, long, type PageTools, page } from './call-kinds.ts'
 import { queryLimits } from './queries/query-limits.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** The weight of a list of names. Such a list has few rows, so a thread for short reads tries to answer first. */
+/** The weight of a list of names. It is small, so that a thread for short reads tries to answer first. */
 const NAMES_WEIGHT = 1
 
 /** Which part of a list is requested. */
@@ -40,8 +40,8 @@ export const DEFINITION_CALLS = {
   /** Returns rows in the form of `propertyBody`. */
   propertyDefinitions: page(propertyDefinitions, () => NAMES_WEIGHT),
   /**
-   * Returns the definition with an id, or null if there is none. Also returns the sequence number of the newest event
-   * of the project.
+   * Returns the definition with an id, or null if there is none, and the sequence number of the newest event of the
+   * project.
    */
   eventDefinition: page(
     ({ stores, check }, projectId: number, id: string) => {

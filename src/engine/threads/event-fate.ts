@@ -1,6 +1,6 @@
 /**
- * Finds out what became of an accepted event. It searches everything that the store still contains: events, the log,
- * dead letters, dropped events and warnings. A route and a command use it.
+ * Finds out what became of an accepted event. It searches everything that the store still has: events, the log, dead
+ * letters, dropped events and warnings. A route and a command use it.
  */
 import { OperatorError } from '../../base/errors.ts'
 import { formatUuid } from '../../base/ids.ts'
@@ -12,7 +12,7 @@ import type { WarningView } from '../../rules/events/event-queries.ts'
 import type { EventReader } from '../../store/events/read/event-reader.ts'
 import { FATE_WARNINGS_READ_MAX } from './limits.ts'
 
-/** The warnings that say that an event was not stored, each with the reason for which the event was dropped. */
+/** For each kind of warning about an event that was not stored: the reason why the event was dropped. */
 const DROPPING_WARNINGS: ReadonlyMap<string, DropReason> = new Map([
   ['message_size_too_large', 'properties_too_large'],
   ['invalid_event_when_process_person_profile_is_false', 'personless_person_event'],
@@ -35,11 +35,11 @@ interface LogPlace {
 }
 
 /**
- * Returns the fate of an event. It reads the log, the dead letters and the project's dropped events once. Throws
+ * Returns the fate of an event. Costs one read of the log, the dead letters and the project's dropped events. Throws
  * `OperatorError` if the log cannot be read, and `DamagedRecordError`.
  */
 export function fateOf(reader: EventReader, log: LogReader, query: FateQuery): EventFate {
-  // The log is read first: an event that is processed meanwhile is then found among the stored events.
+  // Read the log first: if the event is processed in the meantime, it is then found among the stored events.
   const place = findInLog(log, query)
   const { projectId, uuid } = query
   const text = formatUuid(uuid, 0)

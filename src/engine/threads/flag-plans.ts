@@ -46,7 +46,7 @@ export interface FlagPlanTask {
   readonly sampleMax: number
 }
 
-/** The effect of the change of one flag, without examples. */
+/** The effect of changing one flag, without examples. */
 export type PlannedEffect = Omit<RehearsalAnswer, 'examples' | 'is_new'>
 
 /** One flag of a plan, as answers show it. */
@@ -59,7 +59,7 @@ export interface PlanRow {
   readonly version: number | null
   /** Sentences that say what changes. */
   readonly changes: readonly string[]
-  /** How many values would flip. Null if nothing changes, or if no numbers are wanted. */
+  /** How many values would flip. Null if nothing changes, or if no numbers were requested. */
   readonly effect: PlannedEffect | null
 }
 
@@ -67,15 +67,15 @@ export interface PlanRow {
 export interface PlanAnswer {
   /** The flags in the order in which they are changed. */
   readonly flags: readonly PlanRow[]
-  /** The flags that cannot be changed as wanted, and why. A plan with faults cannot be applied. */
+  /** The flags that cannot be changed as requested, and why. A plan with faults cannot be applied. */
   readonly faults: readonly { readonly key: string; readonly detail: string }[]
 }
 
 /** The progress of a plan. It is plain data, so that any thread can continue it. */
 export interface PlanState {
   /**
-   * The passes that are left; the first one is running. A number is the type of the groups that the pass counts, and
-   * null means that it counts persons.
+   * The passes over stored records that are left. The first one is running. Each is given by the type of the groups
+   * that it evaluates, or by null if it evaluates persons.
    */
   readonly passes: readonly (number | null)[]
   readonly count: CountState<RehearsalTally[]> | null
@@ -129,8 +129,9 @@ export function planPiece(
 }
 
 /**
- * Throws 409 `conflict` unless `versions` names exactly the flags that the plan changes, with the versions that they
- * have, and 400 if a flag cannot be changed. The store checks the objects that use a flag when it changes the flag.
+ * Throws 409 `conflict` unless `versions` contains exactly the flags that the plan changes, with their present
+ * versions. Throws 400 if a flag cannot be changed. Objects that use a flag are not checked here; the store checks them
+ * when it changes the flag.
  */
 export function requirePlanned(
   wanted: readonly JsonObject[],

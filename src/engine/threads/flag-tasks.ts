@@ -103,8 +103,8 @@ export class FlagTasks {
   }
 
   /**
-   * Returns the log entries of a flag, or of all flags if `flagId` is null, without the newest `offset` ones. Returns
-   * null if the flag does not exist.
+   * Returns the log entries of a flag, or of all flags if `flagId` is null, newest first. Skips the newest `offset`
+   * entries. Returns null if the flag does not exist.
    */
   activity(
     projectId: number,
@@ -117,7 +117,7 @@ export class FlagTasks {
 
   /**
    * Runs one part of a count of the persons or groups that the condition in a body would match. Throws 400, and 503 if
-   * it takes too long.
+   * the whole count takes too long.
    */
   blastRadius(
     task: BlastRadiusTask,
@@ -129,8 +129,8 @@ export class FlagTasks {
 
   /**
    * Runs one part of a rehearsal: counts the persons or groups for which `filters` and `active` in a body would flip
-   * the value of a flag. The flag is given by `id` or `key` in the body; an unknown key means a new flag. Throws 400,
-   * 404 `not_found`, and 503 if it takes too long.
+   * the value of a flag. `id` or `key` in the body names the flag; an unknown key means a new flag. Throws 400, 404
+   * `not_found`, and 503 if the whole count takes too long.
    */
   rehearse(
     task: BlastRadiusTask,
@@ -168,8 +168,8 @@ export class FlagTasks {
   }
 
   /**
-   * Changes several flags in one transaction and returns their numbers. Throws 409 `conflict` if a flag has another
-   * version than the plan, 400, and the errors of `FlagStore`.
+   * Changes several flags in one transaction and returns their numbers. Throws 409 `conflict` if a flag no longer has
+   * the version in the plan, 400, and the errors of `FlagStore`.
    */
   apply(task: FlagApplyTask): { readonly ids: readonly number[] } {
     const { projectId, actor, nowMs, audit, flags, versions } = task

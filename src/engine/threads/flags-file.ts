@@ -1,6 +1,6 @@
 /**
- * The file with all flags of a project, part by part (docs/FLAGS-IN-FILES.md). A flag that changes while the file is
- * read is in it as it was or as it is.
+ * The file with all flags of a project, part by part (docs/FLAGS-IN-FILES.md). If a flag changes while the file is
+ * produced, the file contains either its old or its new state.
  */
 import { bytesOf } from '../../base/rows-writer.ts'
 import { portableFlag } from '../../rules/flags/edit/portable-flag.ts'
@@ -23,8 +23,8 @@ export interface FlagsFilePiece {
 }
 
 /**
- * Returns the next part of the JSON `{"flags": [...]}`. `set` has the flags in the order of their numbers, as of now. A
- * part has at least one flag, unless none is left.
+ * Returns the next part of the JSON `{"flags": [...]}`. `set` contains the current flags in the order of their numbers.
+ * A part has at least one flag, unless no flag is left.
  */
 export function flagsFilePiece(task: FlagsFileTask, set: FlagSet): FlagsFilePiece {
   const { afterId } = task

@@ -1,9 +1,9 @@
 /**
- * Threads for work that may take long: long reads (large pages, tables, scans of all persons, estimates) and, in a
- * group of their own, analytic queries. Short reads never wait for them. Each thread starts with its first call. A call
- * can ask for a thread by its number, so that a part of a divided query runs on the thread that has its columns cached.
- * Of the waiting calls, the one that asks for the fewest rows runs first. If too many calls wait, the one that asks for
- * the most rows is refused, so that large pages do not delay a small one.
+ * Threads for work that may take long. One group carries out long reads: large pages, tables, scans of all persons,
+ * estimates. Another group carries out analytic queries. Short reads never wait for them. Each thread starts with its
+ * first call. A call can ask for a certain thread by its number, so that a part of a divided query runs on the thread
+ * that has cached the columns for it. Of the waiting calls, the one that asks for the fewest rows runs first. If too
+ * many calls wait, the one that asks for the most rows is refused, so that large pages do not delay a small one.
  */
 import type { ServiceError } from '../../base/errors.ts'
 import { LONG_READS_WAITING_MAX } from '../../base/limits.ts'
@@ -23,14 +23,15 @@ import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 const NICENESS = { long_readers: 5, analytics: 8 } as const
 
 /**
- * The size of the heap for young objects, in MiB. Analytics threads mostly allocate numbers outside of the heap. With
- * the usual 48 MiB, each thread would use 48; a smaller heap is collected more often, which costs no more.
+ * The size of an analytics thread's heap for young objects, in MiB. These threads mostly allocate arrays of numbers
+ * outside the heap. By default each thread would use 48 MiB. Garbage in a smaller heap is collected more often, but
+ * this costs no more.
  */
 const ANALYTICS_YOUNG_MIB = 12
 /**
- * V8 collects garbage when old objects and numbers outside of the heap reach this size, in MiB. By default it would
- * collect after every few MiB of numbers, that is, in each large query, although almost all old objects are cached
- * columns.
+ * V8 collects garbage when old objects and arrays outside the heap reach this size, in MiB. By default, it would do so
+ * after every few MiB of arrays, and thus in each large query. That frees almost nothing, because almost all old
+ * objects are cached columns.
  */
 const ANALYTICS_OLD_MIB = 48
 
@@ -48,7 +49,7 @@ export interface LongReadsOptions {
   readonly onDeath: (death: ThreadDeath) => void
 }
 
-/** Returns the number of threads for long reads, if there are `workerThreads` threads for short reads. */
+/** Returns the number of threads for long reads that go with `workerThreads` threads for short reads. */
 export function longThreads(workerThreads: number): number {
   return Math.max(1, Math.floor(workerThreads / 2))
 }
@@ -105,17 +106,16 @@ export class LongReads {
     )
   }
 
-  /** The number of threads. */
   get threadCount(): number {
     return this.#threads.length
   }
 
-  /** `ThreadGroup.writesBegun` of each thread. */
+  /** For each thread: the value of `ThreadGroup.writesBegun`. */
   get writesBegun(): readonly (number | null)[] {
     return this.#threads.map(({ writesBegun }) => writesBegun)
   }
 
-  /** The memory figures of all threads, as in `ThreadGroup.memory`. */
+  /** The memory figures of all threads; see `ThreadGroup.memory`. */
   get memory(): readonly ThreadMemory[] {
     return this.#threads.flatMap(({ memory }, index) =>
       memory.map((thread) => ({ ...thread, number: index + 1 })),
@@ -162,14 +162,14 @@ export class LongReads {
     }
   }
 
-  /** The milliseconds since all threads became idle. It is 0 if one of them is busy, or if none has started. */
+  /** The milliseconds since all threads became idle. 0 if a thread is busy, or if no thread has started. */
   get idleMs(): number {
     if (this.#isBusy.includes(true)) return 0
     const idle = this.#threads.map(({ idleMs }) => idleMs).filter((ms) => ms > 0)
     return idle.length === 0 ? 0 : Math.min(...idle)
   }
 
-  /** Ends the threads as `ThreadGroup.end` does. Threads that start later get the settings in `analytics`. */
+  /** Ends the threads; see `ThreadGroup.end`. Threads that start later get the settings in `analytics`. */
   async end(analytics?: readonly AnalyticSettings[]): Promise<void> {
     await Promise.all(
       this.#threads.map((thread, index) =>

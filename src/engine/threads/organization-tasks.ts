@@ -1,7 +1,7 @@
 /**
- * Queries and changes of the organization and its saved objects: for each operation its name, its request, its result,
- * and the function that carries it out on a thread. Requests and results are plain data that may cross threads. The
- * operations run on threads of the pool, because a change waits for the disk.
+ * Queries and changes of the organization and its saved objects. Each operation has a name, a request, a result, and a
+ * function that carries it out. Operations run on threads of the pool, because a change waits for the disk. Requests
+ * and results are plain data that can be sent between threads.
  */
 import type { PageRequest } from '../../base/pages.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
@@ -31,17 +31,17 @@ type Store = OrganizationStore
 
 /** The HTTP status of an answer that reports a created object. */
 const CREATED = 201
-/** The members of a result in which the created object may be. */
+/** The members of a result that may contain the created object. */
 const VIEWED = ['role', 'key', 'invite', 'insight', 'dashboard'] as const
 
-/** A personal key without its hash, as it crosses threads. */
+/** A personal key without its hash, for sending between threads. */
 export type PersonalKeyView = Omit<PersonalKey, 'hash'>
 /** An invitation without its hash. */
 export type InviteView = Omit<Invite, 'hash'>
 /** A project secret key without its hash. */
 export type SecretKeyView = Omit<SecretKey, 'hash'>
 
-/** The handler of each operation. Refusals are `ServiceError`s. */
+/** The handler of each operation. It throws a `ServiceError` to refuse a request. */
 const HANDLERS = {
   ...SAVED_HANDLERS,
   listRoles: ({ roles }: Store, page: PageRequest) => roles.list(page),
@@ -67,7 +67,7 @@ const HANDLERS = {
     roles.addAccess(flag, roleId),
   removeRoleAccess: ({ roles }: Store, { flag, id }: { flag: FlagNumbers; id: number }) =>
     nothing(roles.removeAccess(flag, id)),
-  /** In answers, a membership is identified by the uuid of its user, so the uuid is returned. */
+  /** The uuid is returned, because answers identify a member of the organization by the uuid of the user. */
   createUser: ({ users }: Store, request: UserRequest) => {
     const user = users.create(request)
     return { id: user.uuid, user }
@@ -170,7 +170,7 @@ export type OrganizationResult<Name extends OrganizationOperation> = ReturnType<
 export interface OrganizationTask<Name extends OrganizationOperation> {
   readonly name: Name
   readonly request: OrganizationRequest<Name>
-  /** The audit entry of a change, stored in the same transaction. The id of a created object is filled in. */
+  /** The audit entry of a change, stored in the same transaction. If an object is created, its id is filled in. */
   readonly audit?: AuditEntry | undefined
 }
 

@@ -1,7 +1,7 @@
 /**
- * Pages on a thread: rows are read, written as text and passed on as bytes, up to a byte limit. A thread for short
- * reads stops if a page grows too large or takes too long. A thread for long reads then produces this page from the
- * start.
+ * Produces pages on a thread: reads rows, writes them as text and passes the text on as bytes, up to a byte limit. A
+ * thread for short reads stops if a page grows too large or takes too long. A thread for long reads then produces this
+ * page from the start.
  */
 import { PAGE_BYTES_MAX, SHORT_PAGE_BYTES_MAX, SHORT_PAGE_MS_MAX } from '../../base/limits.ts'
 import type { CountedRows, Entries, RowsText } from '../../base/pages.ts'
@@ -31,7 +31,7 @@ export function makePage<Values extends readonly unknown[]>(
   const writer = new RowsWriter(format, isShort ? SHORT_PAGE_BYTES_MAX : PAGE_BYTES_MAX)
   const check = isShort ? shortCheck() : () => requireWanted(cancelled)
   try {
-    // The types of the arguments are right, because the caller's method has these types.
+    // The cast is right, because the method that the caller has used declares the types of the arguments.
     const page = run({ stores, format, writer, check }, ...(values as Values))
     return isShort && isCut(page) ? null : { page }
   } catch (error) {
@@ -46,13 +46,13 @@ export function requireWanted(cancelled: Int32Array): void {
   if (Atomics.load(cancelled, 0) !== 0) throw refusal('read_unwanted')
 }
 
-/** Writes rows. Times are in the form of the API. */
+/** Writes rows. Times are in the format of the API. */
 export function allRows(writer: RowsWriter, rows: Iterable<object>): RowsText {
   for (const row of rows) if (!writer.add(withWireTimes(row))) break
   return writer.finish()
 }
 
-/** Writes some entries of a log. Returns null if `found` is null, that is, if there is no such log. */
+/** Writes entries of a log. Returns null if `found` is null, because there is no such log. */
 export function logRows(writer: RowsWriter, found: Entries | null): CountedRows | null {
   if (found === null) return null
   for (const entry of found.entries) if (!writer.addText(entry)) break

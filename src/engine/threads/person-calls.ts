@@ -1,6 +1,6 @@
 /**
- * Calls about persons, groups, cohorts and actions. Each call reads in one transaction. A table is produced by several
- * calls.
+ * Calls about persons, groups, cohorts and actions. Each call reads in one transaction. Several calls together produce
+ * a table.
  */
 import type { RowFormat, RowsText } from '../../base/pages.ts'
 import { rowText } from '../../base/rows-writer.ts'
@@ -67,7 +67,7 @@ export const PERSON_CALLS = {
     () => 1,
   ),
   /**
-   * Returns rows of `ActivityView`. If `person` is null, they are those of the whole project. Returns null if the
+   * Returns rows of `ActivityView`. If `person` is null, returns the rows of the whole project. Returns null if the
    * person does not exist.
    */
   personActivity: page(
@@ -110,7 +110,9 @@ export const PERSON_CALLS = {
     },
     () => 1,
   ),
-  /** Returns the cohorts that contain a person, without deleted ones. Returns null if the person does not exist. */
+  /**
+   * Returns the cohorts that contain a person. Leaves out deleted cohorts. Returns null if the person does not exist.
+   */
   cohortsOfPerson: page(
     ({ stores, writer }, projectId: number, person: PersonReference): RowsText | null => {
       const cohorts = stores.reader.persons().cohortsOfPerson(projectId, person)

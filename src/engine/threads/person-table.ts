@@ -1,6 +1,6 @@
 /**
- * Collects results that threads produce in parts, on the main thread. The next part of a table or an export is
- * requested when the previous one was sent. The next part of a count is requested at once.
+ * Collects, on the main thread, results that threads produce in parts. The next part of a table or an export is
+ * requested after the previous part was sent to the client. The next part of a count is requested immediately.
  */
 import type { PageWish, RowText, TextPieces } from '../../base/pages.ts'
 import type { CallOptions } from '../../ports/task-runner.ts'
@@ -16,15 +16,15 @@ const PIECE_WEIGHT = 100
 /** Produces tables and exports. The pool implements it. */
 export interface TableQueries {
   /**
-   * Resolves with the persons of a list as a table: complete if it is small, otherwise produced while it is read.
-   * Rejects with 400 if the table has too many cells.
+   * Resolves with the persons of a list as a table: all of it if it is small, otherwise produced while the client
+   * reads. Rejects with 400 if the table has too many cells.
    */
   personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
   /**
-   * Resolves with events in order of arrival: all of them if they are few, otherwise produced while the result is read.
+   * Resolves with events in order of arrival: all of them if they are few, otherwise produced while the client reads.
    */
   eventExport(task: EventExportTask, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
-  /** Resolves in the same way with the JSON of all flags of a project as a file has them. */
+  /** Resolves, in the same way, with the JSON file of all flags of a project. */
   flagsFile(task: FlagsFileTask, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
 }
 

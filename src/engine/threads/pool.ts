@@ -1,8 +1,8 @@
 /**
- * The threads of the daemon, in kinds whose work must not wait for each other. One thread appends to the log, one
- * processes the log at low priority, `workerThreads` threads read, some run long reads, some answer analytic queries,
- * and some check uploads in the order of `check-queue.ts`. The table in call-table.ts says which threads carry out a
- * call.
+ * The threads of the daemon. There are several kinds of threads, because the work of one kind must not wait for that of
+ * another. One thread appends to the log, one processes the log at low priority, `workerThreads` threads read, some run
+ * long reads, some answer analytic queries, and some check uploads in the order of `check-queue.ts`. The table in
+ * call-table.ts says which threads carry out a call.
  *
  * No task is ever aborted, and no thread is terminated while it may use LMDB, because a thread that is terminated in a
  * write transaction would block all writers of the process. Before a thread is ended, a task closes its stores.
@@ -63,14 +63,15 @@ const MEMORY_LOOK_EVERY_MS = 2000
 /** If the process uses more than this fraction of its memory budget, threads release all memory that they can. */
 const FULL_SHARE = 0.85
 /**
- * With at most this number of appends since the last check, the log counts as calm. Each append takes at least 4 KiB.
+ * The log counts as calm if there were at most this number of appends since the last check. Each append takes at least
+ * 4 KiB.
  */
 const CALM_APPENDS = 256
 /** How much the niceness of the threads that check uploads is raised. */
 const CHECKING_NICENESS = 5
 /**
  * The size of the processing thread's heap for young objects, in MiB, unless a memory plan sets it. Without a limit, V8
- * enlarges this heap slowly over hours, which gains nothing because events do not become objects.
+ * slowly enlarges this heap over hours. That brings no gain, because processing hardly creates objects for events.
  */
 const PROCESSING_YOUNG_MIB = 48
 
@@ -84,17 +85,17 @@ export interface PoolOptions {
    * of large bodies.
    */
   readonly workerThreads: number
-  /** The number of analytics threads, at least 1. One query is divided among all of them. */
+  /** The number of analytics threads, at least 1. A large query is divided among all of them. */
   readonly analyticsThreads: number
-  /** The time that one analytic query may run. Waiting for a thread does not count. */
+  /** The time that one analytic query may run. The time for which it waits for a thread does not count. */
   readonly queryMsMax: number
   /** The bytes of decoded columns that all analytics threads cache together. Default `SCAN_CACHE_BYTES_DEFAULT`. */
   readonly cacheBytesMax?: number
-  /** How often the log files may be made small again after a burst of events. Default: 10 s. */
+  /** The interval at which the log files may be shrunk after a burst of events. Default: 10 s. */
   readonly shrinkLogEveryMs?: number
   /** Called when a thread has ended unexpectedly. */
   readonly onDeath: (death: ThreadDeath) => void
-  /** In a cluster: returns the log that puts the changes of the catalogue of all machines into one order. */
+  /** In a cluster: returns the change log, which gives all machines' changes of the catalogue one order. */
   readonly changes?: () => ChangeLog | null
 }
 
@@ -123,7 +124,7 @@ export class WorkerPool implements TaskRunner<Calls> {
   readonly #shrinkTimer: NodeJS.Timeout
   /** The number of appends since the last check whether the log is calm. */
   #appendCount = 0
-  /** The `writeMark` at the end of the last processing run. */
+  /** The value of `writeMark` at the end of the last processing run. */
   #markSeen: number | null = null
   /** How long the threads of each kind have worked. */
   readonly busy: Readonly<Record<ThreadKind, BusyTime>>
@@ -158,7 +159,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     this.#memoryTimer = setInterval(() => this.#lookAtMemory(), MEMORY_LOOK_EVERY_MS).unref()
     this.#checks = new CheckQueue({
       laneThreads,
-      // The call `check` returns the result of `checkUpload`, which TypeScript cannot see.
+      // The cast is right: the call `check` returns the result of `checkUpload`.
       run: (task, transferList) =>
         this.run('check', [task], { transferList }) as Promise<CheckResult>,
     })
@@ -171,14 +172,13 @@ export class WorkerPool implements TaskRunner<Calls> {
     this.queries = queriesOf(this, this.#divided)
   }
 
-  /** The number of analytics threads. */
   get analyticsThreads(): number {
     return this.#long.analytics.threadCount
   }
 
   /**
-   * A number that changes with each write to a store. Null while a write is in progress. Equal numbers therefore mean
-   * that nothing has changed.
+   * A number that changes with each write to a store, or null while a write is in progress. If two values are equal and
+   * not null, nothing was written in between.
    */
   get writeMark(): number | null {
     const begun = [
@@ -193,7 +193,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     return sum
   }
 
-  /** The number of uploads that were refused because other senders' uploads needed the room. */
+  /** The number of waiting uploads that were refused to make room for uploads of other senders. */
   get displacedChecks(): number {
     return this.#checks.displacedCount
   }
@@ -247,15 +247,15 @@ export class WorkerPool implements TaskRunner<Calls> {
     options: CallOptions = {},
   ): Promise<Calls[Name]['result']> {
     const call = CALLS[name] as unknown as Call
-    // The result has the type that the call has in the table, which TypeScript cannot see.
+    // The cast is right: the result has the type that the table gives to the call.
     const result = (await this.#run(name, call, values, options)) as Calls[Name]['result']
     if (name === 'process') this.#processed(result as ProcessResult)
     return result
   }
 
   /**
-   * Called after each processing run. If the store has changed, cached answers are refreshed. Merges of segments change
-   * the store too, even if no events arrive.
+   * Called after each processing run. Refreshes cached answers if the store has changed. Merging segments also changes
+   * the store, even if no events arrive.
    */
   #processed({ eventCount }: ProcessResult): void {
     const mark = this.writeMark
@@ -265,7 +265,7 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 
   /**
-   * Appends to the log, one append at a time. Blocks in shared memory are handed over in place, and other blocks are
+   * Appends to the log, one append at a time. A block in shared memory is handed over without a copy. Other blocks are
    * transferred. Rejects with `ThreadEndedError` if the thread ends.
    */
   append(task: AppendTask): Promise<AppendResult> {
@@ -274,8 +274,9 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 
   /**
-   * Checks an upload that is too large for the main thread. Its body must be the only view of its memory, which is
-   * transferred. A refused body is a result too. Rejects with 503 if too many uploads wait.
+   * Checks an upload that is too large for the main thread. The body must be the only view of its memory, because the
+   * memory is transferred. If the body is refused, the refusal is the result. Rejects with 503 if too many uploads
+   * wait.
    */
   check(request: CaptureRequest, waiter: CheckWaiter): Promise<CheckVerdict> {
     return this.#checks.check(request, waiter)
@@ -306,20 +307,21 @@ export class WorkerPool implements TaskRunner<Calls> {
     if (analytics.idleMs > plan.idleThreadMs) {
       const settings = analyticSettings(this.#options)
       this.#columns = settings[0]?.cache ?? null
-      // The main thread must also drop its references to the memory that the analytics threads shared.
+      // Then collect garbage, so that the main thread also drops its references to the memory that the analytics
+      // threads shared.
       void analytics.end(settings).then(collectGarbage)
     }
   }
 
   /**
-   * Returns the function that appends to the log. If the flush is deferred, it uses no sessions, because a session
-   * would delay the flush that follows an append.
+   * Returns the function that appends to the log. If flushes are deferred, it uses no sessions, because the flush
+   * follows an append in the event loop of the thread, and a session would delay it.
    */
   #appends({ isFlushDeferred }: ThreadSettings): (task: AppendTask) => Promise<AppendResult> {
     const { writer } = this.#groups
     const calls = {
       append: (task: AppendTask) =>
-        // The results have the types of `append` and `serveAppends` in the table.
+        // The casts are right: the results have the types of `append` and `serveAppends` in the table.
         writer.run(
           { call: 'append', values: [task] },
           transferable(task.blocks.map(({ buffer }) => buffer)),
@@ -333,13 +335,13 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 
   /**
-   * Makes the log files small again after a burst of events. Errors are ignored: the end of the thread is reported
-   * elsewhere, and if the log has failed, the next append reports it.
+   * Shrinks the log files after a burst of events. Errors are ignored: the end of the thread is reported elsewhere, and
+   * if the log has failed, the next append reports it.
    */
   #shrinkLog(): void {
     const isCalm = this.#appendCount <= CALM_APPENDS
     this.#appendCount = 0
-    // In a session that goes on, these calls would wait in the queue until it ends.
+    // While appends continue, the session keeps the writer thread busy, so the call would only wait.
     if (!isCalm) return
     void this.#groups.writer.run({ call: 'shrinkLog', values: [] }).catch(() => {})
   }
@@ -358,7 +360,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     }
     const group = this.#groups[threads]
     if (threads === 'readers' && group.queueSize >= READS_WAITING_MAX) throw refusal('readers_full')
-    // If a writing thread ends, the caller must know whether the write may have been done.
+    // If a writing thread ends, the caller must know that the write may have been done.
     const isWriting = threads === 'writer' || threads === 'processor'
     const ask = (): Promise<unknown> =>
       this.busy[threads].during(
@@ -372,7 +374,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     })
   }
 
-  /** Runs a page: as a short read if it asks for few rows and turns out to be cheap, otherwise as a long one. */
+  /** Runs a page: as a short read if it asks for few rows and turns out to be cheap, otherwise as a long read. */
   async #page(task: Task, weight: number, onLeave: PageWish['onLeave']): Promise<unknown> {
     const { readers } = this.#groups
     if (task.format !== 'csv' && weight <= SHORT_PAGE_ROWS_MAX) {
@@ -407,8 +409,8 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
   const heapOf = (kind: ThreadKind) =>
     heapMib === undefined ? {} : { maxOldGenerationSizeMb: heapMib[kind] }
   const one = { ...all, threadsMin: 1, threadsMax: 1 }
-  // An idle thread may sleep on a futex if it works only inside tasks. With deferred flushing, the log is flushed after
-  // the task, in the event loop of the thread, which therefore must not sleep there.
+  // An idle thread may block in `Atomics.wait`, unless it has work outside tasks. If flushes are deferred, the writer
+  // thread flushes the log after the task, in its event loop, so it must not block.
   const atomics = threads.isFlushDeferred ? 'async' : 'sync'
   return {
     writer: new ThreadGroup({
@@ -440,7 +442,7 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
       },
     }),
     checkers: new ThreadGroup({
-      // The threads that check uploads start when they are first needed, because many daemons never receive a large
+      // Start the threads that check uploads only when they are needed, because many daemons never receive a large
       // body.
       ...all,
       threadsMin: 0,
@@ -465,7 +467,7 @@ export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): 
     },
   ])
   return {
-    // Each method has the type that `CallerOf` gives it.
+    // The cast is right: each method has the type that `CallerOf` gives it.
     ...(Object.fromEntries(methods) as CallerOf<typeof QUERIES>),
     organization: (name, request, audit) =>
       pool.run('organization', [{ name, request, audit }]) as never,
@@ -508,7 +510,7 @@ export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): 
   }
 }
 
-/** In a cluster: returns the copy of the catalogue, which is read and changed on threads. */
+/** In a cluster: returns the copy of the catalogue. Threads read and change it. */
 export function catalogueOf(pool: Pick<WorkerPool, 'run'>): CatalogueCopy {
   return {
     apply: (set) => pool.run('applyChanges', [set]),

@@ -1,6 +1,6 @@
 /**
- * Runs the tasks that a thread of the pool gets: one function carries out any call of the table. The entry file of the
- * thread (thread.ts) chooses which stores it opens.
+ * Runs the tasks of a pool thread: one function carries out any call of the table. The entry file of the thread
+ * (thread.ts) chooses which stores the thread opens.
  */
 import { ServiceError } from '../../base/errors.ts'
 import { loadPackage } from '../../base/load-package.ts'
@@ -25,7 +25,7 @@ import type { ThreadStores, ThreadWiring } from './thread-stores.ts'
 
 const piscina = loadPackage('piscina') as typeof import('piscina')
 
-/** For each kind of shortage, the refusal of a request that it affects. */
+/** For each kind of shortage: the reason with which an affected request is refused. */
 const SHORTAGES: Readonly<Record<Shortage, RefusalReason>> = {
   disk: 'changes_disk_full',
   files: 'files_full',
@@ -51,8 +51,7 @@ export async function taskRunner(
   const { calls, stores } = await openTools(settings, wiring, damage)
   if (settings.openWrites !== undefined) countWrites(settings.openWrites)
   // If a thread exits within a write transaction, closing its store would wait for this transaction forever, and so
-  // would all later writes of the process. The process therefore ends with it. Uncommitted changes were not
-  // acknowledged.
+  // would all later writes of the process. So end the process. No lost change was acknowledged.
   process.on('exit', () => {
     if (!isWithinWrite()) return
     log.fatal('A thread ended during a write transaction, so the process ends too.')
@@ -61,10 +60,9 @@ export async function taskRunner(
   const memory = settings.memory === undefined ? null : new ThreadMemory(settings.memory, stores)
   return async (task) => {
     if (task.call === 'close') return { result: await stores.close() }
-    // Names and arguments come from the methods that are derived from the same table, so the call exists on this kind
-    // of thread.
+    // The cast is right: task names come from the same table, so the call exists on this kind of thread.
     const call = calls[task.call] as Call
-    // Drops the proposal that an earlier call left behind if it was refused.
+    // Drop the proposal of an earlier call that was refused.
     stores.takeProposal?.()
     memory?.begin()
     try {
@@ -78,7 +76,7 @@ export async function taskRunner(
           return refused(refusal(SHORTAGES[shortage], { cause: error }))
         }
       }
-      // A writing thread must stop after an error. On a reading thread, only this read is refused.
+      // A writing thread must end after an error. On a reading thread, only this read is refused.
       const isWriting = call.threads === 'writer' || call.threads === 'processor'
       if (isWriting || !(error instanceof DamagedRecordError)) throw error
       damage.report(error)
@@ -90,7 +88,7 @@ export async function taskRunner(
   }
 }
 
-/** Loads the calls for this kind of thread. Throws if `wiring` is meant for another kind. */
+/** Loads the calls for this kind of thread. Throws if `wiring` is for another kind. */
 async function openTools(
   settings: ThreadSettings,
   wiring: ThreadWiring,
@@ -169,14 +167,17 @@ async function carryOut(call: Call, task: Task, stores: ThreadStores) {
 }
 
 /**
- * Returns a refusal as plain data, because no instance of a class crosses threads. ThreadGroup turns it into a
- * `ServiceError` again.
+ * Returns a refusal as plain data, because instances of classes cannot be sent between threads. `ThreadGroup` turns it
+ * into a `ServiceError` again.
  */
 function refused(error: ServiceError): Refused {
   return { refusal: error.toBody(), retryAfterSeconds: error.retryAfterSeconds }
 }
 
-/** Returns the refusal of a read that met damaged data. An answer without the damaged record would look complete. */
+/**
+ * Returns the refusal of a read that has met damaged data. The read cannot simply skip the damaged record, because its
+ * answer would look complete.
+ */
 function refusalOf({ place }: DamagedRecordError): ServiceError {
   const detail = `This request needs a stored record that is damaged (${place}). List the damaged records with \`tenrec verify\`, and restore the store from a backup.`
   return new ServiceError('data_corrupted', detail)

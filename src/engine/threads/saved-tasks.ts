@@ -1,4 +1,4 @@
-/** Operations on saved objects, in addition to those on the organization. */
+/** The operations on saved objects: insights, dashboards, annotations, and the links with which they are shared. */
 import type { ExperimentFilter } from '../../rules/experiments/edit/experiment-list.ts'
 import type {
   AnnotationFilter,
@@ -29,10 +29,7 @@ import {
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 
 type Store = Pick<OrganizationStore, 'saved'>
-/**
- * Texts that are shown also contain names of users and the time zone of the project, so more than saved objects is
- * needed.
- */
+/** The stores for texts that are shown. These texts also contain names of users and the time zone of the project. */
 type ShowingStore = Pick<OrganizationStore, 'saved' | 'users' | 'projects'>
 type ExperimentsOf = Pick<OrganizationStore, 'experiments'>
 type AnnotationRequest = SavedRequest<AnnotationFields>
@@ -42,9 +39,9 @@ export interface SharedRequest {
   readonly token: string
   readonly format: ShownFormat
   readonly type: 'scene' | 'embed'
-  /** The text that proves that the reader knew the password of the link (rules/saved/shared-access.ts), or ''. */
+  /** A text that proves that the visitor has entered the password of the link (rules/saved/shared-access.ts), or ''. */
   readonly proof: string
-  /** The name of the range that the reader chose. Null means the range of the object. */
+  /** The name of the time range that the visitor has chosen. Null: the time range of the object. */
   readonly range: string | null
 }
 
@@ -62,7 +59,7 @@ export type ShareLock = Pick<SharingAccess, 'isPasswordRequired' | 'passwords'>
 /**
  * The operations on saved objects by name. A refusal is a `ServiceError`. The view of an object that does not exist is
  * null; a deleted object still has a view. The text of an object that does not exist or is deleted is null. A dashboard
- * with its tiles can have megabytes, so it only crosses threads as text.
+ * with its tiles can have megabytes, so it is sent between threads only as text.
  */
 export const SAVED_HANDLERS = {
   listInsights: ({ saved }: Store, list: ListRequest<InsightFilter>) => saved.listInsights(list),
@@ -119,8 +116,8 @@ export const SAVED_HANDLERS = {
     return view === null ? null : accessOf(view.sharing)
   },
   /**
-   * Returns the text of the object that a token opens, without names of users, because anybody may see it. Returns null
-   * if the token opens nothing. Throws the errors of `inRange`.
+   * Returns the text of the object that a token opens. Anybody may see this text, so it contains no names of users.
+   * Returns null if the token opens nothing. Throws the errors of `inRange`.
    */
   showShared(store: ShowingStore, request: SharedRequest): SharedAnswer | null {
     const view = store.saved.findShared(request.token)

@@ -1,9 +1,9 @@
 /**
  * Produces tables of persons and exports of events on a thread. Each call produces a part of limited size, so that a
- * large table does not occupy a thread while its client reads slowly. A table is made in three steps: first the numbers
- * of its persons are determined, then its columns, then its lines. A person that is deleted before its line is written
- * is left out, and so is a property that appears after the columns were determined. An export has one line for each
- * event, in order of arrival. See docs/compatibility/api.md, "CSV"; docs/compatibility/events.md, "Exporting events".
+ * large table does not occupy a thread while its client reads slowly. A table is made in three steps: first the list of
+ * its persons, then its columns, then its lines. The table leaves out a person that is deleted before its line is
+ * written, and a property that first appears after the columns were determined. An export has one line for each event,
+ * in order of arrival. See docs/compatibility/api.md, "CSV"; docs/compatibility/events.md, "Exporting events".
  */
 import { csvLine, flatRow, TableColumns } from '../../base/csv.ts'
 import { JsonBytes } from '../../base/json-bytes.ts'
@@ -22,7 +22,7 @@ import {
 import { requireWanted } from './pages.ts'
 
 /**
- * A table in progress. Its memory is transferred with each task, from the main thread to the working thread and back.
+ * A table in progress. With each task, its memory is transferred from the main thread to the worker thread and back.
  */
 export interface TableState {
   readonly projectId: number
@@ -38,9 +38,9 @@ export interface TableState {
 
 /** The result of one task. */
 export interface MadePiece<State> {
-  /** The finished lines. Empty as long as columns are being determined, or if no line was finished yet. */
+  /** The finished lines. Empty while the columns are being determined, or if no line is finished yet. */
   readonly piece: Uint8Array<ArrayBuffer>
-  /** What is left to do. Null if the result is complete. */
+  /** The state with which to request the next part. Null if the result is complete. */
   readonly rest: State | null
 }
 
@@ -130,7 +130,7 @@ function writtenOf({ bytes, length }: JsonBytes): Uint8Array<ArrayBuffer> {
   return new Uint8Array(bytes.subarray(0, length))
 }
 
-/** Returns the buffers of a result, which are transferred. */
+/** Returns the buffers of a result that are transferred. */
 export function tableBuffers({ piece, rest }: TableResult): readonly ArrayBuffer[] {
   const buffers = [piece.buffer]
   return rest === null ? buffers : [...buffers, rest.numbers.buffer, rest.columns.buffer]
@@ -151,7 +151,7 @@ class TableMaker {
     this.#rowOf = rowOf
   }
 
-  /** Determines the columns. A table that is small enough is written at once. */
+  /** Determines the columns. If the table is small enough, also writes it. */
   gather(): TableResult {
     const { numbers } = this.#state
     const names = new TableColumns(columnsOf(this.#state))
@@ -198,7 +198,7 @@ class TableMaker {
 
   #goesOn(size: number, sizeMax: number): boolean {
     this.#check()
-    // Each part has at least one row, so that the table makes progress on a slow machine.
+    // Write at least one row in each part, so that the table makes progress on a slow machine.
     return this.#rowCount++ === 0 || (size < sizeMax && performance.now() < this.#deadline)
   }
 }
@@ -208,6 +208,6 @@ function lineOf(row: FlatRow, columns: readonly string[]): string {
 }
 
 function columnsOf({ columns }: TableState): readonly string[] {
-  // `gather` wrote this list of texts.
+  // The cast is right: `gather` wrote this list of texts.
   return JSON.parse(new TextDecoder().decode(columns)) as readonly string[]
 }

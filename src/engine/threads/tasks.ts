@@ -1,6 +1,6 @@
 /**
- * The settings of threads at their start, and the types of the tasks that the front sends them. Events are never sent
- * as objects, but as bytes in ArrayBuffers that are transferred.
+ * The settings that threads receive at their start, and the types of the tasks that the main thread sends them. Events
+ * are never sent as objects, but as bytes in transferred ArrayBuffers.
  */
 import { randomUUID } from 'node:crypto'
 import type { ErrorBody, ServiceError } from '../../base/errors.ts'
@@ -40,10 +40,7 @@ export type ThreadKind =
 
 /** The settings that every thread receives at its start. */
 export interface ThreadSettings {
-  /**
-   * The kind of the thread. The writer thread and the processing thread receive no calls of other kinds, and load no
-   * code for them.
-   */
+  /** The kind of the thread. The writer thread and the processing thread load only the code for their own calls. */
   readonly kind?: ThreadKind
   readonly dataDir: string
   /** True if the log is flushed after a commit is acknowledged (`--durability commit`). */
@@ -55,30 +52,31 @@ export interface ThreadSettings {
   readonly logFormat: LogFormat
   /** Only set for analytics threads. */
   readonly analytics?: AnalyticSettings
-  /** The URL of the warehouse to which columns of segments were moved. */
+  /** The URL of the ClickHouse server to which columns of segments were moved. */
   readonly warehouse?: string
-  /** The properties that are added to events during processing. Absent if there are none. */
+  /** The properties that are added to events during processing. Undefined if there are none. */
   readonly enrichment?: EnrichmentSettings
-  /** The number of open write transactions of a group's threads. The threads share the memory. */
+  /** Shared memory in which the threads of a group count their open write transactions. */
   readonly openWrites?: Int32Array
-  /** The limits of caches. Absent: the limits for a machine with plenty of memory. */
+  /** The limits of caches. Undefined: the limits for a machine with plenty of memory. */
   readonly plan?: MemoryPlan
-  /** The number of memory shortages so far. All threads share the memory. */
+  /** Shared memory of all threads: the number of memory shortages so far. */
   readonly shortages?: Int32Array
-  /** The memory figures of each thread of a group. The threads share the memory. */
+  /** Shared memory in which the threads of a group report how much memory they use. */
   readonly memory?: MemoryBoard
-  /** How often damage was found (damage-reports.ts). All threads share the memory. */
+  /** Shared memory of all threads: how often damage was found (damage-reports.ts). */
   readonly damageCount?: Int32Array
   /** In a cluster: the name of the channel by which the processing thread receives the shared log. */
   readonly sharedLogChannel?: string
   /** False if other machines of the cluster store the events. */
   readonly holdsEvents?: boolean
-  /** The number of the last block that was appended to the log, once there is one. All threads share the memory. */
+  /** Shared memory of all threads: the number of the last block that was appended to the log. */
   readonly logReach?: BigInt64Array
-  /** The figures of `DiskRoom`. All threads share the memory. */
+  /** Shared memory of all threads: the figures of `DiskRoom`. */
   readonly diskRoom?: Float64Array | undefined
   /**
-   * The descriptor that holds the lock on the data directory. Absent if free pages must not be returned to the disk.
+   * The file descriptor that holds the lock on the data directory. Undefined if free pages must not be returned to the
+   * file system.
    */
   readonly lockDescriptor?: number | undefined
 }
@@ -100,8 +98,8 @@ export interface EnrichmentSettings {
 }
 
 /**
- * Returns the settings of all threads. They contain memory that the threads share, so all threads of a daemon must
- * receive the same object.
+ * Returns the settings of all threads. They contain shared memory, so all threads of a daemon must receive the same
+ * object.
  */
 export function threadSettings(
   settings: Settings,
@@ -133,7 +131,7 @@ export function threadSettings(
   }
 }
 
-/** The settings of the daemon from which the memory plan is made. */
+/** The settings of the daemon on which the memory plan depends. */
 export type PlanSetting = 'memoryBytesMax' | 'workerThreads' | 'analyticsThreads'
 
 /** Returns the memory plan of a daemon. */
@@ -156,7 +154,7 @@ export interface HeldBlock extends BlockBuffer {
 /** A request to append blocks to the log and remove processed ones. */
 export interface AppendTask {
   readonly blocks: readonly BlockBuffer[]
-  /** The log may remove blocks up to this number, because they are processed. */
+  /** The log may remove blocks up to this number. They are processed. */
   readonly trimThrough: number
   /** In a cluster: the partition of the outbox. Default 0. */
   readonly partition?: number
@@ -168,8 +166,8 @@ export interface AppendResult {
   readonly last: number
   readonly commitMs: number
   /**
-   * In a cluster: resolves when enough other machines have the blocks too, with null, or with the refusal that the
-   * requests get. The next commit does not wait for it.
+   * In a cluster: resolves with null when enough other machines also have the blocks, or with the refusal for the
+   * requests. The next commit does not wait for this.
    */
   readonly replicated?: Promise<ServiceError | null>
 }
@@ -178,22 +176,22 @@ export interface AppendResult {
 export interface ProcessTask {
   readonly budgetMs: number
   /**
-   * Set if the main thread is busy. The run then makes only one commit, of at least this many events, and merges hardly
-   * any segments after it.
+   * Set if the main thread is busy. The run then makes only one commit, of at least this many events, and hardly merges
+   * segments.
    */
   readonly commitEventsMin?: number
   /**
-   * The milliseconds after which the lag is larger than a low priority can explain. The processing thread then gets the
-   * priority of the main thread.
+   * After this number of milliseconds, the lag is too large, and the processing thread gets the priority of the main
+   * thread.
    */
   readonly lateInMs: number
-  /** True if the disk has no room to rewrite stored data. Erasing and merging then wait. */
+  /** True if the disk has no space for rewriting stored data. Erasing and merging then wait. */
   readonly isDiskShort: boolean
-  /** True if the daemon was idle for a while. If there is nothing to process, some persons are then folded. */
+  /** True if the daemon was idle for a while. If there is nothing to process, some persons are folded. */
   readonly isQuiet?: boolean
-  /** The events that clients of live streams ask for. */
+  /** The filters of the live streams. */
   readonly watches: readonly LiveWatch[]
-  /** The segments whose columns may be moved, because the warehouse has a copy. */
+  /** The segments whose columns may be moved to ClickHouse, because it has a copy. */
   readonly copied?: readonly CopiedSegment[]
   /** The erasure jobs whose events were erased from all copies. */
   readonly erasedCopies?: readonly ErasedJob[]
@@ -223,11 +221,11 @@ export interface GeoIpCounts {
 
 /** The result of a processing run. */
 export interface ProcessResult {
-  /** The number of the last block that is processed and on the disk. */
+  /** The number of the last block that is processed and whose results are on the disk. */
   readonly processed: number
   readonly last: number
   readonly eventCount: number
-  /** The number of these events that the WebAssembly kernel recognised and read. */
+  /** The number of these events that the kernel (rules/capture/kernel/) read without parsing them. */
   readonly recognisedCount: number
   /** The duration of the run in milliseconds, without merging and erasing. */
   readonly elapsedMs: number
@@ -235,9 +233,12 @@ export interface ProcessResult {
   readonly commitMs: number
   /** The commands whose results are on the disk. */
   readonly commands: readonly CommandOutcome[]
-  /** The projects whose cohorts or group types were changed. The changes are on the disk. Flags refer to them. */
+  /**
+   * The projects whose cohorts or group types have changed. The changes are on the disk. Flags that refer to them must
+   * be compiled again.
+   */
   readonly changedDefinitions: readonly number[]
-  /** The numbers of dead letters. Absent after a failure. */
+  /** The numbers of dead letters. Undefined after a failure. */
   readonly deadLetters?: DeadLetterCounts | undefined
   /** The erasure jobs that are complete in the store; see `WarehouseWriter.takeCarriedOut`. */
   readonly erased: readonly ErasedJob[]
@@ -245,10 +246,10 @@ export interface ProcessResult {
   readonly freeBytes?: number | undefined
   /**
    * The bytes of free pages that were returned to the disk, and the reason if that failed. Null if nothing was returned
-   * and nothing failed. Absent after a failure.
+   * and nothing failed. Undefined after a failure.
    */
   readonly released?: { readonly bytes: number; readonly failure: string | null } | null | undefined
-  /** Absent if no GeoIP database is configured. */
+  /** Undefined if no GeoIP database is configured. */
   readonly geoIp?: GeoIpCounts | undefined
   /** The number of persons that were folded in this run. */
   readonly folded?: number
@@ -283,13 +284,13 @@ export interface CheckTask {
   /** The request. Its body is a view of a transferred buffer, or of the slab. */
   readonly request: CaptureRequest
   /**
-   * The shared memory to which the block is written. If the body is there too, the block overwrites it. Null means that
-   * the block gets memory of its own.
+   * The shared memory to which the block is written. If it contains the body, the block overwrites the body. Null: the
+   * block gets memory of its own.
    */
   readonly slab: SharedArrayBuffer | null
 }
 
-/** The result of a check. An accepted body is returned as a finished block. */
+/** The result of a check. If the body is accepted, the result is a finished block. */
 export type CheckResult =
   | {
       readonly kind: 'accepted'
@@ -304,7 +305,7 @@ export type CheckResult =
       readonly error: ErrorBody
       readonly retryAfterSeconds: number | null
     }
-  /** The check needs more work than the lane allows, so the body is returned for the next lane. */
+  /** The check needs more work than the lane permits. The body is returned for the next lane. */
   | { readonly kind: 'deferred'; readonly body: Uint8Array }
 
 /** A change of a flag. Bodies are JSON as the client sent it, because parsing it may be slow. */
@@ -362,8 +363,8 @@ export interface FlagMoveTask {
 }
 
 /**
- * A request to count persons: those that the condition in a body would match, or those whose value the change in a body
- * would flip.
+ * A request to count persons: either those that the condition in a body would match, or those for whom the change in a
+ * body would flip the value.
  */
 export interface BlastRadiusTask {
   readonly projectId: number

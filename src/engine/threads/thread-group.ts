@@ -1,6 +1,6 @@
 /**
- * The threads of one kind, with the handling of a thread that ends unexpectedly: by an error outside of its task, for
- * lack of memory, or by an exit. Its task is refused, another thread replaces it, and the owner of the group is told.
+ * The threads of one kind. If a thread ends unexpectedly (by an error outside its task, for lack of memory, or by an
+ * exit), its task is refused, another thread replaces it, and the owner of the group is informed.
  *
  * The end of a thread within a write transaction cannot be repaired. LMDB holds the lock until the process ends, and
  * every later write would wait for it forever. The threads count their transactions in shared memory to detect this.
@@ -28,8 +28,8 @@ const LOOK_EVERY_MS = 10
 /** The pause before a group starts threads again after its last thread has ended, in milliseconds. */
 const RESTART_PAUSE_MS = 500
 /**
- * If a transaction is open for this long, its thread hangs. The largest transactions take a second, or minutes on a
- * busy machine with a slow disk.
+ * If a transaction is open for this long, its thread is assumed to hang. The largest transactions take a second, or
+ * minutes on a busy machine with a slow disk.
  */
 const STUCK_MS_MIN = 180_000
 const STUCK_LOOK_EVERY_MS = 5000
@@ -43,7 +43,7 @@ export interface ThreadDeath {
   readonly isReplaced: boolean
 }
 
-/** Thrown for a task whose thread has ended. It is unknown whether the task was carried out. */
+/** Thrown if the thread of a task has ended. It is then unknown whether the task was carried out. */
 export class ThreadEndedError extends Error {
   override readonly name = 'ThreadEndedError'
   /** True if the thread was within a write transaction. This process must then not write any more. */
@@ -55,22 +55,27 @@ export class ThreadEndedError extends Error {
   }
 }
 
-/** The options of a group. */
+/** The options of a thread group. */
 export interface ThreadGroupOptions {
   readonly kind: ThreadKind
   readonly settings: ThreadSettings
   /** The file that every thread runs. Default: thread.ts. */
   readonly entry?: URL | undefined
   readonly threadsMax: number
-  /** The number of threads that are started before there is work for them. */
+  /** The number of threads that are started before there is work. */
   readonly threadsMin: number
   readonly pool: NonNullable<ConstructorParameters<typeof Piscina>[0]>
-  /** V8 collects garbage of a thread when old objects and memory outside of the heap reach this size, in MiB. */
+  /**
+   * V8 collects the garbage of a thread when its old objects and its memory outside the heap reach this size, in MiB.
+   */
   readonly oldMib?: number
   readonly onDeath: (death: ThreadDeath) => void
 }
 
-/** In a cluster: the decision of a call that changes the catalogue, before it is written (ports/change-log.ts). */
+/**
+ * In a cluster: the result of a call that changes the catalogue, with the change that is still to be written
+ * (ports/change-log.ts).
+ */
 export class Proposed implements Decided<unknown> {
   readonly result: unknown
   readonly proposal: Proposal
@@ -94,8 +99,8 @@ export class ThreadGroup {
   /** Counts of the threads' write transactions; see `countWrites`. */
   readonly #writes = new Int32Array(new SharedArrayBuffer(4 * Int32Array.BYTES_PER_ELEMENT))
   /**
-   * The memory figures of the threads. There are more slots than threads, because a new thread may report before the
-   * slot of an ended thread is free.
+   * The memory figures of the threads. It has more slots than there are threads, because a new thread may report before
+   * the slot of an ended thread is free.
    */
   readonly #board: ReturnType<typeof memoryBoard>
   readonly #stuckTimer: NodeJS.Timeout
@@ -103,7 +108,9 @@ export class ThreadGroup {
   #writesSeen = 0
   #deaths = 0
   #cause: unknown
-  /** For each pool that was replaced, the reason. Tasks that waited in it are refused with this reason. */
+  /**
+   * For each replaced pool: the reason why it was replaced. Tasks that waited in the pool are refused with this reason.
+   */
   readonly #givenUpFor = new WeakMap<Piscina, unknown>()
   #isClosing = false
   #running = 0
@@ -139,7 +146,7 @@ export class ThreadGroup {
       recordTiming: false,
     })
     threads.on('workerDestroy', () => {
-      // The threads of a replaced pool were ended on purpose because they were idle.
+      // Ignore the threads of a replaced pool: they were ended on purpose.
       if (threads === this.#threads) this.#died()
     })
     // A thread without a task ended with an error.
@@ -150,7 +157,8 @@ export class ThreadGroup {
   }
 
   /**
-   * The milliseconds for which the threads of the group have been idle. It is 0 if they are busy, or if there are none.
+   * The milliseconds for which the threads of the group have been idle. 0 if a thread is busy, or if there are no
+   * threads.
    */
   get idleMs(): number {
     const isIdle = this.#running === 0 && this.#threads.threads.length > 0
@@ -158,8 +166,8 @@ export class ThreadGroup {
   }
 
   /**
-   * Ends the threads of a group if they are idle and the group may have none. All of their memory is free afterwards.
-   * The next task starts threads with the given `settings`.
+   * Ends all threads, which frees all of their memory. Call it only while they are idle, for a group that can be
+   * without threads. The next task starts threads with the given `settings`.
    */
   async end(settings: ThreadSettings = this.#settings): Promise<void> {
     const ended = this.#threads
@@ -192,7 +200,7 @@ export class ThreadGroup {
     const isFirst = threads.threads.length === 0
     if (isFirst && !this.mayStart) throw refusal('files_full')
     const isStarting = this.#oldMib > 0 && isFirst
-    // V8 reads this flag when a thread's heap is created. There is no other way to set the value.
+    // V8 reads this flag when it creates the heap of a thread. The value cannot be set in another way.
     if (isStarting) setFlagsFromString(`--initial-old-space-size=${this.#oldMib}`)
     this.#running++
     try {
@@ -216,7 +224,7 @@ export class ThreadGroup {
     return proposal === undefined ? result : new Proposed(result, proposal)
   }
 
-  /** Runs a task like `run`, but if its thread ends, rejects with a refusal (503) that can be sent to a client. */
+  /** Runs a task like `run`. If the thread ends, rejects with a refusal (503) that can be sent to a client. */
   async ask(task: Task, transferList: readonly ArrayBuffer[] = []): Promise<unknown> {
     try {
       return await this.run(task, transferList)
@@ -240,11 +248,11 @@ export class ThreadGroup {
   }
 
   /**
-   * How many transactions that change data which readers see the threads have begun. Null while such a transaction is
-   * open.
+   * The number of transactions that the threads have begun to change data that readers see. Null while such a
+   * transaction is open.
    */
   get writesBegun(): number | null {
-    // The order matters: a transaction that is counted here and is still open is found by the next line.
+    // Read in this order: if a transaction is counted here and is still open, the next line notices it.
     const begun = Atomics.load(this.#writes, CHANGING_WRITES + 1)
     return Atomics.load(this.#writes, CHANGING_WRITES) > 0 ? null : begun
   }
@@ -257,7 +265,7 @@ export class ThreadGroup {
     if (this.#isClosing) return
     this.#deaths++
     this.#cause = undefined
-    // The error that ended the thread arrives within this turn of the event loop, so the report waits for it.
+    // Report in the next turn of the event loop, because the error that ended the thread arrives within this turn.
     setImmediate(() => void this.#report(this.#cause))
   }
 
@@ -269,10 +277,10 @@ export class ThreadGroup {
   }
 
   /**
-   * Checks after a while whether the group has a thread again after one has ended. If a thread ends while it loads its
-   * code, Piscina starts no other one, and tasks that wait for a thread would wait forever. If the process could not
-   * open the files of the code, the group restarts until the shortage is over. For any other cause the process must
-   * end, unless the group works without a running thread.
+   * Call it after a thread has ended. Checks after a while whether the group has a thread again. If a thread ends while
+   * it loads its code, Piscina does not start another one, and waiting tasks would wait forever. If the thread ended
+   * because the process could not open the files of its code, or if the group can be without threads, a new pool is
+   * opened. In any other case, the process must end.
    */
   #awaitReplacement(cause: unknown): void {
     const isRestarted = this.#threadsMin === 0 || isShortage(cause) === 'files'
@@ -297,8 +305,8 @@ export class ThreadGroup {
   }
 
   /**
-   * Detects a write transaction that does not end. It adds up the intervals between checks instead of measuring time,
-   * because the process itself may have been paused.
+   * Detects a write transaction that does not end. Adds up the intervals between checks instead of measuring the time,
+   * because the process may be paused for a while.
    */
   #lookForStuck(): void {
     const writes = Atomics.load(this.#writes, ALL_WRITES + 1)
@@ -312,8 +320,8 @@ export class ThreadGroup {
   }
 
   /**
-   * Returns whether an ended thread has left a transaction open. Transactions of other threads, which may be open too,
-   * end after a while.
+   * Returns whether an ended thread has left a transaction open. Waits for the transactions of other threads, which may
+   * be open at the same time, to end.
    */
   async #hasLeftWrite(): Promise<boolean> {
     if (this.#threads.options.maxThreads === 1) return this.#isWriting
@@ -325,10 +333,10 @@ export class ThreadGroup {
   }
 }
 
-/** Lets each thread close its stores, and then ends the threads. They must have no task. */
+/** Lets each thread close its stores, and then ends the threads. Call it only while they have no tasks. */
 async function endThreads(threads: Piscina): Promise<void> {
   const closing = threads.threads.map(() => threads.run({ call: 'close', values: [] }))
-  // If a thread has ended meanwhile, its stores are closed already, so its error is ignored.
+  // Ignore errors: if a thread has ended in the meantime, its stores are already closed.
   await Promise.allSettled(closing)
   await threads.destroy()
 }

@@ -1,7 +1,7 @@
 /**
- * The memory of one thread: the thread reports it (base/memory/memory-board.ts), and releases the memory of its work
- * after it has been idle for a while. V8 releases memory when it collects garbage, but delays that in an idle thread.
- * An idle thread therefore collects garbage itself.
+ * The memory of one thread. The thread reports how much memory it uses (base/memory/memory-board.ts), and releases what
+ * it can after it has been idle for a while. V8 releases memory only when it collects garbage, and it delays that in an
+ * idle thread. So an idle thread starts the garbage collection itself.
  */
 import { collectGarbage } from '../../base/memory/garbage.ts'
 import {
@@ -12,7 +12,7 @@ import {
 } from '../../base/memory/memory-board.ts'
 import { IDLE_MEMORY_MS_MAX, MEMORY_TOLD_MS_MAX } from './limits.ts'
 
-/** The stores of a thread, as far as their memory matters here. */
+/** The stores of a thread: only what concerns their memory. */
 export interface MemoryHolder {
   /** The sizes of the caches of the thread. */
   readonly caches?: CachesOfThread
@@ -24,7 +24,8 @@ export interface MemoryHolder {
 const IDLE_TICKS = 2
 const TICK_MS = IDLE_MEMORY_MS_MAX / (IDLE_TICKS + 1)
 /**
- * A thread counts as idle if it works less than this fraction of the time, because checking for work also takes time.
+ * A thread counts as idle if it works less than this fraction of the time. It is not 0, because even an idle thread
+ * sometimes checks for work.
  */
 const IDLE_SHARE = 0.05
 /** If the memory of a thread has grown by less than this since the last release, nothing is released. */
@@ -42,7 +43,7 @@ export class ThreadMemory {
   #idleTicks = 0
   readonly #shortages: Int32Array
   #shortagesSeen = 0
-  /** The bytes that the thread used after the last release. */
+  /** The number of bytes that the thread still used after the last release. */
   #restingBytes = 0
 
   constructor(board: MemoryBoard, holder: MemoryHolder) {
@@ -59,7 +60,7 @@ export class ThreadMemory {
     this.#begunAtMs = performance.now()
   }
 
-  /** Records that a call has ended. It costs almost nothing, except for some microseconds once a second. */
+  /** Records that a call has ended. Costs almost nothing, except for some microseconds once a second. */
   end(): void {
     const nowMs = performance.now()
     this.#isRunning = false

@@ -1,6 +1,6 @@
 /**
- * The stores that one thread has open. A store is opened at the first call that needs it and stays open. The pool sends
- * a call only to threads of one kind, so no thread opens all stores.
+ * The stores that one thread has open. A store is opened by the first call that needs it, and stays open. Each kind of
+ * thread gets only its own calls, so no thread opens all stores.
  */
 import type { CachesOfThread } from '../../base/memory/memory-board.ts'
 import type { Proposal } from '../../ports/change-log.ts'
@@ -38,9 +38,9 @@ export interface ProcessWiring {
 export interface ReadWiring {
   /** Opens the log, to look up single blocks. */
   log(settings: ThreadSettings): LogReader
-  /** Opens the reader of persons and of everything else that is not in the warehouse. */
+  /** Opens the reader of persons, and of everything else except the events. */
   reader(settings: ThreadSettings, damage: DamageReports): EventReader
-  /** Returns the warehouse that belongs to the reader of the thread. */
+  /** Returns the store of events that belongs to a reader. */
   warehouse(reader: EventReader): Warehouse
 }
 
@@ -52,7 +52,7 @@ export class ThreadStores {
   readonly settings: ThreadSettings
   /** The cached results of queries. */
   readonly remembered: RememberedParts
-  /** For each query that had to be computed in pieces, the number of pieces. */
+  /** For each query that had to be computed in pieces: the number of pieces. */
   readonly pieceCounts = new PieceCounts()
   readonly #wiring: ReadWiring
   readonly #damage: DamageReports
@@ -66,10 +66,7 @@ export class ThreadStores {
     if (settings.sharedLogChannel !== undefined) SHARED_CATALOGUE.propose(settings.dataDir)
   }
 
-  /**
-   * In a cluster: returns the decision of the current call, whose changes are not written yet. The next call returns
-   * null.
-   */
+  /** In a cluster: returns the changes of the current call, which are not written yet, and clears them. */
   takeProposal(): Proposal | null {
     return SHARED_CATALOGUE.takeProposal()
   }
@@ -87,7 +84,7 @@ export class ThreadStores {
     return this.#once('reader', () => this.#wiring.reader(this.settings, this.#damage))
   }
 
-  /** Call it when a call has ended. Resources that only a running scan needs are released. */
+  /** Call it when a call has ended. Releases resources that only a running scan needs. */
   rest(): void {
     if (this.#open.has('reader')) this.reader.scans?.rest()
   }
@@ -98,7 +95,7 @@ export class ThreadStores {
     return this.#open.has('reader') ? { ...this.reader.caches, ...remembered } : remembered
   }
 
-  /** Evicts everything that can be computed or read again. Must not be called while a call uses it. */
+  /** Evicts everything that can be computed or read again. Do not call it while a call is running. */
   release(): void {
     if (this.#open.has('reader')) this.reader.release()
   }
@@ -119,14 +116,14 @@ export class ThreadStores {
     return this.#once('organization', () => new OrganizationWorker(this.settings.dataDir))
   }
 
-  /** The bytes of memory that one query may use on this thread. */
+  /** The number of bytes that one query may use on this thread. */
   get questionBytesMax(): number {
     const { plan, analytics } = this.settings
     if (plan === undefined || analytics === undefined) return Number.POSITIVE_INFINITY
     return plan.questionBytes / analytics.cache.shared.threads
   }
 
-  /** The bytes of decoded columns that belong to this thread alone. */
+  /** The number of bytes of decoded columns in the caches of this thread alone. */
   get cachedBytes(): number {
     return this.#open.has('reader') ? (this.reader.caches.column_values?.bytes ?? 0) : 0
   }
@@ -149,7 +146,7 @@ export class ThreadStores {
       store = open()
       this.#open.set(name, store)
     }
-    // Only stores of this type are opened under this name.
+    // The cast is right: only a store of this type is opened under this name.
     return store as Store
   }
 }

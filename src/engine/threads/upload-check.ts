@@ -1,4 +1,6 @@
-/** Checks an upload on a thread. check-queue.ts chooses the lane and so the thread. */
+/**
+ * Checks an upload on a thread. check-queue.ts chooses the lane, and thereby when and on which thread the check runs.
+ */
 
 import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
@@ -12,7 +14,7 @@ import { CHECK_MS_MAX } from './limits.ts'
 import type { CheckResult, CheckTask } from './tasks.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** If the memory of a scanner is larger than this number of bytes, it is released after the body. */
+/** If a scanner needed more memory than this number of bytes for a body, the memory is released afterwards. */
 const SCANNER_BYTES_KEPT = 16 * 1024 * 1024
 
 /** The scanner of this thread. The slow lane parses bodies without a scanner. */
@@ -24,7 +26,7 @@ let kept: Scanner | undefined
  */
 export function checkUpload(stores: ThreadStores, { lane, request, slab }: CheckTask): CheckResult {
   const { directory } = stores
-  // The slow lane parses the body instead. Memory of a scanner would be needed in addition.
+  // The slow lane parses the body instead, so do not spend memory on a scanner.
   if (lane !== 'slow') kept ??= new Scanner()
   directory.refreshIfChanged()
   const limits = LANE_LIMITS[lane]
@@ -35,8 +37,8 @@ export function checkUpload(stores: ThreadStores, { lane, request, slab }: Check
     decodedBytesMax: Math.min(limits.decodedBytesMax, stores.settings.decodedBytesMax),
     checkTime: timeLimit(CHECK_MS_MAX),
   }
-  // The block contains a copy of the events and a table. When it is written, the body is no longer read, because the
-  // scanner and the parsed events have copies of their own.
+  // The block may be written over the body: the scanner and the parsed events have their own copies by now, so nothing
+  // reads the body any more.
   const block = new LogBlockWriter(
     slab === null ? Buffer.allocUnsafeSlow(request.body.length + 65_536) : Buffer.from(slab),
   )
@@ -59,12 +61,12 @@ export function checkUpload(stores: ThreadStores, { lane, request, slab }: Check
     const { retryAfterSeconds } = error
     return { kind: 'refused', error: error.toBody(), retryAfterSeconds }
   } finally {
-    // A scanner keeps the memory that its largest body needed, and each thread has a scanner.
+    // Each thread has a scanner, and a scanner keeps the memory that its largest body needed.
     if (kept !== undefined && kept.memoryBytes > SCANNER_BYTES_KEPT) kept = undefined
   }
 }
 
-/** Returns the buffers of a result, which are transferred. A body that is returned is the only view of its memory. */
+/** Returns the buffers of a result that are transferred. If the body is returned, it is the only view of its memory. */
 export function memoryOfCheck(result: CheckResult): readonly ArrayBuffer[] {
   if (result.kind === 'deferred') return transferable([result.body.buffer])
   return result.kind === 'accepted' ? transferable([result.block.buffer]) : []

@@ -1,7 +1,8 @@
 /**
  * The audit log: one entry for each change that was requested through the private API or made by a command in the
- * store, with its author, its time and its origin. Entries are in the environment `flags`. They do not raise a version,
- * because no decision depends on them. Keys, request bodies and query strings are not stored.
+ * store, with its author, its time and its origin. Entries are in the environment `flags`. A new entry does not raise
+ * the version number of the environment, because no flag decision depends on the audit log. Keys, request bodies and
+ * query strings are not stored.
  *
  * Table `audit_log`: entry u32 (from 1, ascending, without gaps) -> `AuditEntry` as MessagePack with a checksum.
  */
@@ -63,7 +64,7 @@ export function putAuditEntries(
   for (; first <= last - entriesMax; first++) table.removeSync(numberKey(first))
 }
 
-/** Returns the numbers of the oldest and the newest entry, or 1 and 0 if there is none. */
+/** Returns the numbers of the oldest and the newest entry, or 1 and 0 if the log is empty. */
 function extentOf(table: Table): { first: number; last: number } {
   for (const key of table.getKeys({ limit: 1 })) {
     const first = numberInKey(key, 0)

@@ -1,10 +1,11 @@
 /**
- * The environment `flags` of a machine that shares its catalogue with other machines (port: ports/change-log.ts). The
- * writes of a thread are captured and rolled back. When they return as a write set with a position in the change log,
- * they are applied unchanged, in one transaction with the position (table `state`, key `place`).
+ * The environment `flags` of a machine that shares its catalogue with other machines (port: ports/change-log.ts). A
+ * thread runs a change in a transaction, records its writes and rolls the transaction back. The recorded writes, a
+ * *write set*, are sent to the change log, which gives them a position. Every machine then applies the write set
+ * unchanged and stores its position (table `state`, key `place`) in the same transaction.
  *
- * Console sessions, login codes and counts of flag decisions belong to their machine and are never in a write set, so
- * users can log in while no broker is reachable.
+ * Console sessions, login codes and counts of flag decisions are local to each machine and are never part of a write
+ * set, so users can log in while no broker is reachable.
  */
 import { OperatorError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
@@ -63,27 +64,36 @@ export function proposeWrites(dataDir: string): () => void {
   return () => captureWrites(null)
 }
 
-/** Returns the position of the copy in a data directory. */
+/**
+ * Returns the position in the change log up to which the catalogue of a data directory is complete, or null if the
+ * catalogue is not shared.
+ */
 export function readChangePlace(dataDir: string): ChangePlace | null {
   const copy = new StoredCatalogue(dataDir)
   try {
     return copy.place()
   } finally {
-    // Closing has already happened when the call returns. The promise only waits for writes, and there were none.
+    // The environment is already closed when this call returns. The promise would only wait for writes, and nothing was
+    // written.
     void copy.close()
   }
 }
 
-/** Makes the catalogue that of a single machine. */
+/** Ends the sharing of the catalogue in a data directory. The directory then belongs to a single machine. */
 export async function leaveShared(dataDir: string): Promise<void> {
   const copy = new StoredCatalogue(dataDir)
   copy.leave()
   await copy.close()
 }
 
-/** The copy in a data directory, which a daemon may have open. Close it before the thread ends. */
+/**
+ * The copy of the shared catalogue in a data directory. A daemon may have the same directory open. Close it before the
+ * thread ends.
+ */
 export class StoredCatalogue implements CatalogueCopy {
-  /** True if the catalogue was just created. A new catalogue may be replaced by that of another organization. */
+  /**
+   * True if the catalogue was just created. `replace` may then overwrite it with the catalogue of another organization.
+   */
   isNew = false
   readonly #environment: Environment
 
@@ -116,7 +126,10 @@ export class StoredCatalogue implements CatalogueCopy {
     })
   }
 
-  /** Replaces the catalogue. Throws `OperatorError` if that would delete the catalogue of another organization. */
+  /**
+   * Replaces the shared part of the catalogue. Throws `OperatorError` if that would delete the catalogue of another
+   * organization.
+   */
   replace({ place, parts }: WholeCopy): void {
     this.#environment.write(() => {
       const organization = this.#organizationId()
@@ -134,7 +147,7 @@ export class StoredCatalogue implements CatalogueCopy {
     })
   }
 
-  /** Returns the whole catalogue. One that was never shared has position 0. */
+  /** Returns the whole catalogue. If the catalogue was never shared, its position is 0. */
   whole(): WholeCopy {
     this.#environment.refresh()
     const pin = this.#environment.pin()
@@ -164,7 +177,7 @@ export class StoredCatalogue implements CatalogueCopy {
     }
   }
 
-  /** Ends the sharing. The contents stay, except for the warehouse of the cluster. */
+  /** Ends the sharing. Deletes only the position and the name of the cluster's warehouse. */
   leave(): void {
     this.#environment.write(() => {
       this.#environment.table(STATE).removeSync(PLACE_KEY)

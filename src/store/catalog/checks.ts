@@ -1,7 +1,7 @@
-/** Checks of the catalogue stores that refuse a request, and the numbers of new records. */
+/** Helpers of the catalogue stores: checks that refuse a request, and the number of the next record. */
 import { type ErrorCode, ServiceError } from '../../base/errors.ts'
 
-/** Throws a `ServiceError` unless `isFine` is true. `attr` is the field concerned. */
+/** Throws a `ServiceError` unless `isFine` is true. `attr` is the field of the request that the error names. */
 export function demand(
   isFine: boolean,
   code: ErrorCode,
@@ -11,12 +11,15 @@ export function demand(
   if (!isFine) throw new ServiceError(code, detail, attr === undefined ? {} : { attr })
 }
 
-/** Throws a `ServiceError` if there is no room for another record. `names` is the name of the records. */
+/**
+ * Throws a `ServiceError` if `count` has reached `countMax`. `names` is the plural noun that the error uses for the
+ * records.
+ */
 export function demandRoom(count: number, countMax: number, names: string): void {
   demand(count < countMax, 'invalid_input', `There can be at most ${countMax} ${names}.`)
 }
 
-/** Returns a number higher than those of all records. */
+/** Returns the highest number of a record plus one. */
 export function nextId(records: readonly { readonly id: number }[]): number {
   return records.reduce((highest, { id }) => Math.max(highest, id), 0) + 1
 }

@@ -1,6 +1,7 @@
 /**
- * Console sessions and login codes. Only their hashes are stored. They do not raise a version, because every request
- * reads its session from the table. Both tables contain MessagePack with a checksum:
+ * Console sessions and login codes. Only their hashes are stored. A change of these tables does not raise the version
+ * number of the environment, because no thread caches them: every request reads its session from the table. Both tables
+ * contain MessagePack with a checksum:
  *
  *   console_sessions   SHA-256 of the token -> `ConsoleSession`
  *   login_codes        SHA-256 of the code  -> `LoginCode`
@@ -26,7 +27,7 @@ import type { PasswordStore } from './password-store.ts'
 
 const CODE_BYTES = 18
 
-/** A code that is not used yet. */
+/** A login code that nobody has used yet. */
 interface LoginCode {
   readonly userId: number
   readonly expiresAtMs: number
@@ -34,7 +35,7 @@ interface LoginCode {
 
 type Owner = Pick<ConsoleSession, 'userId' | 'keyHash' | 'passwordSetAtMs' | 'identity'>
 
-/** A session of a login link. Other sessions have one of these members. */
+/** The members of a session that began with a login link. For any other login, exactly one member is not null. */
 const NO_PROOF = { keyHash: null, passwordSetAtMs: null, identity: null }
 
 /** Reads and writes sessions and codes. Each change is a durable transaction. */
@@ -61,9 +62,9 @@ export class ConsoleStore {
   }
 
   /**
-   * Begins a session. Returns false if its code is unknown, used or expired, if its password was changed or its account
-   * unlinked meanwhile, or if the user is inactive. Removes ended sessions, and the least recently used session of a
-   * user with too many.
+   * Begins a session. Returns false if its code is unknown, used or expired, if the password was changed or the account
+   * was unlinked in the meantime, or if the user is inactive. Removes ended sessions, and the least recently used
+   * session of a user with too many.
    */
   begin({ token, proof, atMs, address, userAgent }: SessionStart): boolean {
     return this.#environment.record(() => {
@@ -83,7 +84,10 @@ export class ConsoleStore {
     })
   }
 
-  /** Returns whether the account that a session began with is still linked to its user. Costs one lookup. */
+  /**
+   * Returns whether the identity provider's account that began a session is still linked to the user of the session.
+   * Costs one lookup.
+   */
   isLinked({ userId, identity }: Pick<ConsoleSession, 'userId' | 'identity'>): boolean {
     const known = identity && identityByHash(this.#environment, identity.hash)
     return known?.userId === userId && known.linkedAtMs === identity?.linkedAtMs
@@ -146,7 +150,7 @@ export class ConsoleStore {
     return code
   }
 
-  /** Returns the owner of a session with this proof, or null if the proof is no longer valid. */
+  /** Returns the user and the proof to store in a new session, or null if the proof is no longer valid. */
   #ownerOf(proof: SessionProof, atMs: number): Owner | null {
     if ('code' in proof) return this.#redeem(proof.code, atMs)
     if ('subject' in proof) return this.#ownerOfAccount(proof)
@@ -170,7 +174,7 @@ export class ConsoleStore {
     return this.#environment.all('users').some(({ id, isActive }) => id === userId && isActive)
   }
 
-  /** Redeems a code, which cannot be used again. */
+  /** Redeems a login code and deletes it. Returns its owner, or null if the code is unknown or expired. */
   #redeem(code: string, atMs: number): Owner | null {
     const table = this.#environment.table('login_codes')
     // `createCode` wrote the record, and the checksum guarantees that it is unchanged.
@@ -222,7 +226,8 @@ export class ConsoleStore {
 /** Decodes a session. The store wrote it, and the checksum guarantees that it is unchanged. */
 function decodeSession(record: unknown): ConsoleSession {
   const session = record as ConsoleSession
-  // Sessions from before there were passwords or accounts have no `passwordSetAtMs` or no `identity`.
+  // Sessions written by older versions, which had no passwords or no linked accounts, lack `passwordSetAtMs` or
+  // `identity`.
   const { keyHash, passwordSetAtMs = null, identity = null } = session
   return {
     ...session,

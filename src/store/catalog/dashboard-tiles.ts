@@ -1,6 +1,6 @@
 /**
- * The tiles of dashboards, and an index of the tiles that show an insight. Changes are made only within a transaction
- * of the environment.
+ * The tiles of dashboards, and an index of the tiles that show an insight. Call the methods that change tiles only
+ * within a transaction of the environment.
  *
  * | table           | key                                  | value                  |
  * |-----------------|--------------------------------------|------------------------|
@@ -50,7 +50,6 @@ export class DashboardTiles {
     this.put(projectId, { insightId: null, text: null, layouts: {}, color: null, ...tile, id })
   }
 
-  /** Writes a tile. */
   put(projectId: number, tile: Tile): void {
     const { id, dashboardId, insightId } = tile
     putJson(this.#tiles, tripleKey(projectId, dashboardId, id), tile)

@@ -1,6 +1,7 @@
 /**
- * Deleted event definitions. The events stay, and a later event creates the definition again. Table
- * `deleted_definitions`: project u32, id as text -> `DeletedDefinition`, MessagePack with a checksum.
+ * Deleted event definitions. Deleting a definition deletes no events. The next event with the same name creates the
+ * definition again. Table `deleted_definitions`: project u32, id as text -> `DeletedDefinition`, MessagePack with a
+ * checksum.
  */
 import type { DeletedDefinition } from '../../rules/events/event-definitions.ts'
 import { distinctIdKey, keysOf } from '../lmdb/keys.ts'
@@ -17,7 +18,10 @@ export class DefinitionStore {
     this.#environment = environment
   }
 
-  /** Returns the deleted definitions of a project: id -> the newest sequence number that does not count for it. */
+  /**
+   * Returns the deleted definitions of a project: for each id, the sequence number of the project's newest event at the
+   * deletion. Only later events create the definition again.
+   */
   deleted(projectId: number): ReadonlyMap<string, number> {
     const table = this.#environment.table('deleted_definitions')
     // `delete` wrote the records, and the checksum guarantees that they are unchanged.
@@ -25,7 +29,10 @@ export class DefinitionStore {
     return new Map(records.map(({ id, sequence }) => [id, sequence]))
   }
 
-  /** Deletes a definition. Raises no version, because no decision depends on it. Throws 400 if there are too many. */
+  /**
+   * Deletes a definition. Does not raise the version number of the environment, because no flag decision depends on
+   * definitions. Throws 400 if there are too many.
+   */
   delete(projectId: number, definition: DeletedDefinition): void {
     this.#environment.record(() => {
       const deleted = this.deleted(projectId)

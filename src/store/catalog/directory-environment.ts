@@ -1,7 +1,8 @@
 /**
  * The environment `flags`, opened to change the organization, users, projects, keys and roles. Every change is one
- * durable transaction that raises two versions: that of the environment, and one of its own, so that a changed flag
- * does not make every thread read all users again. The records, as MessagePack with a checksum (codec.ts):
+ * durable transaction. It raises two version numbers: one of the whole environment, and one of the records below.
+ * Threads read users and projects again only if the second number has changed, so a changed flag does not cause that.
+ * The records, as MessagePack with a checksum (codec.ts):
  *
  * | table         | key            | value                                                                     |
  * |---------------|----------------|---------------------------------------------------------------------------|
@@ -76,8 +77,8 @@ export class DirectoryEnvironment {
   /** `dataDir` must contain a store (data-dir.ts). */
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
     this.clock = clock
-    // The environment is not opened read-only, even for reading: LMDB would then refuse to open it for writing
-    // elsewhere in the same process.
+    // The environment is opened for writing even if this thread only reads. If one thread opened it read-only, LMDB
+    // would refuse to open it for writing in another thread of the process.
     this.#environment = new Environment({
       dataDir,
       name: FLAGS_ENVIRONMENT,
@@ -85,7 +86,7 @@ export class DirectoryEnvironment {
     })
   }
 
-  /** A number that every change of these records raises. Costs one read. */
+  /** The number of the last change of these records. Every change raises it by one. Costs one read. */
   get version(): number {
     this.#environment.refresh()
     return readCount(this.table('state'), DIRECTORY_VERSION)
@@ -134,7 +135,10 @@ export class DirectoryEnvironment {
     return record
   }
 
-  /** Returns a number that was never used before under this name, from 1. Call it only within `change`. */
+  /**
+   * Counts up the counter with this name, and returns the new number. The first number is 1. Call it only within
+   * `change`.
+   */
   nextNumber(name: RecordNumber): number {
     return raiseCount(this.table('state'), name)
   }
@@ -145,8 +149,8 @@ export class DirectoryEnvironment {
   }
 
   /**
-   * Runs a change and raises both versions. `action` must not return a promise. Throws the errors of `action`, and 503
-   * after a failed write.
+   * Runs a change and raises both version numbers. `action` must not return a promise. Throws the errors of `action`,
+   * and 503 after a failed write.
    */
   change<T>(action: () => T): T {
     return this.save(() => {
@@ -156,7 +160,7 @@ export class DirectoryEnvironment {
     })
   }
 
-  /** Runs a change of records that no thread caches. Only the version of the environment is raised. */
+  /** Runs a change of records that no thread caches. Raises only the version number of the environment. */
   save<T>(action: () => T): T {
     return this.record(() => {
       const result = action()
@@ -166,8 +170,8 @@ export class DirectoryEnvironment {
   }
 
   /**
-   * Runs a change on which no decision depends. The versions stay the same. Within another change it becomes part of
-   * that transaction.
+   * Runs a change on which no flag decision depends, and raises no version number. Called within another change, it
+   * joins the transaction of that change.
    */
   record<T>(action: () => T): T {
     if (this.#isWriting) return action()
@@ -209,10 +213,10 @@ export type SavedNumber =
 type RecordNumber = 'role' | 'role_access' | 'invite' | 'console_session' | SavedNumber
 
 const PROJECT_DEFAULTS = Object.entries({ ...DEFAULT_BROWSER_CAPTURE, ...EMPTY_LISTS })
-/** Maps the stored name of each list of `ProjectLists` to its name. */
+/** For each list of `ProjectLists`: its name in the stored record, and its name in `Project`. */
 const LISTS = new Map(Object.keys(EMPTY_LISTS).map((name) => [`${name}Json`, name]))
 
-/** Returns the stored form of a project. Its lists are texts of clients and stay JSON. */
+/** Returns the stored form of a project. Clients send its lists as JSON, and they are stored as JSON text. */
 function encodeProject(project: Project): Record<string, unknown> {
   const record: Record<string, unknown> = { ...project }
   for (const [stored, name] of LISTS) {
@@ -222,9 +226,12 @@ function encodeProject(project: Project): Record<string, unknown> {
   return record
 }
 
-/** Decodes the result of `encodeProject`. Older projects get the defaults of settings and lists that they lack. */
+/**
+ * Decodes the result of `encodeProject`. If an older version wrote the project, missing settings and lists get their
+ * defaults.
+ */
 export function decodeProject(record: Record<string, unknown>): Project {
-  // Loops are used because spreading one object into another takes 20 us, and a list of projects has many.
+  // Loops are faster here: spreading one object into another takes 20 us, and a list may contain thousands of projects.
   const project: Record<string, unknown> = {}
   for (const [name, value] of PROJECT_DEFAULTS) project[name] = value
   for (const [name, value] of Object.entries(record)) {
@@ -236,14 +243,13 @@ export function decodeProject(record: Record<string, unknown>): Project {
   return project as unknown as Project
 }
 
-/** Returns a personal key from its record. */
 function decodePersonalKey(record: Record<string, unknown>): PersonalKey {
   const key = decodeHashed<PersonalKey>(record)
-  // Keys from before `rolledAtMs` existed were never rolled.
+  // Records without `rolledAtMs` are from a version that could not roll keys.
   return { ...key, rolledAtMs: key.rolledAtMs ?? null }
 }
 
-/** Returns a record that is identified by a hash. */
+/** Decodes a record that has a hash. MessagePack returns the hash as a `Uint8Array`; the result has a `Buffer`. */
 function decodeHashed<T extends { readonly hash: Buffer }>(record: Record<string, unknown>): T {
   const kept = record as unknown as T
   return { ...kept, hash: Buffer.from(kept.hash) }

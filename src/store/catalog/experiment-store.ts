@@ -1,8 +1,8 @@
 /**
  * Experiments and holdouts. `ExperimentStore` reads them. `ExperimentWriter` changes them within the transaction of a
  * change of flags, because an experiment and its flag change together or not at all. The records are `Experiment` and
- * `Holdout` as JSON; see saved-table.ts for the keys. The numbers of the experiments of a flag are in the record of the
- * flag (flag-records.ts).
+ * `Holdout` as JSON; see saved-table.ts for the keys. The record of a flag lists the numbers of its experiments
+ * (flag-records.ts).
  */
 import { randomUUID } from 'node:crypto'
 import { invalidInput } from '../../base/errors.ts'
@@ -54,7 +54,7 @@ import { type SavedEnvironment, SavedTable } from './saved-table.ts'
 const UNKNOWN = 'The project has no such experiment.'
 const UNKNOWN_HOLDOUT = 'The project has no such holdout.'
 
-/** Reads experiments and holdouts. A deleted experiment has a view, too; a missing one has none. */
+/** Reads experiments and holdouts. A deleted experiment still has a view. The view of an unknown number is null. */
 export class ExperimentStore {
   readonly #tables: ExperimentTables
 
@@ -62,7 +62,10 @@ export class ExperimentStore {
     this.#tables = new ExperimentTables(environment)
   }
 
-  /** Returns a page of experiments, limited by its UTF-16 units. Costs a read of every experiment of the project. */
+  /**
+   * Returns a page of experiments, limited by its total number of UTF-16 code units. Costs a read of every experiment
+   * of the project.
+   */
   list({ projectId, filter, page }: ListRequest<ExperimentFilter>): Page<ExperimentView> {
     const found = listedExperiments(this.#tables.experiments.all(projectId), filter)
     const results: ExperimentView[] = []
@@ -75,7 +78,10 @@ export class ExperimentStore {
     return { count: found.length, results }
   }
 
-  /** Throws 400 if a change would take a flag away from its experiments. */
+  /**
+   * Throws 400 if a change would delete the flag of a running experiment, or rename a flag under whose key results are
+   * counted.
+   */
   requireFlag(before: Flag, after: Flag): void {
     requireFlagOfExperiments(before, after, this.#tables.ofFlag(before))
   }
@@ -95,18 +101,18 @@ export class ExperimentStore {
   }
 }
 
-/** The flags of the running transaction. */
+/** Reads and changes flags within the current transaction. */
 export interface FlagWrites {
   flagById(id: number): Flag | null
   flagByKey(key: string): Flag | null
-  /** Creates the flag that a body describes. Throws 400. */
+  /** Creates a flag from the body of a POST request. Throws 400. */
   create(body: JsonObject): Flag
   /**
-   * Changes a flag as a body describes. Running experiments note the change, except for the experiment `causeId`, which
-   * makes it. Throws 400.
+   * Changes a flag by the body of a PATCH request. Running experiments of the flag record the change, except for
+   * `causeId`, the experiment that causes it. Throws 400.
    */
   update(id: number, body: JsonObject, causeId: number | null): Flag
-  /** Stores the numbers of the experiments of a flag. */
+  /** Stores which experiments use a flag. */
   link(id: number, experiments: readonly number[]): void
 }
 
@@ -161,7 +167,7 @@ export class ExperimentWriter {
     }
   }
 
-  /** Checks a change of a flag against its experiments, and notes it in those that are running. Throws 400. */
+  /** Checks a change of a flag against its experiments, and records it in those that are running. Throws 400. */
   flagChanges(before: Flag, after: Flag, causeId: number | null): void {
     const found = this.#tables.ofFlag(before)
     requireFlagOfExperiments(before, after, found)
@@ -191,7 +197,10 @@ export class ExperimentWriter {
     return experiment
   }
 
-  /** Returns a flag that exists already, with the holdout of its new experiment. */
+  /**
+   * Prepares an existing flag for a new experiment: sets the holdout, and activates the flag if the experiment is
+   * launched. Returns the flag.
+   */
   #adopt(
     flag: Flag,
     parameters: JsonObject,
@@ -224,7 +233,7 @@ export class ExperimentWriter {
     demand(!source.isDeleted, 'not_found', UNKNOWN)
     const key = feature_flag_key ?? flagOf(source, flags).key
     const copy = duplicateOf(source, key, name ?? this.#nameOfCopy(source.fields.name))
-    // A flag that exists keeps its variants.
+    // If the flag exists already, it keeps its variants.
     const { feature_flag_variants: _, ...parameters } = copy.parameters ?? {}
     const isKnown = flags.flagByKey(key) !== null
     const variants = source.fields.variants ?? variantsOfFlag(flagOf(source, flags))
@@ -279,19 +288,23 @@ export class ExperimentWriter {
     return before
   }
 
-  /** Changes or removes a holdout in the flags of the experiments that use it. Returns these experiments. */
+  /**
+   * Writes a changed or removed holdout into the flags of all experiments that use the holdout. Returns these
+   * experiments.
+   */
   #spreadHoldout(id: number, holdout: Holdout | null, flags: FlagWrites): readonly Experiment[] {
     const { projectId } = this.#context
     const using = () =>
       this.#tables.experiments.all(projectId).filter(({ fields }) => fields.holdout_id === id)
     for (const experiment of using()) {
       const flag = flags.flagById(experiment.fields.flag_id)
-      // An experiment that has ended shows its old result, and its flag may have been changed since then.
+      // An experiment that has ended keeps its result. Its flag stays as it is, because it may serve another purpose by
+      // now.
       if (flag === null || flag.deleted || experiment.fields.end_date !== null) continue
       const filters = { ...flag.filters, ...holdoutFilters(holdout) }
       flags.update(flag.id, { filters, note: `Change of holdout ${id}.` }, null)
     }
-    // The changes of the flags may have been noted in the experiments.
+    // Read again: the changes of the flags may have been recorded in the experiments.
     return using()
   }
 
@@ -320,7 +333,6 @@ export class ExperimentWriter {
   }
 }
 
-/** The tables of experiments and holdouts. */
 class ExperimentTables {
   readonly experiments: SavedTable<ExperimentFields>
   readonly holdouts: SavedTable<HoldoutFields>

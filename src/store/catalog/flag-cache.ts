@@ -57,14 +57,14 @@ export class ProjectFlags {
     return this.#byKey.get(key) ?? null
   }
 
-  /** Returns the deleted flags that had a key. The cost is linear. */
+  /** Returns the deleted flags that had this key. The cost is linear in the number of flags. */
   deletedWithKey(key: string): readonly StoredFlag[] {
     return [...this.#all.values()].filter(({ flag }) => flag.deleted && flag.key === key)
   }
 
   /**
-   * Replaces flags, or removes those that are null. Lists that were returned before stay unchanged. Costs a copy of the
-   * list, and each change.
+   * Replaces flags by their new state. A null removes the flag. Lists that `flags` returned earlier stay unchanged.
+   * Costs one copy of the list, plus the changes.
    */
   apply(changes: ReadonlyMap<number, StoredFlag | null>): void {
     if (changes.size > FLAG_CHANGES_READ_MAX) {
@@ -125,7 +125,7 @@ export class FlagCache {
     this.#environment = environment
   }
 
-  /** The number of the last write that is included. */
+  /** The version number of the environment at the last refresh. */
   get version(): number {
     return this.#version
   }
@@ -142,8 +142,8 @@ export class FlagCache {
 
   /**
    * Reads the changes committed since the last call, in the current snapshot or write transaction of the environment.
-   * Returns the projects whose flags changed. If it throws `DamagedRecordError`, the cached flags stay. Costs one read
-   * if nothing changed.
+   * Returns the projects whose flags changed. If it throws `DamagedRecordError`, the cached flags stay as they were.
+   * Costs one read if nothing has changed.
    */
   refresh(): readonly number[] {
     const version = readCount(this.#table('state'), 'version')
@@ -172,7 +172,10 @@ export class FlagCache {
     return new ProjectFlags(new Map(stored.map((each) => [each.flag.id, each])))
   }
 
-  /** Returns the flags that changed after a change, in their current state, or null for removed ones. */
+  /**
+   * Returns the current state of each flag that changed after the change with this number. The state of a removed flag
+   * is null.
+   */
   #changesBehind(projectId: number, change: number): ReadonlyMap<number, StoredFlag | null> {
     const range = { ...keysOf(projectId), start: pairKey(projectId, change + 1) }
     const changes = new Map<number, StoredFlag | null>()

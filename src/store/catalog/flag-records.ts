@@ -12,8 +12,8 @@
  * | flag_activity_items | project u32, flag u32, entry u32 | nothing                                        |
  * | flag_dashboards     | project u32, dashboard u32       | name of a dashboard of an older version        |
  *
- * The changes of a project are numbered. `flag_changes` contains the last change of each flag, including removed flags,
- * so that a reader can read only the flags that changed since its last read.
+ * The changes of a project's flags are numbered. `flag_changes` contains the last change of each flag, including
+ * removed flags, so that a reader finds the flags that have changed since its last read.
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { Flag } from '../../rules/flags/types.ts'
@@ -29,11 +29,11 @@ export interface ProjectCounters {
   readonly entry: number
 }
 
-/** A flag with the number of its last change and the size of its filters. */
+/** A flag as stored, with the number of its last change and the size of its filters. */
 export interface StoredFlag {
   readonly flag: Flag
   readonly change: number
-  /** The UTF-16 units of the JSON of its filters. */
+  /** The size of the flag's filters: UTF-16 code units of their JSON. */
   readonly filtersUnits: number
 }
 

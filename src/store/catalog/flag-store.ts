@@ -1,7 +1,8 @@
 /**
  * Feature flags in the environment `flags`. `FlagStore` changes them, and `FlagDirectory` returns them from memory.
  * Every change is one durable transaction, so a crash leaves either the old flag or the new one. A change raises the
- * version of the environment and that of the project, by which readers find the changed flags.
+ * version number of the environment and the change number of the project. By these numbers, readers find the changed
+ * flags.
  */
 import { uuidV7 } from '../../base/ids.ts'
 import type { JsonObject } from '../../base/json.ts'
@@ -44,7 +45,7 @@ import { SavedStore } from './saved-store.ts'
 import type { SavedEnvironment } from './saved-table.ts'
 import { PendingChanges, ScheduledChanges } from './scheduled-changes.ts'
 
-/** The tables of dashboards to which a flag may refer. */
+/** The tables with the dashboards to which a flag may refer. */
 const DASHBOARDS = ['flag_dashboards', 'dashboards'] as const
 const ACTIVITY = 'flag_activity'
 const UNKNOWN_FLAG = 'The project has no such flag.'
@@ -58,7 +59,7 @@ export interface FlagPlan {
   readonly after: Flag
 }
 
-/** The number of a planned flag. No stored flag has it. */
+/** The number of a new flag that is only planned. No stored flag has this number. */
 const UNKNOWN_ID = Number.MAX_SAFE_INTEGER
 
 /** Changes flags, for worker threads and commands. Close it before the thread ends. */
@@ -81,7 +82,7 @@ export class FlagStore {
     })
   }
 
-  /** The scheduled changes of the flags, as of now. */
+  /** The scheduled changes of flags, including those that other threads and processes have committed. */
   get scheduled(): ScheduledChanges {
     this.#environment.refresh()
     return this.#scheduled
@@ -103,7 +104,7 @@ export class FlagStore {
     return this.#write(context, () => this.#changeNow(context, id, body, isKeyRequired))
   }
 
-  /** Throws what `update` throws for a flag that does not accept the body of a PATCH, and changes nothing. */
+  /** Throws the error that `update` would throw for the body of a PATCH request, and changes nothing. */
   #checkChange(context: FlagChangeContext, id: number, body: JsonObject): void {
     const flags = this.#cache.project(context.projectId)
     const before = flags.stored(id)?.flag
@@ -114,8 +115,8 @@ export class FlagStore {
 
   /**
    * Changes several flags in one transaction: all of them or none. `plan` receives the flags that are not deleted and
-   * returns the changes in their order. `bodyOf` returns the body of a change, when the changes before it are made.
-   * Throws the errors of `plan`, of `create` and of `update`.
+   * returns the changes in their order. `bodyOf` returns the body of a change. It is called after the previous changes
+   * were made. Throws the errors of `plan`, of `create` and of `update`.
    */
   apply(
     context: FlagChangeContext,
@@ -133,14 +134,14 @@ export class FlagStore {
             before === null
               ? this.#createNow(context, body)
               : this.#changeNow(context, before.id, body, false)
-          // The next change sees this one.
+          // Refresh the cache, so that the next change sees this one.
           raiseCount(this.#table('state'), 'version')
           this.#cache.refresh()
           return flag
         })
       return this.#writeAll(context, write, (flags) => flags.map(({ id }) => id))
     } catch (error) {
-      // It may contain changes that were not committed.
+      // The cache may contain changes that were not committed.
       this.#cache = new FlagCache(this.#environment)
       throw error
     }
@@ -175,8 +176,8 @@ export class FlagStore {
   }
 
   /**
-   * Returns the result of a PATCH body for a flag, or of a POST body if `id` is null, without storing it. Throws 400,
-   * and 404 `not_found`.
+   * Returns what a flag would be after a PATCH request with this body, or after a POST request if `id` is null. Stores
+   * nothing. Throws 400, and 404 `not_found`.
    */
   plan(context: FlagPlanContext, id: number | null, body: JsonObject): FlagPlan {
     const flags = this.flags(context.projectId)
@@ -219,8 +220,8 @@ export class FlagStore {
   }
 
   /**
-   * Returns the log of changes to the flags of a project, or to one flag, without the newest `offset` entries. Returns
-   * null if there is no such flag. Throws `DamagedRecordError`.
+   * Returns the log of changes to the flags of a project, or to one flag, newest first. Skips the newest `offset`
+   * entries. Returns null if there is no such flag. Throws `DamagedRecordError`.
    */
   activity(
     projectId: number,
@@ -235,17 +236,20 @@ export class FlagStore {
     return listEntries(tables, projectId, flagId, offset, limit)
   }
 
-  /** Returns the current flags of a project, from memory if nothing has changed. */
+  /** Returns the current flags of a project, from the cache if nothing has changed. */
   flags(projectId: number): ProjectFlags {
     this.#environment.refresh()
     this.#cache.refresh()
     return this.#cache.project(projectId)
   }
 
-  /** Returns the check of changes against the experiments of a project, as of the last `flags`. */
+  /**
+   * Returns a function that checks a change of a flag against the experiments of its project. It uses the flags as of
+   * the last call of `flags`.
+   */
   checkFor(projectId: number): FlagChangeCheck {
     const flags = this.#cache.project(projectId)
-    // Reading experiments needs no time.
+    // The time is not needed to read experiments, so it is 0.
     const experiments = new ExperimentStore(this.#savedEnvironment(0))
     return (before, after) => {
       if (before !== null) experiments.requireFlag(before, after)
@@ -257,7 +261,7 @@ export class FlagStore {
     return this.#environment.close()
   }
 
-  /** Creates a flag within a transaction, as a change of its own. */
+  /** Creates a flag within the current transaction, under the next change number of the project. */
   #createNow(context: FlagChangeContext, body: JsonObject): Flag {
     const change = this.#begin(context)
     const flag = this.#create(change, context, body)
@@ -265,7 +269,10 @@ export class FlagStore {
     return flag
   }
 
-  /** Changes a flag within a transaction, as a change of its own. Throws before it writes anything. */
+  /**
+   * Changes a flag within the current transaction, under the next change number of the project. Throws before it writes
+   * anything.
+   */
   #changeNow(
     context: FlagChangeContext,
     id: number,
@@ -360,8 +367,8 @@ export class FlagStore {
   }
 
   /**
-   * Runs changes, stores an audit entry for each changed object and raises the version of the environment. Refused
-   * changes leave everything as it was. `idsOf` returns the numbers of these objects.
+   * Runs changes, stores an audit entry for each changed object and raises the version number of the environment. If a
+   * change is refused, nothing is written. `idsOf` returns the numbers of the changed objects.
    */
   #writeAll<Result>(
     { audit }: FlagChangeContext,
@@ -445,7 +452,7 @@ export class FlagDirectory {
     return this.#cache.refresh().length > 0
   }
 
-  /** The number of the last included change of flags of any project. */
+  /** The version number of the environment at the last refresh. */
   get version(): number {
     return this.#cache.version
   }
@@ -458,7 +465,10 @@ export class FlagDirectory {
     return this.#cache.project(projectId).flags
   }
 
-  /** Returns the scheduled changes of all projects that wait. Costs one read if none has changed. */
+  /**
+   * Returns the scheduled changes of all projects that have not been made yet. Costs one read if none of them has
+   * changed.
+   */
   pendingChanges(): readonly PendingChange[] {
     return this.#pending.current()
   }
@@ -486,13 +496,13 @@ interface FlagUpdate {
   readonly causeId: number | null
 }
 
-/** The records of one change of a project's flags. `store` writes its counters. */
+/** Writes the records of one change of a project's flags. Call `store` at the end, which writes the counters. */
 class ProjectChange {
-  /** The flags before the change. */
+  /** The flags of the project before the change. */
   readonly flags: ProjectFlags
   readonly #environment: Environment
   readonly #projectId: number
-  /** The flags that the change has written, with the numbers of these writes. */
+  /** The flags that were written so far, each with its change number. */
   readonly #written = new Map<number, { readonly flag: Flag; readonly change: number }>()
   #counters: ProjectCounters
 
@@ -503,7 +513,7 @@ class ProjectChange {
     this.#counters = loadCounters(environment.table('flag_projects'), projectId)
   }
 
-  /** Returns a flag as the change has left it so far. */
+  /** Returns the current state of a flag, with what was written so far. */
   stored(id: number): { readonly flag: Flag; readonly change: number } | null {
     return this.#written.get(id) ?? this.flags.stored(id)
   }
@@ -523,7 +533,7 @@ class ProjectChange {
   removeFlag(flag: Flag): void {
     this.#count(flag.id)
     this.#environment.table('flags').removeSync(pairKey(this.#projectId, flag.id))
-    // Access rights to a removed flag have no meaning; see role-store.ts.
+    // Rights to change a removed flag have no meaning, so they are removed with the flag; see role-store.ts.
     const access = this.#environment.table('role_access')
     if (removeRange(access, keysOf(this.#projectId, flag.id)) > 0) {
       raiseCount(this.#environment.table('state'), 'directory')
@@ -558,8 +568,8 @@ function activityTables(environment: Environment): EntryTables {
 }
 
 function openFlags(dataDir: string): Environment {
-  // The environment is not opened read-only, even for reading: LMDB would then refuse to open it for writing elsewhere
-  // in the same process.
+  // The environment is opened for writing even if this thread only reads. If one thread opened it read-only, LMDB would
+  // refuse to open it for writing in another thread of the process.
   return new Environment({ dataDir, name: FLAGS_ENVIRONMENT, tables: FLAGS_TABLES })
 }
 

@@ -1,6 +1,6 @@
 /**
- * Logins with accounts at an OpenID Connect provider: an account is linked to its user at the first login. The links are
- * in linked-accounts.ts.
+ * Logins with accounts at an OpenID Connect provider. The first login links an account to its user. The links are in
+ * linked-accounts.ts.
  */
 import {
   asciiLowerCase,
@@ -23,7 +23,7 @@ import {
 } from './linked-accounts.ts'
 import type { UserStore } from './user-store.ts'
 
-/** The stores that a first login may change. */
+/** The stores that the first login with an account may change. */
 export interface IdentityStores {
   readonly users: UserStore
   readonly invites: InviteStore
@@ -41,10 +41,10 @@ export class IdentityStore {
   }
 
   /**
-   * Returns the link of an account whose owner logs in. An account that is not linked yet is linked to the user with its
-   * e-mail address. If there is none, an open invitation to the address is accepted, or a viewer is created if that is
-   * allowed. A new link is recorded in the audit log. Throws 403 `permission_denied` if no user can log in with the
-   * account.
+   * Returns the link of an account whose owner logs in. If the account is not linked yet, this links it to the user
+   * with the same e-mail address. If there is no such user, it accepts an open invitation to the address, or creates a
+   * viewer if `isViewerMade` is true. It records a new link in the audit log. Throws 403 `permission_denied` if no user
+   * can log in with the account.
    */
   enter({ account, isViewerMade, audit }: IdentityLogin): StoredIdentity {
     const known = identityByHash(this.#environment, identityHash(account))
@@ -66,7 +66,10 @@ export class IdentityStore {
     })
   }
 
-  /** Removes the links of a user. The sessions that began with them have ended. Throws 404 `not_found` without any. */
+  /**
+   * Removes the links of a user. This ends the sessions that began with the linked accounts. Throws 404 `not_found` if
+   * the user has no links.
+   */
   unlink(userId: number): void {
     this.#environment.save(() => {
       const count = unlinkUser(this.#environment, userId)
@@ -74,7 +77,6 @@ export class IdentityStore {
     })
   }
 
-  /** Returns all links. */
   list(): readonly StoredIdentity[] {
     return identitiesOf(this.#environment).map(({ identity }) => identity)
   }

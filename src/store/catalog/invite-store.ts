@@ -1,7 +1,7 @@
 /**
- * Invitations to the organization. The holder of an invitation code can become a user with a personal key, once and
- * within some days. Only the hash of the code is stored. Table `invites`: number u32 -> `Invite`, MessagePack with a
- * checksum.
+ * Invitations to the organization. Whoever has the code of an invitation can use it once, within some days, to become a
+ * user with a password or a personal key. Only the hash of the code is stored. Table `invites`: number u32 -> `Invite`,
+ * MessagePack with a checksum.
  */
 import { randomBytes } from 'node:crypto'
 import { uuidV7 } from '../../base/ids.ts'
@@ -48,8 +48,8 @@ export class InviteStore {
   }
 
   /**
-   * Returns the invitations that are not accepted, oldest first. Expired ones are included until another one is
-   * created.
+   * Returns the invitations that are not accepted, oldest first. Includes expired invitations until the next invitation
+   * is created.
    */
   list(): readonly Invite[] {
     return this.#environment.all('invites')
@@ -91,7 +91,9 @@ export class InviteStore {
     })
   }
 
-  /** Returns the invitation with this code, if its user could be created now. Throws 400 `invalid_input`. */
+  /**
+   * Returns the invitation with this code. Throws 400 `invalid_input` if the invitation is unknown or no longer valid.
+   */
   byCode(code: string): Invite {
     const hash = hashKey(code)
     const invite = this.list().find((one) => one.hash.equals(hash))
@@ -102,9 +104,9 @@ export class InviteStore {
   }
 
   /**
-   * Creates the user with this e-mail address if there is an open invitation to it, and returns the user. The owner of
-   * the address needs no code. Returns null without an invitation, or for one with limited rights, because the user gets
-   * no key. Call it only within a change.
+   * Creates the user with this e-mail address if there is an open invitation to it, and returns the user. No code is
+   * needed, because an identity provider has confirmed the address. Returns null if there is no such invitation, or if
+   * it gives limited rights: limited rights apply to a key, and this user gets no key. Call it only within a change.
    */
   acceptFor(email: string, firstName: string): User | null {
     const invite = this.list().find((one) => asciiLowerCase(one.email) === email)
@@ -117,9 +119,9 @@ export class InviteStore {
   }
 
   /**
-   * Creates the user. With the hash of a password, the user logs in with the password. Without it, the user gets a key
-   * with the rights of the key that created the invitation. Throws 400 `invalid_input` for a password if that key had
-   * limited rights, because a password gives all rights of the user.
+   * Creates the invited user. If `passwordHash` is given, the user logs in with that password. Otherwise, the user gets
+   * a key with the rights of the key that created the invitation. Throws 400 `invalid_input` for a password if the
+   * inviting key had limited rights, because a password gives all rights of the user.
    */
   accept({ code, firstName, passwordHash }: InviteAcceptance): AcceptedInvite {
     return this.#environment.change(() => {
@@ -135,7 +137,7 @@ export class InviteStore {
       const made = this.#keys.create({
         label: 'Invitation',
         userId: user.id,
-        // The inviting key may be from a version that allowed unknown scopes, which grant nothing.
+        // A key from an older version may have unknown scopes. They grant nothing and are left out.
         scopes: scopes.filter(isScope),
         ...(keyExpiresAtMs === null ? {} : { expiresAtMs: keyExpiresAtMs }),
       })
@@ -144,7 +146,9 @@ export class InviteStore {
     })
   }
 
-  /** An invitation is invalid when it has expired, or if its author may no longer invite users of its level. */
+  /**
+   * Returns false if the invitation has expired, or if its author is no longer allowed to invite users of this level.
+   */
   #isOpen({ createdById, level, expiresAtMs }: Invite): boolean {
     const host = this.#users.list().find(({ id }) => id === createdById)
     const isVouched = host?.isActive === true && isAdministrator(host.level) && host.level >= level

@@ -27,7 +27,7 @@ const SECRET_KEY_PREFIX = 'phs_'
 const KEY_RANDOM_CHARACTERS = 43
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const OWNER_ID = 1
-/** The number of characters of an unknown scope that its error shows. */
+/** An error about an unknown scope shows at most this number of its characters. */
 const SCOPE_CHARACTERS_SHOWN = 80
 
 /** Returns a random project key: `phc_` and 43 letters and digits (256 bits). */
@@ -50,7 +50,9 @@ export function checkKeyText(what: string, text: string, attr: string): void {
   demand(KEY_PATTERN.test(text), 'invalid_input', `${what} must be ${KEY_ALLOWED}.`, attr)
 }
 
-/** Throws 400 for a public key of `tenrec dev`. `attr` is the field that contains it. */
+/**
+ * Throws 400 for one of the fixed keys of `tenrec dev`, which everybody knows. `attr` is the field that contains it.
+ */
 export function refuseDevelopmentKey(text: string | undefined, attr?: string): void {
   const isSecret = text === undefined || !isDevelopmentKey(text)
   const detail = 'This key is public, because `tenrec dev` uses it. Choose another key.'
@@ -65,7 +67,6 @@ export class KeyStore {
     this.#environment = environment
   }
 
-  /** Creates a personal key. */
   create(request: KeyRequest = {}): NewKey<PersonalKey> {
     refuseDevelopmentKey(request.text)
     const text = request.text ?? generatePersonalKey()
@@ -96,7 +97,6 @@ export class KeyStore {
     return this.#environment.put('personal_keys', key)
   }
 
-  /** Changes the rights of a key. */
   change(id: number, changes: KeyChanges): PersonalKey {
     return this.#environment.change(() => {
       const before = this.#requireInForce('personal_keys', id)
@@ -152,13 +152,13 @@ export class KeyStore {
     return this.#environment.all('secret_keys')
   }
 
-  /** Returns whether a personal or secret key has this text. */
+  /** Returns whether this text is already a personal or secret key. */
   isTaken(text: string): boolean {
     const hash = hashKey(text)
     return [...this.list(), ...this.listSecrets()].some((key) => key.hash.equals(hash))
   }
 
-  /** Returns the fields that keys of both kinds have. */
+  /** Returns the fields that a new personal key and a new secret key share. */
   #newKey(text: string, others: readonly RevocableKey[], label: string) {
     return {
       id: nextId(others),
@@ -177,7 +177,10 @@ export class KeyStore {
     demand(!isProjectKey && !this.isTaken(text), 'unique', detail, 'value')
   }
 
-  /** `scopesBefore` are scopes that the key has already. A key from an older version may have unknown ones. */
+  /**
+   * `scopesBefore` are the scopes that the key already has. They are not checked, because a key from an older version
+   * may have unknown scopes.
+   */
   #checkRights(key: PersonalKey, scopesBefore: readonly string[] = []): void {
     const { label, scopes, projectIds } = key
     checkLabel(label)
@@ -208,7 +211,7 @@ export class KeyStore {
       const rolledAtMs = this.#environment.clock.now()
       return this.#environment.put<KeyKind>(kind, { ...before, ...hashed(text), rolledAtMs })
     })
-    // The stored record is a key of this kind.
+    // The cast is right: the stored record is a key of this kind.
     return { text, key: key as Keys[Kind] }
   }
 
@@ -235,12 +238,12 @@ export class KeyStore {
     return key
   }
 
-  /** Refuses a key above the limit, and removes the oldest revoked keys above theirs. */
+  /** Throws 400 if there are too many valid keys. Removes the oldest revoked keys if there are too many of them. */
   #makeRoom(name: 'personal_keys' | 'secret_keys', keys: readonly RevocableKey[]): void {
     const revoked = keys.filter(({ revokedAtMs }) => revokedAtMs !== null)
     demandRoom(keys.length - revoked.length, KEYS_MAX, 'keys. Revoke some keys first')
     const table = this.#environment.table(name)
-    // The newest key always stays, so that its number is not used again.
+    // Revoked keys are sorted by age, so the newest key is never removed, and its number is not used again.
     const forgotten = revoked.slice(0, Math.max(0, revoked.length - REVOKED_KEYS_MAX))
     for (const { id } of forgotten) table.removeSync(numberKey(id))
   }

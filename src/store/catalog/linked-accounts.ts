@@ -1,7 +1,7 @@
 /**
- * The accounts at an OpenID Connect provider that are linked to users. Machines of a cluster share them. No thread
- * caches them, because every request of a session that began with an account reads its link. Table `identities`:
- * SHA-256 of issuer and subject -> `StoredIdentity`, MessagePack with a checksum.
+ * The accounts at an OpenID Connect provider that are linked to users. All machines of a cluster have the same links.
+ * No thread caches links: if a session began with a linked account, each of its requests reads the link. Table
+ * `identities`: SHA-256 of issuer and subject -> `StoredIdentity`, MessagePack with a checksum.
  */
 import { createHash } from 'node:crypto'
 import type { ProviderAccount, StoredIdentity } from '../../rules/access/identity.ts'
@@ -23,7 +23,7 @@ export function identityHash({
     .digest()
 }
 
-/** Returns the link with a key, or null if there is none. A damaged one counts as none. Costs one lookup. */
+/** Returns the link with a key, or null if there is none. A damaged link counts as missing. Costs one lookup. */
 export function identityByHash(
   environment: DirectoryEnvironment,
   hash: Buffer,
@@ -38,7 +38,10 @@ export function identityByHash(
   }
 }
 
-/** Returns the links of a user, or of all users without one. The cost is linear in the number of all links. */
+/**
+ * Returns the links of a user, or the links of all users if no user is given. The cost is linear in the number of all
+ * links.
+ */
 export function identitiesOf(
   environment: DirectoryEnvironment,
   userId?: number,
@@ -51,7 +54,7 @@ export function identitiesOf(
     .filter(({ identity }) => userId === undefined || identity.userId === userId)
 }
 
-/** Removes the links of a user, and returns how many there were. Call it only within a change. */
+/** Removes the links of a user, and returns the number of removed links. Call it only within a change. */
 export function unlinkUser(environment: DirectoryEnvironment, userId: number): number {
   const own = identitiesOf(environment, userId)
   for (const { key } of own) environment.table(TABLE).removeSync(key)

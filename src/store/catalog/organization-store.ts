@@ -1,4 +1,7 @@
-/** All stores of users, roles, projects and keys in one open environment, for changing them. */
+/**
+ * The stores of users, roles, projects and keys. `OrganizationStore` opens all of them for changes, in one environment.
+ * `ProjectDirectory` reads them from memory.
+ */
 import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -63,11 +66,14 @@ export const SHARED_CATALOGUE = {
   open: (dataDir: string) => new StoredCatalogue(dataDir),
   /** Returns the position of the copy, or null if the catalogue is not shared. */
   place: readChangePlace,
-  /** Makes the catalogue that of a single machine. */
+  /** Ends the sharing. The directory then belongs to a single machine. */
   leave: leaveShared,
   propose: proposeWrites,
   takeProposal,
-  /** Sets the warehouse; see `OrganizationStore.noteWarehouse`. Without a name nothing is changed. */
+  /**
+   * Sets the name of the cluster's warehouse and returns it; see `OrganizationStore.noteWarehouse`. Without `name`, it
+   * only returns the current name.
+   */
   async warehouse(dataDir: string, name?: string): Promise<string | null> {
     const store = new OrganizationStore(dataDir)
     try {
@@ -124,8 +130,8 @@ export class OrganizationStore {
   }
 
   /**
-   * Sets the name of the warehouse, or removes it if `name` is null. A cluster that already has another name keeps it.
-   * Returns the resulting name.
+   * Sets the name of the warehouse, or removes it if `name` is null. If the cluster already has another name, that name
+   * stays. Returns the resulting name.
    */
   noteWarehouse(name: string | null): string | null {
     const known = this.warehouse
@@ -159,7 +165,6 @@ export class OrganizationStore {
 /** The number of the project that the first start creates. */
 const FIRST_PROJECT_ID = 1
 
-/** The roles of one user. */
 interface RolesOfUser {
   readonly numbers: Set<number>
   readonly levels: FlagAccessLevel[]
@@ -185,12 +190,12 @@ export class ProjectDirectory implements IngestProjectDirectory {
   #users: ReadonlyMap<number, User> = new Map()
   #roles: ReadonlyMap<number, RolesOfUser> = new Map()
   #memberships: readonly ProjectMembership[] = []
-  /** The projects that users may use, as far as they were asked for since the last change. */
+  /** For each user: the projects that the user may use. Filled on demand, and cleared by every change. */
   #access = new Map<number, ProjectAccess>()
 
   /**
-   * Opens the store in `dataDir` and reads it. After project 1 was replaced, number 1 stands for the project with the
-   * key `firstProjectKey`. Throws `DamagedRecordError`.
+   * Opens the store in `dataDir` and reads it. If project 1 was replaced, requests for project 1 go to the project with
+   * the key `firstProjectKey`. Throws `DamagedRecordError`.
    */
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK, firstProjectKey: string | null = null) {
     this.#environment = new DirectoryEnvironment(dataDir, clock)
@@ -202,8 +207,8 @@ export class ProjectDirectory implements IngestProjectDirectory {
   }
 
   /**
-   * Reads the changes that any process has made since the last call. Returns whether there were any. If it throws
-   * `DamagedRecordError`, the earlier data is still returned. Costs one read if nothing changed.
+   * Reads the changes that any process has made since the last call. Returns whether there were any. After a
+   * `DamagedRecordError`, lookups still return the earlier data. Costs one read if nothing changed.
    */
   refreshIfChanged(): boolean {
     const version = this.#environment.version
@@ -251,8 +256,8 @@ export class ProjectDirectory implements IngestProjectDirectory {
   }
 
   /**
-   * Returns the partition whose machines store a project. Reads again if the project was created by another thread.
-   * Throws `ServiceError` not_found if there is no such project.
+   * Returns the partition whose machines store a project. Refreshes first if the project is unknown, because another
+   * thread may have created it. Throws `ServiceError` not_found if there is no such project.
    */
   partitionOf(projectId: number): number {
     const project = this.#byId.get(projectId)
@@ -272,14 +277,14 @@ export class ProjectDirectory implements IngestProjectDirectory {
     return this.#users.get(id) ?? null
   }
 
-  /** Returns the active user with an e-mail address, in any case of its letters, or null. */
+  /** Returns the active user with an e-mail address, compared without regard to upper and lower case, or null. */
   userByEmail(email: string): User | null {
     const folded = email.trim().toLowerCase()
     const user = this.users().find((one) => one.email.toLowerCase() === folded)
     return user?.isActive === true ? user : null
   }
 
-  /** Returns the stored password of a user, or null if the user has none. A damaged one counts as none. */
+  /** Returns the stored password of a user, or null if the user has none. A damaged record counts as none. */
   passwordOf(userId: number): StoredPassword | null {
     this.#environment.refresh()
     return this.#passwords.find(userId)
@@ -349,7 +354,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
     }
   }
 
-  /** Returns why `consoleSession` has no rights for a token. */
+  /** Returns the reason why `consoleSession` returned null for a token. */
   sessionEnd(token: string): SessionEnd {
     const session = this.#console.find(token)
     if (session === null) return 'removed'
@@ -369,7 +374,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
     return { keyId: key.id, ...this.#rightsOf(user, key.scopes, projectIds), expiresAtMs }
   }
 
-  /** Returns all rights of a user. Those of viewers are limited to reading. */
+  /** Returns all rights of a user. A viewer may only read. */
   #grantOfUser(userId: number): Omit<PersonalKeyGrant, 'keyId'> | null {
     const user = this.#users.get(userId)
     if (user?.isActive !== true) return null
@@ -453,7 +458,7 @@ function findByHash<Key extends { readonly hash: Buffer }>(
 
 const STATE = 'state'
 
-/** Reads the version repeatedly. Close it before the thread ends. */
+/** Reads the version number of the environment whenever it is asked to. Close it before the thread ends. */
 export class FlagsVersion {
   readonly #environment: Environment
 
@@ -471,7 +476,7 @@ export class FlagsVersion {
     return readCount(state, 'version')
   }
 
-  /** Returns the current version, or 0 if the record is damaged, which other code reports. */
+  /** Returns the current version, or 0 if the record is damaged. Other code reports the damage. */
   readIfSound(): number {
     try {
       return this.read()

@@ -1,7 +1,7 @@
 /**
- * The passwords of users. Machines of a cluster share them. No thread caches them, because every login and every
- * request of a session that began with a password reads the current one. Table `passwords`: user u32 ->
- * `StoredPassword`, MessagePack with a checksum.
+ * The passwords of users. All machines of a cluster have the same passwords. No thread caches passwords: every login
+ * reads the current one, and so does every request of a session that began with a password. Table `passwords`: user u32
+ * -> `StoredPassword`, MessagePack with a checksum.
  */
 import type { StoredPassword } from '../../rules/access/password.ts'
 import { DamagedRecordError } from '../faults.ts'
@@ -18,7 +18,7 @@ export class PasswordStore {
     this.#environment = environment
   }
 
-  /** Returns the password of a user, or null if the user has none. A damaged one counts as none. */
+  /** Returns the password of a user, or null if the user has none. A damaged password counts as none. */
   find(userId: number): StoredPassword | null {
     try {
       // `set` wrote the record, and the checksum guarantees that it is unchanged.
@@ -32,9 +32,9 @@ export class PasswordStore {
 
   /**
    * Sets the hash of a user's password, or removes the password if `hash` is null. The time of the change is always
-   * later than that of the previous one, even if the clock has gone back. With `expectedAtMs`, the time of the password
-   * that the change was checked against (null if there was none), it throws 400 `invalid_input` if that is not the
-   * current one any more.
+   * later than that of the previous one, even if the clock has gone back. `expectedAtMs` is the time of the password
+   * that the caller has checked, or null if there was none. If the password has changed since then, this throws 400
+   * `invalid_input`.
    */
   set(userId: number, hash: string | null, expectedAtMs?: number | null): StoredPassword | null {
     return this.#environment.save(() => {

@@ -1,6 +1,6 @@
 /**
- * The members of projects: users who have another level in a project than in the organization. Table `project_members`:
- * project u32, user u32 -> `ProjectMembership`, MessagePack with a checksum.
+ * The members of projects. A member has a level in the project that differs from the user's level in the organization.
+ * Table `project_members`: project u32, user u32 -> `ProjectMembership`, MessagePack with a checksum.
  */
 import { isAdministrator, type ProjectLevel } from '../../rules/access/levels.ts'
 import type { ProjectMembership } from '../../rules/access/organization.ts'
@@ -12,7 +12,6 @@ import { PROJECT_MEMBERS_MAX } from './limits.ts'
 
 const TABLE = 'project_members'
 
-/** A user in a project. */
 type Place = Pick<ProjectMembership, 'projectId' | 'userId'>
 
 /** Changes the members of projects. A change that is not allowed throws a `ServiceError` and changes nothing. */
@@ -23,7 +22,7 @@ export class ProjectMemberStore {
     this.#environment = environment
   }
 
-  /** Makes a user a member of a project. Throws 400 for an unknown user, an administrator and a member. */
+  /** Makes a user a member of a project. Throws 400 if the user is unknown, an administrator, or already a member. */
   add(place: Place, level: ProjectLevel): ProjectMembership {
     return this.#environment.change(() => {
       const { userId } = place
@@ -49,7 +48,9 @@ export class ProjectMemberStore {
     })
   }
 
-  /** Removes a member. The user then has the level of the organization. Throws 404 `not_found`. */
+  /**
+   * Removes a member. In this project, the user then has the level of the organization again. Throws 404 `not_found`.
+   */
   remove(place: Place): void {
     this.#environment.change(() => {
       this.#require(place)

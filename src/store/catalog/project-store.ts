@@ -1,7 +1,7 @@
 /**
- * The organization and its projects, in the environment `flags`, which the daemon and commands write. `ProjectStore`
- * changes and lists them. `ProjectDirectory` returns them from memory for every request, and detects changes by a
- * counter that every write transaction raises.
+ * The organization and its projects, in the environment `flags`. The daemon and commands may write to it at the same
+ * time. `ProjectStore` changes and lists projects. For requests, `ProjectDirectory` returns them from memory, and
+ * detects changes by a counter that every write transaction raises.
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -26,7 +26,7 @@ import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, KeyStore, refuseDevelopmentKey } from './key-store.ts'
 import { PROJECT_LIST_BYTES_MAX, PROJECT_LIST_ITEMS_MAX, PROJECTS_MAX } from './limits.ts'
 
-/** The keys of the first start. */
+/** The keys that the first start creates. */
 export interface FirstKeys {
   readonly projectId: number
   readonly projectKey: string
@@ -93,7 +93,6 @@ export class ProjectStore {
     return this.#environment.change(() => this.#insertProject(request))
   }
 
-  /** Changes a project and returns it. */
   setProject(id: number, changes: ProjectChanges): Project {
     return this.#environment.change(() => {
       const projects = this.listProjects()
@@ -107,8 +106,8 @@ export class ProjectStore {
   }
 
   /**
-   * Replaces a project by a new, empty one with default settings, which keeps the key and the name. The number of the
-   * old project is not used again. Its data stays on the disk but can no longer be reached.
+   * Replaces a project by a new, empty one with default settings, which gets the key and the name of the old one. The
+   * number of the old project is not used again. Its data stays on the disk but can no longer be reached.
    */
   replaceProject(id: number): Project {
     return this.#environment.change(() => {
@@ -121,7 +120,7 @@ export class ProjectStore {
     })
   }
 
-  /** True if one of the keys of `tenrec dev` is valid in this store. */
+  /** True if one of the fixed keys of `tenrec dev`, which everybody knows, is valid in this store. */
   get hasDevelopmentKey(): boolean {
     if (this.listProjects().some(({ apiKey }) => isDevelopmentKey(apiKey))) return true
     return this.keys.hasDevelopmentKey
@@ -159,7 +158,9 @@ export class ProjectStore {
     return this.#environment.put('projects', project)
   }
 
-  /** `projects` are all projects, including the stored version of this one. */
+  /**
+   * Throws 400 if a project is not valid. `projects` are all stored projects, including the old version of this one.
+   */
   #checkProject(project: Project, projects: readonly Project[]): void {
     checkName(project.name)
     checkKeyText('A project key', project.apiKey, 'api_token')
@@ -185,7 +186,7 @@ function checkName(name: string): void {
 }
 
 function checkTimezone(timezone: string): void {
-  // Nearly all projects use UTC. The first other time zone loads the tables of time zones.
+  // Nearly all projects use UTC, so skip the check for it: checking a time zone loads the tables of time zones.
   if (timezone === 'UTC') return
   try {
     new Intl.DateTimeFormat('en', { timeZone: timezone })

@@ -95,12 +95,11 @@ export class RoleStore {
     })
   }
 
-  /** Returns the members of a role, in the order in which they joined. Null for an unknown role. */
+  /** Returns the members of a role, in the order in which they joined. Returns null for an unknown role. */
   members(id: string): readonly RoleMember[] | null {
     return this.get(id)?.members ?? null
   }
 
-  /** Gives a role to a user. */
   addMember(id: string, userUuid: string): RoleMember {
     return this.#environment.change(() => {
       const role = this.#find(id)
@@ -140,7 +139,8 @@ export class RoleStore {
   }
 
   /**
-   * Returns a page of the role access entries of a flag, oldest first. With `roleId` it returns only those of one role.
+   * Returns a page of the role access entries of a flag, oldest first. If `roleId` is not null, returns only the
+   * entries of this role.
    */
   flagAccess(flag: FlagNumbers, roleId: string | null, page: PageRequest): Page<RoleAccessView> {
     const role = roleId === null ? null : this.#find(roleId)

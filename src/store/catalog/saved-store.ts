@@ -65,7 +65,10 @@ const TOKEN_BYTES = 24
 const SHORT_ID_CHARACTERS = 8
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** Reads and changes saved objects. The view of an object that does not exist is null. Deleted objects have views. */
+/**
+ * Reads and changes saved objects. A deleted object still has a view. The view of an object that does not exist is
+ * null.
+ */
 export class SavedStore {
   readonly #environment: SavedEnvironment
   readonly #tiles: DashboardTiles
@@ -96,7 +99,10 @@ export class SavedStore {
     })
   }
 
-  /** Returns a page of insights, limited by its UTF-16 units. Costs a read of every insight of the project. */
+  /**
+   * Returns a page of insights, limited by its total number of UTF-16 code units. Costs a read of every insight of the
+   * project.
+   */
   listInsights({ projectId, filter, page }: ListRequest<InsightFilter>): Page<InsightView> {
     const found = listedInsights(this.#insights.all(projectId), filter)
     const results: InsightView[] = []
@@ -134,8 +140,8 @@ export class SavedStore {
   }
 
   /**
-   * Returns a page of dashboards without tiles, filters and variables, limited by its UTF-16 units. Costs a read of
-   * every dashboard of the project.
+   * Returns a page of dashboards without tiles, filters and variables, limited by its total number of UTF-16 code
+   * units. Costs a read of every dashboard of the project.
    */
   listDashboards({ projectId, filter, page }: ListRequest<DashboardFilter>): Page<Dashboard> {
     const { filters, variables } = NEW_DASHBOARD
@@ -174,8 +180,8 @@ export class SavedStore {
   }
 
   /**
-   * Returns a page of annotations of a project and of the organization, limited by its UTF-16 units. Costs a read of
-   * all of them.
+   * Returns a page of annotations of a project and of the organization, limited by its total number of UTF-16 code
+   * units. Costs a read of all these annotations.
    */
   listAnnotations({ projectId, filter, page }: ListRequest<AnnotationFilter>): Page<Annotation> {
     const all = [projectId, ORGANIZATION].flatMap((owner) => this.#annotations.all(owner))
@@ -209,7 +215,7 @@ export class SavedStore {
   }
 
   /**
-   * Starts, stops or changes the sharing of an object. Nothing is stored before an object is shared for the first time.
+   * Starts, stops or changes the sharing of an object. An object that was never shared has no record of its sharing.
    */
   changeSharing({
     enabled,
@@ -229,7 +235,10 @@ export class SavedStore {
     })
   }
 
-  /** Adds a password, as the last one, to a link that needs one. Throws 400 `invalid_input` if it needs none or has too many. */
+  /**
+   * Adds a password to the end of the passwords of a shared link. Throws 400 `invalid_input` if the link is not
+   * protected by passwords, or has too many.
+   */
   addSharePassword({
     hash,
     note,
@@ -314,7 +323,7 @@ export class SavedStore {
     if (sharing !== null) this.#tokens.removeSync(hashKey(sharing.token))
   }
 
-  /** Puts an insight on these dashboards, and removes it from all others that are not deleted. */
+  /** Adds an insight to these dashboards, and removes it from all other dashboards that are not deleted. */
   #place({ projectId, id }: Insight, dashboards: readonly number[]): void {
     const missing = new Set(dashboards)
     for (const tile of this.#tiles.showing(projectId, id)) {
@@ -363,7 +372,10 @@ export class SavedStore {
       : { body, createdById: author, lastModifiedById: userId, lastModifiedAtMs }
   }
 
-  /** Returns a function that creates views of a project's insights. It reads each dashboard once. */
+  /**
+   * Returns a function that creates views of a project's insights. The function caches dashboards, so it reads each one
+   * once.
+   */
   #insightViews(projectId: number): (insight: Insight) => InsightView {
     const shown = new Map<number, boolean>()
     const isShown = (id: number): boolean =>
@@ -414,13 +426,13 @@ function ownerOf({ scope }: AnnotationFields, projectId: number): number {
   return scope === 'organization' ? ORGANIZATION : projectId
 }
 
-/** Throws 404 `not_found` for an object that no longer exists. */
+/** Returns the object. Throws 404 `not_found` if it is null. */
 function need<Found>(found: Found | null): Found {
   demand(found !== null, 'not_found', 'The project has no such resource.')
   return found
 }
 
-/** Returns a page, limited by its UTF-16 units. */
+/** Returns one page of a list, limited by its total number of UTF-16 code units. */
 function pageOf<Item>(found: readonly Item[], { limit, offset }: PageRequest): Page<Item> {
   const results: Item[] = []
   let units = 0

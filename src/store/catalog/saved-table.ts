@@ -1,13 +1,13 @@
 /**
- * One kind of saved object, with one record for each. Lists read all objects of a project, so a large member that no
- * list needs is stored in a separate table.
+ * The table of one kind of saved object. Each object is one record. Lists read all objects of a project, so a large
+ * member that no list needs is stored in a separate table.
  *
  * | table           | key                         | value                                                   |
  * |-----------------|-----------------------------|---------------------------------------------------------|
  * | insights        | project u32, insight u32    | `Insight` with null instead of its query, JSON          |
  * | insight_queries | project u32, insight u32    | the query, JSON                                         |
  * | dashboards      | project u32, dashboard u32  | `Dashboard`, JSON                                       |
- * | annotations     | project u32, annotation u32 | `Annotation`, JSON; those of the organization under 0   |
+ * | annotations     | project u32, annotation u32 | `Annotation`, JSON; project 0: of the organization      |
  * | experiments     | project u32, experiment u32 | `Experiment`, JSON                                      |
  * | holdouts        | project u32, holdout u32    | `Holdout`, JSON                                         |
  */
@@ -23,26 +23,26 @@ import type { SavedNumber } from './directory-environment.ts'
 export interface SavedEnvironment {
   readonly clock: Pick<Clock, 'now'>
   table(name: FlagsTable): Table
-  /** Returns a number that was never used before under this name. */
+  /** Counts up the counter with this name, and returns the new number. */
   nextNumber(name: SavedNumber): number
   /** Runs a change within a transaction of its own, or within the current one. */
   save<T>(action: () => T): T
 }
 
-/** The differences between the kinds. */
+/** How the kinds of saved objects differ. */
 export interface SavedLayout<Fields> {
   readonly table: 'insights' | 'dashboards' | 'annotations' | 'experiments' | 'holdouts'
-  /** The name under which their numbers are counted. */
+  /** The name of the counter from which new objects get their numbers. */
   readonly number: SavedNumber
   /** The maximum number of objects of a project, including deleted ones. */
   readonly countMax: number
-  /** The member of the fields that is stored in a separate table, and that table. */
+  /** A large member of the fields, and the separate table in which it is stored. */
   readonly aside?: { readonly table: 'insight_queries'; readonly member: keyof Fields & string }
-  /** Removes the records that refer to an object, before the object is removed permanently. */
+  /** Called before an object is removed permanently. Removes the records that refer to the object. */
   readonly onRemove?: (saved: Saved<Fields>) => void
 }
 
-/** The objects of one kind. Changes are made only within a transaction of the environment. */
+/** The objects of one kind. Call the methods that change objects only within a transaction of the environment. */
 export class SavedTable<Fields> {
   readonly #environment: SavedEnvironment
   readonly #layout: SavedLayout<Fields>
@@ -65,7 +65,10 @@ export class SavedTable<Fields> {
     return saved && this.whole(saved)
   }
 
-  /** Returns an object that a field names. Throws 400 `does_not_exist` if there is none or it is deleted. */
+  /**
+   * Returns the object to which the field `attr` of a request refers. Throws 400 `does_not_exist` if the object does
+   * not exist or is deleted.
+   */
   named(projectId: number, id: number, attr: string): Saved<Fields> {
     const saved = this.get(projectId, id)
     const detail = `\`${attr}\` must refer to ${this.#layout.table} of the project.`
@@ -89,8 +92,8 @@ export class SavedTable<Fields> {
   }
 
   /**
-   * Creates an object. If there is no room, the object that was deleted first is removed permanently. Throws 400 if no
-   * object is deleted.
+   * Creates an object. If the project has too many objects, this permanently removes the one that was deleted first.
+   * Throws 400 if none of them is deleted.
    */
   add(projectId: number, createdById: number | null, fields: Fields): Saved<Fields> {
     const { number, countMax } = this.#layout
@@ -102,7 +105,6 @@ export class SavedTable<Fields> {
     return this.put(made)
   }
 
-  /** Changes an object. */
   change(before: Saved<Fields>, { fields, isDeleted }: Changes<Fields>): Saved<Fields> {
     return this.put({
       ...before,
@@ -132,7 +134,10 @@ export class SavedTable<Fields> {
     if (aside !== undefined) this.#environment.table(aside.table).removeSync(keyOf(saved))
   }
 
-  /** Ensures that a project has fewer than `countMax` objects. Throws 400 `invalid_input`. */
+  /**
+   * If a project has `countMax` objects, permanently removes the one that was deleted first. Throws 400 `invalid_input`
+   * if none of them is deleted.
+   */
   makeRoom(projectId: number, countMax = this.#layout.countMax): void {
     const count = this.#table.getKeysCount(keysOf(projectId))
     if (count < countMax) return
@@ -148,7 +153,7 @@ export class SavedTable<Fields> {
   }
 }
 
-/** Returns whether a number from a client can be the number of a record. */
+/** Returns whether a number that a client has sent is in the range of record numbers. */
 function isNumber(id: number): boolean {
   return Number.isInteger(id) && id > 0 && id <= NUMBER_MAX
 }

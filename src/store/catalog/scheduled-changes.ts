@@ -1,7 +1,8 @@
 /**
- * Scheduled changes of flags. A change of the flag and the note that it was made are one transaction, so a crash leaves
- * either both or neither. An execution names the number of executions before it. It is made only if that number is
- * still right, so it happens once, also if two machines of a cluster try it at the same time.
+ * Scheduled changes of flags. The change of the flag and the record that it was made are written in one transaction, so
+ * a crash leaves either both or neither. An execution states how often the scheduled change was executed before. It is
+ * refused if that count is no longer right, so it happens only once, even if two machines of a cluster try it at the
+ * same time.
  *
  * | table             | key                     | value                                                      |
  * |-------------------|-------------------------|------------------------------------------------------------|
@@ -53,25 +54,27 @@ const UNKNOWN_CHANGE = 'The project has no such scheduled change.'
 const UNKNOWN_FLAG = 'The flag does not exist.'
 const VERSION = 'schedule'
 
-/** The flags, as scheduled changes need them. All but `flag` run within a transaction of `write`. */
+/** The operations on flags that scheduled changes need. Call all but `flag` within the transaction of `write`. */
 export interface ScheduledFlags {
   readonly environment: Environment
   /** Returns a flag, deleted or not, or null. */
   flag(projectId: number, id: number): Flag | null
   /** Throws 400 if the flag does not accept the body of a PATCH. */
   check(context: FlagChangeContext, id: number, body: object): void
-  /** Changes a flag as the body of a PATCH describes it. Throws 400 before anything is written. */
+  /** Changes a flag by the body of a PATCH request. Throws 400 before it writes anything. */
   change(context: FlagChangeContext, id: number, body: object): Flag
-  /** Runs a change and stores its audit entry. `idOf` returns the object for an entry that names none. */
+  /**
+   * Runs a change and stores its audit entry. If the entry does not name the changed object, `idOf` returns its number.
+   */
   write<T>(context: FlagChangeContext, action: () => T, idOf: (result: T) => number): T
 }
 
 const NOTHING: Moved = { outcome: 'nothing', flagId: null, text: '', reason: null }
 
-/** Ends a transaction in which there turned out to be nothing to do. */
+/** Thrown within a transaction to end it without a write, because there is nothing to do. */
 class NothingDueError extends Error {}
 
-/** A change after a move, with what to log. */
+/** A scheduled change after it was executed or stopped, with the texts to log. */
 interface MovedChange {
   readonly outcome: Moved['outcome']
   readonly after: ScheduledChange
@@ -101,7 +104,7 @@ export class ScheduledChanges {
       : getJson(this.#table('scheduled_changes'), pairKey(projectId, id))
   }
 
-  /** Schedules a change. Throws 400, also if the flag does not accept the change as it is now. */
+  /** Schedules a change. Throws 400, also if the flag in its present state does not accept the change. */
   create(context: FlagChangeContext, flagId: number, request: ScheduleRequest): ScheduledChange {
     return this.#flags.write(
       context,
@@ -266,7 +269,9 @@ export class ScheduledChanges {
     return { outcome: 'turned_back', after: turned, text: `ramp turned back: ${why}`, reason: why }
   }
 
-  /** Changes the flag. Returns why the flag does not accept it, or null. Throws if it could not be written. */
+  /**
+   * Changes the flag. Returns null, or the reason why the flag does not accept the change. Throws if the write fails.
+   */
   #change(
     context: FlagChangeContext,
     change: ScheduledChange,
@@ -318,7 +323,7 @@ export class ScheduledChanges {
     raiseCount(this.#table('state'), VERSION)
   }
 
-  /** Removes the oldest changes that have ended. Throws 400 if too many wait. */
+  /** Removes the oldest ended changes above their limit. Throws 400 if too many changes have not ended yet. */
   #makeRoom(projectId: number): void {
     const all = this.#all(projectId)
     const ended = all.filter(({ executedAtMs }) => executedAtMs !== null)
@@ -337,7 +342,7 @@ export class ScheduledChanges {
   }
 }
 
-/** The changes that wait, in memory, for the main thread. */
+/** Caches the scheduled changes that have not been made yet, for the main thread. */
 export class PendingChanges {
   readonly #environment: Environment
   #version = -1
@@ -347,7 +352,7 @@ export class PendingChanges {
     this.#environment = environment
   }
 
-  /** Returns the changes of all projects that wait. Costs one read if none has changed. */
+  /** Returns the changes of all projects that have not been made yet. Costs one read if none of them has changed. */
   current(): readonly PendingChange[] {
     this.#environment.refresh()
     const version = readCount(this.#environment.table('state'), VERSION)

@@ -8,7 +8,6 @@ import { decodeFlag } from './flag-records.ts'
 
 /** The flags of a store. */
 export interface StoredFlags {
-  /** The numbers of all projects. */
   readonly projectIds: readonly number[]
   /** The flags that are not deleted, in the order of projects and numbers. */
   readonly flags: readonly Flag[]

@@ -1,6 +1,7 @@
 /**
- * Counts of flag decisions by value. Table `flag_usage`: number of the hour since 1970, u32 -> `UsageHour`, MessagePack
- * with a checksum. Writes do not raise a version, because no decision depends on them.
+ * Counts of flag decisions, by the value that was decided. Table `flag_usage`: number of the hour since 1970, u32 ->
+ * `UsageHour`, MessagePack with a checksum. Writes do not raise the version number of the environment, because no
+ * decision depends on these counts.
  */
 import type { UsageHour } from '../../rules/flags/types.ts'
 import { DamagedRecordError } from '../faults.ts'
@@ -18,7 +19,7 @@ export class UsageStore {
     this.#environment = environment
   }
 
-  /** Returns all stored hours, oldest first. A damaged hour is skipped: it is written again or expires. */
+  /** Returns all stored hours, oldest first. Skips a damaged hour. It is written again or expires. */
   all(): readonly UsageHour[] {
     const table = this.#environment.table('flag_usage')
     return [...table.getKeys({})].flatMap((key) => {

@@ -88,7 +88,7 @@ export class UserStore {
     return organization
   }
 
-  /** Sets or removes the default access level for flags of users without a role. */
+  /** Sets the access level for flags of users without a role, or removes it if `level` is null. */
   setFlagAccess(level: FlagAccessLevel | null, userId: number | null): FlagAccessSetting | null {
     return this.#environment.change(() => {
       const organization = this.organization()
@@ -109,7 +109,7 @@ export class UserStore {
     return { level, createdById, createdAtMs: updatedAtMs, updatedAtMs }
   }
 
-  /** Throws 400 unless a user with this address and name could be created. */
+  /** Throws 400 if the address or the name is not valid, or if another user has the address. */
   requireFree({ email, firstName }: Pick<User, 'email' | 'firstName'>, others = this.list()): void {
     checkPerson({ email, firstName })
     const folded = email.toLowerCase()

@@ -1,10 +1,10 @@
 /**
  * Counts the events and bytes that were accepted for each project since midnight UTC, and decides whether a daily limit
- * is reached. If the limit is not reached when a request arrives, the whole request is accepted.
+ * is reached. A request is accepted as a whole if the limit is not reached when it arrives.
  *
- * The counts are in memory. They are written to a file every ten seconds and at the end, so that they survive a
- * restart. If the process is killed, the counts of the last ten seconds are lost, and after a power cut perhaps more.
- * More events than the limit are then accepted, but never fewer.
+ * The counts are in memory. They are written to a file every ten seconds and when the daemon stops, so that they
+ * survive a restart. If the process is killed, the counts of the last ten seconds are lost, and after a power cut
+ * perhaps more. A project can then send more events than its limit, but never fewer.
  */
 import { readFileSync } from 'node:fs'
 import { rename, writeFile } from 'node:fs/promises'
@@ -18,16 +18,16 @@ const FILE = 'daily-usage.json'
 const KEEP_MS = 10_000
 const DAY_MS = 86_400_000
 
-/** How much was accepted for a project today. */
+/** The events and bytes that were accepted for a project today. */
 export interface DailyUsage {
   readonly events: number
-  /** The number of bytes that the events take in the log. */
+  /** The size of the events in the log, in bytes. */
   readonly bytes: number
   /** True if a limit is reached, so that further events of today are not stored. */
   readonly isLimited: boolean
 }
 
-/** What daily limits need. */
+/** The dependencies of daily limits. */
 export interface DailyLimitsOptions {
   readonly dataDir: string
   readonly clock: Pick<Clock, 'now'>
@@ -101,7 +101,7 @@ export class DailyLimits {
 
   #countOf(projectId: number): Count {
     const nowMs = this.#options.clock.now()
-    // If the clock was set back, a new day begins as well.
+    // A new day also begins if the clock was set back.
     if (nowMs < this.#dayMs || nowMs >= this.#dayMs + DAY_MS) {
       this.#dayMs = nowMs - (nowMs % DAY_MS)
       this.#counts = new Map()

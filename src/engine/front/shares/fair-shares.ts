@@ -8,9 +8,9 @@
  * hundred times as much as a page view.
  *
  * The share is a dynamic threshold, as in the shared buffers of network switches. A sender that is alone may fill the
- * whole queue. If others send as well, it may hold only as much as it leaves free. If the queue exceeds its limit
- * nevertheless, the largest senders are refused first: those above the level at which all senders together would fit
- * ("water filling").
+ * whole queue. If others send as well, it may hold only as much as is still free. If the queue exceeds its limit
+ * nevertheless, the largest senders are refused first. The limit for each sender is then the level at which all senders
+ * together, each cut to that level, would fit ("water filling").
  */
 import { networkOf } from '../../../base/addresses.ts'
 import type { Clock } from '../../../base/clock.ts'
@@ -18,35 +18,32 @@ import type { RefusalReason } from '../../../base/refusals.ts'
 import { SENDER_ACTIVE_MS_MAX, SENDERS_MAX, SHARES_MAX, WORK_FACTOR_MAX } from './limits.ts'
 
 /**
- * The estimated time for an event of an unknown sender, in microseconds: that of the most expensive common event, an
- * `$identify` with a new id.
+ * The estimated time to process an event of an unknown sender, in microseconds. It is the time of the most expensive
+ * common event, an `$identify` with a new id.
  */
 const EVENT_US = 50
 /** The estimated speed at which bytes are processed, in bytes for each microsecond. It is 50 MB a second. */
 const BYTES_PER_US = 50
-/** The lowest factor by which the events of a sender may be cheaper than the estimate. */
+/** The events of a sender are never assumed to be cheaper than the first estimate times this factor. */
 const FACTOR_MIN = 0.02
 /**
- * The time, in milliseconds, that a run with `FULL_RUN_US` of estimated work may take on a busy machine in addition to
- * its events. This part of a run says nothing about the cost of its events. For a run with less work it is longer, and
- * for a run with more work shorter.
+ * On a busy machine, a run with `FULL_RUN_US` of estimated work may take this much longer than its events need, in
+ * milliseconds. So this part of the duration of a run is not attributed to its events. For a run with less work the
+ * part is longer, and for a run with more work it is shorter.
  */
 const RUN_MS = 300
 const FULL_RUN_US = 50_000
-/**
- * A run with less estimated work than this, in microseconds, is not used to conclude that events are cheaper than
- * estimated.
- */
+/** A run with less estimated work than this, in microseconds, does not prove that events are cheaper than estimated. */
 const QUICK_RUN_US = 5000
 /**
- * A run shorter than this, in milliseconds, had no expensive events. If the events of its senders were assumed to be
- * expensive, their factor falls slowly, with `FORGIVEN_WEIGHT`.
+ * A run shorter than this, in milliseconds, contained no expensive events. If the factors of its senders say otherwise,
+ * they fall slowly, with `FORGIVEN_WEIGHT`.
  */
 const SHORT_RUN_MS = 100
 const FORGIVEN_WEIGHT = 0.1
 /**
- * How much a run counts which shows that events are cheaper than estimated. If events are more expensive, the whole
- * difference counts at once.
+ * The weight of a run that shows that events are cheaper than estimated. If events are more expensive, the whole
+ * difference counts immediately.
  */
 const CHEAPER_WEIGHT = 0.5
 /** The part of the queue that a sender may always hold, however much others hold. */
@@ -55,10 +52,11 @@ const FLOOR_PART = 1 / 30
  * The part of the remaining space that a sender may use if others send as well. The rest is left for further senders.
  */
 const SHARE_PART = 0.5
-/** The time after which the level that `isLight` uses is computed again, in milliseconds. */
+/** `isLight` computes its level again after this time, in milliseconds. */
 const LEVEL_MS = 50
 /**
- * Parts of the queue are rounded up to this many steps, so that the level need not be computed again for each request.
+ * Parts of the queue are rounded up to multiples of one divided by this number, so that the level need not be computed
+ * again for each request.
  */
 const PART_STEPS = 64
 /** Commits within this time, in milliseconds, share one entry and are released together. */
@@ -73,37 +71,37 @@ export interface SharedBodies {
   release(bytes: number): void
 }
 
-/** What fair shares need. */
+/** The dependencies of fair shares. */
 export interface FairSharesOptions {
   readonly clock: Pick<Clock, 'monotonic'>
   readonly settings: { readonly processingLagMsMax: number; readonly backlogBytesMax: number }
   readonly bodies: SharedBodies
 }
 
-/** How much data waits to be processed. */
+/** The data that waits to be processed. */
 export interface Backlog {
   readonly lagMs: number
   readonly backlogBytes: number
 }
 
-/** What one sender has waiting: its small requests, or its large ones. */
+/** The account of the waiting requests of one sender: either the small ones, or the large ones. */
 export class SenderAccount {
   readonly sender: Sender
   heldBytes = 0
-  /** The estimated time to process what waits, in microseconds. */
+  /** The first estimate of the time to process the waiting requests, in microseconds, without `factor`. */
   heldUs = 0
-  /** The measured processing time of this sender's events, as a multiple of the estimate. */
+  /** The measured processing time of this sender's events, divided by the first estimate. */
   factor = 1
-  /** The time at which its last request was accepted, in monotonic milliseconds. */
+  /** The time at which the last request of this account was accepted, in monotonic milliseconds. */
   activeAtMs = Number.NEGATIVE_INFINITY
-  /** The newest charge of this account. The list that contains it may already be released. */
+  /** The newest charge of this account. It may already be released. */
   charge: Charge | null = null
 
   constructor(sender: Sender) {
     this.sender = sender
   }
 
-  /** The expected time to process everything that waits, in milliseconds. */
+  /** The expected time to process the waiting requests of this account, in milliseconds. */
   get workMs(): number {
     return (this.heldUs * this.factor) / US_PER_MS
   }
@@ -122,10 +120,10 @@ export class Sender {
     this.#shares = shares
   }
 
-  /** Why `tryReserve` last returned false. */
+  /** The reason for which `tryReserve` last returned false. */
   fullReason: RefusalReason = 'bodies_full'
 
-  /** The number of bytes that are reserved for its bodies. */
+  /** The number of bytes that are reserved for the bodies of this sender's requests. */
   get bodyBytes(): number {
     return this.#bodyBytes
   }
@@ -151,7 +149,7 @@ export class Sender {
   }
 }
 
-/** What the requests of one account have added to one list. */
+/** The waiting requests of one account in one list of a ledger. */
 interface Charge {
   readonly account: SenderAccount
   readonly list: Charge[]
@@ -168,24 +166,29 @@ export class FairShares {
   readonly #settings: FairSharesOptions['settings']
   readonly #senders = new Map<string, Sender>()
   /**
-   * The sender for requests that arrive when no further sender can be tracked, because all tracked senders have
-   * something waiting.
+   * All requests that arrive when no further sender can be tracked belong to this sender. That is the case if all
+   * tracked senders have something waiting.
    */
   readonly #unnamed = new Sender(this)
-  /** A sender with nothing waiting. A request that is refused for this sender is refused for every sender. */
+  /**
+   * A sender with nothing waiting, for health checks: a request that is refused for this sender is refused for every
+   * sender.
+   */
   readonly #newcomer = new Sender(this)
   #sweepAtMs = Number.NEGATIVE_INFINITY
   readonly #holding = new Set<SenderAccount>()
-  /** The sum of their `workMs`. */
+  /** The sum of `workMs` of all accounts with waiting requests. */
   #workMs = 0
   /**
-   * The sender of the last accepted request. `#latestAtMs` is its time, and `#beforeAtMs` the time of the last request
-   * of any other sender.
+   * The sender of the last accepted request. `#latestAtMs` is the time of that request, and `#beforeAtMs` is the time
+   * of the last request of any other sender.
    */
   #latest: Sender | null = null
   #latestAtMs = Number.NEGATIVE_INFINITY
   #beforeAtMs = Number.NEGATIVE_INFINITY
-  /** For each account, the estimated work that was processed since the last call of `learn`, in microseconds. */
+  /**
+   * For each account: the work that was processed since the last call of `learn`, as first estimated, in microseconds.
+   */
   readonly #released = new Map<SenderAccount, number>()
   #elapsedMs = 0
   #level = { part: 0, atMs: Number.NEGATIVE_INFINITY, workMs: 0 }
@@ -206,7 +209,7 @@ export class FairShares {
     return this.#newcomer.small
   }
 
-  /** Returns the sender that an IP address belongs to. */
+  /** Returns the sender to which an IP address belongs. */
   of(address: string): Sender {
     const known = this.#senders.get(address)
     if (known !== undefined) return known
@@ -214,15 +217,14 @@ export class FairShares {
     return (network === address ? undefined : this.#senders.get(network)) ?? this.#add(network)
   }
 
-  /** Creates the ledger of a log. Each log that is written has one. */
+  /** Creates a ledger. Each log to which this process writes has its own ledger. */
   ledger(chargeMsMax: number = Number.POSITIVE_INFINITY): ChargeLedger {
     return new ChargeLedger(this, this.#clock, chargeMsMax)
   }
 
   /**
-   * Returns whether an account holds less than the senders that fill the queue, also with `addedMs` added. `part` is
-   * the part of the queue for which there is space. If the shares would become too small to be useful, it returns false
-   * for every account.
+   * Returns whether an account with `addedMs` more work holds less than the senders that fill the queue. Only `part` of
+   * the present queue would fit. If the shares would become too small to be useful, returns false for every account.
    */
   isLight(account: SenderAccount, part: number, addedMs = 0): boolean {
     if (this.#holding.size === 0) return false
@@ -248,7 +250,7 @@ export class FairShares {
     const part = hasOthers ? SHARE_PART : 1
     const roomFor = (max: number, others: number): number =>
       Math.max((max - others) * part, max * FLOOR_PART)
-    // The estimate for other senders may be far too high while they are new, so the measured lag limits it.
+    // While other senders are new, the estimate for them may be far too high, so limit it by the measured lag.
     const othersMs = Math.min(this.#workMs - account.workMs, lagMs)
     const addedMs = (workUs(bytes, events) * account.factor) / US_PER_MS
     const othersBytes = Math.max(0, backlogBytes - account.heldBytes)
@@ -276,8 +278,8 @@ export class FairShares {
   }
 
   /**
-   * Corrects the estimates by the duration of a processing run. Call it after the requests of the run were released. A
-   * sender with a small part in the run is corrected only a little.
+   * Corrects the factors of senders by the duration of a processing run. Call it after the requests of the run were
+   * released. The smaller the part of a sender in the run, the smaller is its correction.
    */
   learn(elapsedMs: number): void {
     let totalUs = 0
@@ -327,7 +329,7 @@ export class FairShares {
     this.#workMs += (us * account.factor) / US_PER_MS
   }
 
-  /** Removes requests from an account that do not wait any more. Only `ChargeLedger` calls it. */
+  /** Removes from an account requests that do not wait any more. Only `ChargeLedger` calls it. */
   release({ account, bytes, us }: Charge, isProcessed: boolean): void {
     account.heldBytes -= bytes
     account.heldUs -= us
@@ -335,7 +337,7 @@ export class FairShares {
     if (isProcessed) this.#released.set(account, (this.#released.get(account) ?? 0) + us)
     if (account.heldUs > 0) return
     this.#holding.delete(account)
-    // If nothing waits, the sum must be 0. Rounding errors are removed here.
+    // If nothing waits, the sum must be exactly 0. This removes rounding errors.
     if (this.#holding.size === 0) this.#workMs = 0
   }
 
@@ -360,14 +362,14 @@ export class FairShares {
     for (const [network, sender] of this.#senders) {
       if (sender.isIdle) this.#senders.delete(network)
     }
-    // To check all senders for each request would cost more than it saves.
+    // Do not check all senders again soon: doing so for each request would cost more than it saves.
     this.#sweepAtMs = nowMs + SENDER_ACTIVE_MS_MAX / SHARES_MAX
     return this.#senders.size < SENDERS_MAX
   }
 
   /**
-   * Returns the level of work, in milliseconds, at which all accounts must be cut so that together they fit into a part
-   * of the queue.
+   * Returns the level of work, in milliseconds, to which all larger accounts must be cut so that all accounts together
+   * fit into a part of the queue.
    */
   #levelOf(part: number): number {
     const nowMs = this.#clock.monotonic()
@@ -390,8 +392,8 @@ export class FairShares {
 }
 
 /**
- * The charges of one log: for requests that wait for the next commit, for the current commit, and for blocks that are
- * not processed yet. A charge that is older than `chargeMsMax` milliseconds is released in any case.
+ * The charges of the requests of one log: those that wait for the next commit, those of the current commit, and those
+ * in blocks that are not processed yet. After `chargeMsMax` milliseconds, a charge is released in any case.
  */
 export class ChargeLedger {
   readonly #shares: FairShares
@@ -399,7 +401,7 @@ export class ChargeLedger {
   readonly #chargeMsMax: number
   #filling: Charge[] = []
   /**
-   * The charges of the blocks in the log that are not processed yet, oldest first. An entry is for the blocks up to
+   * The charges of the blocks in the log that are not processed yet, oldest first. Each entry is for the blocks up to
    * `last`.
    */
   #logged: { last: number; readonly atMs: number; readonly charges: Charge[] }[] = []
@@ -442,10 +444,10 @@ export class ChargeLedger {
     for (const charge of charges) this.#shares.release(charge, false)
   }
 
-  /** Releases the charges of the blocks up to this number, which are processed. */
+  /** Releases the charges of the blocks up to this number, because they are processed. */
   processed(through: number): void {
     const count = this.#logged.findIndex(({ last }) => last > through)
-    // The processing time of events is only known if this process processes all of them.
+    // `learn` may only use these charges if this process processes all events of the log.
     this.#remove(count < 0 ? this.#logged.length : count, this.#isProcessedHere)
   }
 
@@ -467,7 +469,7 @@ export class ChargeLedger {
   }
 }
 
-/** Adds to the account's charge in a list. An account has one charge in a list for all of its requests. */
+/** Adds a request to the account's charge in a list. All requests of an account share one charge. */
 function addTo(list: Charge[], account: SenderAccount, bytes: number, us: number): void {
   const { charge } = account
   if (charge?.list === list) {
@@ -479,7 +481,10 @@ function addTo(list: Charge[], account: SenderAccount, bytes: number, us: number
   list.push(account.charge)
 }
 
-/** Returns the estimated processing time in microseconds. It is an integer, so that sums return to 0 exactly. */
+/**
+ * Returns the estimated processing time in microseconds. The result is an integer, so that adding and later subtracting
+ * the same times gives exactly 0.
+ */
 function workUs(bytes: number, events: number): number {
   return events * EVENT_US + Math.ceil(bytes / BYTES_PER_US)
 }

@@ -1,6 +1,7 @@
 /**
- * The calls of the writer thread. The thread loads this file instead of the table of all calls, whose dependencies take
- * a quarter of a second to load. The start of the daemon and the first answers to events need not wait for them.
+ * The calls of the writer thread. The writer thread loads this file instead of the table of all calls, because the
+ * dependencies of that table take a quarter of a second to load. The start of the daemon and the first answers to
+ * events would have to wait for them.
  */
 import type { LogAppender } from '../../../ports/log.ts'
 import { short } from '../call-kinds.ts'
@@ -10,8 +11,8 @@ import { type AppendSession, serveAppends } from './append-session.ts'
 /** The stores that the writer thread has open. */
 export interface AppendStores {
   /**
-   * Returns the appender for a partition. In a cluster, it writes to the outbox of the partition; a single machine has
-   * one log.
+   * Returns the appender for a partition. In a cluster, the appender writes to the outbox of the partition. A single
+   * machine has only one log.
    */
   appenderOf(partition: number): LogAppender
   /** Returns all appenders that are open. */
@@ -26,7 +27,7 @@ export const APPEND_CALLS = {
       append(stores.appenderOf(task.partition ?? 0), task),
     'writer',
   ),
-  /** Makes the log files small again after a burst of events. */
+  /** Shrinks the log files after a burst of events. */
   shrinkLog: short((stores: AppendStores) => {
     for (const appender of stores.appenders()) appender.shrink()
   }, 'writer'),

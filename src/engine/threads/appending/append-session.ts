@@ -1,13 +1,13 @@
 /**
- * Append sessions, in which the main thread (the front) needs no message for each append. As long as appends follow
- * each other, the writer thread stays in one call, the session. The front writes into shared memory which block to
- * append, and wakes the thread. The thread writes the result there and wakes the front. No commit copies, transfers or
- * allocates anything.
+ * Append sessions, in which the main thread sends no message for an append. As long as appends follow each other, the
+ * writer thread stays in one call, the session. The main thread writes into shared memory which block to append, and
+ * wakes the writer thread. The writer thread writes the result into the same memory and wakes the main thread. So a
+ * commit copies, transfers and allocates nothing.
  *
- * One word in shared memory tells whose turn it is, so that neither side can miss the other:
+ * One word in shared memory says which side has to act, so that neither side misses the other:
  *
- *   WAITING --front--> HANDED --thread, when the block is durable--> WAITING
- *   WAITING --thread, after an idle time, or front--> CLOSED
+ *   WAITING --main thread--> HANDED --thread, when the block is durable--> WAITING
+ *   WAITING --thread, after an idle time, or main thread--> CLOSED
  *
  * A session also ends when its call ends: a refusal, a failed log or the end of the thread rejects the current append.
  */
@@ -23,7 +23,7 @@ const WAITING = 0
 const HANDED = 1
 const CLOSED = 2
 
-/** The index in `words` of the word that says whose turn it is. */
+/** The index in `words` of the word that says which side has to act. */
 const TURN = 0
 /**
  * The index in `words` of a number that says which memory contains the block (or NO_BLOCK). The next index contains the
@@ -45,7 +45,7 @@ const NUMBERS = 4
 export interface AppendSession {
   readonly words: Int32Array
   readonly numbers: Float64Array
-  /** The pieces of shared memory from which a block can be appended. */
+  /** The shared memory in which the block to append may lie. The word `MEMORY` is an index into this list. */
   readonly memories: readonly SharedArrayBuffer[]
 }
 
@@ -54,18 +54,18 @@ interface Open extends AppendSession {
   settle: ((cause?: unknown) => void) | null
 }
 
-// TypeScript 6 declares `waitAsync` only in the library of 2024.
+// TypeScript declares `waitAsync` only in its library ES2024.
 type WaitAsync = (words: Int32Array, index: number, value: number) => { value: unknown }
 const { waitAsync } = Atomics as unknown as { readonly waitAsync: WaitAsync }
 
-/** The calls that the front sends to the writer thread. Both reject with the error of the call. */
+/** The calls that the main thread sends to the writer thread. Both reject with the error of the call. */
 export interface AppendCalls {
   append(task: AppendTask): Promise<AppendResult>
   /** Runs a session. Settles when the session has ended. */
   serve(session: AppendSession): Promise<void>
 }
 
-/** The front's side of append sessions. */
+/** The main thread's side of append sessions. */
 export class AppendSessions {
   readonly #calls: AppendCalls
   #memories: readonly SharedArrayBuffer[] = []
@@ -78,7 +78,7 @@ export class AppendSessions {
 
   /**
    * Appends like `LogAppender.append`, one append at a time. If the block is not in shared memory, or if no append came
-   * for a while, the append is a call of its own.
+   * for a while, this append uses a separate call instead of a session.
    */
   async append(task: AppendTask): Promise<AppendResult> {
     try {
@@ -103,7 +103,7 @@ export class AppendSessions {
     return this.#result(open !== null && isHanded ? open : this.#begin(task, memory))
   }
 
-  /** Begins a session. Its first append is handed over at once. */
+  /** Begins a session and hands over its first append. */
   #begin(task: AppendTask, memory: SharedArrayBuffer | null): Open {
     const bytes = WORDS * Int32Array.BYTES_PER_ELEMENT + NUMBERS * Float64Array.BYTES_PER_ELEMENT
     const shared = new SharedArrayBuffer(bytes)
@@ -122,8 +122,8 @@ export class AppendSessions {
   }
 
   /**
-   * Resolves with the result of the current append. The news that the session has ended may arrive before the result of
-   * its last append.
+   * Resolves with the result of the current append. The call of the session may settle before the wake-up for its last
+   * append arrives, so both are handled here.
    */
   #result(open: Open): Promise<AppendResult> {
     return new Promise((resolve, reject) => {
@@ -141,8 +141,8 @@ export class AppendSessions {
       }
       const look = (): void => {
         if (open.settle !== settle) return
-        // The thread first writes that the append is done, and then calls `notify`. If it is delayed in between, this
-        // call wakes the waiter of the next append, which is not done yet.
+        // The writer thread first stores that the append is done, and then calls `notify`. If the thread is delayed
+        // between the two, its `notify` wakes the waiter of the next append, which is not done yet.
         if (isHanded()) wait()
         else settle()
       }
@@ -168,7 +168,8 @@ export async function serveAppends(
   const { words, numbers } = session
   for (;;) {
     Atomics.wait(words, TURN, WAITING, APPEND_SESSION_IDLE_MS_MAX)
-    // No append came in time. If one arrives just now, it is still performed.
+    // No append came in time, so close the session. If an append arrives at this very moment, `turn` returns false, and
+    // the append is still performed.
     if (turn(session, CLOSED) || Atomics.load(words, TURN) === CLOSED) return
     const startedAt = performance.now()
     const log = logOf(numbers[PARTITION] ?? 0)
@@ -186,7 +187,7 @@ function handedBlocks({ words, memories }: AppendSession): readonly Buffer[] {
 
 /**
  * Returns the memory that contains the only block of a task. Returns null if the task has no block, and undefined if
- * the append must be a call of its own.
+ * the append needs a separate call.
  */
 function memoryOf({ blocks }: AppendTask): SharedArrayBuffer | null | undefined {
   const [block, ...others] = blocks
@@ -204,7 +205,10 @@ function write(open: Open, task: AppendTask, memory: SharedArrayBuffer | null): 
   numbers[PARTITION] = task.partition ?? 0
 }
 
-/** Changes whose turn it is and wakes the other side. Returns false if the turn was not WAITING any more. */
+/**
+ * Changes the turn from WAITING to `state` and wakes the other side. Returns false if the turn was not WAITING any
+ * more.
+ */
 function turn({ words }: AppendSession, state: typeof HANDED | typeof CLOSED): boolean {
   if (Atomics.compareExchange(words, TURN, WAITING, state) !== WAITING) return false
   Atomics.notify(words, TURN)

@@ -1,6 +1,6 @@
 /**
- * The calls of the processing thread. The thread loads this file instead of the table of all calls, whose dependencies
- * are larger than everything that processing needs.
+ * The calls of the processing thread. The processing thread loads this file instead of the table of all calls, because
+ * the dependencies of that table are larger than everything that processing needs.
  */
 import type { LiveRows } from '../../processor/live-rows.ts'
 import type { LogProcessor } from '../../processor/log-processor.ts'
@@ -13,7 +13,7 @@ export interface ProcessStores {
   readonly processor: LogProcessor
   /** Closes the processor after a failure. The next call opens a new one. */
   abandon(): Promise<void>
-  /** The new events that clients of live streams asked for. */
+  /** Collects stored events for live streams. */
   readonly live: LiveRows
 }
 
@@ -27,7 +27,7 @@ async function failed(
   failure: ProcessFailure,
 ): Promise<ProcessResult> {
   const answer = { ...result, isIdle: false, mayFold: false, live: stores.live.take(), failure }
-  // After a failed commit, closing LMDB might never finish, so the processor is not closed.
+  // Do not close the processor after a failed commit, because LMDB might wait forever.
   if (failure.kind !== 'broken') await stores.abandon()
   return answer
 }

@@ -1,5 +1,6 @@
 /**
- * The priority of the processing thread compared with the main thread, for the case that both need the same CPU core.
+ * The CPU priority of the processing thread. It matters when the processing thread and the main thread need the same
+ * CPU core.
  */
 import { constants, getPriority, setPriority } from 'node:os'
 
@@ -9,19 +10,20 @@ import { constants, getPriority, setPriority } from 'node:os'
  */
 export const PROCESSING_NICENESS = 15
 /**
- * How much the niceness is raised if it cannot be lowered again. With 15, a main thread that is never idle would starve
- * processing.
+ * How much the niceness is raised if this process has no right to lower it again. With 15, a main thread that is never
+ * idle would leave processing no CPU time.
  */
 export const STEADY_NICENESS = 5
 
-/** True if this thread may raise its priority again; null until it was tried. */
+/** True if this thread has the right to raise its priority again. Null until that was tried. */
 let mayRaise: boolean | null = null
 
 /**
- * Sets the priority of the calling thread, which must be the processing thread. If processing is late, it has the
- * priority of the main thread, otherwise a lower one. Processing becomes late in `lateInMs`; call the returned function
- * to check whether this time has come. Linux lets a process raise a priority if it has CAP_SYS_NICE, or if it is a
- * service within `LimitNICE`. Without this right, the priority stays slightly lower all the time.
+ * Sets the priority of the calling thread, which must be the processing thread. If processing is late, it gets the
+ * priority of the main thread, otherwise a lower one. Processing becomes late after `lateInMs` milliseconds. Call the
+ * returned function from time to time to check this. Linux lets a process raise a priority if the process has
+ * CAP_SYS_NICE, or if it is a service and `LimitNICE` allows it. Without this right, the priority is always slightly
+ * lower.
  */
 export function watchPriority(lateInMs: number): () => void {
   let lateAtMs = performance.now() + lateInMs
@@ -41,7 +43,7 @@ function setPriorityOfThread(isLate: boolean): void {
 
 /** Sets the niceness of this thread to that of the main thread plus `more`. Returns whether this succeeded. */
 function isSet(more: number): boolean {
-  // `process.pid` is also the number of the main thread. 0 stands for the calling thread.
+  // `process.pid` is also the id of the main thread. The id 0 stands for the calling thread.
   const niceness = Math.min(getPriority(process.pid) + more, constants.priority.PRIORITY_LOW)
   try {
     if (getPriority(0) !== niceness) setPriority(0, niceness)

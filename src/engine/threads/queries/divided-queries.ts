@@ -1,9 +1,10 @@
 /**
- * Runs a query on all analytics threads. One thread reads the query. If it concerns few events, or most of its result
- * is cached, this thread answers it. Otherwise each thread computes a part, and one of them merges the parts and caches
- * the result. A query whose shape was divided before is sent to all threads at once, each for its part. All parts must
- * come from the same state of the store. If they do not, they are computed again, and after some attempts one thread
- * computes the whole query. A repeated query needs no thread as long as nothing was written (kept-answers.ts).
+ * Divides a query among all analytics threads if this is worthwhile. One thread reads the query first. If the query
+ * concerns few events, or most of its result is cached, this thread answers it. Otherwise each thread computes a part,
+ * and one of them merges the parts and caches the result. If a query of the same shape was divided before, the query is
+ * sent to all threads immediately, each for its part. All parts must come from the same state of the store. If they do
+ * not, they are computed again, and after some attempts one thread computes the whole query. A repeated query needs no
+ * thread as long as nothing was written (kept-answers.ts).
  */
 import { keepNewest } from '../../../base/maps.ts'
 import type { PageWish } from '../../../base/pages.ts'
@@ -24,14 +25,14 @@ const TRIES = 3
 /** The pool that carries out queries. */
 export interface QueryPool extends TaskRunner<Calls> {
   readonly analyticsThreads: number
-  /** `WorkerPool.writeMark`. Absent if the state of the store is unknown. */
+  /** See `WorkerPool.writeMark`. Undefined if the state of the store is unknown. */
   readonly writeMark?: number | null
 }
 
 interface Answered {
   readonly kind: 'answer'
   readonly text: Uint8Array<ArrayBuffer>
-  /** The thread that answered. It may have cached its result. */
+  /** The thread that answered. It may have cached the result. */
   readonly thread: number
 }
 
@@ -47,13 +48,16 @@ type DividedOutcome = Extract<QueryOutcome, { kind: 'divide' }>
 /** Runs queries on the threads of a pool. */
 export class DividedQueries {
   readonly #pool: QueryPool
-  /** For each query, the thread that answered it last. It may have cached its result. */
+  /** For each query: the thread that answered it last and may have cached its result. */
   readonly #answerers = new Map<string, number>()
   readonly #refresher: QueryRefresher<QueryTask>
   readonly #kept: KeptAnswers
-  /** A counter that chooses the next thread: for merging parts, or for answering a query that may be divided. */
+  /**
+   * A counter that chooses a thread in turn: the thread that merges parts, or that answers a query if it is not
+   * divided.
+   */
   #turns = 0
-  /** For each project and query shape, whether such a query was divided last time. */
+  /** For each project and query shape: whether the last such query was divided. */
   readonly #areDivided = new Map<string, boolean>()
 
   constructor(pool: QueryPool, keptAnswersBytesMax?: number) {
@@ -72,7 +76,7 @@ export class DividedQueries {
     this.#refresher.storeChanged()
   }
 
-  /** Runs a query for which a client waits. Refreshes of other queries are cancelled meanwhile. */
+  /** Runs a query for which a client waits. Cancels refreshes of other queries. */
   async during<Answer>(ask: () => Promise<Answer>, name = ''): Promise<Answer> {
     const end = this.#refresher.beginQuestion(name)
     try {
@@ -117,14 +121,14 @@ export class DividedQueries {
     const known = this.#answerers.get(name)
     const asked = known ?? (isOfOneThread(task.query) ? task.projectId % count : null)
     const own = asked === null ? {} : { thread: asked }
-    // Queries that count have priority over a query for a list of many rows.
+    // Queries that only count go before a query that lists many rows.
     const weight = Math.max(LONG_WEIGHT, rowsAsked(task.query))
     const query: QueryTask = known === undefined ? task : { ...task, asked: 'again' }
     const shape = `${task.projectId} ${shapeOf(task.query)}`
     const isForAll = asked === null && count > 1 && this.#areDivided.get(shape) === true
     const options = { ...leaving, ...own, weight }
     const turn = this.#turns++ % count
-    // All steps together must not exceed the time limit of one query. Waiting for a thread does not count.
+    // All steps together must not exceed the time limit of one query. The time of waiting for a thread does not count.
     let startedAtMs = 0
     const onTurn = (): void => {
       startedAtMs = performance.now()
@@ -174,7 +178,7 @@ export class DividedQueries {
     return merged.kind === 'stale' ? null : { ...merged, thread: options.thread }
   }
 
-  /** Sends the query to one thread. The thread answers the query or says that it must be divided. */
+  /** Sends the query to one thread. The thread either answers the query or says how to divide it. */
   async #askOne(
     name: string,
     task: QueryTask,
@@ -223,8 +227,8 @@ export class DividedQueries {
           const divided = outcomes.filter(({ kind }) => kind === 'divide') as DividedOutcome[]
           const parts = divided.flatMap(({ part }) => part ?? [])
           const by = divided[0]?.by
-          // The threads saw different states of the store, and in some of these states the query had too few events to
-          // be divided.
+          // This happens if the threads saw different states of the store, and only some of these have enough events to
+          // divide the query.
           if (by === undefined) throw new TypeError('nobody answers')
           resolve({ kind: 'divide', by, parts: parts.length === count ? parts : null })
         })
@@ -248,7 +252,7 @@ function nameOf(task: QueryTask): string {
   return text.length > REMEMBERED_QUERY_UNITS_MAX ? '' : text
 }
 
-/** Returns an `onLeave` that cancels all calls to which it is passed, when the client leaves. */
+/** Returns an `onLeave` for several calls. When the client leaves, it cancels all of them. */
 function forAll(onLeave: PageWish['onLeave']): Pick<PageWish, 'onLeave'> {
   const cancels = new Set<() => void>()
   let hasLeft = false

@@ -22,8 +22,8 @@ export class KeptAnswers {
   #answers: RecentValues<KeptAnswer>
 
   /**
-   * `markNow` returns a number that changes with each write. It returns null while a write is in progress, or if it is
-   * unknown whether there was one.
+   * `markNow` returns a number that changes with each write. It returns null while a write is in progress, or if writes
+   * cannot be observed.
    */
   constructor(markNow: () => number | null, bytesMax: number = KEPT_ANSWERS_BYTES_MAX) {
     this.#markNow = markNow
@@ -40,8 +40,8 @@ export class KeptAnswers {
   }
 
   /**
-   * Caches an answer that a thread computed, unless something may have been written since `mark`. The caller read
-   * `mark` before it ran the query.
+   * Caches an answer that a thread has computed, unless something may have been written in the meantime. `mark` is the
+   * result of `markNow` before the query began.
    */
   keep(name: string, task: QueryTask, outcome: QueryOutcome, mark: number | null): void {
     if (outcome.kind !== 'answer' || outcome.sameUntilMs < task.nowMs || name === '') return

@@ -1,6 +1,6 @@
 /**
- * The result of a query part, packed for the transfer between threads. Small data is copied. Lists of numbers that have
- * buffers of their own are transferred; they are most of the data if a query needs the times of each person's events.
+ * The result of a query part, packed for the transfer between threads. Small data is copied. Typed arrays that have
+ * buffers of their own are transferred. If a query needs the times of each person's events, they are most of the data.
  * Copying these megabytes, twice on each side, would cause a garbage collection in each query.
  */
 import { DefaultDeserializer, DefaultSerializer } from 'node:v8'
@@ -8,16 +8,16 @@ import { isInOwnMemory } from '../../../rules/analytics/growing-arrays.ts'
 
 /** A packed result, as plain data. */
 export interface PackedPart {
-  /** Everything but the lists, serialised. */
+  /** Everything except the typed arrays, serialized. */
   readonly text: Uint8Array<ArrayBuffer>
-  /** The lists, each in its own buffer. */
+  /** The typed arrays, each with its own buffer. */
   readonly lists: readonly NodeJS.TypedArray<ArrayBuffer>[]
 }
 
 const COPIED = 0
 const HANDED_OVER = 1
 
-/** Packs a result. The result must not be used any more afterwards. Throws if it is not plain data. */
+/** Packs a result. Do not use the result afterwards. Throws if it is not plain data. */
 export function packPart(found: unknown): PackedPart {
   const writer = new PartWriter()
   writer.writeHeader()
@@ -25,7 +25,7 @@ export function packPart(found: unknown): PackedPart {
   return { text: writer.releaseBuffer(), lists: writer.lists }
 }
 
-/** Returns the packed result. Its lists are the same objects that were packed. */
+/** Returns the packed result. Its typed arrays are the transferred ones, not copies. */
 export function unpackPart({ text, lists }: PackedPart): unknown {
   const reader = new PartReader(text)
   reader.lists = lists
@@ -46,7 +46,7 @@ class PartWriter extends DefaultSerializer {
     this.writeUint32(isOver ? HANDED_OVER : COPIED)
     if (isOver) {
       this.writeUint32(this.lists.length)
-      // This method is only called for typed arrays that have buffers of their own.
+      // The cast is right: this method is only called for typed arrays with a buffer of their own.
       this.lists.push(view as NodeJS.TypedArray<ArrayBuffer>)
     } else WRITER._writeHostObject.call(this, view)
   }
@@ -61,7 +61,7 @@ class PartReader extends DefaultDeserializer {
   }
 }
 
-// Node documents these methods, but its types do not declare them.
+// The cast adds methods that Node documents, but that its types do not declare.
 const WRITER = DefaultSerializer.prototype as unknown as {
   _writeHostObject(view: NodeJS.ArrayBufferView): void
 }

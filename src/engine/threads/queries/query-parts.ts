@@ -1,6 +1,7 @@
 /**
- * Computes a part of a query in several pieces, one after the other, if the memory for a query is too small for the
- * whole part. This is slower, because each piece scans the segments again, but it works on a small machine.
+ * If the memory limit of a query is too small for its part of a query, a thread computes the part in several pieces,
+ * one after the other. This is slower, because the segments are scanned again for each piece, but it works on a small
+ * machine.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { keepNewest } from '../../../base/maps.ts'
@@ -15,7 +16,8 @@ import { type WorkingMemory, WorkingMemoryFullError } from './working-memory.ts'
 const SESSION_BYTES = 120
 
 /**
- * For each query, the number of pieces into which its parts had to be divided. The next run begins with this number.
+ * For each query: the number of pieces into which its parts had to be divided. The next run of the query begins with
+ * this number.
  */
 export class PieceCounts {
   readonly #counts = new Map<string, number>()
@@ -36,9 +38,9 @@ export interface PartTools {
 }
 
 /**
- * Returns the results of a part, one for each piece. They are not merged here, because the results of sessions can only
- * be merged once, on the thread that merges all parts. `part` is null if the query cannot be divided. Throws the errors
- * of `QueryKind.partial`, and 400 `query_too_large`.
+ * Returns the results of a part, one for each piece. Results of sessions are not merged here: they can be merged only
+ * once, on the thread that merges all parts. `part` is null if the query cannot be divided. Throws the errors of
+ * `QueryKind.partial`, and 400 `query_too_large`.
  */
 export function foundInPart(
   planned: PlannedQuery,
@@ -53,7 +55,7 @@ export function foundInPart(
   const name = JSON.stringify([shard.context.projectId, plan])
   const first = Math.max(counts.of(name), piecesAtFirst(planned, shard, part, memory))
   let count = Math.min(first, QUERY_PIECES_MAX)
-  /** The numbers of the pieces that are left, of `count` pieces. */
+  /** The part has `count` pieces. This list contains the numbers of the pieces that are still to be computed. */
   let left = Array.from({ length: count }, (_, piece) => piece)
   const found: unknown[] = []
   for (let piece = left[0]; piece !== undefined; piece = left[0]) {
@@ -67,7 +69,7 @@ export function foundInPart(
     } catch (error) {
       if (!(error instanceof WorkingMemoryFullError)) throw error
       if (2 * count > QUERY_PIECES_MAX) throw tooLarge()
-      // What was found stays. The other pieces are probably as large as this one.
+      // Keep the results so far, and halve all other pieces: they are probably as large as this one.
       left = left.flatMap((whole) => halvesOf(part, whole, count))
       count *= 2
     } finally {
@@ -81,8 +83,8 @@ export function foundInPart(
 
 /**
  * Returns the number of pieces to begin with. A part by sessions needs memory for each session, and each event may be a
- * session of its own, so it may begin with several pieces. Its pieces are adjacent in time, so several cost hardly more
- * than one. Any other part is first tried as a whole.
+ * session of its own, so it may begin with several pieces. These pieces follow each other in time, so several of them
+ * cost hardly more than one. Any other part is first tried as a whole.
  */
 function piecesAtFirst(
   { kind, plan }: PlannedQuery,
@@ -95,7 +97,9 @@ function piecesAtFirst(
   return Math.max(1, Math.ceil(((events / count) * SESSION_BYTES) / bytesMax))
 }
 
-/** Adds the result of a piece, and merges it with the results before it if the merged result is a part again. */
+/**
+ * Adds the result of a piece. If the results so far can be merged into one that can be merged again later, merges them.
+ */
 function add(
   result: unknown,
   found: unknown[],
@@ -109,7 +113,10 @@ function add(
   else if (kind.combine !== undefined) found.splice(0, 2, kind.combine(found))
 }
 
-/** Returns the two pieces of twice as many that together contain the same events as a piece. */
+/**
+ * If there are twice as many pieces, two of them together contain the same events as one piece before. Returns the
+ * numbers of these two pieces.
+ */
 function halvesOf({ by }: EventPart, piece: number, count: number): readonly number[] {
   return by === 'sessions' ? [2 * piece, 2 * piece + 1] : [piece, piece + count]
 }
@@ -125,7 +132,7 @@ function pieceOf(
   if (part.by !== 'sessions') {
     return { ...part, index: part.index + part.count * piece, count, isPiece }
   }
-  // Pieces of a part are adjacent in time: sessions that began at the same time are in the same segments.
+  // Divide the part by time: sessions that began at about the same time are in the same segments.
   const range = kind.rangeOf?.(plan) ?? ALWAYS
   const bounds = scanner.sessionBounds(context.projectId, range, count)
   return { ...part, index: part.index * pieces + piece, count, bounds, isPiece }

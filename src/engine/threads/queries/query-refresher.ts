@@ -1,7 +1,7 @@
 /**
  * Refreshes repeated queries, such as those of a dashboard, when events are stored, so that the next request finds its
- * answer ready. Nobody waits for this work. It is cancelled when a client asks anything else, and may only use a share
- * of the time. Source: docs/ARCHITECTURE.md, "Queries".
+ * answer ready. No client waits for this work. It is cancelled when a client sends any other query, and it may use only
+ * a share of the time. Source: docs/ARCHITECTURE.md, "Queries".
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { keepNewest } from '../../../base/maps.ts'
@@ -12,23 +12,23 @@ import {
   REFRESHED_QUERIES_MAX,
 } from '../limits.ts'
 
-/** The pause after a client's query, in milliseconds. Another query of the client usually follows at once. */
+/** The pause after a client's query, in milliseconds. Another query of the same client usually follows immediately. */
 const QUIET_MS = 20
 /** The share of the time that refreshing may use on average. */
 const SHARE = 1 / 5
 
 /** A query, and the thread that has its result cached. */
 export interface RefreshedQuery<Task> {
-  /** The query as a client last asked it. */
+  /** The query as a client last sent it. */
   readonly task: Task
-  /** When a client last asked it, in milliseconds of the monotonic clock. */
+  /** The time at which a client last sent the query, in milliseconds of the monotonic clock. */
   readonly askedAtMs: number
   readonly thread: number
 }
 
 /**
- * Refreshes the answer of one query. Resolves with false if nothing of the query is cached. Rejects if the refresh was
- * cancelled.
+ * Refreshes the answer of one query. Resolves with false if the thread has cached nothing for the query. Rejects if the
+ * refresh was cancelled.
  */
 export type Refresh<Task> = (
   query: RefreshedQuery<Task>,
@@ -41,8 +41,8 @@ interface Running {
 }
 
 /**
- * The outcome of a refresh: the answer is refreshed, the query is not refreshed any more, or the refresh was cancelled
- * and must start again.
+ * The outcome of a refresh. `done`: the answer is refreshed. `forgotten`: the query will not be refreshed any more.
+ * `given up`: the refresh was cancelled and must start again.
  */
 type Outcome = 'done' | 'forgotten' | 'given up'
 
@@ -57,14 +57,14 @@ export class QueryRefresher<Task> {
   #isDue = false
   #isAtWork = false
   /**
-   * The milliseconds that refreshing may use now, counted up to `#countedAtMs`. Negative if it has used more than its
+   * The milliseconds that refreshing may use, as calculated at `#countedAtMs`. Negative if it has used more than its
    * share.
    */
   #savedMs: number
   #countedAtMs: number
   /** For each query, how long its last refresh took, in milliseconds. */
   readonly #tookMs = new Map<string, number>()
-  /** The number of queries for which clients are waiting now. */
+  /** The number of queries for which clients wait now. */
   #asked = 0
   #quietAtMs = 0
 
@@ -81,14 +81,14 @@ export class QueryRefresher<Task> {
     this.#savedMs = savedMsMax
   }
 
-  /** Records that a client asked a query. From now on, its answer is refreshed. `name` identifies the query. */
+  /** Records that a client has sent a query. From now on, its answer is refreshed. `name` identifies the query. */
   keep(name: string, query: RefreshedQuery<Task>): void {
     keepNewest(this.#queries, name, query, REFRESHED_QUERIES_MAX)
   }
 
   /**
-   * Records that a client asks a query, and cancels all refreshes of other queries. Call the returned function when the
-   * query is answered.
+   * Records that a client has sent a query, and cancels all refreshes of other queries. Call the returned function when
+   * the query is answered.
    */
   beginQuestion(name: string): () => void {
     this.#asked++
@@ -119,7 +119,7 @@ export class QueryRefresher<Task> {
     this.#isAtWork = false
   }
 
-  /** Returns the milliseconds after which refreshing may continue. */
+  /** Returns after how many milliseconds refreshing may continue. */
   #restMs(): number {
     const nowMs = this.#clock.monotonic()
     const comeMs = (nowMs - this.#countedAtMs) * SHARE
@@ -129,7 +129,7 @@ export class QueryRefresher<Task> {
   }
 
   async #workOn(thread: number): Promise<void> {
-    // Slow queries come last, so that most queries are ready when a client asks them soon.
+    // Refresh slow queries last, so that most answers are ready if a client asks soon.
     const left = [...this.#queries]
       .filter(([, query]) => query.thread === thread)
       .sort(([one], [other]) => this.#costMs(one) - this.#costMs(other))
@@ -138,9 +138,9 @@ export class QueryRefresher<Task> {
       while (this.#asked > 0 || this.#clock.monotonic() < this.#quietAtMs) await pause(QUIET_MS)
       const isOld = this.#clock.monotonic() - query.askedAtMs > QUERY_REFRESH_MS_MAX
       const outcome = isOld ? 'forgotten' : await this.#outcomeOf(name, query)
-      // If a client asked the query again meanwhile, it stays in the list.
+      // Keep the query if a client has sent it again in the meantime.
       if (outcome === 'forgotten' && this.#queries.get(name) === query) this.#queries.delete(name)
-      // If newer events have arrived, all queries are refreshed again anyway.
+      // If newer events have arrived, all queries are due again anyway.
       if (outcome === 'given up' && !this.#isDue) left.push(one)
     }
   }
@@ -165,7 +165,7 @@ export class QueryRefresher<Task> {
       )
       return isRemembered ? 'done' : 'forgotten'
     } catch {
-      // The refresh was refused. If the reason persists, the next client is told.
+      // The refresh was refused. If the reason persists, the next client gets the error.
       return isGivenUp ? 'given up' : 'done'
     } finally {
       this.#running.delete(thread)

@@ -26,7 +26,7 @@ import { wholePart } from './remembered-parts.ts'
 import { WorkingMemory } from './working-memory.ts'
 
 /**
- * A query is divided among threads if it has at least this number of events. The number depends on the work for each
+ * A query is divided among threads if it reads at least this number of events. The number depends on the work for each
  * event.
  */
 const DIVIDED_FROM = {
@@ -35,32 +35,29 @@ const DIVIDED_FROM = {
   much: DIVIDED_EVENTS_MIN,
 }
 
-/** The rules of a project that queries use, as it stores them. */
+/** The settings of a project that queries use, as they are stored. */
 type ProjectRules = 'testAccountFilters' | 'pathCleaningFilters' | 'channelTypeRules'
 
 type QueryFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs' | ProjectRules> & {
   /** How much of the query's time limit other threads have used already, in milliseconds. */
   readonly spentMs?: number
   /**
-   * The experiment that the query is about, as it is stored. Absent if the query is about none, or if the experiment
-   * does not exist.
+   * The experiment that the query is about, as it is stored. Undefined if the query is not about an experiment, or if
+   * the experiment does not exist.
    */
   readonly experiment?: ExperimentDefinition | undefined
 }
 
-/** A query about a project, as it crosses threads. */
+/** A query about a project, as plain data for a thread. */
 export interface QueryTask extends QueryFacts {
   /** The query as the client sent it. */
   readonly query: unknown
   readonly format: AnswerFormat
-  /**
-   * `again` means that the query was asked before. `ahead` means that no client waits, and that only a cached result is
-   * to be refreshed.
-   */
+  /** `again`: the query was sent before. `ahead`: no client waits, and only a cached result is to be refreshed. */
   readonly asked?: 'again' | 'ahead'
 }
 
-/** The part that a thread computes if a query is sent to all threads at once and turns out to be divided. */
+/** Used if a query is sent to all threads at once: the part that this thread computes if the query is divided. */
 export interface QueryTurn {
   readonly index: number
   readonly count: number
@@ -71,8 +68,8 @@ export interface QueryTurn {
 /**
  * The outcome of a query:
  * - `answer`: the finished answer.
- * - `divide`: how the query is to be divided, with the requested part.
- * - `forgotten`: the query is only to be refreshed, but nothing of it is cached.
+ * - `divide`: how to divide the query, with the part that was requested.
+ * - `forgotten`: the query was only to be refreshed, but this thread has cached nothing for it.
  * - `nothing`: another thread answers the query.
  */
 export type QueryOutcome =
@@ -80,8 +77,8 @@ export type QueryOutcome =
       readonly kind: 'answer'
       readonly text: Uint8Array<ArrayBuffer>
       /**
-       * The time until which only writes can change the answer, apart from the time that the answer states. 0 means
-       * that the answer may change at any time.
+       * Until this time, only writes can change the answer, apart from the time that is part of the answer. 0: the
+       * answer may change at any time.
        */
       readonly sameUntilMs: number
     }
@@ -96,21 +93,21 @@ export interface QueryPart {
   readonly isLasting: boolean
   /**
    * The results, one for each piece of the part. They are plain data, and only the kind of the query knows their
-   * structure. They are packed, because otherwise the main thread, which passes them on, would have to deserialise and
-   * serialise large data.
+   * structure. They are packed: the main thread passes them on, and would otherwise have to deserialize and serialize
+   * large data.
    */
   readonly found: readonly PackedPart[]
 }
 
 /**
- * The outcome of a merge. `stale` means that the store has changed since the parts were computed and the answer needs
- * its current state.
+ * The outcome of a merge. `stale`: the store has changed since the parts were computed, and the answer needs the
+ * current state.
  */
 export type MergeOutcome = Extract<QueryOutcome, { kind: 'answer' }> | { readonly kind: 'stale' }
 
 /**
- * Answers a query. If the query has so many events that it should be divided, this returns how to divide it, with the
- * result of the part that `turn` names. A query is not divided if this thread has most of its result cached. Throws
+ * Answers a query. If the query reads so many events that it should be divided, returns how to divide it, with the
+ * result of the part that `turn` names. A query is not divided if this thread has cached most of its result. Throws
  * `ServiceError`: 400, and the errors of `EventScanner.scan`.
  */
 export function runQuery(
@@ -149,13 +146,13 @@ export function runQuery(
   return answer(whole, 0)
 }
 
-/** In every time zone, an hour, day, week or month only begins at the edge of a quarter of an hour. */
+/** In every time zone, hours, days, weeks and months begin on a quarter of an hour. */
 const QUARTER_MS = 15 * 60_000
 
 /**
- * Returns the time until which a query means the same, or 0. The plan for the end of the current quarter of an hour is
- * compared with the plan for now. If both are the same, so are all plans in between, because the time bounds of a query
- * never move back.
+ * Returns the time until which the time range of a query stays the same, or 0. Compares the plan for now with the plan
+ * for the end of the current quarter of an hour. If both are equal, so are all plans in between, because the time
+ * bounds of a query never move back.
  */
 function sameUntilMs(
   { query, nowMs }: QueryTask,
@@ -187,8 +184,8 @@ function partOf(
 }
 
 /**
- * Merges all parts into an answer, and caches what can be cached. The parts must come from the same state of the store.
- * Throws the errors of `runQuery`.
+ * Merges all parts into an answer, and caches the results that may be cached. The parts must come from the same state
+ * of the store. Throws the errors of `runQuery`.
  */
 export function mergeQuery(
   tools: LongTools,
@@ -226,7 +223,7 @@ export interface CohortTask extends QueryFacts {
   readonly id: number
 }
 
-/** The changes of a cohort's members, and which state of the calculation they belong to. */
+/** The changes of a cohort's members, and the state of the calculation to which they belong. */
 export interface CohortChanges extends MemberChanges {
   readonly calculation: CohortCalculation
 }
@@ -247,7 +244,7 @@ export function runCohortMembers(
   return { ...changes, calculation: cohort.calculation }
 }
 
-/** Opens the snapshot for a query, and returns the context of the project with it. */
+/** Opens the snapshot for a query. Returns it with the context of the project. */
 function open(
   tools: LongTools,
   facts: QueryFacts,

@@ -1,6 +1,6 @@
 /**
- * Caches, on one thread, the results of queries over all events. If a query is repeated, only newer events are scanned.
- * Most queries of a dashboard are repeated. Source: docs/ARCHITECTURE.md, "Queries".
+ * Caches, on one thread, the results of queries over all events of a project. If a query is repeated, as most queries
+ * of a dashboard are, only newer events are scanned. Source: docs/ARCHITECTURE.md, "Queries".
  */
 import { keepNewest } from '../../../base/maps.ts'
 import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
@@ -26,12 +26,12 @@ type DividedShard = QueryShard & { readonly part: EventPart }
 interface RememberedPart {
   /** The state of the store from which the result was computed. */
   readonly state: string
-  /** The events that the result includes, and the state of their owners. */
+  /** Identifies the events that the result includes, and the state of their owners. */
   readonly known: KnownEvents
   readonly found: unknown
   /** The estimated bytes of the result and of its page. */
   bytes: number
-  /** The last answer that was made from the result. */
+  /** The last answer that was made from the result, without the members that all answers have. */
   page?: RememberedPage
 }
 
@@ -58,7 +58,7 @@ export class RememberedParts {
 
   /**
    * Returns the result of a query over all events: the cached result, extended by newer events. Returns null if nothing
-   * is cached, or if it is better to compute the result anew. Throws the errors of `EventScanner.scan`.
+   * is cached, or if it is better to compute the whole result again. Throws the errors of `EventScanner.scan`.
    */
   again(planned: PlannedQuery, shard: QueryShard): unknown {
     const part = wholePart(planned, shard)
@@ -96,7 +96,7 @@ export class RememberedParts {
     const { scanner, context } = shard
     const part = wholePart(planned, shard)
     if (part === null) return
-    // A result that may change without new events is not cached.
+    // Do not cache a result that may change without new events.
     if (part.by !== 'sessions' && !isLasting) return
     if (part.by === 'persons' && planned.kind.without === undefined) return
     const name = nameOf(planned, shard, part)
@@ -118,8 +118,8 @@ export class RememberedParts {
   }
 
   /**
-   * Returns the answer of a query, without the members that all answers have, from the result over all events. If
-   * nothing has changed, it is the answer that was made last. Throws the errors of `QueryKind.page`.
+   * Makes the answer of a query, without the members that all answers have, from the result over all events. If nothing
+   * has changed, returns the last answer again. Throws the errors of `QueryKind.page`.
    */
   page(planned: PlannedQuery, shard: QueryShard, whole: unknown): QueryPage {
     const { kind, plan } = planned
@@ -151,7 +151,7 @@ export class RememberedParts {
   }
 }
 
-/** Returns all events as a single part, or null if the query cannot be divided. */
+/** Returns the part that contains all events, or null if the query cannot be divided. */
 export function wholePart(
   planned: PlannedQuery,
   { context, scanner }: QueryShard,
@@ -167,12 +167,17 @@ function nameOf({ kind, plan }: PlannedQuery, { context }: QueryShard, { by }: E
   return JSON.stringify([projectId, by, kind.partPlan?.(plan) ?? plan, ...rules])
 }
 
-/** Returns a text for the state of the store. If it differs from an earlier one, anything may have changed. */
+/**
+ * Returns a text that identifies the state of the store. If it differs from an earlier text, anything may have changed.
+ */
 function stateOf({ scanner, context }: QueryShard): string {
   return scanner.extent(context.projectId).state
 }
 
-/** Adds the newer events to a result. It may be used if owners only matter when the answer is made. */
+/**
+ * Adds the newer events to a result. Only for queries in which owners do not matter before the answer is made from the
+ * result.
+ */
 function withNewEvents(
   { known, found }: RememberedPart,
   now: KnownEvents,
@@ -186,8 +191,8 @@ function withNewEvents(
 }
 
 /**
- * Computes the contribution of some persons again from all of their events: the persons that have newer events, or
- * gained or lost a distinct_id.
+ * Updates a result for some persons: those who have newer events, or gained or lost a distinct_id. Their contribution
+ * is computed again from all of their events.
  */
 function withNewPersons(
   { known, found }: RememberedPart,
@@ -209,7 +214,9 @@ function withNewPersons(
   return rest === null ? null : kind.merge(plan, [rest, theirs(now.through, {})], scanner)
 }
 
-/** Returns an array with a 1 at each number of a list. It is long enough for all person numbers. */
+/**
+ * Returns an array with a 1 at each person number of a list, and 0 elsewhere. It has an entry for every person number.
+ */
 function marksOf({ scanner, context }: DividedShard, persons: Uint32Array): Uint8Array {
   const { lastPerson } = scanner.extent(context.projectId)
   const marks = new Uint8Array(persons.reduce((most, one) => Math.max(most, one), lastPerson) + 1)

@@ -1,18 +1,21 @@
 /**
  * Measures the memory of one query: how much the heap and the buffers of its thread have grown since it began. This
- * covers every kind of memory without counting objects. A query that exceeds its limit is stopped, and computed again
- * in smaller pieces, one after the other (query-parts.ts).
+ * covers every kind of memory without counting objects. A query that exceeds its limit is stopped, and then computed in
+ * smaller pieces, one after the other (query-parts.ts).
  */
 import { collectGarbage } from '../../../base/memory/garbage.ts'
 import { ownMemory } from '../../../base/memory/memory-board.ts'
 import { MEMORY_LOOK_MS_MAX } from '../limits.ts'
 
-/** Thrown if a query needs more memory at once than it may use. */
+/** Thrown if a query exceeds its memory limit. */
 export class WorkingMemoryFullError extends Error {
   override readonly name = 'WorkingMemoryFullError'
 }
 
-/** If a garbage collection freed enough, the next one waits until memory has grown by this fraction of the limit. */
+/**
+ * If a garbage collection has freed enough, the next one waits until the memory has grown by this fraction of the
+ * limit.
+ */
 const LOOK_AGAIN_SHARE = 1 / 4
 
 /** The memory of the query that a thread is running. */
@@ -22,9 +25,9 @@ export class WorkingMemory {
   readonly #cachedBytes: () => number
   readonly #atStart: number
   #lookAtMs = 0
-  /** A garbage collection is worthwhile when memory has grown by this number of bytes. */
+  /** Collect garbage when the memory has grown by this number of bytes. */
   #collectFrom: number
-  /** If false, nothing is checked: the query cannot be divided, so it may use all memory that it needs. */
+  /** If false, the limit is not checked: the query cannot be divided, so it may use as much memory as it needs. */
   isLimited = false
 
   constructor(bytesMax: number, cachedBytes: () => number) {
@@ -44,7 +47,8 @@ export class WorkingMemory {
     collectGarbage()
     let bytes = this.#taken() - this.#atStart
     if (bytes >= this.bytesMax) {
-      // V8 frees the memory of collected buffers in another thread. The next collection waits until it is freed.
+      // Collect twice: V8 frees the memory of collected buffers in another thread, and the second collection waits for
+      // that.
       collectGarbage()
       bytes = this.#taken() - this.#atStart
     }

@@ -1,6 +1,7 @@
 /**
  * Answers queries about erasures: receipts, retention rules, and estimates of how much an erasure would remove. An
- * estimate reads every segment that its header does not exclude, at some milliseconds per segment.
+ * estimate reads every segment, except those that can be excluded by their headers. This takes some milliseconds per
+ * segment.
  */
 
 import {
@@ -37,15 +38,15 @@ interface Share {
   bytes: number
 }
 
-/** The events that must be removed to get below a size limit. They are the oldest ones. */
+/** The oldest events of a project, which must be removed to get below a size limit. */
 interface Oldest extends Share {
   through: number
   arrivedMs: number | null
 }
 
 /**
- * A project above its size limit is reduced to this fraction of the limit, so that the next reduction is not needed
- * soon.
+ * If a project exceeds its size limit, it is reduced to this fraction of the limit, so that the next reduction is not
+ * needed soon.
  */
 const SIZE_TARGET = 0.95
 
@@ -56,7 +57,10 @@ export class ErasureReader {
   readonly #persons: PersonReader
   readonly #onDamage: DamageListener
 
-  /** `onDamage` receives the error of each damaged record that a retention plan skips. Without it the plan throws. */
+  /**
+   * `onDamage` receives the error of each damaged record that a retention plan skips. If it is not given, the plan
+   * throws.
+   */
   constructor(
     tables: EventTables,
     segments: SegmentReader,
@@ -69,7 +73,7 @@ export class ErasureReader {
     this.#onDamage = onDamage
   }
 
-  /** Returns a page of receipts, newest first. It reads all receipts of the project. */
+  /** Returns a page of receipts, newest first. Reads all receipts of the project. */
   list(projectId: number, limit: number, offset: number): ErasurePage {
     const jobs: OpenJob[] = []
     let count = 0
@@ -109,8 +113,9 @@ export class ErasureReader {
   }
 
   /**
-   * Estimates how many events the retention rules would remove: those in `given`, or else those of the project.
-   * Retention skips damaged records, so the plan skips them too and says that it is incomplete.
+   * Estimates how many events the retention rules would remove: the rules in `given`, or the stored rules of the
+   * project if it is null. Retention skips damaged records, so the plan also skips them, and says that it is
+   * incomplete.
    */
   plan(projectId: number, given: RetentionRules | null, nowMs: number): RetentionPlan {
     const wanted = given ?? loadRetention(this.#tables.retention_rules, projectId)
@@ -197,8 +202,8 @@ export class ErasureReader {
   }
 
   /**
-   * Returns the ranges of sequence numbers in which events match, for each requested distinct ID number. Null means the
-   * events of all persons. Undefined means that there is no such person.
+   * Returns, for each requested distinct ID number, the range of sequence numbers in which events match. Returns null
+   * for the events of all persons, and undefined if there is no such person.
    */
   #spansOf(
     projectId: number,
@@ -216,8 +221,8 @@ export class ErasureReader {
 }
 
 /**
- * Adds the oldest events of a segment to `oldest`, until they release about `wanted` bytes. Events that are removed
- * anyway are left out. Returns the released bytes.
+ * Adds the oldest events of a segment to `oldest`, until they release about `wanted` bytes. Leaves out events that are
+ * removed anyway. Returns the released bytes.
  */
 function takeOldest(
   oldest: Oldest,
@@ -231,7 +236,7 @@ function takeOldest(
     if (distinctIds[row] !== 0 && matched?.[row] !== 1) staying.push(row)
   }
   const live = countLive(view)
-  // If all events of a segment are removed already, its bytes cannot be released again.
+  // If all events of a segment were already removed, it has no bytes to release.
   const bytes = live === 0 ? storedBytes : (storedBytes * staying.length) / live
   const count = Math.min(staying.length, Math.ceil((staying.length * wanted) / bytes))
   const last = staying[count - 1]

@@ -26,7 +26,7 @@ export function matchedRows(match: ErasureMatch, view: SegmentView): Uint8Array 
   for (let row = 0; row < distinctIds.length; row++) {
     const distinctId = distinctIds[row] ?? 0
     const sequence = firstSequence + row
-    // Erased rows have no distinct ID number.
+    // Skip erased rows, which have no distinct ID number.
     if (distinctId === 0 || sequence > match.through) continue
     if (match.spans !== null) {
       const span = match.spans.get(distinctId)

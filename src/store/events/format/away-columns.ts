@@ -1,8 +1,8 @@
 /**
- * Columns of a segment that were moved to the warehouse. The store no longer has their values. When they are needed,
- * they are rebuilt byte for byte from the answer of the warehouse. The fixed columns stay in the store: times, distinct
- * ID numbers, names and uuids. The header stays too. It records the length of each moved column, so that a rebuilt one
- * can be checked.
+ * Columns of a segment that were moved to the warehouse. The store no longer has their values. When a query needs them,
+ * the store fetches them from the warehouse and rebuilds the columns byte for byte. The header and the fixed columns
+ * (times, distinct ID numbers, names and uuids) stay in the store. The header records the length of each moved column,
+ * so that a rebuilt column can be checked.
  */
 import { refusal } from '../../../base/refusals.ts'
 import type { ColumnSource, ColumnTexts } from '../../../ports/warehouse.ts'
@@ -40,8 +40,8 @@ export function setColumnSource(columns: ColumnSource | null): void {
 const AWAY_GROUP = 0xffff
 
 /**
- * Returns whether columns of a segment may be moved to the warehouse. They may not if properties share a column,
- * because the properties in a shared column cannot be found in the warehouse by their names.
+ * Returns whether columns of a segment may be moved to the warehouse. Returns false if properties share a column,
+ * because the warehouse cannot find the properties of a shared column by their names.
  */
 export function mayGiveAway({ columns }: Directory): boolean {
   return !columns.some(({ role }) => role === ROLE_REST)
@@ -67,8 +67,8 @@ export function isAway({ index, values }: ColumnEntry): boolean {
 }
 
 /**
- * Rebuilds a column as group `group`. Throws `ServiceError` if the warehouse does not answer or lacks some of the moved
- * values, so that a query fails instead of returning a wrong result.
+ * Fetches a moved column and rebuilds it as group number `group`. Throws `ServiceError` if the warehouse does not
+ * answer or lacks some of the values, so that a query fails instead of returning a wrong result.
  */
 export function makeColumn(segment: SegmentSummary, entry: ColumnEntry, group: number): MadeColumn {
   if (source === null) throw refusal('warehouse_unset')
@@ -81,7 +81,7 @@ export function makeColumn(segment: SegmentSummary, entry: ColumnEntry, group: n
   throw refusal('warehouse_incomplete')
 }
 
-/** Encodes values as a column, byte for byte as the encoder of segments does. */
+/** Encodes values as a column. The segment encoder would write the same bytes. */
 export function columnOf(
   { key, role, mode }: ColumnEntry,
   { rows: present, texts }: ColumnTexts,
@@ -128,7 +128,7 @@ export function columnOf(
   return { entry: made, group: Buffer.from(writer.view()) }
 }
 
-/** Returns whether a rebuilt column has the same length and number of values as the moved one. */
+/** Returns whether a rebuilt column has the same length and number of values as the column had before its move. */
 export function isSame(made: ColumnEntry, entry: ColumnEntry): boolean {
   const figures = ({
     mode,

@@ -1,8 +1,8 @@
-/** A growing buffer for the contents of columns, which is reused for many segments. */
+/** A growing buffer for the contents of columns. It is reused for many segments. */
 
 const FIRST_BYTES = 64 * 1024
 
-/** Appends bytes, numbers and texts. Its memory never shrinks until `release`. */
+/** Appends bytes, numbers and texts. The memory shrinks only with `release`. */
 export class ByteWriter {
   bytes: Buffer = Buffer.allocUnsafeSlow(FIRST_BYTES)
   length = 0

@@ -1,6 +1,6 @@
 /**
- * One column of a segment that is being filled: which rows have a value, and which one. A column starts as a
- * dictionary. If nearly all of its first values differ, it continues as a plain list:
+ * One column of a segment that is being filled: which rows have a value, and which value each of them has. A column
+ * starts as a dictionary. If nearly all of its first values differ, it continues as a plain list:
  *
  *   row                  0         1         2         3
  *   value                Chrome    Firefox   (none)    Chrome
@@ -9,9 +9,10 @@
  *   plain       ids      1         1         0         1        values  [Chrome, Firefox, Chrome]
  *   mirror      ids      1         1         0         1        values  [], each value is the distinct_id of its row
  *
- * This is the hottest code of processing, with about 25 values for each event (bench `micro/segments`), so it allocates
- * only memory for new values. If an event was read into cells, the WebAssembly kernel writes most rows directly into
- * the block of the column. Only cells that the kernel cannot handle reach this code.
+ * Processing runs this code more often than any other, for about 25 values of each event (bench `micro/segments`). So
+ * it allocates memory only for new values. The kernel (rules/capture/kernel/) reads events into cells, one for each
+ * property. It writes most cells directly into the memory of the column. Only cells that it cannot write reach this
+ * code.
  */
 
 import { jsonOf } from '../../../base/json.ts'
@@ -25,8 +26,8 @@ import { valueBytes } from './value-bytes.ts'
 /** The number of distinct values after which a column may become a plain list. */
 const PLAIN_DECISION_VALUES = 256
 /**
- * A column becomes plain if it has at most this many rows for each 8 dictionary values, and at most this many bytes for
- * each 8 bytes of the dictionary.
+ * A column becomes a plain list if the list is hardly larger than the dictionary: it has at most 9/8 as many values,
+ * and at most 9/8 as many bytes.
  */
 const PLAIN_PARTS_PER_8 = 9
 const NO_IDS = new Uint16Array(0)
@@ -35,8 +36,8 @@ const NO_IDS = new Uint16Array(0)
 export class ColumnBuilder {
   readonly key: string
   /**
-   * For each row 0, or the position of its value from 1. In a plain or mirrored column any number other than 0 means
-   * that the row has a value.
+   * For each row: the position of its value, counted from 1, or 0 without a value. In a plain or mirrored column, any
+   * number other than 0 means that the row has a value.
    */
   ids: Uint16Array
   isPlain = false
@@ -47,16 +48,16 @@ export class ColumnBuilder {
   readonly #plain = new PlainValues()
   #lookup = new Map<unknown, number>()
   #objects: Map<string, number> | null = null
-  /** For each code that the kernel assigned to a value, the position of this value. 0 means unknown. */
+  /** For each code that the kernel has given to a value: the position of the value, or 0 if it is not known yet. */
   #idsByCode: Uint16Array = NO_IDS
-  /** Codes from this one on are unknown, so they need no lookup. */
+  /** Codes from this number on are not known yet, so no lookup is needed for them. */
   #codesEnd = 0
   /** The memory in which the kernel finds `ids`, `#idsByCode` and `#state`. */
   #block: ColumnBlock | null = null
   /** The numbers `count` and `isMirror`, which the kernel updates as well. */
   #state: Int32Array = new Int32Array(2)
-  // The last value is compared first, because consecutive rows often have the same value, and comparing is cheaper than
-  // hashing a text.
+  // The value of the last row. It is compared first: consecutive rows often have the same value, and a comparison is
+  // cheaper than hashing a text.
   #lastValue: unknown = undefined
   #lastId = 0
 
@@ -92,7 +93,7 @@ export class ColumnBuilder {
     return this.isPlain ? this.#plain.count : this.#values.length
   }
 
-  /** The first value of a plain column that is not null, or null if there is none. */
+  /** In a plain column: the first value that is not null, or null if there is none. */
   get firstPlain(): unknown {
     return this.#plain.first
   }
@@ -108,8 +109,8 @@ export class ColumnBuilder {
   }
 
   /**
-   * Moves the column into memory of `cells`, so that the kernel can fill it, and returns the address. Returns 0 if no
-   * memory is available.
+   * Moves the column into the memory of the kernel, so that the kernel can fill it, and returns the address. Returns 0
+   * if no memory is available.
    */
   attach(cells: Pick<EventCells, 'takeBlock'>, rows: number): number {
     if (this.#block !== null) return this.#block.address
@@ -125,10 +126,7 @@ export class ColumnBuilder {
     return block.address
   }
 
-  /**
-   * Copies the column, with its first `rows` rows, out of the memory of the kernel, and gives this memory back to the
-   * kernel.
-   */
+  /** Copies the column, with its first `rows` rows, out of the memory of the kernel, and releases that memory. */
   detach(cells: Pick<EventCells, 'giveBack'>, rows: number): void {
     const block = this.#block
     if (block === null) return
@@ -202,8 +200,8 @@ export class ColumnBuilder {
   }
 
   /**
-   * Sets the value of a row from a cell that has no code. Returns false if it could not; the caller must then call
-   * `put`.
+   * Sets the value of a row from a cell that has no code. Returns false if this is not possible. The caller must then
+   * call `put`.
    */
   putUncoded(row: number, cells: EventCells, cell: number): boolean {
     if (!this.isPlain || !cells.copyValue(cell, this.#plain)) return false
@@ -246,7 +244,7 @@ export class ColumnBuilder {
     this.ids[row] = 0
     this.count--
     if (this.isPlain) this.#plain.pop()
-    // A column without rows may become a mirror, which the kernel does not support.
+    // A column without rows may become a mirror. The kernel does not support mirrors, so discard its codes.
     if (this.count === 0) this.#clearCodes()
   }
 
@@ -270,15 +268,15 @@ export class ColumnBuilder {
     return id
   }
 
-  /** Turns a dictionary that has nearly as many values as rows into a plain list. */
+  /** Turns a dictionary into a plain list if it has nearly as many values as rows. */
   settle(rows: number): void {
     if (this.isPlain || this.isMirror || this.#values.length < PLAIN_DECISION_VALUES) return
     if (this.#isNearlyUnique(rows)) this.#makePlain(rows)
   }
 
   /**
-   * Turns a plain list of `rows` rows back into a dictionary, which stays one until the segment ends. It is called
-   * before values are added that repeat in many rows.
+   * Turns a plain list of `rows` rows back into a dictionary, which stays one until the segment ends. Call it before
+   * adding values that repeat in many rows.
    */
   makeDictionary(rows: number): void {
     if (!this.isPlain) return
@@ -319,8 +317,8 @@ export class ColumnBuilder {
   }
 
   /**
-   * Returns whether a list with one value for each row is hardly larger than the dictionary. Bytes are compared as well
-   * as numbers of values, because a list would repeat a long text for each row that has it.
+   * Returns whether a list with one value for each row is hardly larger than the dictionary. Compares bytes as well as
+   * numbers of values, because a list would repeat a long text for each row that has it.
    */
   #isNearlyUnique(rows: number): boolean {
     const values = this.#values

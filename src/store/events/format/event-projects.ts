@@ -5,7 +5,7 @@
  *   project u32 -> version u8, reserved 3, rows u32, distinct_ids u32, indexed rows u32, segments u32,
  *                  generation u32, bytes float64
  *
- * The sequence number of the newest event equals `rows`. `generation` changes with every merge of segments.
+ * The sequence number of the newest event equals `rows`. Every merge of segments changes `generation`.
  */
 
 import { DamagedRecordError } from '../../faults.ts'
@@ -22,7 +22,9 @@ export interface ProjectCounters {
   rows: number
   /** The number of distinct_ids, which is also the newest distinct ID number. */
   distinctIds: number
-  /** The number of events that the runs of the uuid index cover. Later events are found by reading their segments. */
+  /**
+   * The number of events that the runs of the uuid index cover. To find a later event by its uuid, segments are read.
+   */
   indexedRows: number
   segments: number
   /** The number of merges so far. */

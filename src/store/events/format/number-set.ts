@@ -1,5 +1,6 @@
 /**
- * Sets of small numbers, for example the events that have a property. A few numbers are stored as a list, more as bits.
+ * Sets of small numbers, for example the events that have a property. A few numbers are stored as a list, and many
+ * numbers as bits.
  */
 
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'

@@ -5,8 +5,8 @@
  *   #numbers   1.5 | 20 | 3
  *   #texts     "red","green","blue",
  *
- * Such values rarely repeat. A string or number object for each of them would only be copied by the garbage collector
- * and written once. If a value does not fit, all values are moved to a list.
+ * Such values rarely repeat, so a JavaScript object for each of them would only cost garbage collection. If a value is
+ * of another kind, all values are moved to a list.
  */
 import type { ValueSink } from '../../../rules/capture/types.ts'
 import { COLUMN_TEXT_BYTES_KEPT_MAX } from '../limits.ts'
@@ -26,7 +26,7 @@ import {
   writeValues,
 } from './segment-values.ts'
 
-/** Matches a text that is unchanged in JSON and has one byte per character. */
+/** Matches a text that JSON does not escape and that has one byte per character. */
 const SIMPLE_TEXT = /^[ !#-[\]-~]*$/
 const QUOTE = 0x22
 const COMMA = 0x2c
@@ -36,7 +36,7 @@ const UUID_BYTES = 16
 const UUID_GROUP_DIGITS = 8
 /** The number of digits between the hyphens of a UUID. */
 const UUID_GROUPS = [UUID_GROUP_DIGITS, 4, 4, 4, 12] as const
-/** The bytes of a text in JSON beside its characters: two quotes and a comma. */
+/** The bytes of a text in JSON in addition to its characters: two quotes and a comma. */
 const AROUND_BYTES = 3
 const NUMBERS_FIRST = 512
 const TEXT_BYTES_FIRST = 16 * 1024
@@ -72,7 +72,7 @@ export class PlainValues implements ValueSink {
   /** All values as a list. Null until the list is needed. */
   #list: readonly unknown[] | null = null
 
-  /** Starts with some values. */
+  /** Replaces all values by a list of values. */
   begin(values: readonly unknown[]): void {
     this.reset()
     if (values.every((value) => typeof value === 'number')) this.#kind = KIND_NUMBERS
@@ -144,12 +144,12 @@ export class PlainValues implements ValueSink {
     this.count--
     if (this.#kind === KIND_ANY) this.#any.pop()
     if (this.#kind !== KIND_TEXTS) return
-    // The last text ends with a quote and a comma and contains no quotes, so this finds its opening quote.
+    // Find the opening quote of the last text: the text contains no quotes, and ends with a quote and a comma.
     this.#textBytes = this.#texts.lastIndexOf(QUOTE, this.#textBytes - AROUND_BYTES)
     this.#width = WIDTH_UNKNOWN
   }
 
-  /** The first value that is not null, or null if there is none. No other value is decoded. */
+  /** The first value that is not null, or null if there is none. Decodes no other value. */
   get first(): unknown {
     if (this.count === 0) return null
     if (this.#kind === KIND_NUMBERS) return this.#numbers[0]
@@ -167,7 +167,7 @@ export class PlainValues implements ValueSink {
     return this.#list
   }
 
-  /** Returns the encoding that `write` will use, which is the encoding that `planValues` would choose for the list. */
+  /** Returns the encoding that `write` will use. `planValues` would choose the same for the list. */
   plan(): ValuesPlan {
     if (this.#kind === KIND_ANY || this.count < PACKED_VALUES_MIN) return planValues(this.list)
     if (this.#kind === KIND_NUMBERS) return PLAN_NUMBERS

@@ -17,8 +17,8 @@ import { ColumnBuilder } from './column-builder.ts'
 /** The number of rows of a full segment. */
 export const SEGMENT_ROWS_TARGET = 8192
 /**
- * A segment with this many bytes of properties is full, whatever its number of rows, because reading one of its events
- * decodes whole columns.
+ * A segment with this many bytes of properties is full, whatever its number of rows. Reading one event decodes whole
+ * columns, so segments must not become larger.
  */
 export const SEGMENT_BYTES_TARGET = 32 * 1024 * 1024
 const CAPACITY_FIRST = 128
@@ -43,7 +43,7 @@ export function isHistoricalMode(byte: number): boolean {
 /** Collects rows and stores them by column. */
 export class SegmentBuilder {
   rows = 0
-  /** The JSON bytes of all events in the segment. `ProcessingWriter.append` counts them. */
+  /** The size of all events in the segment as JSON, in bytes. `ProcessingWriter.append` counts it. */
   bytes = 0
   timestamps = new Float64Array(CAPACITY_FIRST)
   arrivals = new Float64Array(CAPACITY_FIRST)
@@ -57,15 +57,15 @@ export class SegmentBuilder {
   readonly #textOf: (distinctId: number) => string
   #capacity = CAPACITY_FIRST
   /**
-   * For each position within an event, the column of the property that was there in the last event. Events mostly have
-   * their keys in the same order, so the next event needs no lookup.
+   * For each position within an event: the column of the property that the last event had there. Most events have the
+   * same keys in the same order, so the next event needs no lookup.
    */
   #order: ColumnBuilder[] = []
-  /** The columns, by the key numbers of the kernel. */
+  /** The columns, by the numbers that the kernel gives to keys. */
   #byKey: (ColumnBuilder | undefined)[] = []
   #epoch = -1
   #cells: EventCells | null = null
-  /** The table in which the kernel finds the columns that it may fill. Null if it may fill none. */
+  /** The table in which the kernel finds the columns that it may fill. Null if the kernel must not fill any. */
   #table: ColumnBlock | null = null
 
   /** `textOf` returns the text of a distinct ID number of the project. */
@@ -109,7 +109,8 @@ export class SegmentBuilder {
     const order = this.#order
     let position = 0
     let rest: Record<string, unknown> | null = null
-    // Objects from JSON have no inherited enumerable keys, and this loop creates no array of keys.
+    // `for in` is right here: objects from JSON have no inherited enumerable keys, and the loop creates no array of
+    // keys.
     for (const key in properties) {
       const value = properties[key]
       if (value === undefined) continue
@@ -190,7 +191,6 @@ export class SegmentBuilder {
     return column
   }
 
-  /** Returns the distinct_id of a row as text. */
   readonly textOfRow = (row: number): string => this.#textOf(this.distinctIds[row] ?? 0)
 
   /** Turns a mirror into an ordinary column. `rows` is the number of rows before the current one. */
@@ -198,13 +198,14 @@ export class SegmentBuilder {
     column.unmirror(rows, this.textOfRow)
   }
 
-  /** Discards all rows. Columns and memory stay for the next segment. */
+  /** Discards all rows. Keeps columns and memory for the next segment. */
   reset(): void {
     const { rows } = this
     this.names.reset(rows)
     this.elements.reset(rows)
     this.rest.reset(rows)
-    // Columns that have become unused must not take the places of columns that are needed now.
+    // The number of columns is limited, so remove unused columns before they take the room of columns that are needed
+    // now.
     const isCrowded = this.columns.size > SEGMENT_COLUMNS_MAX / 2
     for (const [key, column] of this.columns) {
       if (isCrowded && column.count === 0) {
@@ -230,7 +231,7 @@ export class SegmentBuilder {
     column.put(row, value)
   }
 
-  /** Returns the memory of the kernel. */
+  /** Releases the memory of the kernel. */
   release(): void {
     const cells = this.#cells
     if (cells === null) return
@@ -281,13 +282,13 @@ export class SegmentBuilder {
     if (!isFitting) this.release()
     for (const column of this.columns.values()) column.grow(capacity)
     if (!isFitting || this.#table !== null) return
-    // Memory of the kernel is not worth its cost for a few rows.
+    // For a few rows, the use of kernel memory is not worth its cost.
     this.#forgetKeys()
     this.#table = cells.takeBlock()
   }
 }
 
-/** Sets a property of an object itself, even if its name is that of an inherited member, such as `__proto__`. */
+/** Sets a property on the object itself, even if its name is `__proto__` or that of another inherited member. */
 export function addOwn(target: Record<string, unknown>, key: string, value: unknown): void {
   if (key === '__proto__') {
     Object.defineProperty(target, key, {

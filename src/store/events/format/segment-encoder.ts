@@ -1,6 +1,6 @@
 /**
- * Encodes a filled `SegmentBuilder` as the records of a segment (segment-format.ts). Ids and texts go to separate
- * groups, because mixed they compress much worse.
+ * Encodes a filled `SegmentBuilder` as the records of a segment (segment-format.ts). Ids and texts are in separate
+ * groups, because they compress much worse together.
  */
 
 import { seal } from '../../lmdb/codec.ts'
@@ -40,29 +40,32 @@ import {
 } from './segment-values.ts'
 import { sessionStarts } from './session-starts.ts'
 
-/** A group is closed after this many bytes, which reading one of its columns has to decode. */
+/**
+ * A group is closed after this many bytes. It must not become larger, because reading one of its columns decodes the
+ * whole group.
+ */
 const GROUP_BYTES = 64 * 1024
 /** Segments with fewer rows are stored in one group, because more records cost more than they save. */
 const SPLIT_ROWS_MIN = 256
 /**
- * Segments with at least this many bytes are split as well, so that the times of few but large events are read without
- * their properties.
+ * Segments with at least this many bytes also have several groups. If a segment has few but large events, their times
+ * can then be read without their properties.
  */
 const SPLIT_BYTES_MIN = 1024 * 1024
 /**
- * Smaller segments carry no facts about names (segment-names.ts). They are merged soon, and until then their names are
- * read from the columns.
+ * Segments with fewer rows do not store facts about names (segment-names.ts). They are merged soon. Until then, names
+ * are read from their columns.
  */
 const FACTS_ROWS_MIN = SEGMENT_ROWS_TARGET / 2
 /**
- * Segments with at least this many bytes carry facts as well, so that the names of few but large events are read
- * without their properties.
+ * Segments with at least this many bytes also store facts. If a segment has few but large events, their names can then
+ * be read without their properties.
  */
 const FACTS_BYTES_MIN = 1024 * 1024
 /**
- * The values of a property get a group of their own, compressed for fast reading, if together they have this many
- * bytes, and on average the second number of bytes. Shorter texts are read less often as a whole, and take less space
- * in Brotli.
+ * The values of a property are *long* if together they have at least `LONG_COLUMN_BYTES_MIN` bytes, and on average at
+ * least `LONG_VALUE_BYTES_MIN`. Long values get a group of their own, which is compressed for fast reading. Short
+ * values share groups: it is rare that all values of one property are read, and short texts take less space in Brotli.
  */
 const LONG_COLUMN_BYTES_MIN = 32 * 1024
 const LONG_VALUE_BYTES_MIN = 2048
@@ -83,7 +86,7 @@ export interface EncodedSegment {
   readonly bytes: number
 }
 
-/** The open group of one kind, to which parts of columns are appended. */
+/** An open group, to which parts of columns are appended. There is one for each kind of content. */
 class Area {
   readonly writer = new ByteWriter()
   readonly isCompressed: boolean
@@ -107,8 +110,8 @@ export class SegmentEncoder {
   #quality = 0
 
   /**
-   * Returns the records of the rows in a builder, which stay there. The first row gets the sequence number
-   * `firstSequence`. `quality` is the compression quality.
+   * Encodes the rows of a builder, which keeps them. The first row gets the sequence number `firstSequence`. `quality`
+   * is the compression quality.
    */
   encode(
     projectId: number,
@@ -142,7 +145,7 @@ export class SegmentEncoder {
     for (const area of [this.#index, this.#text, this.#raw, this.#facts]) area.writer.release()
   }
 
-  // The columns that event lists and duplicate checks read come first, so that they share a group.
+  // Writes the columns that event lists and duplicate checks need first, so that these share a group.
   #writeColumns(builder: SegmentBuilder): Directory {
     const { rows, names } = builder
     const counts = nameCounts(builder)
@@ -157,7 +160,7 @@ export class SegmentEncoder {
     const uuidTails = this.#part(this.#isSplit ? this.#raw : this.#text, (writer) => {
       writeUuidTails(writer, builder.uuids, rows)
     })
-    // Random bytes do not compress, but the zeros of erased events do.
+    // The random bytes of uuids do not compress, but the zeros of erased events do.
     const hasErased = builder.distinctIds.subarray(0, rows).includes(0)
     if (this.#isSplit) this.#close(this.#raw, hasErased)
     const arrivals = this.#part(index, (writer) => writeNumbers(writer, builder.arrivals, rows))
@@ -212,7 +215,8 @@ export class SegmentEncoder {
 
   #writeFacts(builder: SegmentBuilder): Part {
     const { rest, rows, bytes } = builder
-    // Without the facts, a reader would have to parse the properties that share a column.
+    // If properties share a column, store the facts. Otherwise, a reader would have to parse these properties to learn
+    // their names.
     const isWorth = rest.count > 0 || rows >= FACTS_ROWS_MIN || bytes >= FACTS_BYTES_MIN
     if (!isWorth) return NO_PART
     const facts = encodeNames(builder)
@@ -241,13 +245,12 @@ export class SegmentEncoder {
     return this.#partOf(area, offset)
   }
 
-  /** Returns the part of an area from an offset to its end. */
   #partOf(area: Area, offset: number): Part {
     const bytes = area.writer.length - offset
     if (bytes === 0) return NO_PART
     if (area.group < 0) {
       area.group = this.#groups.length
-      // Reserves the number of the group. The record is created when the group is closed.
+      // Reserve the number of the group. Its record is created when the group is closed.
       this.#groups.push({ key: groupKey(0, 0, 0), value: Buffer.alloc(0) })
     }
     return [area.group, offset, bytes]

@@ -11,10 +11,10 @@
  *            | `Directory` as MessagePack
  *   group    method u8 (0 not compressed, 1 brotli, 2 long texts) | bytes before compression u32 | content
  *
- * All numbers are little-endian. The fixed part of the header is enough to skip a segment by time. A group contains the
- * parts of several columns, one after another, compressed together. A reader decodes only the groups of the columns
- * that it needs. The values of a property with long texts have a group of their own (lz4/lz4.ts), because a filter
- * reads all of them, and decompressing is most of its work.
+ * All numbers are little-endian. The fixed part of the header is enough to decide whether a segment can be skipped
+ * because of its times. A group contains the parts of several columns, one after another, compressed together. A reader
+ * decodes only the groups of the columns that it needs. The values of a property with long texts have a group of their
+ * own (lz4/lz4.ts), because a filter reads all of them, and decompressing is most of its work.
  *
  * The fixed columns, one value for each row:
  *
@@ -37,18 +37,20 @@ const METHOD_RAW = 0
 const METHOD_BROTLI = 1
 const METHOD_TEXTS = 2
 /**
- * Texts that LZ4 makes smaller by more than this factor are stored in Brotli. LZ4 needs a byte for each 255 bytes of a
- * repetition and Brotli almost none, so a few bytes of a client stay a few bytes.
+ * If LZ4 makes texts smaller by more than this factor, they are very repetitive and are stored in Brotli instead. LZ4
+ * needs a byte for each 255 bytes of a repetition, and Brotli almost none.
  */
 const REPETITIVE_FACTOR = 16
 const GROUP_HEAD_BYTES = 5
 const CHUNK_BYTES_MIN = 16 * 1024
 /** Smaller groups are stored uncompressed. */
 const COMPRESSED_BYTES_MIN = 96
-/** The maximum number of bytes that Node.js can decompress at once. The groups of Tenrec are much smaller. */
+/** The largest number of bytes that Node.js can decompress with one call. The groups of Tenrec are much smaller. */
 const GROUP_BYTES_MAX = 2 ** 32 - 1
 
-/** The number of bytes of a UUID that are stored as planes. The rest is random in all common versions. */
+/**
+ * The number of bytes of a UUID that are stored as byte planes. The remaining bytes are random in all common versions.
+ */
 export const UUID_HEAD_BYTES = 9
 /** The number of bytes of a UUID that are stored row by row. */
 export const UUID_TAIL_BYTES = 7
@@ -116,7 +118,6 @@ export interface Directory {
 /** The fixed part of a segment's header, with the key under which the header is stored. */
 export interface SegmentSummary {
   readonly projectId: number
-  /** The sequence number of the first row. */
   readonly firstSequence: number
   readonly rows: number
   readonly groups: number
@@ -167,7 +168,7 @@ export function encodeHeader(span: SegmentSpan, directory: Directory, isAway = f
   return header
 }
 
-/** Decodes the fixed part of a header. Throws RangeError for a version that this program does not support. */
+/** Decodes the fixed part of a header. Throws RangeError if this program does not support the version of the format. */
 export function decodeSummary(
   projectId: number,
   firstSequence: number,
@@ -206,7 +207,7 @@ export function decodeDirectory(header: Buffer): Directory {
   const [timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, ...more] = packed
   const [names, columns, facts = NO_PART, sessions = null] = more
   const fixed = { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names }
-  // Older versions wrote neither facts nor sessions.
+  // Segments of older versions have neither facts nor sessions.
   return { ...fixed, columns: columns.map(decodeColumn), facts, sessions }
 }
 
@@ -225,7 +226,7 @@ function decodeColumn(packed: PackedColumn): ColumnEntry {
  * gives 7 % more bytes (bench micro/segments). Deflate level 1 takes three times as long and gives more bytes.
  */
 export const QUALITY_FAST = 0
-/** The brotli quality of merged segments, which are mostly not written again. */
+/** The brotli quality of merged segments. Most of them are not written again. */
 export const QUALITY_SMALL = 1
 
 /**
@@ -252,7 +253,10 @@ export function encodeGroup(content: Buffer, quality: number | null): readonly [
   return [head, content]
 }
 
-/** Returns the stored form of a group of long texts as its head and its content. `quality` is one of `QUALITY_*`. */
+/**
+ * Returns the stored form of a group of long texts in two parts: its head and its content. `quality` is one of
+ * `QUALITY_*`.
+ */
 export function encodeTexts(content: Buffer, quality: number): readonly [Buffer, Buffer] {
   const packed = packTexts(content, quality !== QUALITY_FAST)
   if (packed.length >= content.length) return encodeGroup(content, null)
@@ -267,7 +271,7 @@ function windowBits(bytes: number): number {
   return Math.min(18, Math.max(10, 32 - Math.clz32(bytes)))
 }
 
-/** Returns the content of a group whose checksum was checked. Throws if it is not what the head says. */
+/** Returns the content of a group whose checksum was checked. Throws if the content does not match the head. */
 export function decodeGroup(stored: Buffer): Buffer {
   const method = stored.readUInt8()
   const bytes = stored.readUInt32LE(1)

@@ -1,9 +1,9 @@
 /**
  * The facts about the names of events and properties in a segment: the number of events with each name, their times,
- * which events have which properties, and the types of the values. All of it can be derived from the columns. Segments
- * in which that would take long carry the facts in a group of their own (`Directory.facts`, MessagePack of
- * `PackedNames`), unless an older version wrote the segment. Property names that are too long are omitted. If there are
- * too many names, those of the oldest rows are omitted.
+ * which events have which properties, and the types of the values. All of it can be derived from the columns. If this
+ * would take long for a segment, the segment stores the facts in a group of their own (`Directory.facts`, MessagePack
+ * of `PackedNames`). Segments of older versions do not. Property names that are too long are omitted. If there are too
+ * many names, those that occur only in the oldest rows are omitted.
  */
 
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
@@ -20,7 +20,7 @@ import type { SegmentView } from './segment-view.ts'
 const PLACES_FIRST = 64
 /** Added to the length of each name, so that the number of short names is limited as well. */
 const NAME_UNITS = 40
-/** The property types, by the numbers that are stored. */
+/** The property types. A stored number is an index into this list. */
 export const STORED_TYPES: readonly (PropertyType | null)[] = [
   ...([null, 'String', 'Numeric', 'Boolean', 'DateTime'] as const),
 ]
@@ -61,7 +61,7 @@ type PackedNames = readonly [
   properties: readonly (readonly [...PackedShare, type: number, events: PackedNumbers])[],
 ]
 
-/** The fixed columns of a segment. Only the rows from `firstRow` up to `rows` count. */
+/** The fixed columns of a segment. Only the rows from `firstRow` up to, but not including, `rows` count. */
 interface NamedRows {
   readonly firstRow: number
   readonly rows: number
@@ -69,7 +69,7 @@ interface NamedRows {
   readonly arrivals: Float64Array
   readonly distinctIds: Uint32Array
   readonly names: readonly unknown[]
-  /** For each row the position of its name, counted from `firstId`. */
+  /** For each row: the position of its name, counted from `firstId`. */
   readonly nameIds: Uint16Array
   readonly firstId: 0 | 1
 }
@@ -93,12 +93,11 @@ class Spans {
   }
 }
 
-/** The number of rows in a block. */
 const BLOCK_ROWS = 64
 
 /**
- * Finds the earliest and latest time of some rows. It stores the earliest and latest time of each block of rows, and
- * skips most blocks, because events arrive roughly in the order of time.
+ * Finds the earliest and latest time of some rows. It knows the earliest and latest time of each block of rows. Events
+ * arrive roughly in the order of time, so most blocks can be skipped.
  */
 class MomentBlocks {
   readonly #timestamps: Float64Array
@@ -177,7 +176,7 @@ class NameGatherer {
       this.#arrivals.begin(event)
     }
     for (let row = rows.firstRow; row < rows.rows; row++) {
-      // Erased rows have no distinct ID number.
+      // Skip erased rows, which have no distinct ID number.
       if (distinctIds[row] === 0) continue
       const event = (nameIds[row] ?? 0) - firstId
       this.#count++
@@ -251,7 +250,7 @@ class NameGatherer {
       this.#counts[place] = (this.#counts[place] ?? 0) + 1
       this.#times.note(place, timeMs)
       this.#eventSets[place]?.add(event)
-      // The type of a property is that of its first value that is not null. The rows come newest first, so each row
+      // The first value that is not null decides the type of a property. The rows come newest first, so each row
       // replaces the type.
       this.#types[place] = propertyType(shared[name]) ?? this.#types[place] ?? null
     }
@@ -329,7 +328,7 @@ export function encodeNames(builder: SegmentBuilder): Buffer {
     const id = rest.ids[row] ?? 0
     if (id === 0) continue
     index--
-    // The column of shared properties contains only objects.
+    // The cast is right: the column of shared properties contains only objects.
     const shared = rest.values[rest.isPlain ? index : id - 1]
     gatherer.addShared(row, shared as Readonly<Record<string, unknown>>)
   }
@@ -366,10 +365,10 @@ function decodeNames(bytes: Buffer): SegmentNames {
 
 /**
  * Returns the names of the events and properties in the rows of a stored segment, from the row `firstRow` on. `isTyped`
- * returns whether the type of a property is known already. `textOf` returns the text of a distinct ID number, for
- * properties whose values are the distinct_ids. Throws `DamagedRecordError`. If the segment has a list of its names,
- * this takes about 0.1 us for each name. Otherwise all rows are read, which takes about 10 ns for each row and each of
- * its properties, and more for properties that share a column.
+ * returns whether the type of a property is already known, so that it need not be read. `textOf` returns the text of a
+ * distinct ID number, for properties whose values are the distinct_ids. Throws `DamagedRecordError`. If the segment
+ * stores facts about its names, this takes about 0.1 us for each name. Otherwise it reads all rows, which takes about
+ * 10 ns for each row and each of its properties, and more for properties that share a column.
  */
 export function namesOf(
   view: SegmentView,

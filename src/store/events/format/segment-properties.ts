@@ -1,6 +1,6 @@
 /**
  * Reads columns of a segment in the form that filters and scans use: one small number for each row, and each distinct
- * value once. A value is then tested once, however many rows have it.
+ * value once. So each value is tested only once, even if many rows have it.
  *
  *   row       0         1         2         3
  *   ids       1         2         0         1
@@ -14,23 +14,23 @@ import type { ColumnIndex, ColumnView, SegmentView } from './segment-view.ts'
 
 const NO_IDS = new Uint16Array(SEGMENT_ROWS_MAX)
 /**
- * The values of a column count as long if together they have at least this many bytes, and on average at least the
- * number of bytes below.
+ * The values of a column count as long if together they have at least `LONG_COLUMN_BYTES_MIN` bytes, and on average at
+ * least `LONG_VALUE_BYTES_MIN`.
  */
 const LONG_COLUMN_BYTES_MIN = 32 * 1024
 const LONG_VALUE_BYTES_MIN = 512
 
 /** A column with an id for every row. */
 export interface DenseColumn {
-  /** For each row the position of its value, or 0 if it has none. */
+  /** For each row: the position of its value, or 0 if it has none. */
   readonly ids: Uint16Array
   /** Each distinct value once. Position 0 is always `undefined`. */
   readonly values: readonly unknown[]
 }
 
 /**
- * Returns a property of all rows, wherever its values are stored. `textOf` returns the text of a distinct ID number,
- * for columns whose values are the distinct_ids. Throws `DamagedRecordError`.
+ * Returns a property of all rows, whether it has a column of its own or shares one. `textOf` returns the text of a
+ * distinct ID number, for columns whose values are the distinct_ids. Throws `DamagedRecordError`.
  */
 export function propertyColumn(
   view: SegmentView,
@@ -70,7 +70,7 @@ export function uuidColumn(
 
 /** A column of long texts. Only the offsets of its values are decoded. */
 export interface StoredColumn {
-  /** For each row, the position of its value, or 0 if it has none. */
+  /** For each row: the position of its value, or 0 if it has none. */
   readonly ids: Uint16Array
   readonly entry: ColumnEntry
   /** The offsets of the values in the JSON of the column, as `jsonPlaces` returns them, starting with position 1. */
@@ -117,7 +117,7 @@ function addIds({ present, ids: places }: ColumnIndex, ids: Uint16Array): void {
   }
 }
 
-/** Adds a column of which the value of each row is its distinct_id. */
+/** Adds a column in which the value of each row is the row's distinct_id. */
 function addMirror(
   view: SegmentView,
   column: ColumnView,
@@ -141,7 +141,7 @@ function addMirror(
 function addShared(column: ColumnView, key: string, ids: Uint16Array, values: unknown[]): void {
   const { present, ids: places } = column
   for (const [index, row] of present.entries()) {
-    // The column of shared properties contains only objects.
+    // The cast is right: the column of shared properties contains only objects.
     const properties = column.values[places[index] ?? 0] as Readonly<Record<string, unknown>>
     if (Object.hasOwn(properties, key)) ids[row] = values.push(properties[key]) - 1
   }

@@ -1,7 +1,7 @@
 /**
  * Caches segments and summaries for one reader. The segments that were used last stay open with their decoded columns,
- * because the next page mostly needs the same ones. The summaries of projects are cached too. Only summaries that were
- * committed or merged since the last read are read, or all of them after an erasure, at about 3 us per segment.
+ * because the next page usually needs the same segments. The summaries of projects are cached too. Only the summaries
+ * of new and merged segments are read, or all of them after an erasure, at about 3 us per segment.
  */
 import { keepNewest } from '../../../base/maps.ts'
 import { erasedRows } from '../../identity/erasure-records.ts'
@@ -37,10 +37,10 @@ export class SegmentReader extends SegmentTables {
   }
 
   /**
-   * Returns all summaries of a project in the order of their sequence numbers, in the reader's snapshot. Until a merge,
-   * each call returns the same list object, and as long as a segment has the same rows, the same object for its
-   * summary. After a merge it costs 0.3 us per segment. Throws `DamagedRecordError` if a summary cannot be read or is
-   * missing, because its contents are unknown.
+   * Returns all summaries of a project in the order of their sequence numbers, in the reader's snapshot. The list is
+   * the same object until the next merge, and the summary of a segment is the same object until the rows of the segment
+   * change. The first call after a merge costs 0.3 us per segment. Throws `DamagedRecordError` if a summary cannot be
+   * read or is missing, because its contents are unknown.
    */
   allSummaries(projectId: number): readonly SegmentSummary[] {
     const counters = loadCounters(this.#projects, projectId)
@@ -56,7 +56,7 @@ export class SegmentReader extends SegmentTables {
     const last = known.summaries.at(-1)
     const covered = last === undefined ? 0 : last.firstSequence + last.rows - 1
     if (covered < rows) {
-      // Added one by one, so that the summaries read so far stay cached if a later one is damaged.
+      // Add the summaries one by one, so that the earlier ones stay cached if a later one is damaged.
       for (const summary of this.summaries(projectId, covered + 1, rows)) {
         known.summaries.push(summary)
       }
@@ -70,13 +70,11 @@ export class SegmentReader extends SegmentTables {
     return this.#known.get(projectId)?.erased ?? 0
   }
 
-  /**
-   * Returns the summaries before the first segment that a merge has replaced. Only the keys of the segments are read.
-   */
+  /** Returns the summaries before the first segment that a merge has replaced. Reads only the keys of the segments. */
   #unmerged(projectId: number, before: readonly SegmentSummary[]): SegmentSummary[] {
     let count = 0
     let next = 1
-    /** The number of segments that still have their length, because the next segment begins where they end. */
+    /** The number of unchanged segments: the next segment begins where each of them ends. */
     let unmerged = 0
     for (const key of this.headers.getKeys(keysOf(projectId))) {
       if (numberInKey(key, 4) !== next) break

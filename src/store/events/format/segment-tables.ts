@@ -1,6 +1,6 @@
 /**
- * Finds stored segments by their headers. The segments of a project follow each other without gaps, so a missing header
- * is detected like a damaged one.
+ * Finds stored segments by their headers. The segments of a project follow each other without gaps, so missing headers
+ * are detected, as damaged ones are.
  */
 import { attempt, DamagedRecordError, type DamageListener, refuseDamage } from '../../faults.ts'
 import { unseal } from '../../lmdb/codec.ts'
@@ -22,8 +22,8 @@ export class SegmentTables {
 
   /**
    * Returns the summaries of a project's segments in order, from the segment that begins at sequence number `from` to
-   * the one that contains `through`. Damaged and missing segments are skipped and reported to `onDamage`. Without
-   * `onDamage` they throw `DamagedRecordError`.
+   * the one that contains `through`. Damaged and missing segments are skipped and reported to `onDamage`. If `onDamage`
+   * is not given, throws `DamagedRecordError` for them.
    */
   *summaries(
     projectId: number,
@@ -47,7 +47,7 @@ export class SegmentTables {
   }
 
   /**
-   * Returns the first sequence number of the segment that contains `sequence`. Only keys are read. Returns `sequence`
+   * Returns the first sequence number of the segment that contains `sequence`. Reads only keys. Returns `sequence`
    * itself if there is no segment.
    */
   firstSequenceOf(projectId: number, sequence: number): number {

@@ -1,6 +1,6 @@
 /**
- * Encodes the parts of a column as bytes. A column has an *index* (which rows have a value, and which one) and *values*
- * (each value once, or one for each row that has one if nearly all differ).
+ * Encodes the parts of a column as bytes. A column consists of an *index* (which rows have a value, and which value
+ * each row has) and *values* (each distinct value once, or one for each row that has a value, if nearly all differ).
  *
  *   rows       a  -  b  a
  *
@@ -36,7 +36,7 @@ const PRESENCE_SPARSE = 2
 
 /** A column is stored as sparse if fewer than one row in `SPARSE_FACTOR` has a value. */
 const SPARSE_FACTOR = 12
-/** Fewer values stay JSON text, because another encoding would gain nothing. */
+/** Fewer values are stored as JSON text, because another encoding would save nothing. */
 export const PACKED_VALUES_MIN = 8
 /** The minimum length of hexadecimal texts that are stored as bytes. The length must be even. */
 export const HEX_DIGITS_MIN = 6
@@ -47,10 +47,7 @@ const SCALES = [1, 10, 100, 1000] as const
 const DIFFERENCE_MAX = 2 ** 51
 const ALL_ROWS = Uint16Array.from({ length: SEGMENT_ROWS_MAX }, (_, row) => row)
 const SCRATCH = new ByteWriter()
-/**
- * The end of a JSON text up to this length is found by reading byte by byte, which is faster than a search for the
- * quote.
- */
+/** Up to this length, the end of a JSON text is found byte by byte, which is faster than a search for the quote. */
 const NEAR_BYTES = 48
 
 const QUOTE = 0x22
@@ -118,7 +115,7 @@ export function readPresence(
 }
 
 /**
- * Returns the position of a row among the rows that have a value, or -1. Only as much of the presence is decoded as
+ * Returns the position of a row among the rows that have a value, or -1. Decodes only as much of the presence as
  * needed.
  */
 export function findRow(
@@ -235,7 +232,7 @@ function writeDifferences(
     const value = values[index] ?? 0
     const scaled = Math.round(value * scale)
     const difference = scaled - previous
-    // The value is not a multiple of this unit, or it is infinite or too far from the previous one. The caller then
+    // The value is not a multiple of this unit, is infinite, or is too far from the previous value. The caller then
     // tries another unit.
     if (scaled / scale !== value || !(Math.abs(difference) < DIFFERENCE_MAX)) return false
     previous = scaled
@@ -274,12 +271,12 @@ export function readNumbers(reader: ByteReader, bytes: Buffer, count: number): F
 }
 
 /**
- * The result of `planValues`: how values are encoded. For texts of digits it also contains the length of each and the
- * digits.
+ * The result of `planValues`: how values are encoded. For texts of hexadecimal digits, it also contains their length
+ * and the digits.
  */
 export interface ValuesPlan {
   readonly encoding: number
-  /** The number of hexadecimal digits of a value, otherwise 0. */
+  /** The number of hexadecimal digits of each value, or 0 for other values. */
   readonly width: number
   /** The digits of all values, one after another, otherwise ''. */
   readonly digits: string
@@ -290,7 +287,7 @@ export const PLAN_JSON: ValuesPlan = { encoding: VALUES_JSON, width: 0, digits: 
 /** The plan for values as numbers. */
 export const PLAN_NUMBERS: ValuesPlan = { encoding: VALUES_NUMBERS, width: 0, digits: '' }
 
-/** Chooses the encoding of values. The first value suggests one, which is then checked for all values. */
+/** Chooses the encoding of values. The first value suggests an encoding, which is then checked for all values. */
 export function planValues(values: readonly unknown[]): ValuesPlan {
   if (values.length < PACKED_VALUES_MIN) return PLAN_JSON
   const first = values[0]
@@ -325,9 +322,7 @@ function planUuids(values: readonly unknown[]): ValuesPlan {
   return { encoding: VALUES_UUID, width: 32, digits }
 }
 
-/**
- * Returns whether decoding and encoding the digits gives the same text, which is true only for lower-case hexadecimal.
- */
+/** Returns whether a text consists of lower-case hexadecimal digits: decoding and encoding it gives the same text. */
 function areHexDigits(digits: string): boolean {
   SCRATCH.clear()
   const start = SCRATCH.take(digits.length)

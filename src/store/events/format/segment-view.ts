@@ -1,6 +1,6 @@
 /**
  * Reads one segment: checks its checksums and decodes only the parts that are needed. A view is valid until the
- * reader's snapshot changes, which does not happen while the caller runs synchronously.
+ * reader's snapshot changes. The snapshot does not change while the caller runs synchronously.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { formatUuid } from '../../../base/ids.ts'
@@ -45,7 +45,7 @@ const HEADERS = 'segment_headers'
 const LARGE_VALUES_BYTES = 1024 * 1024
 
 /**
- * The rows that have a value in a column, and which one, as parallel arrays:
+ * The rows that have a value in a column, and which value each of them has, as parallel arrays:
  *
  *   row        0         1         2         3
  *   value      Chrome    (none)    Firefox   Chrome
@@ -73,7 +73,7 @@ export interface StoredValues {
   /** The JSON texts, or the bytes of the digits, one after another. */
   readonly bytes: Buffer
   /**
-   * For JSON texts: the offset of each text in `bytes`, and at last the offset after the last text. A comma stands
+   * For JSON texts: the offset of each text in `bytes`, and finally the offset after the last text. There is a comma
    * between two texts. Null for other encodings.
    */
   readonly places: Uint32Array | null
@@ -82,8 +82,8 @@ export interface StoredValues {
 }
 
 /**
- * The fields by which a duplicate is recognized: name, distinct ID number and uuid. The uuid is the 16 bytes at an
- * offset.
+ * The fields by which a duplicate is recognized: name, distinct ID number and uuid. The uuid is the 16 bytes of `uuid`
+ * from an offset on.
  */
 export interface RowIdentity {
   readonly uuidBytes: Uint8Array
@@ -104,9 +104,9 @@ export class SegmentView {
   readonly #groups = new Map<number, Buffer>()
   readonly #columns = new Map<ColumnEntry, ColumnView>()
   readonly #values = new Map<ColumnEntry, readonly unknown[]>()
-  /** For each column with a large JSON, the offsets of its values. */
+  /** For each column whose JSON is large: the offsets of its values. */
   readonly #places = new Map<ColumnEntry, Uint32Array>()
-  /** For each column that was moved to the warehouse and rebuilt, its rebuilt entry. */
+  /** For each column that was moved to the warehouse and rebuilt: the rebuilt entry. */
   readonly #made = new Map<ColumnEntry, ColumnEntry>()
   #heldBytes = 0
   #directory: Directory | null = null
@@ -133,7 +133,7 @@ export class SegmentView {
     return this.#heldBytes
   }
 
-  /** Returns whether `header` has the bytes of this segment's header, in the compressed form that is stored. */
+  /** Returns whether `header`, a stored header, has the same bytes as the header of this segment. */
   hasHeader(header: Buffer): boolean {
     return header.equals(this.#sealed)
   }
@@ -164,7 +164,7 @@ export class SegmentView {
     return this.directory.columns.reduce((sum, { values }) => sum + values[2], 0)
   }
 
-  /** The decoded bytes of the largest group that contains values. Reading one row costs at most decoding this group. */
+  /** The decoded bytes of the largest group that contains values. To read one value, at most this group is decoded. */
   get largestGroupBytes(): number {
     const ends = this.directory.columns.map(({ values }) => values[1] + values[2])
     return ends.reduce((max, end) => Math.max(max, end), 0)
@@ -217,7 +217,6 @@ export class SegmentView {
     return this.directory.columns.find((column) => column.role === role)
   }
 
-  /** Returns a column of `directory.columns`. */
   column(entry: ColumnEntry): ColumnView {
     let view = this.#columns.get(entry)
     if (view === undefined) {
@@ -234,7 +233,10 @@ export class SegmentView {
     return this.#guard(() => this.#readIndex(here))
   }
 
-  /** Returns the values of a column that is not a mirror, without creating an object for each. Caches nothing. */
+  /**
+   * Returns the stored values of a column that is not a mirror, without creating an object for each value. Caches
+   * nothing.
+   */
   storedValues(entry: ColumnEntry): StoredValues {
     const here = this.#here(entry)
     return this.#guard(() => {
@@ -256,7 +258,10 @@ export class SegmentView {
     return this.#guard(() => this.#slice(here.values))
   }
 
-  /** Returns the position of a row among the rows that have a value in a column, or -1. No whole column is decoded. */
+  /**
+   * Returns the position of a row among the rows that have a value in a column, or -1. Does not decode the whole
+   * column.
+   */
   placeOf(entry: ColumnEntry, row: number): number {
     const { index, presence, count } = this.#here(entry)
     if (count === this.summary.rows) return row
@@ -264,8 +269,8 @@ export class SegmentView {
   }
 
   /**
-   * Returns the value at a position that `placeOf` returned. Must not be called for a mirror. The values are decoded,
-   * but not the index.
+   * Returns the value at a position that `placeOf` returned. Do not call it for a mirror. Decodes the values, but not
+   * the index.
    */
   valueAt(column: ColumnEntry, place: number): unknown {
     const entry = this.#here(column)
@@ -273,7 +278,7 @@ export class SegmentView {
     const planes = mode === MODE_DICTIONARY ? idBytes(valueCount) : 0
     let position = mode === MODE_DICTIONARY ? 0 : place
     if (planes > 0) {
-      // The ids are at the end of the index.
+      // The ids are at the end of the index of the column.
       const content = this.#group(index[0])
       const low = index[1] + index[2] - planes * count + place
       position = content[low] ?? 0
@@ -292,7 +297,6 @@ export class SegmentView {
     return decodeValues(reader, content, start + width / 2, 1, encoding, width)[0]
   }
 
-  /** Returns the uuid of a row as text. */
   uuidOf(row: number): string {
     const bytes = new Uint8Array(16)
     this.copyUuid(row, bytes, 0)
@@ -332,8 +336,8 @@ export class SegmentView {
   }
 
   /**
-   * Returns the last row from `last` down to `first` with this uuid, or -1. Reads the first part of a uuid only if its
-   * last part matches.
+   * Returns the last row from `last` down to `first` with this uuid, or -1. Reads the first bytes of a stored uuid only
+   * if its last bytes match.
    */
   findUuid(uuid: Uint8Array, last = this.summary.rows - 1, first = 0): number {
     this.#uuidTails ??= this.#slice(this.directory.uuidTails)
@@ -348,7 +352,10 @@ export class SegmentView {
     return -1
   }
 
-  /** Returns the entry from which a column can be read: the stored entry, or one that is rebuilt from the warehouse. */
+  /**
+   * Returns the entry from which a column can be read: the stored entry, or the entry of a column that was fetched from
+   * the warehouse and rebuilt.
+   */
   #here(entry: ColumnEntry): ColumnEntry {
     if (!isAway(entry)) return entry
     let here = this.#made.get(entry)
@@ -367,7 +374,7 @@ export class SegmentView {
     return entry
   }
 
-  /** Returns one value of a column without decoding the others, because the whole column would take much memory. */
+  /** Returns one value of a column without decoding the others, because all of them would take much memory. */
   #largeValue(entry: ColumnEntry, position: number): unknown {
     const known = this.#values.get(entry)
     if (known !== undefined) return known[position]

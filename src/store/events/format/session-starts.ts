@@ -1,8 +1,8 @@
 /**
  * The ranges of time in which the sessions of a segment started. They are taken from the session ids: an id is a UUID
- * of version 7, which begins with a time. A client may send a wrong time, but this does no harm. An id that begins
- * differently cannot occur in the segment, so a search for this session skips the segment. A range is the first three
- * bytes of an id and is 4.7 hours long.
+ * of version 7, which begins with a time. A search for a session skips a segment if the range of the session's id is
+ * not among the ranges of the segment. This is right even if a client sends ids with wrong times, because only the
+ * bytes of the ids are compared. A range is given by the first three bytes of an id, and is 4.7 hours long.
  */
 import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
 import { SEGMENT_SESSION_STARTS_MAX } from '../limits.ts'
@@ -13,8 +13,8 @@ const VERSION_AT = 14
 const VERSION_7 = 0x37
 const START_RANGE_DIGITS = 6
 /**
- * The length of a range in milliseconds. The three bytes of the time that a range leaves out have this number of
- * values.
+ * The length of a range in milliseconds. A session id begins with a time of six bytes, and a range leaves out the last
+ * three.
  */
 export const START_RANGE_MS = 2 ** 24
 
@@ -36,7 +36,7 @@ export function sessionStarts({ columns, rest }: SegmentBuilder): readonly numbe
   const column = columns.get(SESSION_ID)
   if (rest.count > 0 || column?.isMirror === true) return null
   const texts = new Set<string>()
-  // Only a UUID of version 7 is a session id.
+  // Session ids are UUIDs of version 7, so other texts need not be read.
   const values = column?.mayHold(ID_UNITS) === true ? column.values : []
   for (const value of values) {
     const isId =

@@ -2,7 +2,7 @@
 
 /** The size of a number, a boolean or null. */
 const SCALAR_BYTES = 8
-/** The bytes of the braces, quotes and commas of a value. */
+/** The bytes for the braces, quotes and commas of a value. */
 const AROUND_BYTES = 4
 
 /** Returns the approximate bytes of a value's JSON text. Each character counts as one byte. */
@@ -10,7 +10,7 @@ export function valueBytes(value: unknown): number {
   if (typeof value === 'string') return value.length + AROUND_BYTES
   if (typeof value !== 'object' || value === null) return SCALAR_BYTES
   let bytes = AROUND_BYTES
-  // The loop is not recursive, because a value may be nested as deep as a request body allows.
+  // A loop instead of recursion, because values may be nested as deeply as a request body allows.
   const open: object[] = [value]
   for (let part = open.pop(); part !== undefined; part = open.pop()) {
     for (const [key, own] of Object.entries(part) as [string, unknown][]) {

@@ -1,13 +1,13 @@
 /**
- * Stores the names of a project, gathered up to a sequence number, so that the first reader only has to read the
- * segments after it. Table `kept_names`:
+ * Stores the names of a project up to a sequence number, so that a new reader has to read only later segments. Table
+ * `kept_names`:
  *
  *   project u32 -> version u8, reserved 3, sequence number u32,
  *                  number of events that erasures had removed float64, all little-endian,
  *                  `PackedProjectNames` as MessagePack
  *
- * A record is valid until an erasure removes further events of the project; merges do not affect it. It can be rebuilt
- * from the segments at any time, so a damaged record is ignored.
+ * A record is valid until an erasure removes further events of the project. Merges do not affect it. A damaged record
+ * is ignored, because it can always be rebuilt from the segments.
  */
 import { attempt } from '../../faults.ts'
 import { pack, unpack } from '../../lmdb/codec.ts'
@@ -23,9 +23,9 @@ const FIXED_BYTES = 16
 export interface KeptNames {
   /** The sequence number of the newest event that is included. */
   readonly through: number
-  /** The number of events that erasures had removed when the names were gathered. */
+  /** The number of events that erasures had removed when the names were collected. */
   readonly erased: number
-  /** Restores the stored names into an empty object. */
+  /** Copies the stored names into an empty object. */
   readonly restore: (names: ProjectNames) => void
 }
 

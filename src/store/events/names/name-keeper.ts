@@ -1,7 +1,7 @@
 /**
- * Updates the stored names of projects (kept-names.ts). While the processing thread is idle, it goes through the
- * segments that will not be merged again. Segments of older versions, which carry no facts about names, are read
- * completely once.
+ * Updates the stored names of projects (kept-names.ts). While the processing thread is idle, it reads the names of
+ * segments that will not be merged again. Segments of older versions store no facts about names and are read
+ * completely, once.
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { attempt, type DamageListener } from '../../faults.ts'
@@ -17,19 +17,19 @@ import { ProjectNames } from './project-names.ts'
 /** Names are stored again after this number of new events. */
 const WORTH_ROWS = 8 * SEGMENT_ROWS_TARGET
 /**
- * The minimum time between two complete rebuilds after erasures, in milliseconds. If erasures follow sooner, the names
- * are rebuilt with the next new events.
+ * The minimum time between two complete rebuilds after erasures, in milliseconds. If an erasure follows sooner, the
+ * names are rebuilt when new events arrive.
  */
 const ANEW_PERIOD_MS = 60_000
 
 /**
- * Small segments, which will still be merged, are read early if they contain at least this number of events, because
- * they take readers longest.
+ * Small segments will still be merged. They are read before that if they contain at least this number of events,
+ * because they take readers the most time.
  */
 const TAIL_ROWS = 256
 /**
  * The time that may be spent on small segments in each period, in milliseconds. It is limited, because small segments
- * carry no facts about names and are read completely.
+ * store no facts about names and must be read completely.
  */
 const TAIL_MS = 50
 const TAIL_PERIOD_MS = 10_000
@@ -47,25 +47,25 @@ export interface NameKeeperOptions {
   readonly segments: SegmentTables
   readonly onDamage: DamageListener
   /**
-   * Returns the texts that occur in the saved objects of a project, such as insights. If there are too many names,
-   * names among these texts are omitted last. Default: none.
+   * Returns the texts that occur in the saved objects of a project, such as insights. If a project has too many names,
+   * names that are among these texts are omitted last. Default: no texts.
    */
   readonly referredNames?: ((projectId: number) => ReadonlySet<string>) | undefined
   readonly clock?: Clock | undefined
 }
 
-/** Names that are being gathered for a project. */
+/** The names of a project while they are being collected. */
 interface Begun {
   readonly project: NamedProject
   readonly names: ProjectNames
   readonly erased: number
-  /** The sequence number of the last event to gather. */
+  /** The sequence number of the last event to read. */
   readonly through: number
   /** True if the range includes segments that will still be merged. */
   readonly isTail: boolean
 }
 
-/** Thrown to interrupt the gathering. It continues when the thread is idle again. */
+/** Thrown to interrupt the work. It continues when the thread is idle again. */
 class NoTimeError extends Error {}
 
 /** Updates the stored names of projects with new events. */
@@ -140,7 +140,7 @@ export class NameKeeper {
     return true
   }
 
-  /** Returns the range to gather, or null if it is not worthwhile. */
+  /** Returns the range of events to read, or null if an update is not worthwhile. */
   #begin(project: NamedProject, erased: number): Begun | null {
     const { projectId } = project
     const { referredNames = () => new Set<string>() } = this.#options
@@ -165,10 +165,7 @@ export class NameKeeper {
     return true
   }
 
-  /**
-   * Returns the sequence number of the newest event whose name can be read, if small segments may be read now.
-   * Otherwise returns `from`.
-   */
+  /** Returns the last sequence number of the small segments that may be read now, or `from` if none may be read. */
   #tailThrough(readable: number, from: number): number {
     const nowMs = this.#clock.monotonic()
     if (nowMs >= this.#tailEndMs) {
@@ -180,7 +177,7 @@ export class NameKeeper {
 
   /**
    * Returns the last sequence numbers of two segments: the last one that will not be merged again, and the last one
-   * whose names can be read. A segment whose columns were moved to the warehouse may carry no names.
+   * whose names can be read. If the columns of a segment were moved to the warehouse, its names cannot always be read.
    */
   #reachOf({ projectId, counters }: NamedProject, from: number) {
     const { segments } = this.#options

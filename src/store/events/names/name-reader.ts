@@ -12,7 +12,7 @@ import { loadKeptNames } from './kept-names.ts'
 import { ProjectNames } from './project-names.ts'
 
 interface KnownNames {
-  /** The number of merges and erasures when `erased` was read. */
+  /** The generation of the project (its number of merges and erasures) when `erased` was read. */
   readonly generation: number
   /** The number of events that all erasures so far have removed. */
   readonly erased: number
@@ -38,15 +38,15 @@ export class NameReader {
     this.#tables = tables
     this.#referredNames = referredNames
     this.#bytesMax = bytesMax
-    // Views are not cached, because each segment is read once.
+    // Use no cache of segments, because each segment is read once.
     this.#segments = new SegmentTables(tables)
   }
 
   /**
-   * Returns the names of a project. `check` is called before each new segment and throws to stop; the segments read so
-   * far stay included. Throws `DamagedRecordError`. A call costs nothing if nothing has changed. The first call reads
-   * the stored names, and each later segment takes about 0.2 ms, or more if it is small or was written by an older
-   * version. After an erasure, all segments are read until the names are stored again.
+   * Returns the names of a project. `check` is called before each new segment, and may throw to stop. The names of the
+   * segments that were read so far are kept. Throws `DamagedRecordError`. A call costs nothing if nothing has changed.
+   * The first call reads the stored names, and each later segment takes about 0.2 ms, or more if it is small or was
+   * written by an older version. After an erasure, new readers read all segments, until the names are stored again.
    */
   names(projectId: number, check: () => void): ProjectNames {
     const counters = loadCounters(this.#tables.projects, projectId)
@@ -57,7 +57,7 @@ export class NameReader {
     return names
   }
 
-  /** The approximate bytes of all names, and their maximum. */
+  /** The approximate bytes of all cached names, and their maximum. */
   get held(): { readonly bytes: number; readonly bytesMax: number } {
     let bytes = 0
     for (const { names } of this.#known.values()) bytes += names.bytes
@@ -73,7 +73,7 @@ export class NameReader {
       const names = isSame && known ? known.names : this.#namesOf(projectId)
       known = { generation, erased, names }
     }
-    // The stored record may include names that were omitted here.
+    // If names were omitted here, the stored record may still contain them.
     const { through, isCut } = known.names
     const isWorth = rows - through > SEGMENT_ROWS_TARGET || isCut
     if (isWorth) known = this.#orKept(projectId, known)
@@ -81,10 +81,7 @@ export class NameReader {
     return known
   }
 
-  /**
-   * Returns the stored names of a project if they include more events than the cached ones. Otherwise returns the
-   * cached ones.
-   */
+  /** Returns either the stored or the cached names of a project, whichever include more events. */
   #orKept(projectId: number, known: KnownNames): KnownNames {
     const kept = loadKeptNames(this.#tables.kept_names, projectId)
     const isMore = kept?.erased === known.erased && kept.through > known.names.through
@@ -113,8 +110,8 @@ export class NameReader {
 
 /**
  * Adds the names in the segments after `names.through`, up to the segment that contains the sequence number `through`.
- * `check` is called before each segment and throws to stop; the segments read so far stay included. Throws
- * `DamagedRecordError`.
+ * `check` is called before each segment, and may throw to stop. The names of the segments that were read so far are
+ * kept. Throws `DamagedRecordError`.
  */
 export function gatherNames(
   names: ProjectNames,

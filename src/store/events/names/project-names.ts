@@ -1,8 +1,8 @@
 /**
- * The names of the events and properties of one project, gathered segment by segment in the order of sequence numbers,
- * with facts about each name. The bytes of event names and of property names are limited separately. Above a limit, the
- * least important names are removed (`choose`), so that there is always room for a new name. If a removed name occurs
- * again, it is counted from zero.
+ * The names of the events and properties of one project, with facts about each name. They are collected segment by
+ * segment, in the order of sequence numbers. The bytes of event names and of property names are limited separately.
+ * Above a limit, the least important names are removed (`choose`), so that there is always room for a new name. If a
+ * removed name occurs again, it is counted from zero.
  */
 import {
   definitionId,
@@ -22,17 +22,17 @@ import { PROJECT_EVENT_NAMES_BYTES_MAX, PROJECT_PROPERTY_NAMES_BYTES_MAX } from 
 const DAY_MS = 24 * 60 * 60 * 1000
 /** The estimated bytes of a name in addition to its characters. */
 const NAME_BYTES = 300
-/** When names have to be removed, so many are removed that this fraction of the limit is left. */
+/** When names must be removed, enough of them are removed that the remaining ones fill this fraction of the limit. */
 const FILLED_SHARE = 3 / 4
-/** The names that saved objects use may fill this fraction of what is left. */
+/** Of the remaining names, those that saved objects use may fill this fraction. */
 const REFERRED_SHARE = 1 / 2
 /**
- * The names that saved objects use, together with the names that occurred on several days, may fill this fraction of
- * what is left.
+ * Of the remaining names, those that saved objects use, together with those that occurred on several days, may fill
+ * this fraction.
  */
 const LASTING_SHARE = 3 / 4
 
-/** The writable form of the facts, while they are gathered. */
+/** The facts in a writable form, while they are collected. */
 type Growing<Facts> = { -readonly [Name in keyof Facts]: Facts[Name] }
 
 /** The facts about a name. */
@@ -54,7 +54,7 @@ class Entry {
     return NAME_BYTES + this.name.length * 2
   }
 
-  /** True if the name arrived on more than one day in UTC. */
+  /** True if events with the name arrived on more than one day (UTC). */
   get isLasting(): boolean {
     return Math.floor(this.firstArrivalMs / DAY_MS) !== Math.floor(this.lastArrivalMs / DAY_MS)
   }
@@ -66,7 +66,7 @@ class Entry {
   }
 }
 
-/** A name of events. `number` counts the names from 0. */
+/** The name of an event, with the facts about it. `number` counts the names from 0. */
 class EventEntry extends Entry implements EventFacts {
   readonly #projectId: number
   #id: string | null = null
@@ -78,7 +78,7 @@ class EventEntry extends Entry implements EventFacts {
     this.number = number
   }
 
-  /** Created when it is first read, because the ids of most names are never needed. */
+  /** The id is created when it is first read, because the ids of most names are never needed. */
   get id(): string {
     this.#id ??= definitionId(this.#projectId, 'event', this.name)
     return this.#id
@@ -128,7 +128,7 @@ export class ProjectNames {
 
   /**
    * `textOf` returns the text of a distinct ID number, for properties whose values are the distinct_ids. `referred`
-   * returns the names that saved objects use; it is called when names must be removed.
+   * returns the names that saved objects use. It is called only when names must be removed.
    */
   constructor(
     projectId: number,
@@ -188,8 +188,8 @@ export class ProjectNames {
   }
 
   /**
-   * Adds the events of a segment after `through`. If it throws `DamagedRecordError`, it has added nothing. Costs the
-   * same as `namesOf`, and about 0.2 us for each name.
+   * Adds the events of a segment after `through`. If it throws `DamagedRecordError`, nothing was added. Costs the same
+   * as `namesOf`, and about 0.2 us for each name.
    */
   add(view: SegmentView): void {
     const { firstSequence, rows } = view.summary
@@ -212,7 +212,7 @@ export class ProjectNames {
     return event.number
   }
 
-  /** The arrival times of a property are those of the events that have it. */
+  /** Adds a property. Its arrival times are those of the events that have the property. */
   #addProperty(
     share: PropertyShare,
     events: readonly EventShare[],
@@ -270,7 +270,7 @@ export class ProjectNames {
     this.#propertyBytes = bytesOf(this.#properties)
   }
 
-  /** Gives the remaining events the numbers from 0 on. */
+  /** Numbers the remaining event names from 0 again. */
   #renumber(): void {
     const numbers = new Map<number, number>()
     for (const event of this.#events.values()) {
@@ -290,9 +290,9 @@ export class ProjectNames {
 }
 
 /**
- * Returns the names that stay, in their previous order. First, half of the room is filled with names that saved objects
- * use, then up to three quarters with names that occurred on several days, and then the rest with all others. Within
- * each group, the names that occurred last are preferred.
+ * Returns the names that stay, in their previous order. Half of the room is for names that saved objects use. Up to
+ * three quarters may be filled with these and with names that occurred on several days. The rest is for all other
+ * names. Within each group, the names that occurred last are preferred.
  */
 function choose<Each extends Entry>(
   all: ReadonlyMap<string, Each>,

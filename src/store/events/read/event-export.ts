@@ -16,11 +16,15 @@ export interface ExportSource {
   readonly segments: SegmentTables
   readonly filter: EventFilter
   readonly textOf: (distinctId: number) => string
-  /** Returns the person of an event as `PersonReader.uuidOf` does, at the time when the segment is read. */
+  /**
+   * Returns the uuid of the person of an event, as of the time at which the segment is read; see `PersonReader.uuidOf`.
+   */
   readonly personIdOf: (distinctId: number, sequence: number) => string
   /** Returns the sequence number of the newest event of the project, or 0 if there is none. */
   readonly lastSequence: () => number
-  /** Moves to a newer snapshot before the next segment is read, so that a long export does not pin an old one. */
+  /**
+   * Moves to a newer snapshot. Called before each segment, so that a long export does not keep an old snapshot alive.
+   */
   refresh(): void
 }
 
@@ -68,7 +72,7 @@ function* eventsOf(
   rows: Uint16Array,
   { personIdOf }: ExportSource,
 ): Generator<ExportedEvent> {
-  // All persons are looked up at once, because the store may be refreshed later.
+  // Look up all persons now, because the next segment is read from a newer snapshot.
   const personIds = Array.from(rows, (row) =>
     personIdOf(distinctIds[row] ?? 0, summary.firstSequence + row),
   )

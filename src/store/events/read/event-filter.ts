@@ -30,7 +30,7 @@ export interface EventFilterOptions {
 interface NamedTest {
   readonly key: string
   readonly test: PropertyTest
-  /** The test of long texts in their stored form. */
+  /** The test for long texts, which is applied to their stored form. Null if there is none. */
   readonly stored: StoredTest | null
 }
 
@@ -57,8 +57,8 @@ export class EventFilter {
   }
 
   /**
-   * Returns the wanted rows, ascending, for which `isPlaced` returns true. `isPlaced` is called first, so it must be
-   * cheap. Throws `DamagedRecordError`.
+   * Returns the wanted rows, ascending, for which `isPlaced` returns true. `isPlaced` is called for every row before
+   * the other tests, so it must be cheap. Throws `DamagedRecordError`.
    */
   rowsOf(view: SegmentView, isPlaced: (row: number, timestampMs: number) => boolean): number[] {
     const { query, distinctId, textOf } = this.#options
@@ -89,7 +89,7 @@ export class EventFilter {
     const before = beforeMs ?? Number.POSITIVE_INFINITY
     const rows: number[] = []
     for (let row = 0; row < timestamps.length; row++) {
-      // The erased rows of a segment have no distinct ID number.
+      // Skip erased rows, which have no distinct ID number.
       if (distinctIds[row] === 0) continue
       const time = timestamps[row] ?? 0
       if (time > after && time < before && isPlaced(row, time)) rows.push(row)
@@ -122,7 +122,7 @@ export class EventFilter {
   }
 }
 
-/** Builds the tests of one type. Filters of other types, and filters that cannot be built, are omitted. */
+/** Builds the tests of one type. Omits filters of other types, and filters that cannot be built. */
 function buildTests(filters: readonly PropertyFilter[], type: string): readonly NamedTest[] {
   return filters.flatMap((filter) => {
     const test = (filter.type ?? 'event') === type ? propertyTest(filter) : null
@@ -143,7 +143,7 @@ function propertyRows(
 
 /**
  * Returns a function that tells whether a row passes a test on a property with long texts. Returns null for any other
- * property. A text is tested in its stored form, when a row that has it is examined for the first time.
+ * property. Each text is tested once, in its stored form, when the first row with this text is examined.
  */
 function longTextRows(
   view: SegmentView,

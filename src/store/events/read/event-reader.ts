@@ -1,6 +1,6 @@
 /**
  * Reads stored data: event lists, single events, warnings and statistics. Any thread and process may have a reader.
- * Every method runs on one snapshot and blocks its thread, so it belongs into a worker thread or a command.
+ * Every method reads one snapshot and blocks its thread. Call it only in worker threads and commands.
  */
 import { parseUuid } from '../../../base/ids.ts'
 import type { JsonObject } from '../../../base/json.ts'
@@ -83,7 +83,7 @@ export interface EventReaderOptions {
     eventName: string,
     isPersonless: boolean,
   ) => Readonly<JsonObject>
-  /** Receives the error of each damaged record that a retention plan skips. Without it the plan throws. */
+  /** Receives the error of each damaged record that a retention plan skips. If it is not given, the plan throws. */
   readonly onDamage?: DamageListener
   /** The memory for decoded columns that scans cache. Default: `SCAN_CACHE_BYTES_DEFAULT`. */
   readonly scanCache?: ConstructorParameters<typeof ScanStore>[2]
@@ -108,7 +108,9 @@ export interface EventStatistics {
   readonly position: number
 }
 
-/** Called before a segment is read whose groups have `groupBytes` bytes. It throws if the query must stop. */
+/**
+ * Called before a segment is read. `groupBytes` is the number of bytes of its groups. Throws if the query must stop.
+ */
 type ReadCheck = (groupBytes?: number) => void
 
 /** The data that answers analytic queries together with their scanner, on the same snapshot. */
@@ -155,7 +157,7 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns a page of events. It reads the summaries of all segments, and the needed columns of the segments that may
+   * Returns a page of events. Reads the summaries of all segments, and the needed columns of the segments that may
    * match.
    */
   listEvents(query: EventListQuery): EventPage {
@@ -170,15 +172,15 @@ export class EventReader implements Warehouse {
 
   /**
    * Returns the same page as `listEvents`, but as text with a limited number of bytes. `check` is called before each
-   * segment and row, and throws to stop the query. No more rows are decoded than the page has.
+   * segment and row, and may throw to stop the query. Decodes only the rows of the page.
    */
   eventRows(query: EventListQuery, writer: RowsWriter, check: ReadCheck): EventRows {
     this.#refresh()
     const found = this.#search(query, check)?.run() ?? []
     const page = found.slice(0, query.limit)
     let start = 0
-    // The rows of the page are written in blocks. Each block has about as many rows as are likely to fit into the
-    // remaining bytes, and its rows are read in the order of their segments.
+    // Write the page in blocks of rows. A block has about as many rows as are likely to fit into the remaining bytes.
+    // The rows of a block are read in the order of their segments.
     for (let rows = 1; start < page.length; ) {
       const chunk = page.slice(start, start + rows)
       const views = this.#viewsOf(query.projectId, chunk, check)
@@ -249,8 +251,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns a scanner of the current state for one query. It is valid until the next call of any method except
-   * `answers`. The first call in a thread creates the cache.
+   * Returns a scanner for one query, on the current state. The scanner is valid until the next call of any method
+   * except `answers`. The first call in a thread creates the cache.
    */
   scanner(limits: ScanLimits): EventScanner {
     this.#refresh()
@@ -287,7 +289,6 @@ export class EventReader implements Warehouse {
     return this.#scans
   }
 
-  /** The sizes of the caches. */
   get caches(): CachesOfThread {
     return {
       segments: this.#segments.held,
@@ -297,8 +298,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Evicts everything that can be read again, except the columns decoded by scans. Must not be called while a call uses
-   * the reader.
+   * Evicts everything that can be read again, except the columns decoded by scans. Do not call it while another call
+   * uses the reader.
    */
   release(): void {
     this.#segments.release()
@@ -371,7 +372,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns an event that was not stored, or null. It also works if an older version of Tenrec wrote the store last.
+   * Returns an event that was not stored, or null. Also finds the event if an older version of Tenrec was the last to
+   * write to the store.
    */
   findDropped(projectId: number, uuid: string, afterMs: number): DroppedEventView | null {
     this.#refresh()
@@ -393,8 +395,7 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns the statistics for metrics and commands. It reads one record for each project and each run of the uuid
-   * index.
+   * Returns the statistics for metrics and commands. Reads one record for each project and each run of the uuid index.
    */
   statistics(): EventStatistics {
     this.#refresh()
@@ -417,7 +418,7 @@ export class EventReader implements Warehouse {
     await this.#environment.close()
   }
 
-  /** Returns the events of a page. Reads segment by segment, so that few segments are decoded at a time. */
+  /** Returns the events of a page. Reads segment by segment, so that few segments are decoded at the same time. */
   #viewsOf(
     projectId: number,
     page: readonly FoundEvent[],
@@ -465,8 +466,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Returns a function that tells whether an event belongs to a person now. If no current person has the uuid, it may
-   * be the uuid that the API shows for events of a distinct_id without a person.
+   * Returns a function that tells whether an event belongs to a person now. If no person has the uuid, it may be a uuid
+   * that the API shows for events of a distinct_id without a person.
    */
   #personFilter(projectId: number, personId: string) {
     const ids = this.#persons.idsOfUuid(projectId, personId)

@@ -21,8 +21,8 @@ export interface FoundEvent {
   readonly timestampMs: number
   readonly sequence: number
   /**
-   * The first sequence number of the segment that contains the event. The decoded segment is not referenced, because it
-   * may be large.
+   * The first sequence number of the segment that contains the event. Only the number is stored, not the decoded
+   * segment, because a segment may be large.
    */
   readonly firstSequence: number
 }
@@ -31,7 +31,7 @@ export interface FoundEvent {
 export class EventSearch {
   readonly #options: EventSearchOptions
   readonly #filter: EventFilter
-  /** One more than the size of the page, so that the caller knows whether another page follows. */
+  /** The size of the page plus one, so that the caller learns whether another page follows. */
   readonly #limit: number
   #found: FoundEvent[] = []
 
@@ -60,7 +60,10 @@ export class EventSearch {
     return cursor === undefined || summary.firstTimestampMs <= cursor.timestampMs
   }
 
-  /** Returns the last event of the page if the page is full, otherwise null. A further event must come before it. */
+  /**
+   * Returns the last event of the page if the page is full, otherwise null. Further events are only of interest if they
+   * come before this event.
+   */
   #worst(): FoundEvent | null {
     return this.#found.length < this.#limit ? null : (this.#found.at(-1) ?? null)
   }
@@ -70,7 +73,7 @@ export class EventSearch {
     const { cursor } = this.#options.query
     const worst = this.#worst()
     const { firstSequence } = summary
-    // Among the rows after the cursor, only those that still fit onto the page are tested.
+    // Test only rows that are after the cursor and that still fit onto the page.
     const rows = this.#filter.rowsOf(view, (row, time) => {
       const sequence = firstSequence + row
       if (cursor !== undefined && !isBehind(time, sequence, cursor.timestampMs, cursor.id)) {

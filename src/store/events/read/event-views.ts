@@ -58,7 +58,7 @@ export function propertiesOf(view: SegmentView, row: number, distinctId: string)
     else if (entry.role === ROLE_PROPERTY) {
       addOwn(properties, entry.key, view.valueAt(entry, place))
     } else {
-      // The column of shared properties contains only objects.
+      // The cast is right: the column of shared properties contains only objects.
       const shared = view.valueAt(entry, place) as Readonly<JsonObject>
       for (const [key, value] of Object.entries(shared)) addOwn(properties, key, value)
     }

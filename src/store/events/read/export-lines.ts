@@ -1,6 +1,6 @@
 /**
- * Writes the events of one segment as lines of JSON, directly from its columns to bytes. Everything is read from the
- * segment at the beginning, so the lines may be written while the store changes.
+ * Writes the events of one segment as lines of JSON, directly from its columns to bytes. The constructor reads
+ * everything from the segment, so the store may change while the lines are written.
  */
 
 import { formatUuid } from '../../../base/ids.ts'
@@ -27,7 +27,7 @@ const ID_HEAD = textPiece(HEADS, '{"id":')
 const UUID_HEAD = textPiece(HEADS, ',"uuid":')
 const TIMESTAMP_HEAD = textPiece(HEADS, ',"timestamp":"')
 const ARRIVAL_HEAD = textPiece(HEADS, '","created_at":"')
-/** The part with the person mode, by mode byte. */
+/** The part of a line with the person mode, by mode byte. */
 const MODE_HEADS = Array.from({ length: 256 }, (_, byte) =>
   textPiece(HEADS, `","person_mode":"${personModeOf(byte)}",`),
 )
@@ -43,7 +43,10 @@ export class DistinctTexts {
     this.#textOf = textOf
   }
 
-  /** Evicts the texts if there are too many. Offsets that were returned before refer to the previous `json`. */
+  /**
+   * Evicts the texts if there are too many. Offsets that were returned before are then valid only for the previous
+   * `json`.
+   */
   trim(): void {
     if (this.#pieces.size <= EXPORT_TEXTS_MAX && this.json.length <= EXPORT_TEXT_BYTES_MAX) return
     this.#pieces.clear()
@@ -80,14 +83,14 @@ export class SegmentLines {
   /** The mode bytes (segment-builder.ts). */
   readonly #modes: Uint8Array
   readonly #nameTexts: readonly string[]
-  /** For each wanted row its position in `#nameTexts` and `#names`. */
+  /** For each wanted row: its position in `#nameTexts` and `#names`. */
   readonly #nameIds: Uint16Array
   /** Offsets of chunks in `#arena`. `#elements` is indexed by wanted row; 0 or an empty chunk means no elements. */
   readonly #names: readonly number[]
   readonly #elements: Uint32Array
   readonly #properties: PropertyPieces
   readonly #arena: JsonBytes
-  /** For each wanted row, the offset of its distinct_id's chunk in `#distinctJson`. */
+  /** For each wanted row: the offset of its distinct_id's chunk in `#distinctJson`. */
   readonly #distinctIds: Uint32Array
   readonly #distinctJson: JsonBytes
 
@@ -194,7 +197,7 @@ export class SegmentLines {
     for (let index = ends[place] ?? 0; index < end; index++) {
       target.copyPiece(this.#arena, pieces[index] ?? 0)
     }
-    // Each chunk begins with a comma. In the first chunk of the properties, the comma is replaced by the opening brace.
+    // Each chunk begins with a comma. Replace the comma of the first property by the opening brace.
     if (target.length === start) target.writeByte(OBJECT_START)
     else target.bytes[start] = OBJECT_START
     target.writeByte(OBJECT_END)

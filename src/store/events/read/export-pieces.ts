@@ -1,6 +1,7 @@
 /**
- * Prepares the chunks from which the lines of an export are built: each distinct value of a column once as JSON after
- * its key, and for each row its chunks in the order of the columns. Values that are stored as JSON are never parsed.
+ * Prepares the chunks from which the lines of an export are built. Each distinct value of a column becomes one chunk:
+ * its key and its JSON. Each row refers to its chunks, in the order of the columns. Values that are stored as JSON are
+ * not parsed.
  */
 import type { JsonBytes } from '../../../base/json-bytes.ts'
 import {
@@ -23,9 +24,9 @@ const EMPTY_TEXT_BYTES = 2
 export interface WantedRows {
   readonly view: SegmentView
   readonly count: number
-  /** For each row of the segment its position among the wanted rows, or -1. */
+  /** For each row of the segment: its position among the wanted rows, or -1. */
   readonly places: Int32Array
-  /** For each wanted row, the offset of its distinct_id's chunk in `distinctJson`. */
+  /** For each wanted row: the offset of its distinct_id's chunk in `distinctJson`. */
   readonly distinctPieces: Uint32Array
   readonly distinctJson: JsonBytes
   /** The buffer for all other chunks. */
@@ -45,7 +46,7 @@ export interface PropertyPieces {
   readonly ends: Uint32Array
 }
 
-/** Writes the chunks of all properties. Throws `DamagedRecordError`. It takes about 15 ns for each value of a row. */
+/** Writes the chunks of all properties. Throws `DamagedRecordError`. Takes about 15 ns for each value of a row. */
 export function propertyPieces(wanted: WantedRows): PropertyPieces {
   const { view, count, places } = wanted
   const { rows } = view.summary
@@ -90,7 +91,7 @@ export function elementPieces({ view, count, places, arena }: WantedRows): Uint3
       start = arena.beginPiece()
       arena.writeText(ELEMENTS_HEAD)
       writeValue(arena, entry, stored, id)
-      // An event with empty elements is written without the member.
+      // Write no member for an event whose elements are empty.
       if (arena.length === start + ELEMENTS_HEAD.length + EMPTY_TEXT_BYTES) arena.length = start
       else arena.writeByte(COMMA)
       arena.endPiece(start)
@@ -139,7 +140,7 @@ function addColumn(
 ): void {
   const stored = view.storedValues(entry)
   const prefix = Buffer.from(entry.role === ROLE_REST ? ',' : `,${JSON.stringify(entry.key)}:`)
-  // 0 marks a value that was not written yet, because the offset of a chunk is never 0.
+  // 0: the value is not written yet. The offset of a chunk is never 0.
   const starts = new Uint32Array(entry.valueCount)
   for (let index = 0; index < present.length; index++) {
     const place = places[present[index] ?? 0] ?? -1
@@ -188,7 +189,7 @@ function writeValue(
   id: number,
 ): void {
   const start = places?.[id] ?? 0
-  // The value ends before the comma or the closing bracket.
+  // The last byte before the next value is a comma or the closing bracket.
   const end = (places?.[id + 1] ?? 0) - 1
   if (places !== null) arena.writeBytes(bytes, start, end)
   else if (numbers !== null) arena.writeNumber(numbers[id] ?? 0)

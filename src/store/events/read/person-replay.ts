@@ -13,7 +13,7 @@ import { PropertyTable } from '../../../rules/persons/property-table.ts'
 
 const NO_GROUP_TYPES: readonly string[] = Object.freeze([])
 
-/** A person of the replay, and the distinct_ids that it owns. */
+/** A person of the replay, with the person's distinct_ids. */
 interface Holder {
   person: PersonState
   readonly ids: string[]
@@ -33,7 +33,7 @@ export class ReplayedPersons implements PersonWorld {
     return this.personOf(distinctId)
   }
 
-  /** The replay needs no uuids, so none of them is taken. */
+  /** Returns false: the replay does not use the uuids of persons. */
   isUuidTaken(): boolean {
     return false
   }
@@ -57,7 +57,10 @@ export class ReplayedPersons implements PersonWorld {
     // Persons are changed in place, so there is nothing to store.
   }
 
-  /** Merges two persons. The smaller set of ids is moved, as in the store; here it does not affect the result. */
+  /**
+   * Merges two persons. As in the store, the smaller set of ids is moved. Which one is moved does not affect the result
+   * here.
+   */
   merge(into: PersonState, from: PersonState): void {
     const target = this.#holders.get(into)
     const source = this.#holders.get(from)
@@ -75,14 +78,14 @@ export class ReplayedPersons implements PersonWorld {
   }
 
   notePersonless(): void {
-    // Nothing to do: only the uuids of new persons depend on earlier personless events, and a timeline shows no uuids.
+    // Nothing to do: earlier personless events decide only the uuid of a new person, and a timeline shows no uuids.
   }
 
   groupTypes(): readonly string[] {
     return NO_GROUP_TYPES
   }
 
-  /** Returns that no group type is free, so the rules for persons skip groups. */
+  /** Reports that no group type is free, so that the rules for persons skip groups. */
   freeGroupType(): number {
     return -1
   }

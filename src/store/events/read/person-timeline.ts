@@ -1,7 +1,7 @@
 /**
  * Builds the timeline of one person: the values of its crucial properties after each of its events. The state of a
- * person after each event follows from the events, so it is recomputed (person-replay.ts) instead of being stored with
- * every event. Source: interface description, section 4.3.
+ * person after an event is not stored. It is recomputed from the events of the person (person-replay.ts). Source:
+ * interface description, section 4.3.
  */
 import { PAGE_BYTES_MAX } from '../../../base/limits.ts'
 import type { NormalisedEvent } from '../../../rules/capture/types.ts'
@@ -19,12 +19,12 @@ import { ReplayedPersons } from './person-replay.ts'
 
 /** The data from which a timeline is built. */
 export interface TimelineSources {
-  /** For each distinct ID number of the person, a sequence number. Only events after it belong to the person. */
+  /** For each distinct ID number of the person: a sequence number. Only later events belong to the person. */
   readonly ids: ReadonlyMap<number, number>
   readonly segments: SegmentReader
   readonly textOf: (distinctId: number) => string
   /**
-   * Returns the separations (splits and deletions of persons) in which a distinct ID took part, by the number of each
+   * Returns the separations (splits and deletions of persons) in which a distinct ID took part, by the number of the
    * separation.
    */
   readonly separationsOf: (distinctId: number) => ReadonlyMap<number, Separation>
@@ -38,8 +38,8 @@ interface Visit {
 }
 
 /**
- * Returns the points of a timeline. It reads one column of every segment, and twice all properties of the person's
- * events. Throws `timelineTooLarge`.
+ * Returns the points of a timeline. Reads one column of every segment, and all properties of the person's events twice.
+ * Throws `timelineTooLarge`.
  */
 export function timelinePoints(
   query: TimelineQuery,
@@ -77,7 +77,7 @@ export function timelinePoints(
   }))
 }
 
-/** The events that a replay applies, and what it asks for. */
+/** The events that a replay applies, and the events and properties that its caller wants. */
 interface Story {
   readonly involved: ReadonlySet<number>
   readonly separations: readonly Separation[]
@@ -164,8 +164,8 @@ function replay(
 }
 
 /**
- * Returns the distinct ID numbers that ever belonged to the same person as one of `ids` and were separated from it
- * later, together with `ids`. Also returns these separations.
+ * Returns `ids`, and the distinct ID numbers that once belonged to the same person as one of them and were separated
+ * later. Also returns these separations.
  */
 function involvedIds(
   ids: Iterable<number>,
@@ -173,7 +173,7 @@ function involvedIds(
 ): { readonly involved: ReadonlySet<number>; readonly separations: readonly Separation[] } {
   const involved = new Set(ids)
   const known = new Map<number, Separation>()
-  // Iterating over a set also visits elements that are added during the iteration.
+  // The loop also visits elements that it adds to the set.
   for (const id of involved) {
     for (const [number, separation] of separationsOf(id)) {
       if (known.has(number)) continue

@@ -36,10 +36,7 @@ import { VALUES_UUID } from '../format/segment-values.ts'
 import type { ColumnIndex, SegmentView, StoredValues } from '../format/segment-view.ts'
 import { DISTINCT_TEXTS_KEPT_MAX } from '../limits.ts'
 
-/**
- * Writes the length of a text in the form of ClickHouse's formats RowBinary and Native, in which the length precedes
- * the text.
- */
+/** Writes the length of a text as in ClickHouse's formats RowBinary and Native. The text follows its length. */
 function writeLength(target: JsonBytes, bytes: number): void {
   let rest = bytes
   while (rest > 127) {
@@ -82,17 +79,17 @@ export class SegmentTexts {
     this.#textOf = textOf
   }
 
-  /** Returns the offset of a new chunk in `arena`: the text of a distinct_id, preceded by its length. */
+  /** Writes the text of a distinct_id, preceded by its length, into `arena` as a new chunk. Returns its offset. */
   distinctPiece(arena: JsonBytes, distinctId: number): number {
     return sizedPiece(arena, this.#textOf(distinctId))
   }
 
-  /** Returns the offsets of the names of events, by the number in `view.names.ids`. */
+  /** Writes the names of events into `arena`. Returns their offsets, by the number in `view.names.ids`. */
   namePieces(arena: JsonBytes): readonly number[] {
     return this.view.names.values.map((name) => sizedPiece(arena, String(name)))
   }
 
-  /** Returns the offsets of the element chains, by row. Rows without elements are missing. */
+  /** Writes the element chains into `arena`. Returns their offsets by row. Rows without elements are missing. */
   elementPieces(arena: JsonBytes): ReadonlyMap<number, number> {
     const pieces = new Map<number, number>()
     const entry = this.view.special(ROLE_ELEMENTS)
@@ -142,15 +139,14 @@ export class SegmentTexts {
     return isFull && !summary.isAway && mayGiveAway(directory)
   }
 
-  /** The identification by which the segment is recognized when its columns are moved. */
+  /** Identifies the segment when its columns are moved later. */
   get copied(): CopiedSegment {
     const { projectId, firstSequence } = this.view.summary
     return { projectId, firstSequence, header: Uint8Array.from(this.view.header) }
   }
 
   /**
-   * Returns whether `columns` contains all values of all columns that would be moved. Its key `null` stands for the
-   * elements.
+   * Returns whether `columns` contains all values of all columns that would be moved. The key of the elements is null.
    */
   isWhole(columns: ReadonlyMap<string | null, ColumnTexts>): boolean {
     const { view } = this
@@ -170,8 +166,8 @@ export class SegmentTexts {
     const key = sizedPiece(arena, entry.key)
     const isMirror = entry.mode === MODE_MIRROR
     const stored = isMirror ? null : view.storedValues(entry)
-    // 0 marks a value that was not written yet, because the offset of a chunk is never 0. The values of a mirror are
-    // distinct_ids, which have a cache of their own.
+    // 0: the value is not written yet. The offset of a chunk is never 0. The values of a mirror are distinct_ids, so
+    // they are found by distinct ID number.
     const starts = isMirror ? new Map<number, number>() : new Uint32Array(entry.valueCount)
     const { present, ids } = index
     for (let at = 0; at < present.length; at++) {
@@ -213,7 +209,7 @@ function sharedProperties(view: SegmentView) {
   if (entry === undefined) return []
   const { present, ids, values } = view.column(entry)
   return [...present].flatMap((row, index) => {
-    // The column of shared properties contains only objects.
+    // The cast is right: the column of shared properties contains only objects.
     const properties = values[ids[index] ?? 0] as Readonly<Record<string, unknown>>
     return Object.entries(properties).map(([key, value]) => ({ row, key, value }))
   })
@@ -235,7 +231,7 @@ function valuePiece(
   const piece = arena.beginPiece()
   if (places !== null) {
     const start = places[id] ?? 0
-    // The value ends before the comma or the closing bracket.
+    // The last byte before the next value is a comma or the closing bracket.
     const end = (places[id + 1] ?? 0) - 1
     writeLength(arena, end - start)
     arena.writeBytes(bytes, start, end)
@@ -259,7 +255,7 @@ function valuePiece(
   return piece
 }
 
-/** Reads the segments of a store to copy them, while the daemon's own threads use the store. */
+/** Reads the segments of a store to copy them, while other threads of the daemon use the store. */
 export class StoredSegments {
   readonly #environment: Environment<EventsTable>
   readonly #tables: EventTables
@@ -319,7 +315,7 @@ export class StoredSegments {
     this.#environment.refresh()
     const { copied_erasures, deletion_jobs } = this.#tables
     const copied = loadCopied(copied_erasures, projectId, number)
-    // The erasure was stored before there were copies, or before there was such a table.
+    // The erasure is from a time without copies, or from a version without this table.
     return copied ?? loadJob(deletion_jobs, projectId, number)
   }
 

@@ -1,7 +1,7 @@
 /**
  * The shared memory for decoded columns of large segments (base/shared-blocks.ts). All threads that answer analytic
- * queries use it: the first thread that decodes a column saves the others the work and the memory. One block contains
- * one column:
+ * queries use it: a column that one thread has decoded costs the others neither time nor memory. One block contains one
+ * column:
  *
  *   head      bytes of the JSON u32 | number of lists u32 | for each list: kind u32, length u32
  *   lists     the numbers of the column as they are, each list aligned to 8 bytes
@@ -35,12 +35,15 @@ export interface PlacedColumn<Column> {
 const KINDS = [Uint8Array, Uint16Array, Uint32Array, Float64Array] as const
 const ALIGNMENT = 8
 const PADDING = new Uint8Array(ALIGNMENT)
-/** The number of words at the beginning of a block: the bytes of the JSON, and the number of lists. */
+/**
+ * The number of words at the beginning of a block: one with the number of bytes of the JSON, and one with the number of
+ * lists.
+ */
 const HEAD_WORDS = 2
-/** The number of words for each list: its kind and its length. */
+/** The number of words for each list: one with its kind, and one with its length. */
 const LIST_WORDS = 2
 
-/** The shared columns, from the view of one thread. */
+/** The access of one thread to the shared columns. */
 export class ColumnMemory {
   readonly #blocks: SharedBlocks
 
@@ -62,7 +65,7 @@ export class ColumnMemory {
     this.#blocks.end()
   }
 
-  /** Returns whether a column that was found before is still in its block. */
+  /** Returns whether a column that was found earlier is still in its block. */
   isThere(block: Block): boolean {
     return this.#blocks.use(block)
   }
@@ -95,8 +98,8 @@ export class ColumnMemory {
 }
 
 /**
- * Returns a function that makes names for the columns of one segment. No other segment has a column with the same name.
- * `identity` must be everything that determines the contents of the segment.
+ * Returns a function that makes names for the columns of one segment. No column of another segment gets the same name.
+ * `identity` must contain everything that determines the contents of the segment.
  */
 export function columnNames(...identity: readonly (string | Uint8Array)[]) {
   const segment = createHash('sha256')
@@ -116,7 +119,8 @@ function placed<Column>(
   const [restBytes = 0, count = 0] = new Uint32Array(buffer, byteOffset, HEAD_WORDS)
   const headWords = HEAD_WORDS + LIST_WORDS * count
   const head = new Uint32Array(buffer, byteOffset, headWords)
-  // Each constructor accepts both kinds of memory, but the type of their union accepts only one.
+  // The cast is needed because each constructor accepts both kinds of memory, but the type of their union accepts only
+  // one.
   const memory = buffer as ArrayBuffer
   let at = byteOffset + aligned(head.byteLength)
   const numbers: Numbers[] = []

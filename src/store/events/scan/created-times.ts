@@ -1,7 +1,7 @@
 /**
  * The creation times of the persons of a project, by person number: 8 bytes for each person. All of them are read once.
- * Later, only persons that got or lost a distinct_id are read again, because no other person can be new, deleted, or
- * have got an earlier creation time by a merge.
+ * After that, only persons who have gained or lost a distinct_id are read again. A person who is new, deleted, or
+ * merged with an older person is always among them.
  */
 import { type CreatedPersons, OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
@@ -11,14 +11,14 @@ import { type EventTables, keysOf } from '../../lmdb/keys.ts'
 import { entriesOf } from '../../lmdb/records.ts'
 
 /**
- * If more than this fraction of the persons changed, all persons are read, because reading them one by one takes
- * several times as long per person.
+ * If more than this fraction of the persons have changed, all persons are read again: reading single persons takes
+ * several times as long for each of them.
  */
 const SINGLY_READ_PART = 1 / 8
 
 /**
- * The data from which the times are read, in one snapshot. `noteRead` is called for each person that is read, and may
- * throw to stop the query.
+ * The source of the times, in one snapshot. `noteRead` is called for each person that is read, and may throw to stop
+ * the query.
  */
 export interface CreatedSource {
   readonly tables: EventTables
@@ -35,8 +35,8 @@ export class CreatedTimes {
   #owners: OwnerTable | null = null
 
   /**
-   * Returns the persons created at `fromMs` or later, but before `untilMs`, in milliseconds. The cost is linear in the
-   * number of persons, about 1 ns for each, and 1 us for each at the first call. Throws `DamagedRecordError`.
+   * Returns the persons created at `fromMs` or later, but before `untilMs`, in milliseconds. Costs about 1 ns for each
+   * person of the project, and about 1 us for each at the first call. Throws `DamagedRecordError`.
    */
   within(fromMs: number, untilMs: number, source: CreatedSource): CreatedPersons {
     this.#update(source)
@@ -57,7 +57,7 @@ export class CreatedTimes {
     const before = this.#owners
     if (before === owners) return
     const changed = before === null ? null : changedPersons(before, owners)
-    // Until all changed persons are read, the times count as unread, in case reading them throws.
+    // If reading throws, the times are incomplete. So mark them as unread until all changed persons are read.
     this.#owners = null
     if (changed === null || changed.size > owners.lastPerson * SINGLY_READ_PART) {
       this.#readAll(source)
@@ -95,7 +95,7 @@ function changedPersons(before: OwnerTable, after: OwnerTable): ReadonlySet<numb
   const persons = new Set<number>()
   const last = Math.max(before.lastDistinctId, after.lastDistinctId)
   for (let distinctId = 0; distinctId <= last; distinctId++) {
-    // A number may belong to a person in one table and to a personless distinct_id in the other.
+    // An owner number may be that of a person in one table, and that of a personless distinct_id in the other.
     const own = personIn(after.words[distinctId] ?? 0, after)
     const old = personIn(before.words[distinctId] ?? 0, before)
     if (own === old) continue

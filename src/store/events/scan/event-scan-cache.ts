@@ -1,7 +1,7 @@
 /**
  * Caches segments, with the columns decoded from them, for the scans of one thread. The cache has a maximum size. A
- * running scan never evicts segments that it has used itself. If a project is larger than the cache, every scan
- * therefore finds some of its segments cached, instead of none.
+ * running scan never evicts segments that it has used itself. So if a project is larger than the cache, each scan still
+ * finds some of its segments cached.
  */
 import type { BlockShare } from '../../../base/shared-blocks.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
@@ -16,8 +16,8 @@ export class ScanCache {
   readonly #share: BlockShare
   readonly #segments = new Map<string, ScanSegment>()
   /**
-   * The lists of summaries for which `beginScan` has evicted replaced segments. A merge makes a new list; new segments
-   * may be appended to the same one.
+   * The lists of summaries for which `beginScan` has evicted replaced segments. A merge creates a new list. New
+   * segments are appended to the existing list.
    */
   readonly #checked = new WeakSet<readonly SegmentSummary[]>()
   #bytes = 0
@@ -45,15 +45,13 @@ export class ScanCache {
     return Math.max(ownBytesMax, (bytesMax - this.#memory.usedBytes) / shared.threads)
   }
 
-  /** The number of cached segments. */
   get segmentCount(): number {
     return this.#segments.size
   }
 
   /**
    * Call it before the first segment of each scan, with the summaries of all segments of the project. Evicts segments
-   * that merges have replaced, which costs about 0.1 us per segment once after each merge, and segments above the
-   * limit.
+   * that merges have replaced, and segments above the limit. Costs about 0.1 us per segment, once after each merge.
    */
   beginScan(projectId: number, summaries: readonly SegmentSummary[]): void {
     this.#scan++
@@ -95,8 +93,8 @@ export class ScanCache {
 
   #keep(name: string, segment: ScanSegment): void {
     if (!this.#makeRoom(segment.bytes)) {
-      // Without the opened segment, the rest is often small enough to be cached. For long texts it contains only their
-      // offsets, which then need not be searched for again.
+      // Without its view, the segment is often small enough to be cached. It still contains the offsets of long texts,
+      // so these need not be found again.
       segment.releaseView()
       if (!this.#makeRoom(segment.bytes)) return
     }
@@ -110,7 +108,7 @@ export class ScanCache {
    * still no room.
    */
   #makeRoom(bytes: number): boolean {
-    // The limit includes memory that shared columns do not use at the moment.
+    // The limit includes the memory that shared columns do not use at the moment.
     const { bytesMax } = this
     for (const [oldName, old] of this.#segments) {
       if (this.#bytes + bytes <= bytesMax || old.lastScan === this.#scan) break

@@ -3,7 +3,7 @@ import type { DenseColumn } from '../format/segment-properties.ts'
 import type { ColumnForm, Numbers } from './column-memory.ts'
 import { NameRows } from './event-scan-names.ts'
 
-/** From this number of values on, a list of numbers is worth its own list in shared memory. */
+/** A list of at least this many numbers is stored as a list of its own in shared memory. */
 const NUMBER_VALUES_MIN = 64
 /** The estimated bytes of a value in addition to its characters. */
 const VALUE_BYTES = 24
@@ -21,14 +21,17 @@ export interface DistinctIds {
 }
 
 /**
- * A column of a segment in name order. Most properties belong to events of few names, so their values are next to each
- * other, and the positions before and behind them take no memory:
+ * A column of a segment in name order. Most properties occur in events with a few names, so their values are next to
+ * each other. The positions before the first and after the last value take no memory:
  *
  *   position   0   1   2   3   4   5   6   7
  *   value      -   -   -   a   -   b   -   -         ids 1 0 2, first 3
  */
 export interface PlacedColumn {
-  /** For positions from `first` on the place in `values`, or 0 if there is no value. Other positions have no value. */
+  /**
+   * For each position from `first` on: the place of its value in `values`, or 0 without a value. Positions outside this
+   * array have no value.
+   */
   readonly ids: Uint16Array
   readonly first: number
   /** Each distinct value once, from place 1 on. Place 0 stands for no value; see `valueAt`. */
@@ -36,8 +39,8 @@ export interface PlacedColumn {
 }
 
 /**
- * The values of a column. Many different numbers are a list of numbers, which all threads share: other values are made
- * from JSON by each thread.
+ * The values of a column. Many different numbers are stored as a list of numbers that all threads share. Each thread
+ * creates all other values from JSON.
  */
 export type ColumnValues = readonly unknown[] | Float64Array
 
@@ -52,7 +55,7 @@ export function idAt(ids: Uint16Array, first: number, place: number): number {
   return at >= 0 && at < ids.length ? (ids[at] ?? 0) : 0
 }
 
-/** The part of a range of positions that has ids in a column. The positions around it have no value. */
+/** The part of a range of positions that has ids in a column. The other positions of the range have no value. */
 export interface HeldRange {
   readonly from: number
   readonly to: number
@@ -71,7 +74,7 @@ export function heldRange(
 /** The ids of a column in which no event has a value. */
 const NO_IDS = new Uint16Array(0)
 
-/** Returns a column without the positions before and behind its values. `ids` are in name order. */
+/** Returns a column without the positions before its first and after its last value. `ids` are in name order. */
 export function withoutEdges({ ids, values }: DenseColumn): PlacedColumn {
   if (values.length === 1) return { ids: NO_IDS, first: 0, values }
   let first = 0
@@ -82,7 +85,10 @@ export function withoutEdges({ ids, values }: DenseColumn): PlacedColumn {
   return { ids: held, first, values: asNumbers(values) ?? values }
 }
 
-/** Returns many values as numbers, or null if there are few, or other ones. */
+/**
+ * Returns the values as a list of numbers. Returns null if there are only a few values, or if not all of them are
+ * numbers.
+ */
 function asNumbers(values: readonly unknown[]): Float64Array | null {
   if (values.length < NUMBER_VALUES_MIN) return null
   const numbers = new Float64Array(values.length)
@@ -94,7 +100,7 @@ function asNumbers(values: readonly unknown[]): Float64Array | null {
   return numbers
 }
 
-/** The session of each event, if all values of the property are lower-case UUIDs. */
+/** The session ids of the events of a segment. */
 export interface SessionIds {
   readonly ids: Uint16Array
   /**
@@ -106,7 +112,7 @@ export interface SessionIds {
 
 /** A kind of column. */
 export interface ColumnShape<Column> extends ColumnForm<Column> {
-  /** Returns the estimated bytes of the column: of all of it, or of its values without the lists of numbers. */
+  /** Returns the estimated bytes of the whole column, or only of its values without the lists of numbers. */
   bytesOf(column: Column, of: 'all' | 'values'): number
   /** Returns whether the column is worth storing in shared memory. */
   isShared(column: Column): boolean
@@ -145,18 +151,18 @@ export const PLACES = shapeOf<Uint16Array>({
 /** The column of names, of elements, or of a property. */
 export const PLACED = shapeOf<PlacedColumn>({
   numbersOf: ({ ids, values }) => (values instanceof Float64Array ? [ids, values] : [ids]),
-  // The first position takes the place of the missing value.
+  // Store `first` in the place of the missing value.
   restOf: ({ first, values }) =>
     values instanceof Float64Array ? [first] : [first, ...values.slice(1)],
   columnOf([ids, numbers], rest) {
     const values = rest as unknown[]
     const first = values[0] as number
     values[0] = undefined
-    // The second list of numbers is that of the values.
+    // A second list of numbers contains the values.
     return { ids: ids as Uint16Array, first, values: (numbers ?? values) as ColumnValues }
   },
   valuesOf: ({ values }) => (values instanceof Float64Array ? [] : values),
-  // A column without values is known from the header.
+  // Do not share a column without values: the header already tells that it has none.
   isShared: ({ values }) => values.length > 1,
 })
 

@@ -1,7 +1,7 @@
 /**
  * The facts about persons, groups and distinct_ids that scans need in addition to the segments. Owners and uuids are
- * needed so often that they are cached as arrays. Owners are read again after each commit that changes them. Uuids stay
- * cached as long as the thread lives, because the uuid of a person never changes.
+ * needed so often that they are cached as arrays. Owners are read again after each commit that changes them. Uuids are
+ * cached until the thread ends, because the uuid of a person never changes.
  */
 
 import { parseUuid } from '../../../base/ids.ts'
@@ -44,7 +44,7 @@ import { SessionNumbers } from './event-scan-sessions.ts'
 const PREFIX_BYTES = 6
 const UUID_AT = 12
 
-/** The limits of the query are checked once for this number of reads. A read takes a few microseconds. */
+/** The limits of the query are checked after this number of reads. A read takes a few microseconds. */
 const READS_BETWEEN_CHECKS = 128
 
 type LimitCheck = () => void
@@ -127,9 +127,7 @@ export class ProjectFacts implements ScanFacts {
     return Object.hasOwn(properties, key) ? properties[key] : undefined
   }
 
-  /**
-   * A text that changes when a group type is deleted, because the group keys of earlier events no longer count then.
-   */
+  /** A text that changes when a group type is deleted. The group keys of earlier events then no longer count. */
   get groupTypesVersion(): string {
     return [0, 1, 2, 3, 4].map((index) => this.groupTypeSince(index)).join(' ')
   }
@@ -158,7 +156,7 @@ export class ProjectFacts implements ScanFacts {
 
   /** Returns the first 48 bits of the uuid of an owner as a number, or 0 if there is no such owner. */
   uuidPrefix(person: number): number {
-    // The owner number of a distinct_id without a person can change, so nothing is cached under it.
+    // Cache nothing under the owner number of a distinct_id without a person, because that number can change.
     if (person > this.owners.firstPersonless) return prefixOfText(this.uuidOf(person))
     const known = this.#uuids.get(person)
     if (known !== undefined) return known
@@ -187,7 +185,7 @@ export class ProjectFacts implements ScanFacts {
     make: () => Value,
   ): Value {
     const known = this.#kept.get(name)
-    // A name is only used by one kind of call, so the value has the right type.
+    // The cast is right: a name is used by only one kind of call, so the value has the right type.
     if (known?.state === state) {
       keepNewest(this.#kept, name, known, SCAN_VALUES_KEPT_MAX)
       return known.value as Value
@@ -230,7 +228,7 @@ export class ProjectFacts implements ScanFacts {
     if (++this.#reads % READS_BETWEEN_CHECKS === 0) this.#limits()
   }
 
-  /** Reads the uuid of one person. After many single reads, it reads the uuids of all persons at once. */
+  /** Reads the uuid of one person. After many single reads, reads the uuids of all persons at once. */
   #look(person: number): void {
     if (this.#singleLookups++ === SCAN_LOOKUPS_MAX) this.#lookAtAll()
     if (this.#singleLookups > SCAN_LOOKUPS_MAX) return
@@ -248,7 +246,7 @@ export class ProjectFacts implements ScanFacts {
   }
 
   #candidate(person: number): PersonCandidate | null {
-    // An event without an owner (number 0) has no person properties.
+    // Events without an owner (number 0), and those of a distinct_id without a person, have no person properties.
     if (person === 0 || person >= this.owners.firstPersonless) return NO_PERSON
     return this.#remembered(this.#candidates, person, SCAN_CANDIDATES_MAX, () => {
       this.#noteRead()
@@ -306,7 +304,7 @@ export class FactCache {
     }
   }
 
-  /** Evicts everything. Must not be called while a query uses it. */
+  /** Evicts everything. Do not call it while a query uses the cache. */
   release(): void {
     this.#facts.clear()
     this.#lasting.clear()

@@ -6,9 +6,9 @@
  *   marks    1   0   1   1
  *   places   7  12  30         after `keepMarked`
  *
- * Cheap filters come first, and later filters see only candidates that are still undecided. A filter on an event
- * property tests each distinct value of a segment once. A filter on persons, groups or distinct_ids tests each of them
- * once per scan.
+ * Cheap filters run first. Later filters see only the candidates that are still undecided. A filter on an event
+ * property tests each distinct value of a segment once. A filter on persons, groups or distinct_ids tests each person,
+ * group or distinct_id once per scan.
  */
 
 import { getOrAdd } from '../../../base/maps.ts'
@@ -29,7 +29,7 @@ import type { PassingValues } from './event-scan-pairs.ts'
 import type { ScanSegment, StoredTexts } from './event-scan-segment.ts'
 import type { SessionNumbers } from './event-scan-sessions.ts'
 
-/** The data outside of a segment that filters and values need, in the snapshot of the scan. */
+/** Data that filters and values need in addition to the segment, in the snapshot of the scan. */
 export interface ScanFacts {
   /** Returns the text of a distinct ID number. */
   readonly textOf: (distinctId: number) => string
@@ -38,8 +38,8 @@ export interface ScanFacts {
   /** Returns the current value of a property of a person, or undefined if it is missing. */
   readonly personProperty: (person: number, key: string) => unknown
   /**
-   * Returns a sequence number: the groups of a type do not count in events up to it, because they belonged to an
-   * earlier type with the same index. It is infinite if there is no such type.
+   * Returns the sequence number after which groups of a type count. In earlier events, the groups belonged to a deleted
+   * type with the same index. Returns infinity if there is no such type.
    */
   readonly groupTypeSince: (typeIndex: number) => number
   /** Returns the current value of a property of a group, or undefined if it or the group is missing. */
@@ -66,30 +66,30 @@ export interface Candidates {
 export interface RowFilter {
   /** True if the filter reads `owners`. Otherwise the filter may run before the owners are looked up. */
   readonly needsOwners: boolean
-  /** Writes 1 into `marks` for each candidate that passes, and 0 for the others. */
+  /** For each candidate, writes 1 into `marks` if it passes, otherwise 0. */
   mark(candidates: Candidates, marks: Uint8Array): void
   /**
-   * Removes the candidates that do not pass. It may be called before the owners are looked up. It is absent if `mark`
-   * is as fast.
+   * Removes the candidates that do not pass. May be called before the owners are looked up. Undefined if `mark` is as
+   * fast.
    */
   readonly keep?: (candidates: Candidates) => void
   /**
-   * Returns the column whose values alone decide, with a 1 for each value that passes. Returns null if testing all
-   * values is not worth it, because there are more values than `rows`. It is absent if more than one column decides.
+   * For a filter that depends on a single column: returns this column, with a 1 for each value that passes. Returns
+   * null if there are more values than `rows`, because it would not be worthwhile to test all of them. Undefined if the
+   * filter depends on more than one column.
    */
   readonly passing?: (segment: ScanSegment, rows: number) => PassingValues | null
 }
 
 /**
- * The limits of the query are checked once for this number of tested values, because a pattern may take long for each
+ * The limits of the query are checked after this number of tested values, because a pattern may take long for each
  * value.
  */
 const TESTS_BETWEEN_CHECKS = 64
 /** The verdict on a value that is not tested yet. */
 const UNKNOWN = 0
 /**
- * Columns of group keys without the keys of events that belong to a deleted group type with the same index, by the
- * complete column.
+ * For each column of group keys: the column without the keys that belong to a deleted group type with the same index.
  */
 const LATER_COLUMNS = new WeakMap<
   PlacedColumn,
@@ -116,7 +116,7 @@ export function keepMarked(candidates: Candidates, marks: Uint8Array): void {
   const { places, owners, masks, count } = candidates
   let kept = 0
   for (let index = 0; index < count; index++) {
-    // This has no branch: marks are unpredictable, and a mispredicted branch costs more than the write.
+    // Always write, without a branch: marks are unpredictable, and a mispredicted branch costs more than the write.
     places[kept] = places[index] ?? 0
     masks[kept] = masks[index] ?? 0
     owners[kept] = owners[index] ?? 0
@@ -138,7 +138,7 @@ export function groupColumn(
   if (since >= firstSequence + rows - 1) return { ids: NO_IDS, first: 0, values: column.values }
   const known = LATER_COLUMNS.get(column)
   if (known?.since === since) return known.column
-  // The keys of earlier events belong to a deleted group type.
+  // Leave out the keys of earlier events: they belong to a deleted group type.
   const { rows: rowOf } = segment.nameRows
   const { first } = column
   const ids = column.ids.map((id, at) => {
@@ -149,7 +149,7 @@ export function groupColumn(
   return later
 }
 
-/** Compiles a tree of filters. Returns null if every event passes. Filters that cannot be built are omitted. */
+/** Compiles a tree of filters. Returns null if every event passes. Omits filters that cannot be built. */
 export function compileFilter(tree: FilterGroup, facts: ScanFacts): RowFilter | null {
   const filters: RowFilter[] = []
   const onPersons: (FilterGroup | PropertyFilter)[] = []
@@ -160,7 +160,7 @@ export function compileFilter(tree: FilterGroup, facts: ScanFacts): RowFilter | 
       if (filter !== null) filters.push(filter)
     }
   }
-  // Filters on persons come last, because they load persons.
+  // Filters on persons run last, because they load persons.
   if (onPersons.length > 0) {
     filters.push(personFilter(facts.personTest({ type: tree.type, values: onPersons })))
   }
@@ -306,7 +306,7 @@ class ValueFilter implements RowFilter {
     let kept = 0
     for (let index = 0; index < count; index++) {
       const place = places[index] ?? 0
-      // Written without a branch, as in `keepMarked`.
+      // Always write, without a branch, as in `keepMarked`.
       places[kept] = place
       masks[kept] = masks[index] ?? 0
       kept += isPassed[idAt(ids, first, place)] ?? 0
@@ -315,7 +315,7 @@ class ValueFilter implements RowFilter {
   }
 
   passing = (segment: ScanSegment, rows: number): PassingValues | null => {
-    // Long texts rarely repeat, so counting pairs of names and texts is not useful.
+    // Do not count pairs of names and texts: long texts rarely repeat.
     if (this.#stored?.textsOf(segment)) return null
     const column = this.#columnOf(segment)
     const { values } = column
@@ -325,7 +325,7 @@ class ValueFilter implements RowFilter {
     return { column, isPassed }
   }
 
-  /** Returns an array with a 1 for each value that passes. Values that no candidate has may be left out. */
+  /** Returns an array with a 1 for each value that passes. It may leave out values that no candidate has. */
   #passing(
     { ids, first, count: valueCount, verdict }: ValueVerdicts,
     places: Uint16Array,
@@ -349,7 +349,7 @@ class ValueFilter implements RowFilter {
 
   #ofTexts(texts: StoredTexts): ValueVerdicts {
     const { ids, places, others } = texts
-    // The last offset is the end of the texts and belongs to no text.
+    // The last offset is the end of the texts, not the start of a text.
     const storedCount = places.length - 1
     const verdict = (id: number): 0 | 1 => {
       if (id === 0 || id > storedCount) {
@@ -408,11 +408,11 @@ function distinctIdFilter(test: (distinctId: number) => boolean): RowFilter {
       marks[index] = verdicts.isPassed(distinctIds[places[index] ?? 0] ?? 0) ? 1 : 0
     }
   }
-  // Erased events have no distinct_id and no owner; they are removed together with events without an owner.
+  // This needs owners because erased events, which have neither a distinct_id nor an owner, must be removed first.
   return { needsOwners: true, mark }
 }
 
-/** Combines filters with AND or OR. Each filter sees only the candidates that the earlier ones left undecided. */
+/** Combines filters with AND or OR. Each filter tests only the candidates that earlier filters have left undecided. */
 class TreeFilter implements RowFilter {
   readonly needsOwners: boolean
   readonly keep?: (candidates: Candidates) => void

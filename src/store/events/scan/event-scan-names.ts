@@ -1,7 +1,8 @@
 /**
- * The rows of a segment, grouped by the names of their events. A scan for a few names then reads no row of another
- * name. The name excludes most rows, and checking each row would cost more than all later steps. Scans store all
- * columns in this name order. The index of a row in this order is its position, called `place` in the code:
+ * The rows of a segment, grouped by the names of their events. So a scan for a few names reads no rows of other names.
+ * Names exclude most rows, and checking the name of each row would cost more than all later steps. Scans store all
+ * columns in this order, the *name order*. The index of a row in the name order is its position, called `place` in the
+ * code:
  *
  *   row       0        1        2        3
  *   name      click    view     click    view
@@ -20,9 +21,9 @@ import { SEGMENT_ROWS_MAX } from '../limits.ts'
 export class NameRows {
   /** Each distinct name once. Position 0 stands for no name. */
   readonly values: readonly unknown[]
-  /** For each name, its position in `values`. */
+  /** For each name: its position in `values`. */
   readonly ids: ReadonlyMap<string, number>
-  /** For each name, the position of its first row. It has one entry more than `values`. */
+  /** For each name: the position of its first row. Has one entry more than `values`. */
   readonly starts: Uint16Array
   /** The row at each position. The rows of a name are ascending. */
   readonly rows: Uint16Array
@@ -38,7 +39,7 @@ export class NameRows {
 }
 
 /**
- * The rows that a scan picked: the first `count` entries of two arrays. They are the position of each row and the
+ * The rows that a scan has picked. The first `count` entries of two arrays are used: the position of each row, and the
  * series mask of its name.
  */
 export interface PickedRows {
@@ -72,7 +73,7 @@ export function inNameOrder<T extends Uint16Array | Uint32Array | Float64Array>(
   if (isInOrder) return byRow
   const byPlace = byRow.slice()
   for (let place = 0; place < rows.length; place++) byPlace[place] = byRow[rows[place] ?? 0] ?? 0
-  // The copy of a typed array has the same type.
+  // The cast is right: the copy of a typed array has the same type.
   return byPlace as T
 }
 
@@ -83,7 +84,7 @@ export function nameColumn({ values, starts, rows }: NameRows): DenseColumn {
   return { ids, values }
 }
 
-/** Picks the rows of some names. Each scan needs a picker of its own, because the picker holds memory for one scan. */
+/** Picks the rows of some names. Each scan needs its own picker, because the picker contains the state of one scan. */
 export class NamePicker {
   readonly #isOrdered: boolean
   readonly #masks = new Uint32Array(SEGMENT_ROWS_MAX)
@@ -91,7 +92,7 @@ export class NamePicker {
   /** One bit for each row. The bits of the picked rows are set, so that they can be read in ascending order. */
   readonly #bits = new Uint32Array(SEGMENT_ROWS_MAX / 32)
 
-  /** `isOrdered` means that the rows must be picked in ascending order. */
+  /** If `isOrdered` is true, rows are picked in ascending order. */
   constructor(isOrdered: boolean) {
     this.#isOrdered = isOrdered
   }

@@ -1,6 +1,6 @@
 /**
- * Counts the events of a segment by pairs of a name and a value of one column. All pairs are counted in one pass when
- * the column is first counted. Later counts for any names and values then read no events.
+ * Counts the events of a segment by pairs of a name and a value of one column. The first count of a column counts all
+ * pairs in one pass. Later counts, for any names and values, then read no events.
  *
  *   counts, with 3 values:   name 0: v0 v1 v2 | name 1: v0 v1 v2 | ...
  */
@@ -32,7 +32,10 @@ export function countPairs({ values: names, starts }: NameRows, column: PlacedCo
   return counts
 }
 
-/** Adds the positions of a range to the counts of their values, of which the first one is `counts[at]`. */
+/**
+ * Counts the values at the positions of a range. The count of the first value is at `counts[at]`, followed by those of
+ * the other values.
+ */
 function countRange(
   column: PlacedColumn,
   start: number,

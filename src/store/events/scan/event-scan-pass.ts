@@ -1,6 +1,6 @@
 /**
- * Computes the result of one scan, segment by segment. Rows are picked by name and time first, then by filters on the
- * event alone, then by owner, and then by the other filters. Columns that are not needed are not read.
+ * Computes the result of one scan, segment by segment. Rows are first picked by name and time, then by filters that
+ * need only the event, then by owner, and then by the other filters. Only the columns that are needed are read.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import {
@@ -44,7 +44,7 @@ const NO_VALUES: readonly ValueColumn[] = []
 export class Scan {
   readonly #request: EventScanRequest
   readonly #facts: ProjectFacts
-  /** The owners of distinct ids. They may be those of an earlier state; see `EventPart.ownersAt`. */
+  /** The owners of distinct ids. They may belong to an earlier state; see `EventPart.ownersAt`. */
   readonly #owners: OwnerTable
   readonly #rowsMax: number
   /** True if the rows must be sorted by time. */
@@ -62,32 +62,35 @@ export class Scan {
   /** An array with a 1 at the number of each requested person. Null means all persons. */
   readonly #wanted: Uint8Array | null
   /**
-   * A bit for each distinct ID number that belongs to a requested person. Null if distinct ID numbers do not decide
-   * which rows are found.
+   * A bit set: 1 for each distinct ID number that belongs to a requested person. Null if these bits cannot decide which
+   * rows are found.
    */
   readonly #wantedIds: Uint32Array | null
   /** The start ranges of the requested sessions (session-starts.ts). Null means any session. */
   readonly #startRanges: ReadonlySet<number> | null
-  /** The part of all sessions that the request asks for, or null if it asks for all. */
+  /** The part of the sessions that is requested, or null for all sessions. */
   readonly #sessions: SessionPart | null
   /** The smallest distinct ID number of a requested person. */
   readonly #firstDistinctId: number
   /** True if a filter or a value needs the owner of each event. */
   readonly #needsOwners: boolean
   /**
-   * True if a row is found by its name, time and owner and at most one filter of the whole request, and no values are
-   * read.
+   * True if only name, time, owner and at most one filter of the whole request decide which rows are found, and no
+   * values are read.
    */
   readonly #isPlain: boolean
-  /** The only value that is read, if only names and times decide which rows are found. Null otherwise. */
+  /**
+   * If only names and times decide which rows are found, and a single value is read: the reader of this value.
+   * Otherwise null.
+   */
   readonly #split: ValueReader | null
-  /** If the result has one row for each value, the number of events of each row in the newest segment. */
+  /** If the result has one row for each value: the number of events of each row in the last segment that was added. */
   readonly #weights = new Uint32Array(SEGMENT_ROWS_MAX)
   #hasWeights = false
   #looksAt: LookedAt
   /**
-   * Slices of the distinct ID numbers of the newest segment, which are passed on without a copy. Null if the caller
-   * wants all rows at once.
+   * Slices of the distinct ID numbers of the last segment that was added. They are passed on without a copy. Null if
+   * the caller wants all rows at once.
    */
   readonly #shown: Uint32Array[] | null
   #candidates: Candidates | null = null
@@ -105,7 +108,8 @@ export class Scan {
     this.#rowsMax = rowsMax
     this.#isOrdered = request.order === undefined || request.order === 'time'
     this.#hasSequences = request.order !== 'any'
-    // If no person was deleted, every event has an owner, and the faster paths for requests with owners can be used.
+    // If no person was deleted, every event has an owner, so the request can use the faster paths for events with
+    // owners.
     this.#keepsOwnerless = request.keepsOwnerless === true && owners.since.size > 0
     this.#areIds = request.areIds === true
     this.#series = new ScanSeries(request.series, facts)
@@ -136,8 +140,8 @@ export class Scan {
   }
 
   /**
-   * Passes the rows that were found since the last call to `show`, in one or several pieces. A value has the same
-   * number in all pieces.
+   * Calls `show` with the rows that were found since the last call of this method, in one or several pieces. A value
+   * has the same number in all pieces.
    */
   showPieces(show: (piece: EventColumns) => void): void {
     const rest = { timesMs: NO_TIMES, sequences: NO_IDS, seriesMasks: NO_IDS, values: NO_VALUES }
@@ -149,7 +153,7 @@ export class Scan {
     this.#rows.count = 0
   }
 
-  /** Returns whether a segment may have matching rows, judged by its times. */
+  /** Returns whether a segment may have matching rows, according to its times. */
   mayMatch(summary: SegmentSummary): boolean {
     return isTouched(summary, this.#request)
   }
@@ -174,9 +178,10 @@ export class Scan {
     return true
   }
 
-  /** Adds the rows of a segment. If it throws, it has added none. */
+  /** Adds the rows of a segment. If it throws, no rows were added. */
   add(segment: ScanSegment): void {
-    // A distinct ID number is assigned with its first event, so older segments do not contain it.
+    // Skip the segment if all distinct ID numbers of the requested persons are newer: a distinct ID number is assigned
+    // with its first event.
     if (this.#wanted !== null && segment.lastDistinctId < this.#firstDistinctId) return
     if (this.#startRanges !== null && !segment.mayHoldSessions(this.#startRanges)) return
     if (this.#sessions?.mayHold(segment) === false) return
@@ -219,7 +224,7 @@ export class Scan {
   }
 
   /**
-   * Adds rows in one pass for each name, if only names, times, owners and one column decide. Returns false if something
+   * Adds rows in one pass for each name, if only names, times, owners and one column decide. Returns false if anything
    * else decides.
    */
   #addPlainly(segment: ScanSegment, nameMasks: readonly number[]): boolean {
@@ -254,8 +259,8 @@ export class Scan {
   }
 
   /**
-   * Adds one row for each value, with the number of its events. Returns false if the scan needs more than the number of
-   * events.
+   * Adds one row for each value, with the number of its events. Returns false if the scan needs more than these
+   * numbers.
    */
   #addSplit(segment: ScanSegment, nameMasks: readonly number[]): boolean {
     const split = this.#split

@@ -11,15 +11,15 @@ import type { PassingValues } from './event-scan-pairs.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 
 /**
- * The positions that a first pass over rows has found, for a second pass. Shared by all scans of the thread, because
- * only one runs at a time.
+ * The positions that a first pass over rows has found, for a second pass. All scans of the thread share this memory,
+ * because only one scan runs at a time.
  */
 const PLACES = new Uint16Array(SEGMENT_ROWS_MAX)
 const NO_TIMES: SegmentTimes = { base: 0, offsets: new Uint32Array(0) }
 
-/** A range of positions in a segment, and everything that decides which of its rows are found. */
+/** A range of positions in a segment, and the conditions that decide which of its rows are found. */
 export interface SegmentRange {
-  /** For each position, the distinct ID number and the row. */
+  /** For each position: the distinct ID number and the row. */
   readonly distinctIds: Uint32Array
   readonly rows: Uint16Array
   /** The sequence number of row 0. */
@@ -35,7 +35,8 @@ export interface SegmentRange {
   /** An array with a 1 at the number of each requested person. Null means all persons. */
   readonly wanted: Uint8Array | null
   /**
-   * A bit for each distinct ID number that belongs to a requested person. Null if distinct ID numbers do not decide.
+   * A bit set: 1 for each distinct ID number that belongs to a requested person. Null if these bits cannot decide which
+   * rows are found.
    */
   readonly wantedIds: Uint32Array | null
   readonly hasSequences: boolean
@@ -43,10 +44,10 @@ export interface SegmentRange {
   readonly areIds: boolean
   /** True if only erased rows are excluded for lack of an owner. */
   readonly areAll: boolean
-  /** True if `areAll` is true, only the times are needed, and no row was erased. `distinctIds` is then empty. */
+  /** True if `areAll` is true, no row was erased, and only the times are needed. `distinctIds` is then empty. */
   readonly areTimesAlone: boolean
   /**
-   * True if `areAll` is true, times neither decide nor are needed, and no row was erased. The result is then a slice of
+   * True if `areAll` is true, no row was erased, and the times are not needed. The result is then a slice of
    * `distinctIds`.
    */
   readonly isTaken: boolean
@@ -100,7 +101,7 @@ export function hasBit(bits: Uint32Array, number: number): boolean {
   return (((bits[number >>> 5] ?? 0) >>> (number & 31)) & 1) === 1
 }
 
-/** Stores the positions of rows with a wanted distinct ID number in `PLACES`, and returns how many there are. */
+/** Stores in `PLACES` the positions of rows with a wanted distinct ID number. Returns their number. */
 function wantedPlaces(
   distinctIds: Uint32Array,
   bits: Uint32Array,
@@ -110,8 +111,8 @@ function wantedPlaces(
   let found = 0
   for (let place = start; place < end; place++) {
     const distinctId = distinctIds[place] ?? 0
-    // This has no branch: the owner of the next row is unpredictable, and a mispredicted branch costs more than the
-    // write.
+    // Always write, without a branch: the owner of the next row is unpredictable, and a mispredicted branch costs more
+    // than the write.
     PLACES[found] = place
     found += ((bits[distinctId >>> 5] ?? 0) >>> (distinctId & 31)) & 1
   }
@@ -164,7 +165,7 @@ function addTimedIds(
   target.count = count
 }
 
-/** Adds only times. No row may be erased. */
+/** Adds only times. Call it only if no row was erased. */
 function addTimes(
   { fromMs, toMs, isWithin }: SegmentRange,
   { base, offsets }: SegmentTimes,
@@ -212,8 +213,8 @@ export function addPassing(
 }
 
 /**
- * Stores the positions of rows whose value passes in `PLACES`, and returns how many there are. This is a separate pass,
- * because most rows usually do not pass.
+ * Stores in `PLACES` the positions of rows whose value passes. Returns their number. This is a separate pass, because
+ * most rows usually do not pass.
  */
 function placesOf({ column, isPassed }: PassingValues, start: number, end: number): number {
   const { ids, first } = column
@@ -222,7 +223,7 @@ function placesOf({ column, isPassed }: PassingValues, start: number, end: numbe
   let found = 0
   if (isNonePassed) for (let place = start; place < from; place++) PLACES[found++] = place
   for (let place = from; place < to; place++) {
-    // Written without a branch: the result is unpredictable, and a mispredicted branch costs more.
+    // Always write, without a branch: the result is unpredictable, and a mispredicted branch costs more than the write.
     PLACES[found] = place
     found += isPassed[ids[place - first] ?? 0] ?? 0
   }
@@ -230,7 +231,7 @@ function placesOf({ column, isPassed }: PassingValues, start: number, end: numbe
   return found
 }
 
-/** Returns the owner of an event whose distinct_id lost its owner once. It is 0 for events before that. */
+/** Returns the owner of an event whose distinct_id has once lost its owner. Returns 0 for events before that time. */
 function ownerSince(
   { owners, distinctIds, rows, firstSequence }: SegmentRange,
   place: number,

@@ -1,4 +1,6 @@
-/** Evaluates the request of a scan: which segments it reads, which persons it wants, and which filters it needs. */
+/**
+ * Evaluates the request of a scan: which segments the scan reads, which persons it wants, and which filters it needs.
+ */
 import type { DateRange } from '../../../rules/analytics/date-range.ts'
 import {
   type EventPart,
@@ -36,8 +38,8 @@ export function needsPersons({ filter, series, values, persons }: EventScanReque
 
 /**
  * Returns whether a segment belongs to a part of the segments. A segment always belongs to the same part, so each
- * thread caches the columns of its own segments only. Consecutive full segments are assigned to the parts in turn, and
- * small segments arbitrarily.
+ * thread caches only the columns of its own segments. Full segments belong to the parts in turn, and small segments to
+ * any part.
  */
 export function isInPart(summary: SegmentSummary, part: EventPart | undefined): boolean {
   if (part === undefined) return true
@@ -60,8 +62,8 @@ export function isWhollyIn(
 }
 
 /**
- * Returns an array with a 1 at the number of each requested person, or null for all persons. If the request asks for a
- * part, only persons in the part are requested.
+ * Returns an array with a 1 at the number of each requested person, or null for all persons. If only a part is
+ * requested, the array contains only the persons of the part.
  */
 export function wantedPersons(
   { persons, part, hasProfile = false, keepsOwnerless = false }: EventScanRequest,
@@ -98,9 +100,9 @@ export function filterOf(
 }
 
 /**
- * Returns a bit for each distinct ID number that belongs to a requested person. Rows are excluded faster by these bits
- * than by owners, because the bits are close together in memory. Returns null if all persons are requested. Also
- * returns null if events without an owner are included, because distinct ID numbers do not decide then.
+ * Returns a bit set with a 1 for each distinct ID number that belongs to a requested person. These bits exclude rows
+ * faster than owners do, because the bits are close together in memory. Returns null if all persons are requested, or
+ * if events without an owner are included, because the bits cannot decide then.
  */
 export function wantedIds(
   owners: Uint32Array,
@@ -144,7 +146,7 @@ export function isTouched(
   return lastTimestampMs >= fromMs && firstTimestampMs <= toMs
 }
 
-/** Returns a range without the time before and after the events of a segment. */
+/** Returns the part of a time range that lies within the times of a segment. */
 export function clippedRange(
   { firstTimestampMs, lastTimestampMs }: SegmentSummary,
   { fromMs, toMs }: DateRange,

@@ -6,7 +6,7 @@ import { grown } from '../../../rules/analytics/growing-arrays.ts'
 import { SCAN_ROW_COLUMNS_KEPT_MAX } from '../limits.ts'
 
 const ROWS_START = 16_384
-/** Insertion sort is used as long as it moves rows by at most this number of positions on average. */
+/** Rows are sorted by insertion as long as this moves them by at most this number of positions on average. */
 const SHIFTS_A_ROW = 8
 const MICROSECONDS = 1000
 const DIGIT_BITS = 11
@@ -21,7 +21,7 @@ export class ScanRows {
   masks = new Uint32Array(ROWS_START)
   /** One column for each value that is read. */
   readonly values: Uint32Array<ArrayBuffer>[] = []
-  /** A spare column. Sorting writes into it, and it then changes places with the sorted column. */
+  /** A spare column. Sorting writes a column into it and then exchanges the two. */
   #scratch = new Uint32Array(0)
 
   /** Removes all rows. */
@@ -36,13 +36,12 @@ export class ScanRows {
     return this.masks.length
   }
 
-  /** The bytes of all columns. */
   get bytes(): number {
     const columns = [this.timesMs, this.persons, this.sequences, this.masks, this.#scratch]
     return [...columns, ...this.values].reduce((sum, { byteLength }) => sum + byteLength, 0)
   }
 
-  /** Makes room for this many more rows. */
+  /** Allocates memory for this many more rows. */
   reserve(added: number): void {
     const needed = this.count + added
     if (needed <= this.capacity) return
@@ -55,8 +54,8 @@ export class ScanRows {
   }
 
   /**
-   * Sorts the rows by time. Rows with equal times keep their order. The cost is linear. If the rows are already sorted,
-   * it costs almost nothing.
+   * Sorts the rows by time. Rows with equal times keep their order. The cost is linear, and almost nothing if the rows
+   * are already sorted.
    */
   sort(): void {
     const order = timeOrder(this.timesMs, this.count)
@@ -85,7 +84,7 @@ export class RowPool {
   #lent: ScanRows[] = []
 
   /**
-   * `keptBytesMax` is the size up to which the memory of a result is kept for later queries. At most
+   * The memory of a result is kept for later queries if it has at most `keptBytesMax` bytes. At most
    * `SCAN_ROW_COLUMNS_KEPT_MAX` results are kept.
    */
   constructor(keptBytesMax: number) {
@@ -155,8 +154,8 @@ function ascending(count: number): Uint32Array {
 }
 
 /**
- * Sorts times that are nearly sorted. Returns false if it gives up because the times are far from sorted; `order` is
- * then in any order.
+ * Sorts times that are nearly sorted. Returns false if the times turn out to be far from sorted; `order` is then in any
+ * order.
  */
 function insertionSort(timesMs: Float64Array, order: Uint32Array, shiftsMax: number): boolean {
   let shifts = shiftsMax

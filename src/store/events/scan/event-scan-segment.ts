@@ -1,8 +1,9 @@
 /**
  * A segment with the columns that scans have decoded: times, distinct ID numbers, names, and requested properties, all
  * in name order (event-scan-names.ts). The columns of large segments are in memory that all threads share
- * (column-memory.ts), so a column that another thread decoded is used. Columns for which there is no room belong to
- * this thread alone, and so do the columns of small segments, which the next merge replaces.
+ * (column-memory.ts), so a column that another thread has decoded need not be decoded again. If there is no room in the
+ * shared memory, a column belongs to this thread alone. So do the columns of small segments, because the next merge
+ * replaces these segments.
  */
 import type { Block } from '../../../base/shared-blocks.ts'
 import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
@@ -82,8 +83,8 @@ export class ScanSegment {
   readonly #sealed: Buffer
   readonly #columns = new Map<string, HeldColumn>()
   /**
-   * The properties by key. They have a map of their own, because otherwise a combined name would have to be built for
-   * each segment in each scan.
+   * The properties by key. They have a separate map, so that scans need not build a combined name for each property of
+   * each segment.
    */
   readonly #properties = new Map<string, HeldColumn>()
   readonly #pairs = new Map<unknown, PairCounts>()
@@ -91,7 +92,7 @@ export class ScanSegment {
   readonly #stored = new Map<string, StoredColumn | null>()
   #nameOf: ((column: string) => Uint32Array) | null = null
   #summary: SegmentSummary
-  /** The opened segment. It holds decoded groups, so it is closed after each scan, unless the segment is small. */
+  /** The opened segment. It contains decoded groups, so it is released after each scan, unless the segment is small. */
   #view: SegmentView | null
   /** The bytes of the view, which are included in `bytes`. */
   #viewBytes = 0
@@ -130,8 +131,9 @@ export class ScanSegment {
   }
 
   /**
-   * Returns whether this object holds the segment that `summary` describes. The summaries are not only compared as
-   * objects, because a merge makes new summary objects for the whole project, even for segments that stay the same.
+   * Returns whether this object contains the segment that `summary` describes. If `summary` is another object than
+   * before, compares the stored headers: a merge creates new summary objects for the whole project, even for unchanged
+   * segments.
    */
   isCurrent(summary: SegmentSummary): boolean {
     if (this.#summary === summary) return true
@@ -196,8 +198,8 @@ export class ScanSegment {
   }
 
   /**
-   * Returns a property with long values in its stored form, or null for any other property. Only the position of each
-   * row's value is decoded and cached.
+   * Returns a property with long values in its stored form, or null for any other property. Decodes and caches only the
+   * position of each row's value.
    */
   stored(key: string): StoredTexts | null {
     let held = this.#stored.get(key)
@@ -217,7 +219,7 @@ export class ScanSegment {
     return { ...column, ids }
   }
 
-  /** Returns the counts of pairs for one of its columns. */
+  /** Returns the counts of the pairs of names and values for a column of this segment. */
   pairs(column: PlacedColumn): PairCounts {
     let pairs = this.#pairs.get(column)
     if (pairs === undefined) {
@@ -238,8 +240,8 @@ export class ScanSegment {
   }
 
   /**
-   * Releases the view, which only decoding needs. The view of a small segment is kept, because opening it again would
-   * cost more than the memory.
+   * Releases the view, which is needed only for decoding. Keeps the view of a small segment, because opening it again
+   * would cost more than its memory.
    */
   close(): void {
     if (this.#isLarge) this.#view = null
@@ -269,7 +271,7 @@ export class ScanSegment {
   }
 
   #inOrder({ ids, values }: DenseColumn): PlacedColumn {
-    // A column without values is the same in any order.
+    // A column without values is the same in every order.
     const isSame = values.length === 1
     return withoutEdges({ ids: isSame ? ids : inNameOrder(ids, this.nameRows), values })
   }
@@ -285,7 +287,7 @@ export class ScanSegment {
   ): Column {
     const held = columns.get(name)
     if (held !== undefined) {
-      // Only this method stores columns under this name, so the column has the right type.
+      // The cast is right: only this method stores columns under this name.
       if (held.block === null || this.#memory.isThere(held.block)) return held.column as Column
       this.#forget(held)
     }
@@ -331,7 +333,7 @@ export class ScanSegment {
   }
 }
 
-/** Halves the memory if all times are integer milliseconds within 49 days. */
+/** Stores times in half the memory if all of them are integer milliseconds within 49 days. */
 function compactTimes(timestamps: Float64Array, base: number): SegmentTimes {
   const offsets = new Uint32Array(timestamps.length)
   for (let row = 0; row < timestamps.length; row++) {

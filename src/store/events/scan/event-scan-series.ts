@@ -1,6 +1,6 @@
 /**
- * Assigns the rows of a segment to series. A table of names gives the series that a row may belong to. The filters of
- * these series then decide.
+ * Assigns the rows of a segment to series. The name of an event decides to which series it may belong. The filters of
+ * these series then decide to which of them it belongs.
  */
 import {
   type ActionStepMatch,
@@ -26,7 +26,7 @@ import type { NameCounts } from './segment-counts.ts'
 
 interface CompiledSeries {
   readonly bit: number
-  /** The event names of a series. Null means events of any name. */
+  /** The event names of a series. Null: events with any name. */
   readonly names: ReadonlySet<string> | null
   readonly filter: RowFilter | null
 }
@@ -34,11 +34,12 @@ interface CompiledSeries {
 /** The series of one scan. */
 export class ScanSeries {
   readonly #series: readonly CompiledSeries[]
-  /** The names of all series together. Null if one series has events of any name. */
+  /** The names of all series together. Null if a series has events with any name. */
   readonly #names: ReadonlySet<string> | null
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
   /**
-   * The list that `masksOf` returns. It is reused, because a new short list for each segment costs more than its use.
+   * The list that `masksOf` returns. It is reused, because creating a short list for each segment would cost more than
+   * using it.
    */
   readonly #masks: number[] = []
   #part: Candidates | null = null
@@ -63,7 +64,7 @@ export class ScanSeries {
   }
 
   /**
-   * Returns, for each name of a segment, a bit mask of the series that events with this name may belong to. The result
+   * Returns, for each name of a segment, a bit mask of the series to which events with this name may belong. The result
    * is valid until the next call.
    */
   masksOf({ values, ids }: NameRows): readonly number[] {
@@ -84,7 +85,7 @@ export class ScanSeries {
     return masks
   }
 
-  /** Removes candidates from the series whose filters they do not pass. */
+  /** Removes each candidate from the series whose filters it does not pass. */
   restrict(candidates: Candidates): void {
     const { masks } = candidates
     for (const { bit, filter } of this.#series) {
@@ -104,8 +105,8 @@ export class ScanSeries {
   }
 
   /**
-   * Removes the candidates that do not pass the filter of the only series, before owners are known. It is absent if
-   * there are several series, or if `restrict` is as fast.
+   * If there is only one series: removes the candidates that do not pass its filter, before owners are known. Undefined
+   * if there are several series, or if `restrict` is as fast.
    */
   get keepOfOnly(): RowFilter['keep'] {
     return this.#series.length === 1 ? this.#series[0]?.filter?.keep : undefined
@@ -149,8 +150,8 @@ function compileSeries(match: SeriesMatch, bit: number, facts: ScanFacts): Compi
 }
 
 /**
- * Compiles the conditions of a step. Returns null if every event passes. `isAlone` means that the name of the step was
- * checked before.
+ * Compiles the conditions of a step. Returns null if every event passes. `isAlone` is true if the name of the step was
+ * already checked.
  */
 function compileStep(step: ActionStepMatch, isAlone: boolean, facts: ScanFacts): RowFilter | null {
   const filters: RowFilter[] = []

@@ -1,7 +1,7 @@
 /**
- * Assigns numbers to the sessions of a project, in the order in which scans find them. The numbers are valid as long as
- * the cache of the thread. A session is looked up by the 16 bytes of its id, once for each segment. The texts of ids
- * are only created for a reader that needs them.
+ * Assigns numbers to the sessions of a project, in the order in which scans find them. The numbers are valid until the
+ * thread clears this cache. Sessions are found by the 16 bytes of their ids, once for each segment. The texts of ids
+ * are created only if a query needs them.
  */
 import { randomFillSync } from 'node:crypto'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
@@ -39,14 +39,17 @@ export class SessionNumbers {
   #words = new Uint32Array(SLOTS_START)
   /** A hash table from ids to numbers with linear probing. 0 marks a free slot. At most half of the slots are used. */
   #slots = new Uint32Array(SLOTS_START)
-  /** Random factors of the hash, so that a client cannot choose ids that share a slot. */
+  /** Random factors of the hash, so that clients cannot choose ids that collide. */
   readonly #factors = randomFillSync(new Uint32Array(ID_WORDS)).map((factor) => factor | 1)
-  /** The numbers of ids with capital letters, by id. Such an id is another session than the same id in lower case. */
+  /**
+   * The numbers of ids with capital letters, by id. An id with capital letters and the same id in lower case are two
+   * sessions.
+   */
   readonly #byText = new Map<string, number>()
   /** The start times of the sessions in `#byText`, by number. */
   readonly #beganMs = new Map<number, number>()
   readonly #texts: (string | undefined)[] = [undefined]
-  /** For each column of ids, the numbers of its sessions. */
+  /** For each column of ids: the numbers of its sessions. */
   readonly #numbers = new WeakMap<object, Uint32Array>()
   /** The id that is being looked up. */
   readonly #wanted = new Uint32Array(ID_WORDS)
@@ -57,7 +60,10 @@ export class SessionNumbers {
     return this.#count
   }
 
-  /** The id of each number as text. Number 0 has none. The cost is linear in the numbers added since the last call. */
+  /**
+   * The id of each number as text. Number 0 has no id. The cost is linear in the number of sessions that were added
+   * since the last call.
+   */
   get texts(): readonly (string | undefined)[] {
     const bytes = new Uint8Array(this.#words.buffer)
     for (const [text, number] of this.#byText) this.#texts[number] = text
@@ -85,8 +91,8 @@ export class SessionNumbers {
   }
 
   /**
-   * Returns the time with which the id of each number begins, in milliseconds since 1970. It is 0 for number 0, which
-   * is no session.
+   * Returns the time with which the id of each number begins, in milliseconds since 1970. For number 0, which is not a
+   * session, it is 0.
    */
   beganMs(numbers: Uint32Array): Float64Array {
     const bytes = Buffer.from(this.#words.buffer)
@@ -97,8 +103,8 @@ export class SessionNumbers {
   }
 
   /**
-   * Returns the sessions of a segment. New sessions get numbers. The first call for a segment costs time linear in its
-   * sessions; later calls use the cache.
+   * Returns the sessions of a segment. Gives numbers to new sessions. The cost of the first call for a segment is
+   * linear in the number of its sessions. Later calls use the cache.
    */
   ofSegment(segment: ScanSegment, textOf: TextOf): SessionColumn {
     const stored = segment.sessionIds
@@ -186,14 +192,14 @@ export class SessionNumbers {
       Math.imul(d, factors[3] ?? 1)
     const shift = 1 + Math.clz32(this.#slots.length)
     const mask = this.#slots.length - 1
-    // The high bits of the sum are used, because they depend on all bytes of the id.
+    // Use the high bits of the sum, because they depend on all bytes of the id.
     const slots = this.#slots
     const known = this.#words
     for (let slot = (sum >>> 0) >>> shift; ; slot = (slot + 1) & mask) {
       const number = slots[slot] ?? 0
       if (number === 0) return slot
       const place = number * ID_WORDS
-      // The last word is compared first, because it differs most often.
+      // Compare the last word first, because it differs most often.
       if (
         known[place + 3] === d &&
         known[place + 2] === c &&
@@ -208,7 +214,7 @@ export class SessionNumbers {
   #enlarge(): void {
     this.#slots = new Uint32Array(this.#slots.length * 2)
     for (let number = 1; number <= this.#count; number++) {
-      // The words of a version 7 id are never all zero. Number entries with zeros belong to ids with capital letters.
+      // The words of a version 7 id are never all zero. If they are, the number belongs to an id with capital letters.
       const start = number * ID_WORDS
       if ((this.#words[start + 1] ?? 0) === 0) continue
       this.#slots[this.#slotOf(this.#words, start)] = number

@@ -1,6 +1,5 @@
 /**
- * Reads values of events for queries, merged over all segments. A value gets one number, which does not depend on its
- * position in a segment.
+ * Reads values of events for queries, merged over all segments. Equal values of different segments get the same number.
  */
 
 import { getOrAdd } from '../../../base/maps.ts'
@@ -14,9 +13,9 @@ import type { ScanSegment } from './event-scan-segment.ts'
 export interface ValueReader {
   /** Writes the number of each candidate's value into `target`, from index `start` on. */
   read(candidates: Candidates, target: Uint32Array, start: number): void
-  /** Returns the column that is read. It is absent if the value does not come from one column. */
+  /** Returns the column that is read. Undefined if the value does not come from a single column. */
   readonly columnOf?: (segment: ScanSegment) => PlacedColumn
-  /** Returns the number of a value in that column. It is present only with `columnOf`. */
+  /** Returns the number of a value in that column. Present only if `columnOf` is present. */
   readonly numberOf?: (stored: unknown) => number
   /** The values by number. Value 0 is always `undefined`. */
   readonly values: readonly unknown[]
@@ -64,7 +63,7 @@ export function valueReader(request: ValueRequest, facts: ScanFacts, isLocal = f
 export function valueColumn(ids: Uint32Array, count: number, reader: ValueReader): ValueColumn {
   return {
     ids: ids.subarray(0, count),
-    // A getter, so that the texts of sessions are only created when they are read.
+    // This is a getter, so that the texts of session ids are created only when they are read.
     get values() {
       return reader.values
     },
@@ -117,7 +116,7 @@ class ColumnReader implements ValueReader {
       target.fill(this.numberOf(undefined), start, start + count)
       return
     }
-    // For each position in the column, the number of its value plus one. 0 means that it is not known yet.
+    // For each position in the column: the number of its value plus one, or 0 if it is not known yet.
     const numbers = new Uint32Array(values.length)
     for (let index = 0; index < count; index++) {
       const id = idAt(ids, first, places[index] ?? 0)
@@ -131,7 +130,7 @@ class ColumnReader implements ValueReader {
   }
 }
 
-/** Reads values with the positions that they have in the segment. */
+/** Reads values without merging them over segments: the number of a value is its position in the segment. */
 class LocalReader implements ValueReader {
   readonly #columnOf: (segment: ScanSegment) => PlacedColumn
   #values: ColumnValues = []
@@ -157,12 +156,12 @@ class LocalReader implements ValueReader {
   }
 }
 
-/** Reads a value that belongs to a number of each candidate: its owner or its distinct ID number. */
+/** Reads a value that depends only on a number of each candidate: its owner, or its distinct ID number. */
 class NumberReader implements ValueReader {
   readonly #dictionary = new Dictionary()
   readonly #numberAt: (candidates: Candidates, index: number) => number
   readonly #readValue: (number: number) => unknown
-  /** For each owner or distinct ID number, the number of its value plus one. 0 means that it is not known yet. */
+  /** For each owner or distinct ID number: the number of its value plus one, or 0 if it is not known yet. */
   #numbers = new Uint32Array(1024)
 
   constructor(

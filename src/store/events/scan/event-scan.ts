@@ -1,8 +1,8 @@
 /**
  * Scans stored events for analytic queries. It implements the interface `EventScanner` of
- * rules/analytics/event-columns.ts. Segments that cannot match are skipped by their times and by the names in their
- * headers. From the other segments, only the needed columns are decoded, and they are cached for later queries.
- * event-scan-pass.ts describes how rows are picked. Everything is read in the snapshot of the reader.
+ * rules/analytics/event-columns.ts. Segments that cannot match are skipped, which is decided by their times and by the
+ * names in their headers. Of the other segments, only the needed columns are decoded and then cached for later queries.
+ * event-scan-pass.ts describes how rows are picked. All data is read in the snapshot of the reader.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
@@ -40,7 +40,10 @@ import { KnownProjects } from './known-events.ts'
 import { SegmentCounts } from './segment-counts.ts'
 import { sessionBounds } from './session-parts.ts'
 
-/** In addition to the cache, the rows of a result may keep memory of up to the cache size divided by this number. */
+/**
+ * In addition to the cache, memory for the rows of results is kept for later queries, up to the cache size divided by
+ * this number.
+ */
 const ROWS_SHARE = 16
 /** In addition to the cache, values computed from events may use up to the cache size divided by this number. */
 const VALUE_SHARE = 4
@@ -60,7 +63,10 @@ export class ScanStore {
   readonly counts: SegmentCounts
   readonly #memory: ColumnMemory
 
-  /** `cache` is the memory for decoded columns. A number means memory of this thread alone. */
+  /**
+   * `cache` is the memory for decoded columns. If it is a number, the memory belongs to this thread alone and has this
+   * many bytes.
+   */
   constructor(tables: EventTables, segments: SegmentReader, cache: number | BlockShare) {
     const [alone] = typeof cache === 'number' ? blockShares(cache, 1) : []
     const share = (alone ?? cache) as BlockShare
@@ -81,7 +87,6 @@ export class ScanStore {
     return this.cache.bytes
   }
 
-  /** The number of segments with cached columns. */
   get cachedSegments(): number {
     return this.cache.segmentCount
   }
@@ -92,7 +97,7 @@ export class ScanStore {
     return { column_values: { bytes, bytesMax }, row_memory: this.rows.held }
   }
 
-  /** Releases the memory of queries, but not the decoded columns. Must not be called while a query runs. */
+  /** Releases the memory of queries, but not the decoded columns. Do not call it while a query runs. */
   release(): void {
     this.rows.release()
     this.facts.release()
@@ -116,7 +121,8 @@ class SegmentScanner implements EventScanner {
   readonly #limits: ScanLimits
   looksAtPersons = false
   /**
-   * The facts of the project that was scanned last. They stay valid, because a scanner and its snapshot end together.
+   * The facts of the project that was scanned last. They stay valid, because the snapshot does not change while the
+   * scanner is used.
    */
   #known: ProjectFacts | null = null
 
@@ -226,8 +232,8 @@ class SegmentScanner implements EventScanner {
       else mixed.push(summary)
     }
     if (mixed.length > 0) {
-      // Some segments contain events both before and after `sinceMs`. Their times are read, and the result is cached
-      // for this state of the project.
+      // Some segments contain events both before and after `sinceMs`. Read their times, and cache the result for this
+      // state of the project.
       const { value } = this.remembered(projectId, `first event since ${sinceMs}`, () => {
         return { bytes: FIRST_EVENT_BYTES, value: this.#firstSince(projectId, mixed, sinceMs) }
       })
@@ -298,7 +304,7 @@ class SegmentScanner implements EventScanner {
     return new Scan(request, { facts, owners }, target, { rowsMax, isInPieces })
   }
 
-  /** Calls `onSegment` after each segment from which rows may have been added. */
+  /** Runs a scan. Calls `onSegment` after each segment that may have added rows. */
   #run(
     scan: Scan,
     { projectId, part }: EventScanRequest,
@@ -334,8 +340,8 @@ class SegmentScanner implements EventScanner {
 
 /**
  * Returns the values at ascending sequence numbers, one column for each reader. `use` opens the segment of a summary
- * and passes it to a function. The cost is linear in the number of sequence numbers, and in the rows of the segments
- * that contain them.
+ * and passes it to a function. The cost is linear in the number of sequence numbers, plus the number of rows in their
+ * segments.
  */
 function readAt(
   sequences: Uint32Array,

@@ -1,7 +1,7 @@
 /**
- * Tells whether results computed from the events of a project are still valid. Results stay valid when segments are
- * merged, but not when events are erased. Each distinct ID number that gets another owner is recorded, so that earlier
- * results can be corrected for it.
+ * Tells whether earlier results about the events of a project are still valid. A merge of segments does not affect
+ * results, but an erasure makes them invalid. If a distinct ID number gets another owner, this is recorded, so that
+ * earlier results can be corrected.
  */
 import { keepNewest } from '../../../base/maps.ts'
 import { type KnownEvents, OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
@@ -10,7 +10,7 @@ import type { SegmentReader } from '../format/segment-reader.ts'
 import { OWNER_MOVES_MAX, SCAN_PROJECTS_MAX } from '../limits.ts'
 
 /**
- * A change of an owner takes this number of array elements: the distinct ID number, its old owner, and its new owner.
+ * One change of an owner takes this number of array elements: the distinct ID number, the old owner, and the new owner.
  */
 const MOVE_NUMBERS = 3
 /** Owners are compared in blocks of this number of distinct ID numbers. */
@@ -22,7 +22,7 @@ interface KnownProject {
   readonly erased: number
   /** The version of the group types in `ProjectFacts`. */
   readonly groupTypesVersion: string
-  /** The number of the version. It is never used twice, not even for a project that was evicted in between. */
+  /** The number of the version. It is never used twice, even if the project is evicted and cached again. */
   readonly version: number
   /** All changes of owners since the version began. Each takes `MOVE_NUMBERS` elements. */
   readonly moves: readonly number[]
@@ -38,9 +38,7 @@ export class KnownProjects {
     this.#segments = segments
   }
 
-  /**
-   * Returns the state of a project in the snapshot of `owners`. Costs one comparison of the owners after each commit.
-   */
+  /** Returns the state of a project in the snapshot of `owners`. After each commit, it compares the owners once. */
   of(projectId: number, owners: OwnerTable, groupTypesVersion = ''): KnownEvents {
     const last = this.#segments.allSummaries(projectId).at(-1)
     const erased = this.#segments.erasedOf(projectId)
@@ -56,14 +54,14 @@ export class KnownProjects {
     return { through, version: `${known.version}`, moves: known.moves.length / MOVE_NUMBERS }
   }
 
-  /** See `EventScanner.movedBehind`. The owners are those of the last call of `of`. */
+  /** See `EventScanner.movedBehind`. It uses the owners of the last call of `of`. */
   movedBehind(projectId: number, moves: number): Uint32Array {
     const all = this.#known.get(projectId)?.moves ?? []
     const later = all.slice(moves * MOVE_NUMBERS)
     return Uint32Array.from(later.filter((_, place) => place % MOVE_NUMBERS !== 0))
   }
 
-  /** Returns the table of owners as it was after the first `moves` changes. It copies the table. */
+  /** Returns the table of owners as it was after the first `moves` changes. Copies the table. */
   ownersAt(projectId: number, owners: OwnerTable, moves: number): OwnerTable {
     const all = this.#known.get(projectId)?.moves ?? []
     const words = owners.words.slice()
@@ -78,8 +76,8 @@ export class KnownProjects {
 }
 
 /**
- * Returns all changes of owners since the version began, including the ones that lead to `owners`. Returns null if
- * something else changed too, or if there are too many changes. Earlier results cannot be corrected then.
+ * Returns all changes of owners since the version began, including those up to `owners`. Returns null if anything else
+ * has changed too, or if there are too many changes. Then earlier results cannot be corrected.
  */
 function movesUntil(
   { owners: before, moves }: KnownProject,
@@ -87,7 +85,7 @@ function movesUntil(
 ): readonly number[] | null {
   if (before === owners) return moves
   if (owners.lastDistinctId < before.lastDistinctId) return null
-  // A number that stood for a distinct_id without a person may now be the number of a person.
+  // An owner number that stood for a distinct_id without a person may now be the number of a person.
   if (owners.firstPersonless !== before.firstPersonless && before.hasPersonless) return null
   if (owners.since.size !== before.since.size) return null
   for (const [distinctId, sequence] of before.since) {

@@ -1,6 +1,7 @@
 /**
- * Counts the events of each name in a segment by reading only its header. These counts are enough to skip a segment
- * without a requested name. They are also enough to count the events of a segment that is completely within one period.
+ * Counts the events of each name in a segment by reading only its header. With these counts, a scan can skip a segment
+ * that has no events with a requested name. It can also count the events of a segment that lies completely within one
+ * period.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { pairKey } from '../../lmdb/keys.ts'

@@ -1,7 +1,7 @@
 /**
  * Divides events into parts by their sessions. A part contains the sessions whose ids begin with a time in a certain
- * range. A thread then decodes little more than its own part, and its sessions are complete. A client may send a wrong
- * time in an id, but the id always belongs to the same part.
+ * range. So the sessions of a part are complete, and a thread decodes little more than its own part. Even if a client
+ * sends an id with a wrong time, the id always belongs to the same part.
  */
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
@@ -54,7 +54,7 @@ export class SessionPart {
     )
   }
 
-  /** Removes candidates that are not in the part. `marks` is memory that the method may overwrite. */
+  /** Removes candidates that are not in the part. `marks` is scratch memory. */
   keepOwn(candidates: Candidates, { sessions, textOf }: ScanFacts, marks: Uint8Array): void {
     const { segment, places, count } = candidates
     if (this.#holdsAll(segment)) return
@@ -82,7 +82,7 @@ export class SessionPart {
     )
   }
 
-  /** Returns whether the events of a segment that have no session are in the part. */
+  /** Returns whether the events without a session in a segment belong to the part. */
   #isHome({ summary }: ScanSegment): boolean {
     return this.#has(summary.firstTimestampMs)
   }

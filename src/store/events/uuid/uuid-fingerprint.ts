@@ -5,7 +5,7 @@
  *   low half    also depends on name and distinct_id, so that many events with the same uuid do not slow down
  *               the duplicate check
  *
- * A random seed for each store prevents clients from choosing uuids that collide.
+ * Each store has a random seed, so that clients cannot choose uuids that collide.
  */
 
 /** Calculates fingerprints. `high` and `low` are the result of the last call, as signed 32-bit numbers. */
@@ -43,7 +43,6 @@ export class UuidFingerprint {
     this.low = final(low)
   }
 
-  /** Returns a hash of an event name. */
   hashName(name: string): number {
     let hash = this.#seed ^ name.length
     for (let index = 0; index < name.length; index++) hash = mixed(hash, name.charCodeAt(index))
@@ -60,7 +59,7 @@ function word(bytes: Uint8Array, offset: number): number {
   )
 }
 
-// Multiplies, rotates and adds, so that a change of one bit changes many later bits.
+// Mixes a value into a hash: multiplies, rotates and adds, so that a change of one bit changes many bits of the result.
 function mixed(hash: number, value: number): number {
   const product = Math.imul(value, 0xcc9e2d51)
   const spread = Math.imul((product << 15) | (product >>> 17), 0x1b873593)

@@ -1,8 +1,8 @@
 /**
- * The uuid index of the writing thread. It returns the events that may have a fingerprint. The newest entries are in a
- * table in memory. A full table becomes a run on the disk (uuid-run.ts) in the next commit. Eight runs of one level are
- * merged into one run of the next level, step by step. Each run has a Bloom filter in memory (1.5 bytes per entry), so
- * a new event usually costs no read.
+ * The uuid index of the writing thread. For a fingerprint, it returns the events that may have it. The newest entries
+ * are in a table in memory. A full table becomes a run on the disk (uuid-run.ts) in the next commit. Eight runs of one
+ * level are merged into one run of the next level, step by step. Each run has a Bloom filter in memory (1.5 bytes per
+ * entry), so a new event usually costs no read.
  *
  *   table in memory  --flush-->  runs of level 0  --merge 8-->  runs of level 1  --merge 8-->  ...
  *
@@ -28,15 +28,18 @@ import {
 import { UuidTable } from './uuid-table.ts'
 
 const RUNS_PER_MERGE = 8
-/** A merge checks the clock once for this number of entries. */
+/** A merge checks the clock after this number of entries. */
 const SLICE_ENTRIES = 8192
 
 /** The options of the index. The sizes are for tests. */
 export interface UuidIndexOptions {
-  /** The number of entries with which the table in memory becomes a run. */
+  /** When the table in memory has this number of entries, it becomes a run. */
   readonly tableEntriesMax?: number
   readonly runsPerMerge?: number
-  /** Receives the error of each damaged run, which is left unchanged. Without it damage throws `DamagedRecordError`. */
+  /**
+   * Receives the error of each damaged run. The run is left unchanged. If this is not given, damage throws
+   * `DamagedRecordError`.
+   */
   readonly onDamage?: DamageListener
 }
 
@@ -48,9 +51,7 @@ interface LoadedRun {
 
 interface Merge {
   readonly sources: readonly LoadedRun[]
-  /**
-   * A cursor for each source that has entries left, positioned at its next entry. Null before the first entry is read.
-   */
+  /** For each source with entries left: a cursor at its next entry. Null before the first entry is read. */
   cursors: RunCursor[] | null
   readonly writer: RunWriter
   readonly level: number
@@ -64,10 +65,10 @@ export class UuidIndex {
   readonly #runsPerMerge: number
   #runs: LoadedRun[]
   #merge: Merge | null = null
-  /** The runs that take part in no merge any more, because a merge of them failed on a damaged run. */
+  /** Runs that are not merged any more, because a merge of them has failed on a damaged run. */
   readonly #unmergeable = new Set<LoadedRun>()
   readonly #onDamage: DamageListener
-  /** The numbers of runs that are not published (any more) and still have chunks to be removed. */
+  /** The numbers of runs that are not published, or no longer, and whose chunks are still to be removed. */
   #leftovers: number[]
   #nextRun: number
 
@@ -93,8 +94,8 @@ export class UuidIndex {
   }
 
   /**
-   * The bytes of the table in memory and of all filters. `bytesMax` only limits the table, because the filters grow
-   * with the number of events.
+   * The bytes of the table in memory and of all filters. `bytesMax` limits only the table. The filters grow with the
+   * number of events.
    */
   get memory(): { readonly bytes: number; readonly bytesMax: number } {
     const filters = this.#runs.reduce((sum, { filter }) => sum + filter.words.byteLength, 0)
@@ -158,7 +159,8 @@ export class UuidIndex {
   }
 
   /**
-   * Removes outdated chunks, or merges entries until `isOver` returns true. Call it only within a write transaction.
+   * Does maintenance: removes outdated chunks, or merges runs until `isOver` returns true. Call it only within a write
+   * transaction.
    */
   maintain(isOver: () => boolean): void {
     const leftover = this.#leftovers[0]
@@ -194,7 +196,7 @@ export class UuidIndex {
   }
 
   /**
-   * Gives up a merge because of damage, and leaves its runs unchanged. They are still searched; a search that meets the
+   * Stops a merge because of damage, and leaves its runs unchanged. They are still searched. A search that meets the
    * damage reports it.
    */
   #abandon({ sources, writer }: Merge): void {

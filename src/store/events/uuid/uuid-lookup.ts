@@ -1,6 +1,6 @@
 /**
- * Finds an event by its uuid for readers: first in the newest segments, which no run of the uuid index covers yet, and
- * then in the runs.
+ * Finds an event by its uuid, for readers. Searches first the newest segments, which no run of the uuid index covers
+ * yet, and then the runs.
  */
 import { readNumber } from '../../lmdb/event-state.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
@@ -40,9 +40,9 @@ export class UuidLookup {
   }
 
   /**
-   * Returns whether the runs contain an erased event with this uuid. The uuid itself is gone, and only its fingerprint
-   * is left. If another erased event had the same fingerprint, the result is wrong; the chance is one in billions.
-   * Throws `DamagedRecordError`.
+   * Returns whether the runs contain an erased event with this uuid. The uuid itself was erased, and only its
+   * fingerprint is left. The result is wrong if another erased event had the same fingerprint. The chance of this is
+   * one in billions. Throws `DamagedRecordError`.
    */
   wasErased(projectId: number, uuid: Uint8Array): boolean {
     const rows = loadCounters(this.#tables.projects, projectId)?.rows ?? 0
@@ -95,7 +95,7 @@ export class UuidLookup {
   /** Returns the sequence numbers of events in the runs that may have a uuid, newest first. */
   #sequences(projectId: number, uuid: Uint8Array, seed: number): readonly number[] {
     const fingerprint = new UuidFingerprint(seed)
-    // The search uses only the high half of the fingerprint, which does not depend on distinct_id and name.
+    // Search only by the high half of the fingerprint, which does not depend on name and distinct_id.
     fingerprint.compute(projectId, uuid, 0, 0, 0)
     const sequences: number[] = []
     for (const run of this.runs()) {

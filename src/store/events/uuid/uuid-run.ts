@@ -7,8 +7,8 @@
  *   uuid_runs     run -> version u8, level u8, reserved u16, entries u32, filter words u32,
  *                        then the high and low half of the first entry of each chunk
  *
- * The record in `uuid_runs` publishes a run. Chunks without one are left over. A sequence number belongs to the project
- * of its event, which is not stored: the reader of an entry reads the event and compares it.
+ * The record in `uuid_runs` publishes a run. Chunks without such a record are leftovers. An entry does not say to which
+ * project its sequence number belongs: the reader of an entry reads the event and compares it.
  */
 import { DamagedRecordError } from '../../faults.ts'
 import { bytesOf } from '../../lmdb/codec.ts'
@@ -20,12 +20,12 @@ const FORMAT_VERSION = 1
 const HEAD_BYTES = 12
 const KIND_ENTRIES = 0
 const KIND_FILTER = 1
-/** The number of entries with which a sealed chunk just fits into two pages of LMDB. */
+/** The number of entries in a chunk. With it, a sealed chunk just fits into two pages of LMDB. */
 const CHUNK_ENTRIES = 680
 const ENTRY_BYTES = 12
 /**
- * The number of bytes with which a sealed chunk of a filter just fits into sixteen pages. It is a whole number of
- * blocks of the filter.
+ * The number of bytes in a chunk of a filter. With it, a sealed chunk just fits into sixteen pages of LMDB. It is a
+ * whole number of blocks of the filter.
  */
 const FILTER_PIECE_BYTES = 65_472
 
@@ -35,7 +35,7 @@ export type UuidTables = Pick<EventTables, 'uuid_runs' | 'uuid_chunks'>
 /** The directory of a published run. */
 export interface UuidRun {
   readonly number: number
-  /** The number of merges that led to the run. Runs of one level are merged into a run of the next level. */
+  /** How many times the entries of the run were merged. Runs of one level are merged into a run of the next level. */
   readonly level: number
   readonly entries: number
   readonly filterWords: number

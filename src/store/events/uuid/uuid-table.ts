@@ -1,6 +1,6 @@
 /**
- * The newest entries of the uuid index in memory, as a hash table with linear probing. A fingerprint that is added
- * twice is stored twice. Single entries are never removed.
+ * The newest entries of the uuid index in memory, as a hash table with linear probing. If a fingerprint is added twice,
+ * it is stored twice. Single entries are never removed.
  *
  *   #words   high | low | sequence   high | low | sequence   0 | 0 | 0   ...      three words for each slot
  */
@@ -9,11 +9,14 @@ const SLOTS_FIRST = 4096
 /** The number of buckets for sorting. A bucket contains the entries whose fingerprints begin with the same 16 bits. */
 const BUCKETS = 65_536
 const BUCKET_SHIFT = 16
-/** Larger buckets are sorted by `sortMany`. A bucket of a full table usually has about eight entries. */
+/**
+ * Buckets with more entries than this are sorted by `sortMany`. In a full table, a bucket usually has about eight
+ * entries.
+ */
 const INSERTED_ENTRIES = 64
 /**
- * The words of an entry: high half, low half and sequence number. They are adjacent, so that reading an entry is one
- * memory access.
+ * The number of words of an entry: high half, low half and sequence number. They are adjacent, so that reading an entry
+ * takes one memory access.
  */
 const ENTRY_WORDS = 3
 

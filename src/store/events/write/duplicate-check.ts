@@ -1,7 +1,7 @@
 /**
- * Checks whether an event is a duplicate of one that is already stored or waits for the next commit. A duplicate has
- * the same uuid, name and distinct ID (`RowIdentity` in ../format/segment-view.ts). The uuid index only returns
- * candidates, because different events can have the same fingerprint.
+ * Checks whether an event is a duplicate of another event that is already stored or waits for the next commit. A
+ * duplicate has the same uuid, name and distinct ID (`RowIdentity` in ../format/segment-view.ts). The uuid index only
+ * returns candidates, because different events can have the same fingerprint.
  */
 import type { SegmentTables } from '../format/segment-tables.ts'
 import type { RowIdentity, SegmentView } from '../format/segment-view.ts'
@@ -9,8 +9,8 @@ import { DUPLICATE_VIEWS_MAX } from '../limits.ts'
 import type { OpenProject } from './open-project.ts'
 
 /**
- * Returns whether an event counts as erased, from its sequence number, distinct ID number, name and, if needed, its
- * time.
+ * Returns whether an event counts as erased. The test needs its sequence number, distinct ID number and name, and
+ * sometimes its time.
  */
 export type ErasedTest = (
   projectId: number,
@@ -34,7 +34,7 @@ export class DuplicateCheck {
   isAmong(sequences: readonly number[], project: OpenProject, row: RowIdentity): boolean {
     const { projectId } = project
     for (const sequence of sequences) {
-      // The candidate may belong to another project, and its sequence number may not exist in this one.
+      // The candidate may belong to another project, so this project may have no such sequence number.
       if (sequence > project.rows) continue
       const pending = project.isPendingRow(sequence, row)
       if (pending === false) continue

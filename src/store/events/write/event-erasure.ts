@@ -33,8 +33,7 @@ import { replaceSegments } from './segment-compactor.ts'
 import { appendSegment } from './segment-merge.ts'
 
 /**
- * If the warehouse cannot return the moved columns of a segment, the job waits for this time before its next attempt,
- * in milliseconds.
+ * If the warehouse cannot return the moved columns of a segment, the job tries again after this time, in milliseconds.
  */
 const AWAY_AGAIN_MS = 5000
 
@@ -74,7 +73,7 @@ export class EventErasure {
     const jobs = loadOpenJobs(deletion_jobs)
     this.#waiting = jobs.filter(({ job }) => isToCarryOut(job))
     const carriedOut = jobs.filter(({ job }) => !isToCarryOut(job)).map(keyOf)
-    // A job may be complete in this store and still wait for its erasure from the copies.
+    // A job may be complete in this store while its events are not erased from the copies yet.
     if (options.hasCopies) carriedOut.push(...copied_erasures.getKeys({}))
     const keys = new Set(carriedOut.map((key) => key.toString('hex')))
     this.#carriedOut = [...keys].map((key) => numberOf(Buffer.from(key, 'hex')))
@@ -108,7 +107,7 @@ export class EventErasure {
     return this.#carriedOut.splice(0)
   }
 
-  /** Records that jobs are erased from the copies; see `WarehouseWriter`. */
+  /** Records that the events of these jobs are erased from the copies; see `WarehouseWriter`. */
   forgetCopies(jobs: readonly ErasedJob[]): void {
     const { environment } = this.#options
     if (jobs.length === 0) return
@@ -149,7 +148,7 @@ export class EventErasure {
         ) ?? false
       )
     } catch (cause) {
-      // The warehouse cannot return the moved columns now. Any other error is a fault.
+      // A `ServiceError` means that the warehouse cannot return the moved columns now. Any other error is a fault.
       if (!(cause instanceof ServiceError)) throw cause
       job.open = before
       this.#againAtMs = performance.now() + AWAY_AGAIN_MS
@@ -182,7 +181,7 @@ export class EventErasure {
     const deleted = matchedRows(job.match, view)
     if (deleted === null) return false
     const count = countRows(deleted)
-    // Rows that were erased earlier have no contents that could be kept.
+    // Also mark the rows that were erased earlier: they have no contents to copy.
     for (const [row, id] of view.distinctIds.entries()) if (id === 0) deleted[row] = 1
     const project = projectOf(projectId)
     const builder = new SegmentBuilder((distinctId) => project.textOf(distinctId))
@@ -228,7 +227,6 @@ function numberOf(key: Buffer): ErasedJob {
   return { projectId: numberInKey(key, 0), number: numberInKey(key, 4) }
 }
 
-/** Updates the progress of a job. */
 function progress(running: RunningJob, changes: Partial<OpenJob['job']>): void {
   running.open = { ...running.open, job: { ...running.open.job, ...changes } }
 }

@@ -41,7 +41,7 @@ export function withoutCopied(
   const { directory, contents } = keptOf(view)
   const groups = contents.map((content, group) => {
     const place = groupKey(projectId, firstSequence, group)
-    // The last bytes of uuids are random, so their group is not compressed.
+    // Do not compress the group with the last bytes of uuids, because they are random.
     const stored = encodeGroup(content, group === RAW_GROUP ? null : QUALITY_SMALL)
     return { key: place, value: seal(place, ...stored) }
   })

@@ -21,9 +21,9 @@ export class OpenProject {
   readonly projectId: number
   /** The stored counters. `takePending` advances them. */
   readonly counters: ProjectCounters
-  /** The sequence number of the newest event, committed or not. */
+  /** The sequence number of the newest event, including uncommitted ones. */
   rows: number
-  /** For each position in `builder.names`, from 1, the hash of the name. */
+  /** For each position in `builder.names`, counted from 1: the hash of the name. */
   nameHashes: number[] = []
   readonly #distinctIds: DistinctIds
   #builder: SegmentBuilder | null = null

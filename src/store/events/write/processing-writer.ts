@@ -1,8 +1,8 @@
 /**
- * Writes the results of processing: persons, warnings, dead letters, and the events of a warehouse. The processing
- * thread adds events one by one. `commit` writes everything gathered since the last commit, together with the position
- * in the log, in one transaction of environment `events`, so either all of it is stored or nothing. `maintain` lets the
- * warehouse erase and merge events while the store is idle. The key formats are in keys.ts.
+ * Writes the results of processing: events, persons, warnings and dead letters. The processing thread adds events one
+ * by one. `commit` writes everything that was added since the last commit, together with the position in the log, in
+ * one transaction of the environment `events`. So either all of it is stored, or nothing. `maintain` erases events and
+ * merges segments while the store is idle. The key formats are in keys.ts.
  *
  * After any method has thrown, the caller must close this object and open a new one, which continues after the last
  * commit. The `StepGuard` keeps a failed maintenance step from running again immediately.
@@ -69,7 +69,7 @@ export interface ProcessingWriterOptions
   /** The maximum number of bytes for cached persons and groups. */
   readonly personCacheBytesMax?: number
   readonly warningLinesMax?: number
-  /** The warehouse that stores the events. Default: segments in the same environment. */
+  /** The part of the store that stores events. Default: segments in the same environment. */
   readonly warehouse?: WarehouseWriter
   /** Receives the events, persons and definitions that commits have stored. */
   readonly outbox?: OutboxWriter | undefined
@@ -104,13 +104,13 @@ export class ProcessingWriter {
   readonly deadLetters: DeadLetters
   /** The events that were accepted but not stored. Additions wait for the next commit. */
   readonly dropped: DroppedWriter
-  /** The warehouse that stores the events. */
+  /** The part of the store that stores events. */
   readonly warehouse: WarehouseWriter
   readonly #outbox: OutboxWriter | undefined
   readonly #freePages: FreePageRelease
   readonly #guard: StepGuard
   readonly #counters: Map<number, ProjectCounters>
-  /** The projects whose cohorts or group types were changed by commits. The reader of this set clears it. */
+  /** The projects whose cohorts or group types were changed by commits. Whoever reads this set must clear it. */
   readonly changedDefinitions = new Set<number>()
   /** The projects that received events or commands since the last commit. */
   readonly #touched = new Set<number>()
@@ -119,8 +119,8 @@ export class ProcessingWriter {
   readonly #lastDistinctId = (): number => this.#countersOf(this.#current).distinctIds
   #standing: Standing
   /**
-   * The time of the log, in milliseconds: when the newest record that was read from it arrived. It does not depend on
-   * the clock of this machine.
+   * The time of the log, in milliseconds: the arrival time of the newest record that was read from the log. It does not
+   * depend on the clock of this machine.
    */
   #logTimeMs: number
   #witness: Witness
@@ -179,7 +179,7 @@ export class ProcessingWriter {
     return this.#standing.position
   }
 
-  /** Which part of the next block, after `readPosition`, is already stored. */
+  /** The part of the block after `readPosition` that is already stored. */
   get part(): BlockPart {
     return this.#standing
   }
@@ -198,8 +198,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * The first half of `add`. Returns null if the event is a duplicate. Nothing is added before the second half,
-   * `append`.
+   * The first step of `add`: checks for duplicates. Returns null if the event is a duplicate. `append` is the second
+   * step, which adds the event.
    */
   admit(input: EventIdentity): Admission | null {
     const { event, projectId, cells } = input
@@ -212,7 +212,7 @@ export class ProcessingWriter {
     return this.warehouse.admit(input, distinctId, ids.wasAdded)
   }
 
-  /** The second half of `add`; see `WarehouseWriter.append`. */
+  /** The second step of `add`; see `WarehouseWriter.append`. */
   append(
     input: EventIdentity,
     admission: Admission,
@@ -238,7 +238,7 @@ export class ProcessingWriter {
     const sequence = this.warehouse.lastSequence(projectId)
     const uuid = formatUuid(uuidBytes, uuidOffset)
     const { distinctId: distinctIdNumber } = admission
-    // The cells of an event are overwritten when the next event is read, so everything is copied.
+    // Copy everything, because the cells of an event are overwritten when the next event is read.
     const { name, timestampMs, elementsChain, isPersonless } = event
     const own = cells
       ? {
@@ -263,8 +263,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * Returns the persons of a project. Their changes are stored with the next commit. The distinct ID number of an
-   * admitted event is passed on, so that it need not be looked up again.
+   * Returns the persons of a project. Their changes are stored with the next commit. `admission` passes on the distinct
+   * ID number of an admitted event, so that it need not be looked up again.
    */
   persons(projectId: number, event?: PersonEvent, admission?: Admission): ProjectPersons {
     this.#touch(projectId)
@@ -283,7 +283,9 @@ export class ProcessingWriter {
     this.deadLetters.add(letter, this.#logTimeMs)
   }
 
-  /** Begins a block whose last record arrived at `atMs`, which is the time of the log until the next block. */
+  /**
+   * Begins a block whose last record arrived at `atMs`. This is then the time of the log until the next block begins.
+   */
   beginBlock(atMs = this.#logTimeMs): void {
     this.#logTimeMs = atMs
   }
@@ -294,8 +296,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * Applies the erasures that commands have ordered for a project. They cover all earlier events, including those that
-   * are not erased yet.
+   * Applies the erasures that commands have ordered for a project. From now on, all earlier events that they cover
+   * count as erased, even if they are still stored.
    */
   noteErasures(projectId: number): void {
     const persons = this.persons(projectId)
@@ -304,8 +306,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * The estimated bytes of everything that was gathered since the last commit. A commit releases these bytes, and it is
-   * possible between any two events. Reading the number costs a few additions.
+   * The estimated memory of everything that was added since the last commit, in bytes. A commit releases it, and is
+   * possible between any two events. Costs a few additions.
    */
   get gatheredBytes(): number {
     return (
@@ -324,9 +326,9 @@ export class ProcessingWriter {
   }
 
   /**
-   * Stores everything that was gathered, in one transaction. It also stores the position after it in the log and in a
-   * shared log, and how far the other environments were. `part` says how much of the block after the position is
-   * included. Throws the errors of LMDB.
+   * Stores, in one transaction, everything that was added, the position in the log, the position in the shared log of a
+   * cluster, and the state of the log and of the environment `flags`. `part` says how much of the block after the
+   * position is included. Throws the errors of LMDB.
    */
   commit(
     position: number,
@@ -370,8 +372,8 @@ export class ProcessingWriter {
   }
 
   /**
-   * Stores how far the other environments were, if that is newer than the stored state. Used when there is nothing to
-   * commit.
+   * Stores the state of the log and of the environment `flags`, if it is newer than the stored one. Used when there is
+   * nothing to commit.
    */
   note(seen: Witness): void {
     const { logThrough, flagsVersion } = this.#witness
@@ -387,9 +389,9 @@ export class ProcessingWriter {
   }
 
   /**
-   * Folds the deltas of some persons into their records, in a transaction of its own, and returns how many persons. If
-   * no person has deltas, it counts the properties of some persons for lists instead. Must not be called between `add`
-   * and `commit`.
+   * Folds some persons in a transaction of its own: applies their waiting changes (*deltas*) to their records. Returns
+   * the number of folded persons. If no person has deltas, counts the properties of some persons for lists instead. Do
+   * not call it between `add` and `commit`.
    */
   fold(): number {
     if (this.#guard.isPaused('fold')) return 0
@@ -409,13 +411,12 @@ export class ProcessingWriter {
     return this.#properties.step((store) => this.#environment.write(store)) ? 1 : 0
   }
 
-  /** The sizes of the caches. */
   get caches(): CachesOfThread {
     return { distinct_ids: this.#distinctIds.cached, ...this.warehouse.caches }
   }
 
   /**
-   * Evicts everything that can be read again. Does nothing between `add` and `commit`, because the gathered data is not
+   * Evicts everything that can be read again. Does nothing between `add` and `commit`, because the added data is not
    * stored yet.
    */
   release(): void {
@@ -430,7 +431,7 @@ export class ProcessingWriter {
     return this.#environment.reusableBytes()
   }
 
-  /** Releases free pages; see `FreePageRelease.run`. Must not be called between `add` and `commit`. */
+  /** Releases free pages; see `FreePageRelease.run`. Do not call it between `add` and `commit`. */
   releaseFreePages(deadlineMs: number, isBusy = false): boolean {
     return this.#touched.size === 0 && this.#freePages.run(deadlineMs, isBusy)
   }
@@ -457,7 +458,7 @@ export class ProcessingWriter {
   }
 
   /**
-   * Returns the state of the store after a commit. Cached persons stay valid as long as neither `position` nor `folds`
+   * Returns the state of the store after a commit. Caches of persons stay valid while neither `position` nor `folds`
    * changes.
    */
   #standingAt(position: number, { done, dropped }: BlockPart): Standing {

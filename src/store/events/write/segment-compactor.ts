@@ -1,6 +1,6 @@
 /**
- * Merges small segments (segment-merge.ts). One merge runs at a time, each in its own transaction, so a reader sees
- * either the old segments or the merged one. A damaged segment is reported once and left unchanged.
+ * Merges small segments (segment-merge.ts). Merges run one at a time, each in its own transaction, so a reader sees
+ * either the old segments or the merged segment. A damaged segment is reported once and left unchanged.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { attempt, type DamageListener, type StepGuard } from '../../faults.ts'
@@ -15,7 +15,7 @@ import type { SegmentView } from '../format/segment-view.ts'
 import type { OpenProject } from './open-project.ts'
 import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
 
-/** The size of a list entry that must take part in no merge. It is larger than any segment. */
+/** The size that the list gives to a segment that must not be merged. It is larger than any segment. */
 const UNMERGEABLE_ROWS = 2 ** 31
 
 /** The options of the compactor. */
@@ -25,7 +25,7 @@ export interface CompactorOptions {
   readonly encoder: SegmentEncoder
   readonly rowsTarget: number
   readonly onDamage: DamageListener
-  /** Pauses merges that failed. A merge is identified by its first sequence number. */
+  /** Pauses merges that failed. A merge is identified by the first sequence number of its segments. */
   readonly guard: StepGuard
 }
 
@@ -73,11 +73,12 @@ export class SegmentCompactor {
     const added = segments.summaries(projectId, list.rows + 1, counters.rows, onDamage)
     for (const { firstSequence, rows, isAway } of added) {
       const gapStart = list.rows + 1
-      // A gap is left by a damaged segment. The segments before and after it must not be merged.
+      // A gap means that a segment is damaged. The segments before and after the gap must not be merged.
       if (firstSequence !== gapStart) {
         list.segments.push({ firstSequence: gapStart, rows: UNMERGEABLE_ROWS })
       }
-      // A segment whose columns were moved to the warehouse is full. A merge would have to fetch its columns.
+      // If columns of a segment were moved to the warehouse, exclude it from merges: it is full, and a merge would have
+      // to fetch its columns.
       list.segments.push({ firstSequence, rows: isAway ? UNMERGEABLE_ROWS : rows })
       list.rows = firstSequence + rows - 1
     }
@@ -109,7 +110,7 @@ export class SegmentCompactor {
       const ownBytes = attempt(() => {
         const view = segments.segmentAt(project.projectId, firstSequence)
         const { valueBytes } = view
-        // A segment that is at least half full stays as it is.
+        // Do not merge a segment that is at least half full.
         if (valueBytes > SEGMENT_BYTES_TARGET / 2 || view.summary.isAway) return null
         if (bytes + valueBytes <= SEGMENT_BYTES_TARGET) {
           appendSegment(builder, view)

@@ -1,8 +1,8 @@
 /**
  * Plans and performs merges of small segments. Small commits create small segments, which cost a header each and
- * compress badly. Neighbouring segments below a certain size are merged when together they reach it. The first size is
- * 16 rows, and each further size is 16 times larger. An event is therefore rewritten at most three times, and only once
- * if commits contain some hundred events.
+ * compress badly. Neighboring segments that are smaller than a certain size are merged when together they reach this
+ * size. There are several such sizes: 16 rows, and then always 16 times as many. So an event is rewritten at most three
+ * times, and only once if commits contain some hundred events.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ColumnBuilder } from '../format/column-builder.ts'
@@ -19,11 +19,11 @@ import { valueBytes } from '../format/value-bytes.ts'
 import { MERGE_SOURCES_MAX, SEGMENT_ROWS_MAX } from '../limits.ts'
 
 const TIER_FACTOR = 16
-/** A merge needs at least this many segments. Fewer are enough if they nearly fill a segment. */
+/** A merge joins at least this many segments, unless fewer of them nearly fill a segment. */
 const SOURCES_MIN = 16
 /**
- * A column may be stored as a plain list if the list is larger than the dictionary of its values by at most this factor
- * and this many bytes.
+ * A column may be stored as a plain list if the list is not larger than the dictionary of its values, multiplied by
+ * this factor, plus this many bytes.
  */
 const REPEATED_PART = 9 / 8
 const REPEATED_BYTES_IGNORED = 4096
@@ -42,7 +42,7 @@ export interface MergePlan {
 
 /**
  * Returns the next merge of a project, or null if none is worthwhile. `segments` are in the order of their sequence
- * numbers. `rowsTarget` is the number of rows of a full segment. It takes a few passes over the list.
+ * numbers. `rowsTarget` is the number of rows of a full segment. Costs a few passes over the list.
  */
 export function planMerge(
   segments: readonly SegmentSize[],
@@ -50,7 +50,7 @@ export function planMerge(
 ): MergePlan | null {
   const rowsMax = Math.min(rowsTarget * 2, SEGMENT_ROWS_MAX)
   for (let size = TIER_FACTOR; ; size *= TIER_FACTOR) {
-    // A segment that is at least half full stays as it is.
+    // Do not merge segments that are at least half full.
     const below = Math.min(size, rowsTarget / 2)
     const plan = planTier(segments, below, rowsTarget)
     if (plan !== null) return plan
@@ -59,7 +59,7 @@ export function planMerge(
   return planStrays(segments, rowsTarget / 2, rowsMax)
 }
 
-/** Returns the first series of neighbouring segments below a size that are worth merging. */
+/** Returns the first series of neighboring segments, all smaller than a size, that is worth merging. */
 function planTier(
   segments: readonly SegmentSize[],
   below: number,
@@ -86,8 +86,8 @@ function planTier(
 }
 
 /**
- * Returns a merge that appends the small segments between two full ones to the first full one. Small segments at such a
- * place would never grow.
+ * Returns a merge that appends the small segments between two full segments to the first of the two. Otherwise, these
+ * small segments would never be merged.
  */
 function planStrays(
   segments: readonly SegmentSize[],
@@ -144,11 +144,14 @@ export function appendSegment(
     )
     builder.setName(target, nameIds[names.ids[row] ?? 0] ?? 0)
   }
-  // If no row remains, no column is read, because it might have to be fetched from the warehouse.
+  // If no row remains, read no column, because columns might have to be fetched from the warehouse.
   if (deleted?.every((mark) => mark === 1) !== true) appendColumns(builder, view, first, deleted)
 }
 
-/** Returns the earliest timestamp of the rows that remain, so that the header does not reveal an erased one. */
+/**
+ * Returns the earliest timestamp of the rows that remain, so that the header does not reveal the time of an erased
+ * event.
+ */
 function firstKept({ timestamps, summary }: SegmentView, deleted: Uint8Array): number {
   let first = Number.POSITIVE_INFINITY
   for (let row = 0; row < timestamps.length; row++) {
@@ -178,7 +181,7 @@ function appendColumns(
     else if (entry.role === ROLE_REST) {
       for (const [index, row] of column.present.entries()) {
         const value = column.values[column.ids[index] ?? 0]
-        // The column of shared properties contains only objects.
+        // The cast is right: the column of shared properties contains only objects.
         for (const [key, own] of Object.entries(value as object)) spillOne(spilled, row, key, own)
       }
     }
@@ -237,7 +240,7 @@ function repeatsMuch({ present, ids, values }: ColumnView): boolean {
   return listBytes > valuesBytes * REPEATED_PART + REPEATED_BYTES_IGNORED
 }
 
-/** Collects the values of a column that cannot have a column of its own in the merged segment. */
+/** Collects the values of a property that cannot have a column of its own in the merged segment. */
 function spill(spilled: Spilled, column: ColumnView, textOf: (row: number) => string): void {
   const isMirror = column.entry.mode === MODE_MIRROR
   for (const [index, row] of column.present.entries()) {

@@ -1,7 +1,7 @@
 /**
- * Writes the events of the embedded warehouse. It gathers events in builders, writes them as segments, updates the uuid
- * index that detects duplicates, and merges segments and erases events while the store is idle. It is part of the one
- * transaction of environment `events` (processing-writer.ts).
+ * Writes events as segments. It collects events in builders, encodes them as segments, updates the uuid index that
+ * detects duplicates, and, while the store is idle, merges segments and erases events. Its writes belong to the
+ * transaction of processing-writer.ts.
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -36,32 +36,36 @@ import { withoutCopied } from './give-away.ts'
 import { OpenProject } from './open-project.ts'
 import { replaceSegments, SegmentCompactor, storeSegment } from './segment-compactor.ts'
 
-/** If there are this many runs of the uuid index, a commit merges some of them, even if the store is busy. */
+/** If the uuid index has this many runs, a commit merges some of them, even if the store is busy. */
 const RUNS_URGENT = 24
 const URGENT_BUDGET_MS = 20
 /**
- * The estimated memory until a row is encoded: the bytes of a row without properties, and a factor for the JSON bytes
- * of its properties.
+ * The estimated memory of a row before it is encoded: the bytes of a row without properties, plus a factor times the
+ * bytes of its properties as JSON.
  */
 const ROW_MEMORY_BYTES = 64
 const VALUE_MEMORY_FACTOR = 3
-/** The largest number of bytes that an entry of the uuid index takes on the disk, including its share of the filter. */
+/** An entry of the uuid index takes at most this number of bytes on the disk, including its share of the filter. */
 const INDEX_ENTRY_BYTES = 32
-/** The maximum time for which one call of `maintain` erases events, in milliseconds. New events wait meanwhile. */
+/** The maximum time for which one call of `maintain` erases events, in milliseconds. New events wait for this time. */
 const ERASURE_BUDGET_MS = 100
 
 /** The options of the segment writer. */
 export interface SegmentWriterOptions extends UuidIndexOptions {
   readonly environment: Environment<EventsTable>
   readonly distinctIds: DistinctIds
-  /** Returns the counters of a project. This class updates the counters of segments, and the caller stores them. */
+  /**
+   * Returns the counters of a project. This class updates the counters that concern segments. The caller stores them.
+   */
   readonly countersOf: (projectId: number) => ProjectCounters
   /** The projects that have counters. */
   readonly projectIds: Iterable<number>
   readonly clock?: Clock
   /** The number of rows of a full segment. */
   readonly segmentRowsTarget?: number
-  /** True if there are copies of the events, such as a warehouse, that erasures must cover as well. Default: false. */
+  /**
+   * True if there are copies of the events, such as a warehouse, from which they must also be erased. Default: false.
+   */
   readonly hasCopies?: boolean | undefined
   /** Receives the error of each damaged record that a merge or the opening of the store skips. */
   readonly onDamage?: DamageListener
@@ -213,8 +217,8 @@ export class SegmentWriter implements WarehouseWriter {
   }
 
   /**
-   * Returns whether the table of the uuid index may be written to disk as a run, which needs much disk space at once.
-   * If the space is missing, the table grows in memory up to twice its usual size.
+   * Returns whether the disk has enough space to write the table of the uuid index as a run. Without enough space, the
+   * table grows in memory, up to twice its usual size.
    */
   #mayFlushIndex(): boolean {
     const { tableEntries } = this.#index
@@ -328,7 +332,7 @@ export class SegmentWriter implements WarehouseWriter {
     if (this.#mayIndex) this.#maintainIndex(deadline - this.#clock.monotonic())
     const hasWork = this.#mayErase || this.#compactor.hasWork || this.#mayIndex
     const mayName = !guard.isPaused('names')
-    // Names are gathered only when nothing is left to merge or erase, because that would change the segments again.
+    // Collect names only when nothing is left to merge or erase: merges and erasures change segments again.
     if (!hasWork && mayName && this.#names.hasWork) {
       guard.run('names', () => this.#names.run(() => this.#clock.monotonic() >= deadline))
     }
@@ -378,7 +382,7 @@ export class SegmentWriter implements WarehouseWriter {
     return project
   }
 
-  /** Adds the events that no run contains to the table of the index. */
+  /** Adds the events that no run contains yet to the table of the uuid index. */
   #indexTail(project: OpenProject, onDamage: DamageListener): void {
     const { projectId, counters } = project
     if (counters.indexedRows >= counters.rows) return

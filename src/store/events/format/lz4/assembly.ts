@@ -7,30 +7,31 @@
  *
  *   token u8: literals (4 bits), length of the match - 4 (4 bits) | more literals? | literals | distance u16 | more length?
  *
- * Memory: TABLE, the positions at which bytes with the same hash were seen; blocks of the caller behind it. Copies go
- * up to 15 bytes too far, so 64 bytes behind each block are free.
+ * Memory: TABLE, the positions at which bytes with the same hash were seen; after it, the blocks of the caller. Copies
+ * write up to 15 bytes too many, so the 64 bytes after each block must be unused.
  */
 
 const TABLE: usize = 1024
-/** `packFast` has one position for each hash, `packSmall` the last two. */
+/** `packFast` stores one position for each hash, and `packSmall` stores the last two. */
 const FAST_BITS: u64 = 14
 const FAST_BYTES: usize = 4 << 14
 const SMALL_BITS: u64 = 15
 const SMALL_BYTES: usize = 8 << 15
-/** Multiplies the five bytes that are hashed. From the LZ4 library. */
+/** The hash multiplies five bytes by this number. It is from the LZ4 library. */
 const PRIME: u64 = 889523592379
 const MATCH_MIN: i32 = 4
 const DISTANCE_MAX: i32 = 65535
 /**
- * The format demands that the last bytes are literals, and that no match begins in the last bytes of the second number.
+ * The LZ4 format requires that the last `LAST_LITERALS` bytes are literals, and that no match begins within the last
+ * `LAST_BYTES` bytes.
  */
 const LAST_LITERALS: i32 = 5
 const LAST_BYTES: i32 = 12
-/** After this many positions without a match, as a power of two, the next ones are tried at larger distances. */
+/** After two to the power of this number of positions without a match, the search takes larger steps. */
 const PATIENCE_BITS: i32 = 5
-/** A match of this length is taken without looking for a longer one at the next position. */
+/** A match of at least this length is used without a search for a longer match at the next position. */
 const LONG_MATCH: i32 = 64
-/** More than a token, a distance and the first bytes of two lengths. */
+/** More bytes than a token, a distance and the first bytes of two lengths need. */
 const SEQUENCE_ROOM: i32 = 32
 const NIBBLE_MAX: i32 = 15
 
@@ -70,7 +71,10 @@ export function packFast(source: i32, end: i32, target: i32, targetEnd: i32): i3
   return putLiterals(to, targetEnd, anchor, end)
 }
 
-/** Does the same with two earlier positions for each hash, and prefers a longer match one byte later. */
+/**
+ * Like `packFast`, but compares two earlier positions for each hash, and prefers a longer match that begins one byte
+ * later.
+ */
 export function packSmall(source: i32, end: i32, target: i32, targetEnd: i32): i32 {
   memory.fill(TABLE, 0, SMALL_BYTES)
   const lastMatch = end - LAST_BYTES
@@ -158,7 +162,10 @@ export function unpack(source: i32, end: i32, target: i32, targetEnd: i32): i32 
 /** The position of the match that `longestMatch` found last. */
 let foundFrom: i32 = 0
 
-/** Returns the end of the longest match at a position if it is after `least`, otherwise 0. Remembers the position. */
+/**
+ * Returns the end of the longest match at a position if it is after `least`, otherwise 0. Stores the start of the match
+ * in `foundFrom`.
+ */
 // @ts-ignore: decorator
 @inline
 function longestMatch(at: i32, least: i32, limit: i32): i32 {
@@ -263,7 +270,7 @@ function putLength(to: i32, rest: i32): i32 {
   return to
 }
 
-/** Copies 16 bytes at a time, at least 16, also ones that the copy itself has written. */
+/** Copies 16 bytes at a time, and at least 16. The source may overlap the bytes that the copy writes. */
 // @ts-ignore: decorator
 @inline
 function copyVectors(from: i32, to: i32, bytes: i32): void {

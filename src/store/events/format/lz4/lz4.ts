@@ -2,20 +2,22 @@
  * Compresses and decompresses long texts in the LZ4 block format, in WebAssembly. Decompressing is several times as
  * fast as with the codecs of Node.js. docs/decisions/053-codec-of-long-texts.md compares the alternatives.
  *
- * The module reads and writes only its own memory, so the bytes are divided into chunks that are compressed alone.
- * Every thread that uses the module needs memory for two chunks, whatever the size of the texts is:
+ * The WebAssembly module can access only its own memory, so the bytes are divided into chunks, and each chunk is
+ * compressed separately. So every thread that uses the module needs memory for only two chunks, whatever the size of
+ * the texts:
  *
  *   texts     |      1 MiB      |      1 MiB      |  rest  |
  *   packed    bytes u32 | block | bytes u32 | block | bytes u32 | block
  *
- * A chunk that does not become smaller is stored as it is. Its number of bytes is then the same before and after.
+ * A chunk that does not become smaller is stored uncompressed. It can be recognized because its number of bytes is the
+ * same as before compression.
  */
 import { readFileSync } from 'node:fs'
 
-/** Every chunk but the last has this many bytes. Part of the format. */
+/** Every chunk except the last has this many bytes. The number is part of the format. */
 const CHUNK_BYTES = 1024 * 1024
 const HEAD_BYTES = 4
-/** Memory of the module. assembly.ts contains the same end of the table. */
+/** The end of the hash table in the memory of the module. assembly.ts contains the same number. */
 const TABLE_END = 1024 + 8 * 32_768
 /** The module copies 16 bytes at a time, so it reads and writes up to 15 bytes too far. */
 const MARGIN_BYTES = 64
@@ -23,12 +25,12 @@ const INPUT = TABLE_END
 const OUTPUT = INPUT + CHUNK_BYTES + MARGIN_BYTES
 const MEMORY_BYTES = OUTPUT + CHUNK_BYTES + MARGIN_BYTES
 const PAGE_BYTES = 65_536
-/** The pages of the compiled module (asconfig.json). */
+/** The memory pages of the compiled module at its start, as in asconfig.json. */
 const INITIAL_PAGES = 1
 
 interface Lz4Exports {
   readonly memory: WebAssembly.Memory
-  /** Returns the end of the block, or 0 if it might be longer than the room. */
+  /** Returns the end of the block, or 0 if the block might not fit. */
   readonly packFast: Convert
   readonly packSmall: Convert
   /** Returns 1, or 0 if the block is damaged. */
@@ -40,8 +42,8 @@ type Convert = (source: number, sourceEnd: number, target: number, targetEnd: nu
 let engine: Engine | undefined
 
 /**
- * Compresses bytes. With `isSmall` it takes more than twice as long for about 12 % fewer bytes. The result may be
- * longer than the bytes, by 4 bytes for each MiB.
+ * Compresses bytes. If `isSmall` is true, the result is about 12 % smaller, but compression takes more than twice as
+ * long. The result may be longer than the input, by 4 bytes for each MiB.
  */
 export function packTexts(content: Uint8Array, isSmall: boolean): Buffer {
   engine ??= new Engine()
@@ -61,8 +63,8 @@ export function packTexts(content: Uint8Array, isSmall: boolean): Buffer {
 }
 
 /**
- * Returns the `bytes` bytes from which `packTexts` made `packed`. Throws RangeError if they are not exactly as many.
- * Memory for them is allocated only if `packed` has as many chunks.
+ * Decompresses the result of `packTexts`. Throws RangeError if it does not contain exactly `bytes` bytes. Before it
+ * allocates memory for them, it checks that `packed` has the right number of chunks.
  */
 export function unpackTexts(packed: Buffer, bytes: number): Buffer {
   const ends = chunkEnds(packed)
@@ -89,7 +91,7 @@ export function unpackTexts(packed: Buffer, bytes: number): Buffer {
   return content
 }
 
-/** Returns the end of each chunk. Throws RangeError unless the last one ends with the bytes. */
+/** Returns the end of each chunk. Throws RangeError unless the last chunk ends where the bytes end. */
 function chunkEnds(packed: Buffer): readonly number[] {
   const ends: number[] = []
   let end = 0
@@ -115,7 +117,7 @@ class Engine {
   constructor() {
     const file = new URL('lz4.wasm', import.meta.url)
     const instance = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(file)))
-    // The exports are declared in assembly.ts, which the same build compiles.
+    // The cast is right: assembly.ts, from which the module is compiled, declares these exports.
     const exports = instance.exports as unknown as Lz4Exports
     exports.memory.grow(Math.ceil(MEMORY_BYTES / PAGE_BYTES) - INITIAL_PAGES)
     this.packFast = exports.packFast
